@@ -1,0 +1,93 @@
+"""An allocation: a policy's answer, with the certificate that says how good it is.
+
+Legend: J jobs, A accelerator types, C configurations.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.snapshot import Snapshot
+
+Floats = NDArray[np.float64]
+FEASIBLE = 1e-9
+"""The largest violation of a constraint that an allocation may have, in shares of time or devices."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about an answer.
+
+    ``objective`` is recomputed from the shares; ``bound`` is a proven limit that no allocation can pass, or None;
+    ``violation`` the worst excess over any constraint (shares of time, devices); ``path`` the solver's route;
+    ``classes`` the number of classes of identical jobs that were solved for; ``seconds`` of wall-clock time.
+    """
+
+    objective: float | None
+    bound: float | None
+    violation: float
+    path: str
+    classes: int
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """The share of wall-clock time that each configuration gets.
+
+    ``marginal_A`` says by how much the objective would rise with one more device of each type, where the path
+    knows it. With ``strict``, a job without a share waits for its turn: the shares are whole, and the mechanism
+    must not fill idle devices with other jobs (first-come-first-served is such a policy).
+    """
+
+    snapshot: Snapshot
+    share_C: Floats
+    certificate: Certificate
+    marginal_A: Mapping[str, float] = field(default_factory=dict)
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        self.share_C.setflags(write=False)
+        assert self.certificate.violation <= FEASIBLE, self.certificate
+
+    @cached_property
+    def share_JA(self) -> Floats:
+        """The share of time of each job on each accelerator type."""
+        return self.snapshot.configurations.by_job_and_type(self.share_C)
+
+    @cached_property
+    def throughput_J(self) -> Floats:
+        """Effective throughput, steps/s: the mix of each job's speeds under its shares."""
+        return np.asarray(self.snapshot.configurations.throughput_JC @ self.share_C)
+
+    def to_json(self) -> dict[str, Any]:
+        """Shares per job and type, the configurations behind them, the certificate and the marginal values."""
+        table, names = self.snapshot.configurations, self.snapshot.accelerators
+        ids = [job.id for job in self.snapshot.jobs]
+        members: list[list[int]] = [[] for _ in range(len(table))]
+        for job, c in zip(table.job_M, table.configuration_M, strict=True):
+            members[c].append(ids[job])
+        return {
+            "allocation": {
+                str(job_id): {name: float(share) for name, share in zip(names, row, strict=True)}
+                for job_id, row in zip(ids, self.share_JA, strict=True)
+            },
+            "configurations": [
+                {
+                    "jobs": members[c],
+                    "accelerator": names[table.accelerator_C[c]],
+                    "devices": int(table.devices_C[c]),
+                    "share": float(self.share_C[c]),
+                }
+                for c in np.flatnonzero(self.share_C)
+            ],
+            "certificate": self.certificate.to_json(),
+            "prices": dict(self.marginal_A),
+        }

@@ -1,0 +1,83 @@
+"""A cluster: servers, each holding some devices of one accelerator type.
+
+Legend: A accelerator types.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A machine that holds ``device_count`` devices of one accelerator type."""
+
+    id: int
+    accelerator: str
+    device_count: int
+    region: str = ""
+    instance_type: str = ""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The servers that jobs may run on. Type names are free; they are compared in lower case.
+
+    ``accelerators`` lists the types in the order in which the user named them; every array with an ``A`` axis
+    follows it.
+    """
+
+    servers: tuple[Server, ...]
+    accelerators: tuple[str, ...]
+
+    @staticmethod
+    def of(device_counts: Mapping[str, int], devices_per_server: int = 4) -> "Cluster":
+        """A cluster with so many devices of each type, filled into servers; the last one may be smaller.
+
+        >>> [s.device_count for s in Cluster.of({"V100": 6}).servers]
+        [4, 2]
+        """
+        assert devices_per_server >= 1, devices_per_server
+        servers: list[Server] = []
+        for accelerator, count in device_counts.items():
+            assert count >= 0, (accelerator, count)
+            for first in range(0, count, devices_per_server):
+                size = min(devices_per_server, count - first)
+                servers.append(Server(len(servers), accelerator.lower(), size))
+        return Cluster(tuple(servers), tuple(name.lower() for name in device_counts))
+
+    @staticmethod
+    def parse(text: str, devices_per_server: int = 4) -> "Cluster":
+        """Read ``v100=5,p100=5,k80=0``. Raises :class:`OptionError` naming the part that does not parse."""
+        form = "TYPE=COUNT[,TYPE=COUNT...], for example v100=5,p100=5,k80=5"
+        counts: dict[str, int] = {}
+        for part in text.split(","):
+            name, _, count = (piece.strip() for piece in part.partition("="))
+            if not name or not (count.isascii() and count.isdigit()):
+                raise OptionError(f"cannot read {part!r} in {text!r}", where="--cluster", expected=form)
+            if len(count) > 7:
+                raise OptionError(f"{count} devices of {name}", where="--cluster", expected="at most 9999999")
+            if name.lower() in counts:
+                raise OptionError(f"{name!r} is named twice in {text!r}", where="--cluster", expected=form)
+            counts[name.lower()] = int(count)
+        if not any(counts.values()):
+            raise OptionError(f"{text!r} has no device at all", where="--cluster", expected=form)
+        return Cluster.of(counts, devices_per_server)
+
+    @cached_property
+    def devices_A(self) -> NDArray[np.int64]:
+        """Devices of each accelerator type."""
+        index = {name: a for a, name in enumerate(self.accelerators)}
+        counts_A = np.zeros(len(index), dtype=np.int64)
+        for server in self.servers:
+            counts_A[index[server.accelerator]] += server.device_count
+        counts_A.setflags(write=False)
+        return counts_A
+
+    def __str__(self) -> str:
+        return ",".join(f"{n}={c}" for n, c in zip(self.accelerators, self.devices_A, strict=True))

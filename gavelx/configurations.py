@@ -1,0 +1,119 @@
+"""The table of configurations: every way in which the jobs of a snapshot may run.
+
+A configuration is one job (or a pair that shares devices) on so many devices of one accelerator type, placed on
+one server or spread, and the throughput that each member then gets. Space sharing, placement, elastic worker
+counts and batch sizes only add rows here; policies never see the difference.
+
+Legend: J jobs, A accelerator types, C configurations, M memberships (a job in a configuration; a pair has two).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Configurations:
+    """Which configurations exist and what each gives.
+
+    * ``accelerator_C``, ``devices_C``: the accelerator type (an index) and the number of its devices in use;
+    * ``job_M``, ``configuration_M``, ``throughput_M``: job (an index) m runs in that configuration at so many
+      steps/s; 0 means that it is known not to run there. Nothing known means that there is no row at all.
+
+    ``shape`` is (J, A).
+    """
+
+    shape: tuple[int, int]
+    accelerator_C: Ints
+    devices_C: Ints
+    job_M: Ints
+    configuration_M: Ints
+    throughput_M: Floats
+
+    def __post_init__(self) -> None:
+        for array in (
+            self.accelerator_C,
+            self.devices_C,
+            self.job_M,
+            self.configuration_M,
+            self.throughput_M,
+        ):
+            array.setflags(write=False)
+        assert len(self.accelerator_C) == len(self.devices_C)
+        assert len(self.job_M) == len(self.configuration_M) == len(self.throughput_M)
+
+    @staticmethod
+    def of_matrix(throughput_JA: Floats, scale_factor_J: Ints) -> "Configurations":
+        """The plain table of the literature: each job alone on each accelerator type that something is known of.
+
+        ``throughput_JA`` is in steps/s, NaN where nothing is known.
+        """
+        job_C, accelerator_C = np.nonzero(~np.isnan(throughput_JA))
+        return Configurations(
+            shape=(throughput_JA.shape[0], throughput_JA.shape[1]),
+            accelerator_C=accelerator_C,
+            devices_C=np.asarray(scale_factor_J, dtype=np.int64)[job_C],
+            job_M=job_C,
+            configuration_M=np.arange(len(job_C)),
+            throughput_M=throughput_JA[job_C, accelerator_C],
+        )
+
+    def __len__(self) -> int:
+        return len(self.accelerator_C)
+
+    @cached_property
+    def members_C(self) -> Ints:
+        """How many jobs take part in each configuration: 1, or 2 for a pair."""
+        return np.bincount(self.configuration_M, minlength=len(self))
+
+    @cached_property
+    def runnable_C(self) -> NDArray[np.bool_]:
+        """Whether every member makes progress in the configuration."""
+        idle = self.configuration_M[~(self.throughput_M > 0)]
+        runnable = np.ones(len(self), dtype=bool)
+        runnable[idle] = False
+        return runnable
+
+    @cached_property
+    def throughput_JC(self) -> sparse.csr_array:
+        """Steps/s that job j gets in configuration c."""
+        return self._per_job(self.throughput_M)
+
+    @cached_property
+    def membership_JC(self) -> sparse.csr_array:
+        """1 where job j takes part in configuration c."""
+        return self._per_job(np.ones(len(self.job_M)))
+
+    @cached_property
+    def devices_AC(self) -> sparse.csr_array:
+        """Devices of type a in use in configuration c."""
+        index = (self.accelerator_C, np.arange(len(self)))
+        return sparse.csr_array((self.devices_C.astype(float), index), shape=(self.shape[1], len(self)))
+
+    @cached_property
+    def throughput_JA(self) -> Floats:
+        """Steps/s of each job running alone on each type; NaN where nothing is known."""
+        alone_M = self.members_C[self.configuration_M] == 1
+        T_JA = np.full(self.shape, np.nan)
+        T_JA[self.job_M[alone_M], self.accelerator_C[self.configuration_M[alone_M]]] = self.throughput_M[
+            alone_M
+        ]
+        return T_JA
+
+    def _per_job(self, value_M: Floats) -> sparse.csr_array:
+        index = (self.job_M, self.configuration_M)
+        return sparse.csr_array((value_M, index), shape=(self.shape[0], len(self)))
+
+    def by_job_and_type(self, value_C: Floats) -> Floats:
+        """Sum a value per configuration into a J x A matrix; a pair counts in full for both members."""
+        out_JA = np.zeros(self.shape)
+        np.add.at(
+            out_JA, (self.job_M, self.accelerator_C[self.configuration_M]), value_C[self.configuration_M]
+        )
+        return out_JA

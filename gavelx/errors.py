@@ -1,0 +1,75 @@
+"""What goes wrong, in three kinds kept apart.
+
+A *user's mistake* is a :class:`UserError`: it says where (file, row, column, option or term), what was seen,
+what was expected and what to try. The command line prints it as one message and exits with 2.
+
+*Our own failure* is a :class:`SolverError` (no solver reached a certified answer) or an assertion (a broken
+invariant): exit code 1.
+
+A *worker dying* is neither: it is an event, and the mechanism has an answer for it.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GavelxError(Exception):
+    """The root of every exception that gavelx raises on purpose."""
+
+
+class UserError(GavelxError):
+    """Something that the user gave us cannot be used.
+
+    ``where`` names the file, row and column, the option or the term; ``problem`` says what was seen;
+    ``expected`` what would have been right; ``hint`` what to try.
+    """
+
+    def __init__(self, problem: str, *, where: str = "", expected: str = "", hint: str = "") -> None:
+        self.problem, self.where, self.expected, self.hint = problem, where, expected, hint
+        super().__init__(self.message())
+
+    def message(self) -> str:
+        """The one line that a user reads."""
+        text = f"{self.where}: {self.problem}" if self.where else self.problem
+        if self.expected:
+            text += f"; expected {self.expected}"
+        if self.hint:
+            text += f". Try: {self.hint}"
+        return text
+
+
+class InputFileError(UserError):
+    """A file is missing, unreadable, or holds something that we cannot use."""
+
+
+class OptionError(UserError):
+    """The value of a command-line option cannot be used."""
+
+
+class PolicyError(UserError):
+    """A policy cannot be found, loaded or stated."""
+
+
+class ProgramError(PolicyError):
+    """A user's program has no answer (infeasible, unbounded, not convex); ``where`` names his term."""
+
+
+class WorkloadError(UserError):
+    """Jobs and cluster do not go together: a job that fits nowhere, a type that nothing is known about."""
+
+
+class SolverError(GavelxError):
+    """No solver reached an answer that passes its check. This is our failure, not the user's."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``did you mean 'fifo'?``, or the whole list when nothing known is near.
+
+    >>> did_you_mean("fifoo", ["fifo", "isolated"])
+    "did you mean 'fifo'?"
+    """
+    known = list(known)
+    near = get_close_matches(word, known, n=2, cutoff=0.5)
+    if near:
+        return "did you mean " + " or ".join(repr(name) for name in near) + "?"
+    return "one of " + ", ".join(known)

@@ -1,0 +1,52 @@
+"""A job: one training run that somebody submitted."""
+
+import math
+from dataclasses import dataclass
+
+from gavelx.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A training run: what it is, how long, how wide, how urgent, and whose.
+
+    ``total_steps`` counts optimizer steps and may be fractional, as generated jobs are; ``scale_factor`` is the
+    number of devices that the job needs at once; ``weight`` its priority (5 gets five times the share of 1);
+    ``slo`` a multiple of ``duration_s`` (the time that the job needs on the reference device), counted from
+    arrival; ``owner`` a path such as ``team/user``.
+
+    Raises :class:`UserError` for a value that no job can have.
+    """
+
+    id: int
+    job_type: str
+    total_steps: float
+    scale_factor: int = 1
+    weight: float = 1.0
+    arrival_s: float = 0.0
+    slo: float | None = None
+    duration_s: float | None = None
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.total_steps > 0 and math.isfinite(self.total_steps)):
+            raise self._mistake("total_steps", self.total_steps, "a finite number above 0")
+        if self.scale_factor < 1:
+            raise self._mistake("scale_factor", self.scale_factor, "a whole number of at least 1")
+        if not (self.weight > 0 and math.isfinite(self.weight)):
+            raise self._mistake("priority_weight", self.weight, "a finite number above 0")
+        if not (self.arrival_s >= 0 and math.isfinite(self.arrival_s)):
+            raise self._mistake("arrival_s", self.arrival_s, "a finite number of seconds, 0 or more")
+        for name, value in (("slo", self.slo), ("duration_s", self.duration_s)):
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise self._mistake(name, value, "a finite number above 0, or nothing")
+
+    def _mistake(self, field: str, seen: object, expected: str) -> UserError:
+        return UserError(f"{field} is {seen!r}", where=f"job {self.id}", expected=expected)
+
+    @property
+    def deadline_s(self) -> float | None:
+        """When the job should be complete, in seconds on the trace's clock; None without an SLO."""
+        if self.slo is None or self.duration_s is None:
+            return None
+        return self.arrival_s + self.slo * self.duration_s

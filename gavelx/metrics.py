@@ -1,0 +1,81 @@
+"""Figures computed from what happened: percentiles and finish-time fairness.
+
+Legend: J jobs, A accelerator types, K instants at which the number of live jobs changes.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.jobs import Job
+
+Floats = NDArray[np.float64]
+
+
+def known(value: float) -> float | None:
+    """The number, or None where it is not a number: JSON has no NaN."""
+    return value if math.isfinite(value) else None
+
+
+def mean(values: Floats) -> float | None:
+    """The mean, or None of nothing."""
+    return float(np.mean(values)) if len(values) else None
+
+
+def percentile(values: Floats, q: float) -> float | None:
+    """The q-th percentile (linear interpolation), or None of nothing."""
+    return float(np.percentile(values, q)) if len(values) else None
+
+
+def equal_share_throughput(
+    throughput_JA: Floats, scale_factor_J: Floats, devices_A: NDArray[np.int64], sharers_J: Floats
+) -> Floats:
+    """Steps/s of each job if it held an equal share of every type, with ``sharers_J`` jobs sharing the cluster.
+
+    The share is N_a / (n s_j), scaled down where a job's shares add up to more than its whole time (Gavel,
+    OSDI'20, section 4: the isolated allocation). Where nothing is known of a type its share gives nothing.
+    """
+    share_JA = devices_A / (sharers_J * scale_factor_J)[:, None]
+    share_JA /= np.maximum(1.0, share_JA.sum(axis=1, keepdims=True))
+    return np.asarray(np.nansum(throughput_JA * share_JA, axis=1))
+
+
+def mean_live_jobs(arrival_s_J: Floats, leave_s_J: Floats) -> Floats:
+    """Time-averaged number of live jobs, itself among them, during each job's life (at least 1)."""
+    time_s_K, index = np.unique(np.concatenate([arrival_s_J, leave_s_J]), return_inverse=True)
+    J = len(arrival_s_J)
+    change_K = np.bincount(index[:J], minlength=len(time_s_K)) - np.bincount(
+        index[J:], minlength=len(time_s_K)
+    )
+    live_K = np.cumsum(change_K)
+    area_K = np.concatenate([[0.0], np.cumsum(live_K[:-1] * np.diff(time_s_K))])
+    life_s_J = leave_s_J - arrival_s_J
+    area_J = area_K[index[J:]] - area_K[index[:J]]
+    return np.maximum(1.0, np.divide(area_J, life_s_J, out=np.ones(J), where=life_s_J > 0))
+
+
+def finish_time_fairness(
+    jobs: Sequence[Job],
+    throughput_JA: Floats,
+    devices_A: NDArray[np.int64],
+    completion_s_J: Floats,
+    end_s: float,
+) -> Floats:
+    """rho: a job's completion time over the time that an equal share of the cluster would have taken.
+
+    rho_j = (completion_j - arrival_j) / (total_steps_j / throughput of an equal share), where the share is 1/n of
+    every accelerator type and n is the average number of live jobs during j's life (Themis, NSDI'20, section 3;
+    the average contention is that of Shockwave, NSDI'23, section 8.1). Above 1 the job was worse off than
+    alone with its share. NaN for a job that did not complete.
+    """
+    if not jobs:
+        return np.zeros(0)
+    arrival_s_J = np.array([job.arrival_s for job in jobs], dtype=float)
+    scale_J = np.array([job.scale_factor for job in jobs], dtype=float)
+    steps_J = np.array([job.total_steps for job in jobs], dtype=float)
+    leave_s_J = np.where(np.isnan(completion_s_J), np.maximum(end_s, arrival_s_J), completion_s_J)
+    sharers_J = mean_live_jobs(arrival_s_J, leave_s_J)
+    alone_J = equal_share_throughput(throughput_JA, scale_J, devices_A, sharers_J)
+    return (completion_s_J - arrival_s_J) * alone_J / steps_J

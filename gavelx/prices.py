@@ -1,0 +1,19 @@
+"""What a device costs: US dollars per hour of one device of an accelerator type."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Dollars per device-hour by accelerator type (lower case); an absent type has no known price."""
+
+    usd_per_hour: Mapping[str, float]
+    name: str = ""
+
+    def array(self, accelerators: Sequence[str]) -> NDArray[np.float64]:
+        """usd_per_hour_A in the order of ``accelerators``; NaN where no price is known."""
+        return np.array([self.usd_per_hour.get(name, np.nan) for name in accelerators], dtype=float)

@@ -1,0 +1,166 @@
+"""A result: what happened in a run, and the figures recomputed from it.
+
+Legend: J jobs (in order of arrival), A accelerator types, L leases.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx import metrics
+from gavelx.cluster import Cluster
+from gavelx.jobs import Job
+
+if TYPE_CHECKING:
+    import pandas
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Leases:
+    """Every lease of a run, one row each: who held how many devices of which type, and from when to when.
+
+    ``billed_s_L`` is the time charged on each device; it is ``end_s - start_s`` but for rules that bill more.
+    ``moved_L`` says that the job had run before and had to be restarted (elsewhere, or after a pause).
+    """
+
+    job_L: Ints
+    accelerator_L: Ints
+    devices_L: Ints
+    start_s_L: Floats
+    end_s_L: Floats
+    billed_s_L: Floats
+    moved_L: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.job_L)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One run of one policy: jobs, leases and completions, and the tables that follow from them.
+
+    ``completion_s_J`` is a time on the run's clock, NaN for a job that did not complete. ``measured`` restricts
+    the job figures (JCT, rho, counts) to a slice of the jobs, as ``--window S:E`` asks.
+    """
+
+    policy: str
+    rules: str
+    cluster: Cluster
+    jobs: tuple[Job, ...]
+    throughput_JA: Floats
+    usd_per_hour_A: Floats
+    completion_s_J: Floats
+    leases: Leases
+    rounds: int
+    end_s: float
+    measured: slice = slice(None)
+    policy_seconds: float = 0.0
+    wall_seconds: float = 0.0
+
+    @cached_property
+    def arrival_s_J(self) -> Floats:
+        return np.array([job.arrival_s for job in self.jobs], dtype=float)
+
+    @cached_property
+    def jct_s_J(self) -> Floats:
+        """Job completion time: from arrival to completion; NaN for a job that did not complete."""
+        return self.completion_s_J - self.arrival_s_J
+
+    @cached_property
+    def rho_J(self) -> Floats:
+        """Finish-time fairness of each job; see :func:`gavelx.metrics.finish_time_fairness`."""
+        return metrics.finish_time_fairness(
+            self.jobs, self.throughput_JA, self.cluster.devices_A, self.completion_s_J, self.end_s
+        )
+
+    @cached_property
+    def cost_usd_J(self) -> Floats:
+        """Dollars billed for each job's leases; NaN where a type in use has no known price."""
+        return np.bincount(self.leases.job_L, weights=self._cost_usd_L, minlength=len(self.jobs))
+
+    @cached_property
+    def _cost_usd_L(self) -> Floats:
+        L = self.leases
+        return self.usd_per_hour_A[L.accelerator_L] * L.devices_L * L.billed_s_L / 3600.0
+
+    @cached_property
+    def restarts_J(self) -> Ints:
+        """How often each job was stopped and started again."""
+        return np.bincount(self.leases.job_L[self.leases.moved_L], minlength=len(self.jobs))
+
+    @cached_property
+    def utilization(self) -> float:
+        """Share of all device time, from 0 to the end of the run, in which devices were held by jobs."""
+        busy_s = float(np.sum(self.leases.devices_L * self.leases.billed_s_L))
+        available_s = float(self.cluster.devices_A.sum()) * self.end_s
+        return busy_s / available_s if available_s > 0 else 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of the run by name; None where a figure is not known."""
+        jct, rho = self.jct_s_J[self.measured], self.rho_J[self.measured]
+        done = ~np.isnan(jct)
+        return {
+            "policy": self.policy,
+            "rules": self.rules,
+            "makespan_s": float(self.end_s),
+            "jct_mean_s": metrics.mean(jct[done]),
+            "jct_p50_s": metrics.percentile(jct[done], 50),
+            "jct_p99_s": metrics.percentile(jct[done], 99),
+            "utilization": self.utilization,
+            "cost_usd": metrics.known(float(self._cost_usd_L.sum())),
+            "rounds": self.rounds,
+            "jobs_total": len(jct),
+            "jobs_completed": int(done.sum()),
+            "rho_max": metrics.known(float(np.max(rho[done], initial=np.nan) if done.any() else np.nan)),
+            "rho_mean": metrics.mean(rho[done]),
+            "unfair_fraction": metrics.mean((rho[done] > 1.0 + 1e-9).astype(float)),
+            "restarts": int(self.restarts_J[self.measured].sum()),
+            "policy_seconds": self.policy_seconds,
+            "wall_seconds": self.wall_seconds,
+        }
+
+    def per_job(self) -> list[dict[str, Any]]:
+        """One row for each measured job."""
+        known = metrics.known
+        return [
+            {
+                "job_id": self.jobs[j].id,
+                "arrival_s": float(self.arrival_s_J[j]),
+                "completion_s": known(float(self.completion_s_J[j])),
+                "jct_s": known(float(self.jct_s_J[j])),
+                "rho": known(float(self.rho_J[j])),
+                "cost_usd": known(float(self.cost_usd_J[j])),
+                "restarts": int(self.restarts_J[j]),
+            }
+            for j in range(len(self.jobs))[self.measured]
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary and the table of jobs, as ``--json`` writes them."""
+        return {**self.summary(), "per_job": self.per_job()}
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The table of jobs as a pandas DataFrame."""
+        import pandas  # noqa: PLC0415  (heavy, and only some callers want it)
+
+        return pandas.DataFrame(self.per_job())
+
+    def busy_devices(self) -> tuple[Floats, Ints]:
+        """When the number of busy devices changes, and how many of each type are busy from then on.
+
+        Returns ``time_s_K`` and ``busy_KA``, a step function over the K instants of change.
+        """
+        L, A = self.leases, len(self.cluster.accelerators)
+        time_s = np.concatenate([L.start_s_L, L.end_s_L])
+        change = np.concatenate([L.devices_L, -L.devices_L])
+        type_ = np.concatenate([L.accelerator_L, L.accelerator_L])
+        time_s_K, index = np.unique(time_s, return_inverse=True)
+        busy_KA = np.zeros((len(time_s_K), A), dtype=np.int64)
+        np.add.at(busy_KA, (index, type_), change)
+        return time_s_K, np.cumsum(busy_KA, axis=0)

@@ -1,0 +1,76 @@
+"""What is known about speed: steps/s of a job type on an accelerator type.
+
+Three answers are kept apart, everywhere: a number above 0 was *measured*, 0 means that the job type *cannot
+run* there (out of memory, say), and an absent entry is *unknown*.
+
+Legend: J jobs, A accelerator types.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.jobs import Job
+
+
+class Setting(NamedTuple):
+    """How a job runs: its type, the devices it gets, and whether they sit in one server."""
+
+    job_type: str
+    accelerator: str
+    scale_factor: int = 1
+    consolidated: bool = True
+
+
+class Pairing(NamedTuple):
+    """Two one-device jobs that share a device of this type; the key (a, b) is ordered."""
+
+    job_type: str
+    partner: str
+    accelerator: str
+
+
+@dataclass(frozen=True)
+class Throughputs:
+    """Steps/s of whole jobs, alone (``isolated``) and sharing one device with a partner (``colocated``).
+
+    ``colocated[Pairing(a, b, type)]`` is the speed of ``a`` beside ``b``. Accelerator names are lower case.
+    """
+
+    isolated: Mapping[Setting, float]
+    colocated: Mapping[Pairing, float] = field(default_factory=dict)
+    name: str = ""
+
+    def get(
+        self, job_type: str, accelerator: str, scale_factor: int = 1, consolidated: bool = True
+    ) -> float | None:
+        """Steps/s of the whole job; 0.0 where it cannot run, None where nothing is known."""
+        return self.isolated.get(Setting(job_type, accelerator, scale_factor, consolidated))
+
+    def matrix(
+        self, jobs: Sequence[Job], accelerators: Sequence[str], consolidated: bool = True
+    ) -> NDArray[np.float64]:
+        """T_JA: steps/s of each job on each accelerator type; NaN where nothing is known."""
+        row_of: dict[tuple[str, int], list[float]] = {}
+        for job in jobs:
+            if (key := (job.job_type, job.scale_factor)) not in row_of:
+                speeds = (
+                    self.get(job.job_type, name, job.scale_factor, consolidated) for name in accelerators
+                )
+                row_of[key] = [np.nan if speed is None else speed for speed in speeds]
+        rows = [row_of[job.job_type, job.scale_factor] for job in jobs]
+        return np.array(rows, dtype=float).reshape(len(jobs), len(accelerators))
+
+    @cached_property
+    def job_types(self) -> tuple[str, ...]:
+        """Every job type of the table, in the table's order."""
+        return tuple(dict.fromkeys(setting.job_type for setting in self.isolated))
+
+    @cached_property
+    def accelerators(self) -> tuple[str, ...]:
+        """Every accelerator type of the table, in the table's order."""
+        return tuple(dict.fromkeys(setting.accelerator for setting in self.isolated))
