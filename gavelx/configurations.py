@@ -101,9 +101,7 @@ class Configurations:
         """Steps/s of each job running alone on each type; NaN where nothing is known."""
         alone_M = self.members_C[self.configuration_M] == 1
         T_JA = np.full(self.shape, np.nan)
-        T_JA[self.job_M[alone_M], self.accelerator_C[self.configuration_M[alone_M]]] = self.throughput_M[
-            alone_M
-        ]
+        T_JA[self.job_M[alone_M], self.accelerator_C[self.configuration_M[alone_M]]] = self.throughput_M[alone_M]
         return T_JA
 
     def _per_job(self, value_M: Floats) -> sparse.csr_array:
@@ -113,7 +111,5 @@ class Configurations:
     def by_job_and_type(self, value_C: Floats) -> Floats:
         """Sum a value per configuration into a J x A matrix; a pair counts in full for both members."""
         out_JA = np.zeros(self.shape)
-        np.add.at(
-            out_JA, (self.job_M, self.accelerator_C[self.configuration_M]), value_C[self.configuration_M]
-        )
+        np.add.at(out_JA, (self.job_M, self.accelerator_C[self.configuration_M]), value_C[self.configuration_M])
         return out_JA

@@ -46,14 +46,13 @@ def mean_live_jobs(arrival_s_J: Floats, leave_s_J: Floats) -> Floats:
     """Time-averaged number of live jobs, itself among them, during each job's life (at least 1)."""
     time_s_K, index = np.unique(np.concatenate([arrival_s_J, leave_s_J]), return_inverse=True)
     J = len(arrival_s_J)
-    change_K = np.bincount(index[:J], minlength=len(time_s_K)) - np.bincount(
-        index[J:], minlength=len(time_s_K)
-    )
+    change_K = np.bincount(index[:J], minlength=len(time_s_K)) - np.bincount(index[J:], minlength=len(time_s_K))
     live_K = np.cumsum(change_K)
     area_K = np.concatenate([[0.0], np.cumsum(live_K[:-1] * np.diff(time_s_K))])
     life_s_J = leave_s_J - arrival_s_J
     area_J = area_K[index[J:]] - area_K[index[:J]]
-    return np.maximum(1.0, np.divide(area_J, life_s_J, out=np.ones(J), where=life_s_J > 0))
+    sharers_J = np.divide(area_J, life_s_J, out=np.ones(J), where=life_s_J > 0)
+    return np.asarray(np.maximum(1.0, sharers_J))
 
 
 def finish_time_fairness(
@@ -78,4 +77,4 @@ def finish_time_fairness(
     leave_s_J = np.where(np.isnan(completion_s_J), np.maximum(end_s, arrival_s_J), completion_s_J)
     sharers_J = mean_live_jobs(arrival_s_J, leave_s_J)
     alone_J = equal_share_throughput(throughput_JA, scale_J, devices_A, sharers_J)
-    return (completion_s_J - arrival_s_J) * alone_J / steps_J
+    return np.asarray((completion_s_J - arrival_s_J) * alone_J / steps_J)

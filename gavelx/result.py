@@ -82,7 +82,9 @@ class Result:
     @cached_property
     def cost_usd_J(self) -> Floats:
         """Dollars billed for each job's leases; NaN where a type in use has no known price."""
-        return np.bincount(self.leases.job_L, weights=self._cost_usd_L, minlength=len(self.jobs))
+        cost_usd_J = np.zeros(len(self.jobs))
+        np.add.at(cost_usd_J, self.leases.job_L, self._cost_usd_L)
+        return cost_usd_J
 
     @cached_property
     def _cost_usd_L(self) -> Floats:

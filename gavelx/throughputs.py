@@ -58,9 +58,7 @@ class Throughputs:
         row_of: dict[tuple[str, int], list[float]] = {}
         for job in jobs:
             if (key := (job.job_type, job.scale_factor)) not in row_of:
-                speeds = (
-                    self.get(job.job_type, name, job.scale_factor, consolidated) for name in accelerators
-                )
+                speeds = (self.get(job.job_type, name, job.scale_factor, consolidated) for name in accelerators)
                 row_of[key] = [np.nan if speed is None else speed for speed in speeds]
         rows = [row_of[job.job_type, job.scale_factor] for job in jobs]
         return np.array(rows, dtype=float).reshape(len(jobs), len(accelerators))
