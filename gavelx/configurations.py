@@ -104,6 +104,19 @@ class Configurations:
         T_JA[self.job_M[alone_M], self.accelerator_C[self.configuration_M[alone_M]]] = self.throughput_M[alone_M]
         return T_JA
 
+    def where(self, keep_C: NDArray[np.bool_]) -> "Configurations":
+        """The table of just these configurations."""
+        position_C = np.cumsum(keep_C) - 1
+        keep_M = keep_C[self.configuration_M]
+        return Configurations(
+            shape=self.shape,
+            accelerator_C=self.accelerator_C[keep_C],
+            devices_C=self.devices_C[keep_C],
+            job_M=self.job_M[keep_M],
+            configuration_M=position_C[self.configuration_M[keep_M]],
+            throughput_M=self.throughput_M[keep_M],
+        )
+
     def _per_job(self, value_M: Floats) -> sparse.csr_array:
         index = (self.job_M, self.configuration_M)
         return sparse.csr_array((value_M, index), shape=(self.shape[0], len(self)))

@@ -72,6 +72,13 @@ class Snapshot:
         fields: Mapping[str, Any] = {name: getattr(self, name) for name in FIELDS}
         return Snapshot(**{**fields, **changes})
 
+    def alone(self) -> "Snapshot":
+        """The same instant without space sharing: only configurations of one job."""
+        alone_C = self.configurations.members_C == 1
+        if alone_C.all():
+            return self
+        return self.replace(configurations=self.configurations.where(alone_C))
+
     @property
     def accelerators(self) -> tuple[str, ...]:
         return self.cluster.accelerators
