@@ -88,6 +88,12 @@ class Snapshot:
         return self.cluster.devices_A
 
     @cached_property
+    def usable_C(self) -> NDArray[np.bool_]:
+        """Whether a configuration can ever run here: its members make progress and its devices exist."""
+        table = self.configurations
+        return table.runnable_C & (table.devices_C <= self.devices_A[table.accelerator_C])
+
+    @cached_property
     def scale_factor_J(self) -> NDArray[np.int64]:
         """Devices that each job needs at once."""
         return np.array([job.scale_factor for job in self.jobs], dtype=np.int64)

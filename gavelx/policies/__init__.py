@@ -1,0 +1,55 @@
+"""Policies: how to share a cluster, written as formulas.
+
+Take one by name (`load_policy`), compose your own from terms (`Maximize`, `Worst`, `Cost`, ...), or subclass
+`Policy`.
+"""
+
+from gavelx.policies.base import Policy
+from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
+from gavelx.policies.fifo import Fifo
+from gavelx.policies.isolated import Isolated
+from gavelx.policies.max_min_fairness import MaxMinFairness
+from gavelx.policies.max_sum_throughput import MaxSumThroughput
+from gavelx.policies.modifiers import agnostic
+from gavelx.policies.program import Maximize, Minimize
+from gavelx.policies.terms import (
+    Constraint,
+    Cost,
+    Devices,
+    Linear,
+    NormalizedThroughput,
+    Sum,
+    SumThroughput,
+    Term,
+    Throughput,
+    TimeShare,
+    Worst,
+)
+from gavelx.policies.view import View
+
+__all__ = [
+    "Constraint",
+    "Cost",
+    "Devices",
+    "Fifo",
+    "Isolated",
+    "Linear",
+    "MaxMinFairness",
+    "MaxSumThroughput",
+    "Maximize",
+    "Minimize",
+    "NormalizedThroughput",
+    "Policy",
+    "Sum",
+    "SumThroughput",
+    "Term",
+    "Throughput",
+    "TimeShare",
+    "View",
+    "Worst",
+    "agnostic",
+    "catalog",
+    "load_policy",
+    "modifiers",
+    "split_policies",
+]

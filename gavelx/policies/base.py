@@ -1,0 +1,33 @@
+"""What a policy is: a function from a snapshot to an allocation.
+
+Legend: J jobs, A accelerator types.
+"""
+
+from abc import ABC, abstractmethod
+
+from gavelx.allocation import Allocation
+from gavelx.snapshot import Snapshot
+
+
+class Policy(ABC):
+    """Decides how the cluster is shared at one instant.
+
+    A policy keeps no state: what it needs is in the snapshot, so the same snapshot always gets the same answer.
+    ``promises`` names the properties that it claims, among ``sharing_incentive``, ``pareto_efficiency``,
+    ``envy_freeness`` and ``strategy_proofness``; the tests check just those.
+    """
+
+    name: str = ""
+    promises: tuple[str, ...] = ()
+
+    @abstractmethod
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        """The share of time of every configuration, feasible and certified."""
+
+    def __repr__(self) -> str:
+        """The expression that made the policy."""
+        return self.name or type(self).__name__
+
+    def __str__(self) -> str:
+        """What tables call it: its name, or the expression that made it."""
+        return self.name or repr(self)

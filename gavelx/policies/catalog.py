@@ -1,0 +1,127 @@
+"""Find a policy by what is written on the command line.
+
+max_min_fairness                 a name from the catalog (or a third party's entry point `gavelx.policies`)
+agnostic(max_min_fairness)       a modifier around any of these
+my_file:policy                   an object in a module or in my_file.py of the current folder
+path/to/my_file.py:policy        an object in a file
+"""
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+
+from gavelx.errors import PolicyError, did_you_mean
+from gavelx.policies.base import Policy
+from gavelx.policies.fifo import Fifo
+from gavelx.policies.isolated import Isolated
+from gavelx.policies.max_min_fairness import MaxMinFairness
+from gavelx.policies.max_sum_throughput import MaxSumThroughput
+from gavelx.policies.modifiers import agnostic
+
+ENTRY_POINTS = "gavelx.policies"
+
+
+def catalog() -> dict[str, Policy]:
+    """Every policy that has a name, ours and those of installed packages."""
+    ours: tuple[Policy, ...] = (Fifo(), Isolated(), MaxMinFairness(), MaxSumThroughput())
+    policies = {policy.name: policy for policy in ours}
+    for entry in entry_points(group=ENTRY_POINTS):
+        policies.setdefault(entry.name, _policy(entry.load(), f"entry point {entry.value}"))
+    return policies
+
+
+def modifiers() -> dict[str, Callable[[Policy], Policy]]:
+    """Every modifier by name: a policy in, a policy out."""
+    return {"agnostic": agnostic}
+
+
+def load_policy(text: str) -> Policy:
+    """The policy that ``text`` describes. Raises :class:`PolicyError` saying what is near."""
+    text = text.strip()
+    if call := re.fullmatch(r"(\w+)\s*\((.*)\)", text, re.DOTALL):
+        name, inner = call.groups()
+        if name not in modifiers():
+            raise PolicyError(f"unknown modifier {name!r}", where=text, hint=did_you_mean(name, modifiers()))
+        return modifiers()[name](load_policy(inner))
+    if ":" in text:
+        return _load_object(text)
+    if (policy := catalog().get(text)) is None:
+        known = [*catalog(), *(f"{name}(...)" for name in modifiers())]
+        raise PolicyError(
+            f"unknown policy {text!r}",
+            hint=did_you_mean(text, known),
+            expected="a name, modifier(name) or file:object",
+        )
+    return policy
+
+
+def split_policies(text: str) -> list[str]:
+    """Split ``P1,P2,agnostic(P3)`` at the commas outside brackets. Raises :class:`PolicyError`."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            break
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth != 0:
+        raise PolicyError(f"the brackets do not match in {text!r}", expected="for example fifo,agnostic(fifo)")
+    names = [part.strip() for part in parts if part.strip()]
+    if not names:
+        raise PolicyError("no policy is named", expected="for example fifo,agnostic(fifo)")
+    return names
+
+
+def _load_object(text: str) -> Policy:
+    """``module:object`` or ``file.py:object``."""
+    module_name, _, object_name = text.rpartition(":")
+    module = _load_module(module_name, text)
+    if not hasattr(module, object_name):
+        named = [name for name, value in vars(module).items() if _is_policy(value)]
+        raise PolicyError(
+            f"{module_name} has no {object_name!r}",
+            where=text,
+            hint=did_you_mean(object_name, named) if named else "give the policy a name in that file",
+        )
+    return _policy(getattr(module, object_name), text)
+
+
+def _load_module(name: str, text: str) -> ModuleType:
+    file = Path(name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
+    try:
+        if not file.is_file():
+            return importlib.import_module(name)
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[file.stem] = module  # dataclasses and pickle look modules up by name
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise PolicyError(f"{error}", where=text, expected=f"a module or a file {file}") from error
+    except Exception as error:  # whatever the user's file does wrong is his to read
+        raise PolicyError(f"{file} failed: {type(error).__name__}: {error}", where=text) from error
+    return module
+
+
+def _is_policy(value: object) -> bool:
+    return isinstance(value, Policy) or (isinstance(value, type) and issubclass(value, Policy))
+
+
+def _policy(value: object, where: str) -> Policy:
+    if isinstance(value, type) and issubclass(value, Policy):
+        value = value()
+    if not isinstance(value, Policy):
+        raise PolicyError(
+            f"it is a {type(value).__name__}, not a policy",
+            where=where,
+            expected="Maximize(...), Minimize(...) or a subclass of gavelx.policies.Policy",
+        )
+    return value

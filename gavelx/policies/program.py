@@ -1,0 +1,92 @@
+"""Programs: policies that are an objective and constraints.
+
+    Maximize(Worst(NormalizedThroughput()))
+    Maximize(SumThroughput() - 2.0 * Cost(), [NormalizedThroughput() >= 0.9, Cost() <= 40])
+
+Legend: J jobs, C configurations.
+"""
+
+from collections.abc import Sequence
+
+from gavelx.allocation import Allocation
+from gavelx.errors import PolicyError
+from gavelx.policies.base import Policy
+from gavelx.policies.terms import Constraint, Number, Plus, Term, Times, Worst, linear
+from gavelx.policies.view import View
+from gavelx.snapshot import Snapshot
+from gavelx.solvers import Statement, solve
+from gavelx.solvers import statement as stated
+
+
+class Maximize(Policy):
+    """Give the shares that make ``objective`` largest among those that meet all ``constraints``.
+
+    The objective is a sum of linear terms and of ``Worst(...)`` with positive factors. ``Maximize(Worst(...))``
+    alone is solved lexicographically: when the worst-off job cannot be helped, the next is, and so on.
+    Raises :class:`ProgramError` where no allocation meets the constraints.
+    """
+
+    def __init__(self, objective: Term, constraints: Sequence[Constraint] = ()) -> None:
+        self.objective, self.constraints = objective, tuple(constraints)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return solve(self.state(snapshot.alone()))
+
+    def state(self, snapshot: Snapshot) -> Statement:
+        """The program on this snapshot, as arrays."""
+        view = View(snapshot)
+        total, worst = Number(0.0).linear(view), []
+        for factor, term in _summands(self.objective, 1.0):
+            if isinstance(term, Worst):
+                worst.append(stated.Worst(self._concave(factor, term), linear(term.term, view)))
+            else:
+                total = total.plus(self._single(linear(term, view), term).scaled(factor))
+        requirements = tuple(stated.Requirement(_gain(c, view), repr(c)) for c in self.constraints)
+        return Statement(snapshot, tuple(worst), total, requirements, repr(self))
+
+    def _concave(self, factor: float, term: Term) -> float:
+        if factor <= 0:
+            raise PolicyError(f"{factor:g} * {term!r} is not concave: it cannot be maximised", where=repr(self))
+        return factor
+
+    def _single(self, affine: stated.Affine, term: Term) -> stated.Affine:
+        if affine.rows != "total":
+            raise PolicyError(
+                f"{term!r} has one row per {affine.rows}; an objective is one number",
+                where=repr(self),
+                hint=f"Sum({term!r}) or Worst({term!r})",
+            )
+        return affine
+
+    def __repr__(self) -> str:
+        constraints = f", {list(self.constraints)!r}" if self.constraints else ""
+        return f"Maximize({self.objective!r}{constraints})"
+
+
+class Minimize(Maximize):
+    """Give the shares that make a linear ``objective`` smallest among those that meet all ``constraints``."""
+
+    def __init__(self, objective: Term, constraints: Sequence[Constraint] = ()) -> None:
+        super().__init__(-1.0 * objective, constraints)
+        self._asked = objective
+
+    def __repr__(self) -> str:
+        constraints = f", {list(self.constraints)!r}" if self.constraints else ""
+        return f"Minimize({self._asked!r}{constraints})"
+
+
+def _summands(term: Term, factor: float) -> list[tuple[float, Term]]:
+    """The objective as a list of factor and term."""
+    if isinstance(term, Plus):
+        return _summands(term.left, factor) + _summands(term.right, factor)
+    if isinstance(term, Times):
+        return _summands(term.term, factor * term.factor)
+    return [(factor, term)]
+
+
+def _gain(constraint: Constraint, view: View) -> stated.Affine:
+    """The constraint as an expression that must not be negative."""
+    more, less = (constraint.left, constraint.right)
+    if constraint.sense == "<=":
+        more, less = less, more
+    return Plus(more, -1.0 * less).linear(view)

@@ -1,0 +1,105 @@
+"""The vocabulary of policies: what a term may talk about on one snapshot.
+
+Expressions are linear in the shares x and have one row per job, per accelerator type, or one in all; plain
+arrays are facts of the snapshot.
+
+Legend: J jobs, A accelerator types, C configurations.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gavelx.errors import PolicyError
+from gavelx.snapshot import Snapshot
+from gavelx.solvers.statement import Affine
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One snapshot, as the terms of a policy see it."""
+
+    snapshot: Snapshot
+
+    @cached_property
+    def throughput(self) -> Affine:
+        """Effective throughput of each job, steps/s: sum_c T_jc x_c."""
+        return self._per_job(self.snapshot.configurations.throughput_JC)
+
+    @cached_property
+    def normalized_throughput(self) -> Affine:
+        """s_j e_j / (p_j e_j(proportional)): what each job gets against its slice of every type."""
+        proportional_J = self.proportional_throughput_J
+        factor_J = np.divide(
+            self.scale_factor_J, self.weight_J * proportional_J, out=np.zeros(self.J), where=proportional_J > 0
+        )
+        return self.throughput.scaled(factor_J)
+
+    @cached_property
+    def time_share(self) -> Affine:
+        """Share of time in which each job runs at all: sum_c x_c."""
+        return self._per_job(self.snapshot.configurations.membership_JC)
+
+    @cached_property
+    def devices(self) -> Affine:
+        """Devices in use of each accelerator type, averaged over time."""
+        devices_AC = self.snapshot.configurations.devices_AC
+        return Affine(devices_AC, np.zeros(devices_AC.shape[0]), "accelerator")
+
+    @cached_property
+    def usd_per_hour(self) -> Affine:
+        """What the devices in use cost. Raises :class:`PolicyError` where a type has no known price."""
+        unknown = [
+            n for n, usd in zip(self.snapshot.accelerators, self.usd_per_hour_A, strict=True) if np.isnan(usd)
+        ]
+        if unknown:
+            raise PolicyError(
+                f"no price is known for {', '.join(unknown)}",
+                where="Cost()",
+                hint="--prices TYPE=USD_PER_HOUR,...",
+            )
+        return self.devices.scaled(self.usd_per_hour_A).total()
+
+    @cached_property
+    def proportional_throughput_J(self) -> Floats:
+        """Steps/s of each job with a slice of every type in proportion to its devices: sum_a T_ja W_a / sum W."""
+        T_JA = np.nan_to_num(self.snapshot.configurations.throughput_JA)
+        devices_A = self.snapshot.devices_A
+        return np.asarray(T_JA @ devices_A / max(1, devices_A.sum()))
+
+    @property
+    def nothing(self) -> Affine:
+        """Zero, whatever the shares are."""
+        return Affine(sparse.csr_array((1, len(self.snapshot.configurations))), np.zeros(1), "total")
+
+    @property
+    def J(self) -> int:
+        return len(self.snapshot.jobs)
+
+    @property
+    def scale_factor_J(self) -> Floats:
+        return self.snapshot.scale_factor_J.astype(float)
+
+    @property
+    def weight_J(self) -> Floats:
+        return self.snapshot.weight_J
+
+    @property
+    def steps_left_J(self) -> Floats:
+        return self.snapshot.steps_left_J
+
+    @property
+    def elapsed_s_J(self) -> Floats:
+        return self.snapshot.elapsed_s_J
+
+    @property
+    def usd_per_hour_A(self) -> Floats:
+        return self.snapshot.usd_per_hour_A
+
+    def _per_job(self, matrix_JC: sparse.csr_array) -> Affine:
+        return Affine(matrix_JC, np.zeros(self.J), "job")

@@ -1,0 +1,79 @@
+"""The check that every answer passes before anyone uses it.
+
+Legend: J jobs, A accelerator types, C configurations.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import Allocation, Certificate
+from gavelx.snapshot import Snapshot
+from gavelx.solvers.statement import Requirement
+
+Floats = NDArray[np.float64]
+
+
+def certified(
+    snapshot: Snapshot,
+    share_C: Floats,
+    *,
+    path: str,
+    seconds: float,
+    objective: float | None = None,
+    bound: float | None = None,
+    classes: int | None = None,
+    marginal_A: Floats | None = None,
+    requirements: tuple[Requirement, ...] = (),
+    strict: bool = False,
+) -> Allocation:
+    """The allocation with these shares and a certificate recomputed from them.
+
+    Raises AssertionError where the shares are not feasible: shares go through :func:`repaired` first if they
+    come from arithmetic that rounds.
+    """
+    marginal = {} if marginal_A is None else dict(zip(snapshot.accelerators, marginal_A.tolist(), strict=True))
+    certificate = Certificate(
+        objective=objective,
+        bound=bound,
+        violation=max(violation(snapshot, share_C), _missing(requirements, share_C)),
+        path=path,
+        classes=len(snapshot.jobs) if classes is None else classes,
+        seconds=seconds,
+    )
+    return Allocation(snapshot, share_C, certificate, marginal, strict)
+
+
+def violation(snapshot: Snapshot, share_C: Floats) -> float:
+    """The worst excess over any of the three constraints: time of a job, devices of a type, shares below 0."""
+    table = snapshot.configurations
+    return max(
+        0.0,
+        float((table.membership_JC @ share_C - 1.0).max(initial=0.0)),
+        float((table.devices_AC @ share_C - snapshot.devices_A).max(initial=0.0)),
+        float((-share_C).max(initial=0.0)),
+    )
+
+
+def _missing(requirements: tuple[Requirement, ...], share_C: Floats) -> float:
+    """How far the shares stay below a requirement, relative to the size of its numbers."""
+    worst = 0.0
+    for requirement in requirements:
+        scale_R = np.maximum(1.0, np.abs(requirement.affine.constant_R))
+        worst = max(worst, float((-requirement.affine(share_C) / scale_R).max(initial=0.0)))
+    return worst
+
+
+def repaired(snapshot: Snapshot, share_C: Floats) -> Floats:
+    """The same shares with the solver's rounding taken out: clipped at 0, scaled down where a row is exceeded.
+
+    Meant for excesses around 1e-10; what it costs is in the objective, which is computed afterwards.
+    """
+    table = snapshot.configurations
+    share_C = np.maximum(0.0, share_C)
+    time_J = np.maximum(1.0, table.membership_JC @ share_C)
+    slowest_C = np.ones(len(table))
+    np.maximum.at(slowest_C, table.configuration_M, time_J[table.job_M])
+    share_C = share_C / slowest_C
+    in_use_A = table.devices_AC @ share_C
+    scale_A = np.divide(snapshot.devices_A, in_use_A, out=np.ones(len(in_use_A)), where=in_use_A > 0)
+    return np.asarray(share_C * np.minimum(1.0, scale_A)[table.accelerator_C])

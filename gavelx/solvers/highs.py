@@ -1,0 +1,85 @@
+"""A linear program that stays warm in HiGHS: state it, solve it, change a few numbers, solve it again.
+
+Legend: V variables, K constraints.
+"""
+
+import numpy as np
+from highspy import Highs, HighsLp, HighsModelStatus, MatrixFormat, ObjSense, kHighsInf
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gavelx.errors import GavelxError
+
+Floats = NDArray[np.float64]
+TOLERANCE = 1e-10
+
+
+class UnsolvedError(GavelxError):
+    """HiGHS ended without an optimum; ``status`` is ``infeasible``, ``unbounded`` or its own word."""
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+        super().__init__(f"the linear program was not solved: {status}")
+
+
+class LinearProgram:
+    """``maximise objective_V . v`` subject to ``lower_K <= matrix_KV @ v <= upper_K`` and bounds on v."""
+
+    def __init__(
+        self,
+        *,
+        objective_V: Floats,
+        lower_V: Floats,
+        upper_V: Floats,
+        matrix_KV: sparse.csr_array,
+        lower_K: Floats,
+        upper_K: Floats,
+    ) -> None:
+        lp = HighsLp()
+        lp.num_row_, lp.num_col_ = matrix_KV.shape
+        lp.col_cost_ = objective_V
+        lp.col_lower_ = lower_V
+        lp.col_upper_ = upper_V
+        lp.row_lower_, lp.row_upper_ = lower_K, upper_K
+        lp.sense_ = ObjSense.kMaximize
+        columns = matrix_KV.tocsc()
+        columns.sort_indices()
+        lp.a_matrix_.format_ = MatrixFormat.kColwise
+        lp.a_matrix_.start_, lp.a_matrix_.index_ = columns.indptr, columns.indices
+        lp.a_matrix_.value_ = columns.data
+        self._highs = Highs()  # type: ignore[no-untyped-call]
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("random_seed", 0),
+            ("primal_feasibility_tolerance", TOLERANCE),
+            ("dual_feasibility_tolerance", TOLERANCE),
+        ):
+            self._highs.setOptionValue(option, value)
+        self._highs.passModel(lp)
+
+    def solve(self) -> tuple[Floats, Floats]:
+        """The optimal variables and the constraints' multipliers (gain in the objective per unit of slack).
+
+        Raises :class:`UnsolvedError`.
+        """
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        if status == HighsModelStatus.kUnboundedOrInfeasible:
+            self._highs.setOptionValue("presolve", "off")  # then HiGHS says which of the two
+            self._highs.run()
+            status = self._highs.getModelStatus()
+        if status != HighsModelStatus.kOptimal:
+            raise UnsolvedError(self._highs.modelStatusToString(status).lower())
+        solution = self._highs.getSolution()
+        return np.array(solution.col_value), np.array(solution.row_dual)
+
+    def set_coefficient(self, row: int, column: int, value: float) -> None:
+        self._highs.changeCoeff(row, column, value)
+
+    def set_lower(self, row: int, lower: float) -> None:
+        """Replace a constraint's lower bound; it has no upper one."""
+        self._highs.changeRowBounds(row, lower, kHighsInf)
+
+    def set_objective(self, objective_V: Floats) -> None:
+        self._highs.changeColsCost(len(objective_V), np.arange(len(objective_V), dtype=np.int32), objective_V)
