@@ -59,7 +59,7 @@ class Result:
     leases: Leases
     rounds: int
     end_s: float
-    measured: slice = slice(None)
+    measured: slice | None = None
     policy_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -105,7 +105,8 @@ class Result:
 
     def summary(self) -> dict[str, Any]:
         """The figures of the run by name; None where a figure is not known."""
-        jct, rho = self.jct_s_J[self.measured], self.rho_J[self.measured]
+        measured = self.measured or slice(None)
+        jct, rho = self.jct_s_J[measured], self.rho_J[measured]
         done = ~np.isnan(jct)
         return {
             "policy": self.policy,
@@ -122,7 +123,7 @@ class Result:
             "rho_max": metrics.known(float(np.max(rho[done], initial=np.nan) if done.any() else np.nan)),
             "rho_mean": metrics.mean(rho[done]),
             "unfair_fraction": metrics.mean((rho[done] > 1.0 + 1e-9).astype(float)),
-            "restarts": int(self.restarts_J[self.measured].sum()),
+            "restarts": int(self.restarts_J[measured].sum()),
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,
         }
@@ -140,7 +141,7 @@ class Result:
                 "cost_usd": known(float(self.cost_usd_J[j])),
                 "restarts": int(self.restarts_J[j]),
             }
-            for j in range(len(self.jobs))[self.measured]
+            for j in range(len(self.jobs))[self.measured or slice(None)]
         ]
 
     def to_json(self) -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""The few lines that join policy, mechanism and backend, simulated or real."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from gavelx.allocation import Allocation
+from gavelx.mechanism import Mechanism
+from gavelx.mechanism.commands import Command, Solve
+from gavelx.mechanism.events import Allocated, Event
+from gavelx.snapshot import Snapshot
+
+
+class Backend(Protocol):
+    """Something that jobs run on: it yields events in order of time and carries out commands."""
+
+    now_s: float
+
+    def events(self) -> Iterable[Event]:
+        """What happens, until nothing more can."""
+
+    def execute(self, command: Command) -> None:
+        """Do what the mechanism wants; what comes of it is reported as events."""
+
+    def post(self, event: Event) -> None:
+        """Hand in an event that came about outside, such as a policy's answer."""
+
+
+def drive(mechanism: Mechanism, allocate: Callable[[Snapshot], Allocation], backend: Backend) -> None:
+    """Run until the backend has no more events."""
+    for event in backend.events():
+        for command in mechanism.handle(event):
+            if isinstance(command, Solve):
+                backend.post(Allocated(backend.now_s, allocate(command.snapshot)))
+            else:
+                backend.execute(command)

@@ -1,0 +1,69 @@
+"""What the mechanism wants done. A backend carries it out and reports what came of it as events."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gavelx.snapshot import Snapshot
+
+
+class Device(NamedTuple):
+    """One device that can be leased: a server, and the device's place in it."""
+
+    server_id: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right of a job to run on these devices until a time or a step, whichever comes first.
+
+    ``id`` rises from lease to lease, so a stale one can be told. ``until_step`` counts the job's steps from its
+    beginning. ``charged_from_s`` is when billing starts; it is the launch but for rules that charge more.
+    """
+
+    id: int
+    job_id: int
+    accelerator: str
+    devices: tuple[Device, ...]
+    until_s: float
+    until_step: float
+    charged_from_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Solve:
+    """Ask the policy; the answer comes back as ``Allocated``, now or later."""
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run the job of this lease on its devices, from its last checkpoint."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """Let these leases run on, on the same devices, until a later time."""
+
+    lease_ids: tuple[int, ...]
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Checkpoint and stop; ``LeaseEnded`` reports how far the job came."""
+
+    lease_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Send ``Wake`` at this time."""
+
+    time_s: float
+
+
+Command = Solve | Launch | Extend | Stop | WakeAt

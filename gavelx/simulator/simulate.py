@@ -1,0 +1,90 @@
+"""Simulate one policy on one list of jobs."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from gavelx.allocation import Allocation
+from gavelx.cluster import Cluster
+from gavelx.drive import drive
+from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT, Mechanism, Rules
+from gavelx.prices import Prices
+from gavelx.result import Result
+from gavelx.simulator.backend import SimulatedCluster
+from gavelx.snapshot import Snapshot
+from gavelx.throughputs import Throughputs
+
+
+class Policy(Protocol):
+    """Whatever answers a snapshot with an allocation."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        """The share of time of every configuration."""
+
+
+def simulate(
+    policy: Policy,
+    jobs: Sequence[Job],
+    cluster: Cluster,
+    throughputs: Throughputs,
+    prices: Prices | None = None,
+    *,
+    rules: Rules = DEFAULT,
+    window: slice | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Run ``jobs`` under ``policy`` to the end, on a simulated clock.
+
+    With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete.
+    ``on_progress(completed, total)`` is called now and then. Raises :class:`WorkloadError` for a job that can
+    never run on this cluster. A policy that starves a job does not raise: the job counts as not completed.
+    """
+    started = time.perf_counter()
+    measured = None if window is None else frozenset(job.id for job in jobs[window])
+    backend = SimulatedCluster(jobs, cluster, throughputs, measured, whole_rounds=rules.whole_steps)
+    mechanism = Mechanism(throughputs, prices, rules)
+    stopwatch = _Stopwatch(policy, backend, len(jobs) if measured is None else len(measured), on_progress)
+    drive(mechanism, stopwatch.allocate, backend)
+    stopwatch.report()
+    completion_s = backend.recorder.completion_s
+    return Result(
+        policy=str(policy),
+        rules=rules.name,
+        cluster=cluster,
+        jobs=tuple(jobs),
+        throughput_JA=throughputs.matrix(jobs, cluster.accelerators),
+        usd_per_hour_A=(prices or Prices({})).array(cluster.accelerators),
+        completion_s_J=np.array([completion_s.get(job.id, np.nan) for job in jobs]),
+        leases=backend.recorder.leases(jobs, cluster.accelerators),
+        rounds=mechanism.rounds,
+        end_s=backend.recorder.end_s,
+        measured=window,
+        policy_seconds=stopwatch.seconds,
+        wall_seconds=time.perf_counter() - started,
+    )
+
+
+@dataclass
+class _Stopwatch:
+    """Asks the policy, measures how long it took, and reports progress on the way."""
+
+    policy: Policy
+    backend: SimulatedCluster
+    jobs_total: int
+    on_progress: Callable[[int, int], None] | None
+    seconds: float = 0.0
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        started = time.perf_counter()
+        allocation = self.policy.allocate(snapshot)
+        self.seconds += time.perf_counter() - started
+        self.report()
+        return allocation
+
+    def report(self) -> None:
+        if self.on_progress:
+            self.on_progress(min(len(self.backend.recorder.completion_s), self.jobs_total), self.jobs_total)
