@@ -120,7 +120,7 @@ class Result:
             "rounds": self.rounds,
             "jobs_total": len(jct),
             "jobs_completed": int(done.sum()),
-            "rho_max": metrics.known(float(np.max(rho[done], initial=np.nan) if done.any() else np.nan)),
+            "rho_max": metrics.percentile(rho[done], 100),
             "rho_mean": metrics.mean(rho[done]),
             "unfair_fraction": metrics.mean((rho[done] > 1.0 + 1e-9).astype(float)),
             "restarts": int(self.restarts_J[measured].sum()),
