@@ -26,6 +26,8 @@ class Maximize(Policy):
     Raises :class:`ProgramError` where no allocation meets the constraints.
     """
 
+    sign = 1.0
+
     def __init__(self, objective: Term, constraints: Sequence[Constraint] = ()) -> None:
         self.objective, self.constraints = objective, tuple(constraints)
 
@@ -36,17 +38,17 @@ class Maximize(Policy):
         """The program on this snapshot, as arrays."""
         view = View(snapshot)
         total, worst = Number(0.0).linear(view), []
-        for factor, term in _summands(self.objective, 1.0):
+        for factor, term in _summands(self.objective, self.sign):
             if isinstance(term, Worst):
                 worst.append(stated.Worst(self._concave(factor, term), linear(term.term, view)))
             else:
                 total = total.plus(self._single(linear(term, view), term).scaled(factor))
         requirements = tuple(stated.Requirement(_gain(c, view), repr(c)) for c in self.constraints)
-        return Statement(snapshot, tuple(worst), total, requirements, repr(self))
+        return Statement(snapshot, tuple(worst), total, requirements, repr(self), self.sign)
 
     def _concave(self, factor: float, term: Term) -> float:
         if factor <= 0:
-            raise PolicyError(f"{factor:g} * {term!r} is not concave: it cannot be maximised", where=repr(self))
+            raise PolicyError(f"{term!r} is concave: it can only be made large, not small", where=repr(self))
         return factor
 
     def _single(self, affine: stated.Affine, term: Term) -> stated.Affine:
@@ -60,19 +62,14 @@ class Maximize(Policy):
 
     def __repr__(self) -> str:
         constraints = f", {list(self.constraints)!r}" if self.constraints else ""
-        return f"Maximize({self.objective!r}{constraints})"
+        form = "Maximize" if self.sign > 0 else "Minimize"
+        return f"{form}({self.objective!r}{constraints})"
 
 
 class Minimize(Maximize):
     """Give the shares that make a linear ``objective`` smallest among those that meet all ``constraints``."""
 
-    def __init__(self, objective: Term, constraints: Sequence[Constraint] = ()) -> None:
-        super().__init__(-1.0 * objective, constraints)
-        self._asked = objective
-
-    def __repr__(self) -> str:
-        constraints = f", {list(self.constraints)!r}" if self.constraints else ""
-        return f"Minimize({self._asked!r}{constraints})"
+    sign = -1.0
 
 
 def _summands(term: Term, factor: float) -> list[tuple[float, Term]]:

@@ -40,10 +40,10 @@ def solve(statement: Statement) -> Allocation:
         share_C,
         path=answer.path,
         seconds=time.perf_counter() - started,
-        objective=statement.objective(share_C),
-        bound=answer.bound,
+        objective=statement.sign * statement.objective(share_C),
+        bound=statement.sign * answer.bound,
         classes=answer.classes,
-        marginal_A=answer.marginal_A,
+        marginal_A=statement.sign * answer.marginal_A,
         requirements=statement.requirements,
     )
 

@@ -52,6 +52,7 @@ class LinearProgram:
             ("output_flag", False),
             ("threads", 1),
             ("random_seed", 0),
+            ("small_matrix_value", 1e-12),
             ("primal_feasibility_tolerance", TOLERANCE),
             ("dual_feasibility_tolerance", TOLERANCE),
         ):
@@ -73,6 +74,10 @@ class LinearProgram:
             raise UnsolvedError(self._highs.modelStatusToString(status).lower())
         solution = self._highs.getSolution()
         return np.array(solution.col_value), np.array(solution.row_dual)
+
+    def forget(self) -> None:
+        """Start the next solve from nothing."""
+        self._highs.clearSolver()
 
     def set_coefficient(self, row: int, column: int, value: float) -> None:
         self._highs.changeCoeff(row, column, value)

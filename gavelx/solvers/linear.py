@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.collapse import Classes, collapse
-from gavelx.solvers.highs import LinearProgram
+from gavelx.solvers.highs import LinearProgram, UnsolvedError
 from gavelx.solvers.statement import Statement
 
 Floats = NDArray[np.float64]
+SLACKS = (1e-11, 1e-10, 1e-9, 1e-8)
 POSITIVE = 1e-11
 """Multipliers of a simplex basis are exact zeros or proper numbers; this only cuts rounding."""
 
@@ -61,39 +62,65 @@ def solve_linear(statement: Statement) -> Answer:
     bound, marginal_A = rows.bound(multiplier_K)
     path = "highs"
     if rows.is_max_min:
-        value_V = _raise_levels(program, rows, value_V, multiplier_K)
-        value_V = _cheapest(program, rows, value_V)
-        path = "highs-lexicographic"
+        value_V, complete = _raise_levels(program, rows, value_V, multiplier_K)
+        path = "highs-lexicographic" if complete else "highs-lexicographic, levels not all raised"
+        value_V = _cheapest(program, rows, value_V) if complete else value_V
     share_C = np.asarray(classes.expand_CZ @ value_V[: rows.Z])
     return Answer(share_C, bound, marginal_A, len(classes), path)
 
 
-def _raise_levels(program: LinearProgram, rows: "_Rows", value_V: Floats, multiplier_K: Floats) -> Floats:
-    """Freeze the rows that cannot rise, raise the level of the others, until all rows are frozen."""
+def _raise_levels(
+    program: LinearProgram, rows: "_Rows", value_V: Floats, multiplier_K: Floats
+) -> tuple[Floats, bool]:
+    """Freeze the rows that cannot rise, raise the level of the others, until all rows are frozen.
+
+    Says whether it got there: data over very many orders of magnitude may defeat the solver at a later level.
+    """
     worst_K = np.arange(len(rows.lower_K))[rows.worst]
-    active = np.ones(len(worst_K), dtype=bool)
+    floors: dict[int, float] = {}
     while True:
         level = value_V[rows.Z]
-        frozen = active & (np.abs(multiplier_K[worst_K]) > POSITIVE)
-        assert frozen.any(), "the multipliers of the rows at the level add up to 1"
-        for r in np.flatnonzero(frozen):
-            program.set_coefficient(int(worst_K[r]), rows.Z, 0.0)
-            program.set_lower(int(worst_K[r]), rows.lower_K[worst_K[r]] + level - abs(level) * 1e-11)
-        active &= ~frozen
-        if not active.any():
-            return value_V
-        value_V, multiplier_K = program.solve()
+        for row in worst_K[np.abs(multiplier_K[worst_K]) > POSITIVE].tolist():
+            floors[row] = rows.lower_K[row] + level * rows.scale_K[row]
+            program.set_coefficient(row, rows.Z, 0.0)
+            program.set_lower(row, floors[row])
+        worst_K = worst_K[~np.isin(worst_K, list(floors))]
+        if not len(worst_K):
+            return value_V, True
+        try:
+            value_V, multiplier_K = _solve_on_floors(program, floors)
+        except UnsolvedError:
+            return value_V, False
+
+
+def _solve_on_floors(program: LinearProgram, floors: dict[int, float]) -> tuple[Floats, Floats]:
+    """Solve with all frozen rows exactly at their level; a hair below it where rounding makes that impossible."""
+    for slack in SLACKS:
+        try:
+            return program.solve()
+        except UnsolvedError:
+            program.forget()
+            for row, floor in floors.items():
+                program.set_lower(row, floor - slack * abs(floor))
+    return program.solve()
 
 
 def _cheapest(program: LinearProgram, rows: "_Rows", value_V: Floats) -> Floats:
     """Among the allocations with these throughputs, the one that costs least (or holds the fewest devices)."""
     program.set_objective(np.concatenate([-rows.cost_Z, [0.0]]))
-    cheapest_V, _ = program.solve()
+    try:
+        cheapest_V, _ = program.solve()
+    except UnsolvedError:
+        return value_V
     return cheapest_V if rows.cost_Z @ cheapest_V[: rows.Z] < rows.cost_Z @ value_V[: rows.Z] else value_V
 
 
 class _Rows:
-    """The program's rows over the classes: time, devices, requirements, then the rows of each Worst."""
+    """The program's rows over the classes: time, devices, requirements, then the rows of each Worst.
+
+    Requirements and rows of a Worst are scaled by the root of their largest coefficient, which balances it with
+    the coefficient 1 of the level, so that one absolute tolerance suits speeds of 0.001 and of 100,000 steps/s.
+    """
 
     def __init__(self, statement: Statement, classes: Classes) -> None:
         snapshot, table = statement.snapshot, statement.snapshot.configurations
@@ -113,9 +140,14 @@ class _Rows:
         ]
         parts = [_with_levels(self.time_GZ, -1, levels), _with_levels(self.devices_AZ, -1, levels)]
         parts += [_with_levels(matrix, level, levels) for matrix, _, level in blocks]
-        self.matrix_KV = sparse.csr_array(sparse.vstack(parts, format="csr"))
         G, A = len(classes), len(snapshot.devices_A)
+        matrix_KV = sparse.csr_array(sparse.vstack(parts, format="csr"))
+        largest_K = abs(matrix_KV[:, : self.Z]).max(axis=1).toarray().ravel()
+        self.scale_K = 1.0 / np.sqrt(np.where(largest_K > 0, largest_K, 1.0))
+        self.scale_K[: G + A] = 1.0
+        self.matrix_KV = sparse.csr_array(sparse.diags_array(self.scale_K) @ matrix_KV)
         self.lower_K = np.concatenate([np.full(G + A, -np.inf), *(-constant for _, constant, _ in blocks)])
+        self.lower_K *= self.scale_K
         self.upper_K = np.full(len(self.lower_K), np.inf)
         self.upper_K[:G] = 1.0
         self.upper_K[G : G + A] = snapshot.devices_A
@@ -161,7 +193,8 @@ class _Rows:
         for weight, part in zip(self.level_weight[::-1], self.statement.worst[::-1], strict=True):
             size = len(self.classes.rows(part.affine)[1])
             y = gain_K[start - size : start]
-            y *= weight / y.sum() if y.sum() > 0 else 0.0
+            total = float(y @ self.scale_K[self.gains][start - size : start])
+            y *= weight / total if total > 0 else 0.0
             start -= size
         matrix_KZ = self.matrix_KV[self.gains, : self.Z]
         reduced_Z = self.linear_Z + np.asarray(gain_K @ matrix_KZ) - np.asarray(price_A @ self.devices_AZ)

@@ -81,13 +81,18 @@ class Worst:
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A program on a snapshot; ``text`` is the policy as its author wrote it."""
+    """A program on a snapshot; ``text`` is the policy as its author wrote it.
+
+    A minimisation is stated as the maximisation of its negative; ``sign`` is then -1, and turns objectives and
+    bounds back into what the author asked for.
+    """
 
     snapshot: Snapshot
     worst: tuple[Worst, ...]
     linear: Affine
     requirements: tuple[Requirement, ...]
     text: str
+    sign: float = 1.0
 
     def objective(self, share_C: Floats) -> float:
         """The objective of these shares, computed from nothing but the statement."""

@@ -43,7 +43,9 @@ def with_servers(*sizes: int, rules: Rules = DEFAULT) -> Mechanism:
 def shares(snapshot: Snapshot, share_J: list[float]) -> Allocation:
     """Every job its share on its first configuration."""
     table = snapshot.configurations
-    share_C = np.array([share_J[j] if a == 0 else 0.0 for j, a in zip(table.job_M, table.accelerator_C, strict=True)])
+    share_C = np.array(
+        [share_J[j] if a == 0 else 0.0 for j, a in zip(table.job_M, table.accelerator_C, strict=True)]
+    )
     return certified(snapshot, share_C, path="test", seconds=0.0)
 
 

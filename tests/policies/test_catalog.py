@@ -1,0 +1,86 @@
+"""Policies by name, by expression, by module and by file."""
+
+from pathlib import Path
+
+import pytest
+
+from gavelx.errors import PolicyError
+from gavelx.policies import Policy, catalog, load_policy, split_policies
+
+MINE = """
+from gavelx.policies import Maximize, Policy, SumThroughput
+
+best = Maximize(SumThroughput())
+
+class Mine(Policy):
+    def allocate(self, snapshot):
+        return best.allocate(snapshot)
+
+number = 7
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_policies.py").write_text(MINE)
+    (tmp_path / "broken_policies.py").write_text("import gavelx\n1 / 0\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "deep.py").write_text(MINE)
+
+
+def test_every_name_loads_and_every_policy_says_what_it_does() -> None:
+    for name, policy in catalog().items():
+        assert load_policy(name).name == name == str(policy)
+        assert policy.__doc__
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my_policies:best",
+        "my_policies:Mine",
+        "my_policies.py:best",
+        "sub/deep.py:best",
+        "agnostic(my_policies:best)",
+    ],
+)
+def test_a_policy_in_a_file_of_the_user(text: str) -> None:
+    assert isinstance(load_policy(text), Policy)
+
+
+def test_an_installed_module_is_found() -> None:
+    assert isinstance(load_policy("gavelx.policies.fifo:Fifo"), Policy)
+
+
+def test_modifiers_nest_and_spaces_do_not_matter() -> None:
+    assert str(load_policy(" agnostic( agnostic(fifo) ) ")) == "agnostic(agnostic(fifo))"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("fifoo", ["unknown policy 'fifoo'", "did you mean 'fifo'"]),
+        ("", ["unknown policy ''"]),
+        ("agnostik(fifo)", ["unknown modifier 'agnostik'", "did you mean 'agnostic'"]),
+        ("agnostic(fifo", ["unknown policy"]),
+        ("my_policies:bst", ["my_policies has no 'bst'", "did you mean 'best'"]),
+        ("my_policies:number", ["int, not a policy"]),
+        ("no_such_module:x", ["no_such_module", "a file no_such_module.py"]),
+        ("broken_policies:x", ["broken_policies.py failed", "ZeroDivisionError"]),
+        ("sub/none.py:x", ["sub/none.py"]),
+        (":x", [":x", "Empty module name"]),
+        ("../..:x", ["../.."]),
+    ],
+)
+def test_a_wrong_policy_is_one_message(text: str, parts: list[str]) -> None:
+    with pytest.raises(PolicyError) as caught:
+        load_policy(text)
+    assert all(part in str(caught.value) for part in parts), str(caught.value)
+
+
+def test_lists_are_split_at_the_outer_commas() -> None:
+    assert split_policies("fifo, agnostic(a,b) ,x:y") == ["fifo", "agnostic(a,b)", "x:y"]
+    for bad in ("agnostic(fifo", "fifo)", "", " , "):
+        with pytest.raises(PolicyError):
+            split_policies(bad)
