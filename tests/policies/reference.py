@@ -114,7 +114,7 @@ def lexicographic_max_min(instance: Instance) -> np.ndarray:
 
 
 def room_for_improvement(instance: Instance, share_JA: np.ndarray) -> float:
-    """By how much normalised throughput can rise, summed over jobs, while no job loses any. 0: Pareto efficient."""
+    """By how much normalised throughput can rise, summed over jobs, while none loses any; 0: Pareto efficient."""
     now_J = instance.normalized(share_JA)
     gain_JA = instance.factor_J[:, None] * instance.throughput_JA
     if not gain_JA.any():

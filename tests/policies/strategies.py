@@ -17,6 +17,8 @@ from gavelx.snapshot import Snapshot
 ODD_NAMES = ("v100", "p100", "k80", "a100 80gb", "x=1,y", "größe", "(", "mi300x_unconsolidated", "0", "🐢", "nan")
 POSITIVE = st.floats(0.05, 50.0)
 THROUGHPUTS = st.one_of(POSITIVE, POSITIVE, POSITIVE, st.just(0.0), st.just(np.nan))
+SCALE_FACTORS = st.sampled_from((1, 1, 1, 2, 4, 8))
+WEIGHTS = st.sampled_from((1.0, 1.0, 5.0, 0.3))
 
 
 @st.composite
@@ -30,12 +32,13 @@ def clusters(draw: st.DrawFn, max_types: int = 5, min_devices: int = 0) -> Clust
 @st.composite
 def snapshots(
     draw: st.DrawFn,
+    *,
     max_jobs: int = 12,
     max_types: int = 5,
     min_devices: int = 0,
     throughputs: st.SearchStrategy[float] = THROUGHPUTS,
-    scale_factors: st.SearchStrategy[int] = st.sampled_from((1, 1, 1, 2, 4, 8)),
-    weights: st.SearchStrategy[float] = st.sampled_from((1.0, 1.0, 5.0, 0.3)),
+    scale_factors: st.SearchStrategy[int] = SCALE_FACTORS,
+    weights: st.SearchStrategy[float] = WEIGHTS,
 ) -> Snapshot:
     """Some jobs of a few kinds on some cluster, each of them somewhere between its start and its end."""
     cluster = draw(clusters(max_types, min_devices))

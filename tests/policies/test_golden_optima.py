@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.policies.reference import Instance
 
 from gavelx.allocation import Allocation
 from gavelx.files.snapshots import snapshot_from_json
 from gavelx.policies import load_policy
 from gavelx.snapshot import Snapshot
+from tests.policies.reference import Instance
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_instances.json"
 INSTANCES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))

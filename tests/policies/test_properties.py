@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.policies.reference import Instance, lexicographic_max_min, room_for_improvement
-from tests.policies.strategies import POSITIVE, permuted, renamed, snapshots
 
 from gavelx.policies import Policy, catalog, load_policy
 from gavelx.snapshot import Snapshot
+from tests.policies.reference import Instance, lexicographic_max_min, room_for_improvement
+from tests.policies.strategies import POSITIVE, permuted, renamed, snapshots
 
 NAMES = tuple(catalog())
 EVERY = (*NAMES, *(f"agnostic({name})" for name in NAMES))

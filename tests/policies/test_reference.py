@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from tests.policies.reference import Instance, lexicographic_max_min, room_for_improvement
 
 
