@@ -11,10 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from gavelx.cluster import Cluster
+from gavelx.jobs import Job
 from gavelx.policies import Policy, catalog, load_policy
 from gavelx.snapshot import Snapshot
 from tests.policies.reference import Instance, lexicographic_max_min, room_for_improvement
-from tests.policies.strategies import POSITIVE, permuted, renamed, snapshots
+from tests.policies.strategies import POSITIVE, permuted, renamed, snapshot_of, snapshots
 
 NAMES = tuple(catalog())
 EVERY = (*NAMES, *(f"agnostic({name})" for name in NAMES))
@@ -134,3 +136,19 @@ def test_agnostic_spreads_every_job_over_the_types_by_their_devices(snapshot: Sn
     if snapshot.jobs and len({job.weight for job in snapshot.jobs}) == 1:
         expected = min(1.0, float(snapshot.devices_A.sum()) / len(snapshot.jobs))
         np.testing.assert_allclose(share_JA.sum(axis=1), expected, rtol=1e-9)
+
+
+def test_agnostic_does_not_depend_on_the_order_of_jobs_where_types_are_full() -> None:
+    """Three jobs that need all of two types push the fourth, which could run anywhere, to the third type.
+
+    In proportion to devices the fourth would stay on all of them, so the spread only approaches its limit; what is
+    left of the fitting must not fall back on the vertex that a solver happened to find.
+    """
+    kinds_JA = np.array([[1.0, 0.0, 2.0]] * 3 + [[1.0, 1.0, 1.0]])
+    weights = (1.0, 5.0, 1.0, 1.0)
+    jobs = tuple(Job(j, "any", total_steps=1000.0, weight=weight) for j, weight in enumerate(weights))
+    snapshot = snapshot_of(jobs, Cluster.of({"a": 1, "b": 1, "c": 1}), kinds_JA)
+    policy, order = load_policy("agnostic(max_min_fairness)"), [1, 0, 2, 3]
+    throughput_J = policy.allocate(snapshot).throughput_J
+    other_J = policy.allocate(permuted(snapshot, order)).throughput_J
+    np.testing.assert_allclose(other_J, throughput_J[order], rtol=1e-7)
