@@ -1,0 +1,62 @@
+# The README's two commands are `make compare` and `make test`.
+# Everything is installed into the virtual environment $(VENV) and nowhere else.
+
+PYTHON ?= python3
+VENV ?= .venv
+CONSTRAINTS ?=                 # constraints.txt installs the very versions that were tried
+PYTEST_ARGS ?=
+
+POLICIES ?= fifo,isolated,agnostic(max_min_fairness),max_min_fairness
+TRACE ?= gavel_max_min_fairness
+TABLE ?= physical
+CLUSTER ?= v100=8,p100=16,k80=24
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
+
+.DEFAULT_GOAL := help
+.PHONY: help compare test check format clean
+
+help:  ## show this list
+	@echo "gavelx: what make can do"
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo "variables, with their defaults: PYTHON=$(PYTHON) VENV=$(VENV) TRACE=$(TRACE) CLUSTER=$(CLUSTER)"
+
+compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plot and a page in out/
+	@mkdir -p out
+	$(BIN)/gavelx compare --policies "$(POLICIES)" --trace $(TRACE) --table $(TABLE) --cluster $(CLUSTER) \
+	  --html out/compare.html --png out/compare.png --json out/compare.json
+
+test: $(VENV)/.dev  ## run every test
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+check: $(VENV)/.dev  ## check format, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev  ## put the code into its format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove what make made
+	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: an environment is made once, and again only when pyproject.toml changes.
+
+$(VENV)/.pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "gavelx needs Python 3.11 or later, and '$(PYTHON)' is not; try: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade 'pip>=25.1'  # the first pip that knows --group
+	@touch $@
+
+$(VENV)/.core: pyproject.toml | $(VENV)/.pip
+	$(PIP) install --quiet $(CONSTRAIN) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.core
+	$(PIP) install --quiet $(CONSTRAIN) --editable . --group dev
+	@touch $@

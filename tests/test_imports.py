@@ -1,0 +1,192 @@
+"""Imports point the way the data flows, and each heavy library has its home.
+
+Read from the source of every module, so an import inside a function counts as well. Imports for type checkers
+only (``if TYPE_CHECKING:``) count for the direction and not for the libraries, as they load nothing.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import gavelx
+
+PACKAGE = Path(gavelx.__file__).parent
+NOUNS = {
+    *("allocation", "cluster", "configurations", "errors", "jobs", "metrics", "prices", "result", "snapshot"),
+    *("throughputs", "workload"),
+}
+MAY_IMPORT = {
+    "nouns": {"nouns"},
+    "solvers": {"nouns", "solvers"},
+    "policies": {"nouns", "solvers", "policies"},
+    "mechanism": {"nouns", "mechanism"},
+    "drive": {"nouns", "mechanism", "drive"},
+    "simulator": {"nouns", "mechanism", "drive", "simulator"},
+    "files": {"nouns", "files"},
+    "report": {"nouns", "report"},
+    "cli": {
+        *("nouns", "solvers", "policies", "mechanism", "drive", "simulator"),
+        *("files", "report", "cli", "package"),
+    },
+    "package": set(),
+}
+"""Which rooms each room may import from. ``package`` is gavelx/__init__.py itself."""
+HOMES = {
+    "highspy": {"solvers"},
+    "scipy.optimize": {"solvers"},
+    "cvxpy": {"policies", "solvers"},
+    "matplotlib": {"report"},
+    "jinja2": {"report"},
+    "typer": {"cli"},
+    "click": {"cli"},
+    "rich": {"cli"},
+    "pandas": {"result"},  # and there inside functions only
+    "torch": set(),
+    "grpc": set(),
+}
+IMPURE = {
+    *("time", "datetime", "random", "numpy.random", "secrets", "uuid"),
+    *("socket", "threading", "multiprocessing", "asyncio", "concurrent", "subprocess"),
+}
+"""What the mechanism must do without: clocks, chance, sockets, threads."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: where it stands, what it names in full, and how it is reached."""
+
+    module: str
+    line: int
+    name: str
+    in_function: bool
+    for_types_only: bool
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} imports {self.name}"
+
+    def reaches(self, library: str) -> bool:
+        return self.name == library or self.name.startswith(library + ".")
+
+
+def room_of(dotted: str) -> str:
+    """The room of ``gavelx.<...>``; nouns share one."""
+    parts = dotted.split(".")
+    if len(parts) == 1 or parts[1].startswith("__"):
+        return "package"
+    return "nouns" if parts[1] in NOUNS else parts[1]
+
+
+def modules() -> list[str]:
+    """Every module of the package, as a path below it."""
+    return sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+
+
+def dotted(module: str) -> str:
+    return ".".join(["gavelx", *Path(module).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def imports_of(module: str, source: str) -> list[Import]:
+    """All imports of one module, in whatever form they are written."""
+    return list(_walk(ast.parse(source), module, in_function=False, for_types_only=False))
+
+
+def _walk(node: ast.AST, module: str, in_function: bool, for_types_only: bool) -> Iterator[Import]:
+    if isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
+        for name in _names(node, module):
+            yield Import(module, node.lineno, name, in_function, for_types_only)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        in_function = True
+    guarded = node.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) else []
+    for child in ast.iter_child_nodes(node):
+        yield from _walk(child, module, in_function, for_types_only or child in guarded)
+
+
+def _names(node: ast.Import | ast.ImportFrom | ast.Call, module: str) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            package = ["gavelx", *Path(module).parts[:-1]]
+            base = ".".join([*package[: len(package) - node.level + 1], *filter(None, [node.module])])
+        return [f"{base}.{alias.name}" for alias in node.names]
+    called = ast.unparse(node.func)
+    constant = node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+    return [node.args[0].value] if called in ("import_module", "importlib.import_module") and constant else []
+
+
+def imports(module: str) -> list[Import]:
+    return imports_of(module, (PACKAGE / module).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("module", modules())
+def test_rooms_import_only_what_lies_before_them(module: str) -> None:
+    room = room_of(dotted(module))
+    assert room in MAY_IMPORT, f"gavelx/{module} is in a new room: say in MAY_IMPORT what it may import"
+    wrong = [
+        str(found)
+        for found in imports(module)
+        if found.reaches("gavelx") and room_of(found.name) not in MAY_IMPORT[room]
+        # the version is a fact of the package, not a room
+        if found.name != "gavelx.__version__"
+    ]
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("module", modules())
+def test_heavy_libraries_stay_at_home(module: str) -> None:
+    room = room_of(dotted(module))
+    here = {room, Path(module).stem} if room == "nouns" else {room}
+    wrong = [
+        str(found)
+        for found in imports(module)
+        for library, homes in HOMES.items()
+        if found.reaches(library) and not found.for_types_only and not (homes & here)
+    ]
+    assert not wrong, wrong
+
+
+def test_pandas_is_imported_only_when_it_is_asked_for() -> None:
+    wrong = [
+        str(found)
+        for module in modules()
+        for found in imports(module)
+        if found.reaches("pandas") and not (found.in_function or found.for_types_only)
+    ]
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("mechanism/")])
+def test_the_mechanism_has_no_clock_and_no_chance(module: str) -> None:
+    source = (PACKAGE / module).read_text(encoding="utf-8")
+    wrong = [str(found) for found in imports_of(module, source) for library in IMPURE if found.reaches(library)]
+    assert not wrong, wrong
+    used = {ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
+    assert not used & {"np.random", "numpy.random"}, module
+
+
+def test_import_gavelx_is_light() -> None:
+    code = "import sys; old = set(sys.modules); import gavelx; print(*(set(sys.modules) - old), sep='\\n')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    roots = {name.partition(".")[0] for name in run.stdout.split()}
+    assert roots - set(sys.stdlib_module_names) == {"gavelx"}
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("import highspy", "highspy"),
+        ("from scipy import optimize", "scipy.optimize"),
+        ("def f():\n    from gavelx.cli import main", "gavelx.cli.main"),
+        ("from ..cli import main", "gavelx.cli.main"),
+        ("from . import events", "gavelx.mechanism.events"),
+        ("from importlib import import_module\nimport_module('torch')", "torch"),
+    ],
+)
+def test_every_form_of_import_is_seen(source: str, name: str) -> None:
+    assert name in [found.name for found in imports_of("mechanism/rules.py", source)]
