@@ -37,6 +37,7 @@ MAY_IMPORT = {
 }
 """Which rooms each room may import from. ``package`` is gavelx/__init__.py itself."""
 HOMES = {
+    "clarabel": {"solvers"},
     "highspy": {"solvers"},
     "scipy.optimize": {"solvers"},
     "cvxpy": {"policies", "solvers"},

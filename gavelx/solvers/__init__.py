@@ -1,7 +1,7 @@
 """From a stated program to a certified allocation.
 
 `statement` is what a policy asks for; `collapse` finds classes of identical jobs; `linear` solves by HiGHS
-(`highs`); `certify` checks. `solve` joins them.
+(`highs`); `certify` checks. `solve` joins them. `spread` breaks ties between accelerator types.
 """
 
 import time
@@ -13,9 +13,10 @@ from gavelx.errors import ProgramError, SolverError
 from gavelx.solvers.certify import certified, repaired
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.linear import solve_linear
+from gavelx.solvers.spreading import spread
 from gavelx.solvers.statement import Statement
 
-__all__ = ["Statement", "certified", "repaired", "solve"]
+__all__ = ["Statement", "certified", "repaired", "solve", "spread"]
 
 
 def solve(statement: Statement) -> Allocation:

@@ -12,6 +12,14 @@ from gavelx.errors import GavelxError
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-10
+OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "random_seed": 0,
+    "small_matrix_value": 1e-12,
+    "primal_feasibility_tolerance": TOLERANCE,
+    "dual_feasibility_tolerance": TOLERANCE,
+}
 
 
 class UnsolvedError(GavelxError):
@@ -35,28 +43,9 @@ class LinearProgram:
         lower_K: Floats,
         upper_K: Floats,
     ) -> None:
-        lp = HighsLp()
-        lp.num_row_, lp.num_col_ = matrix_KV.shape
-        lp.col_cost_ = objective_V
-        lp.col_lower_ = lower_V
-        lp.col_upper_ = upper_V
-        lp.row_lower_, lp.row_upper_ = lower_K, upper_K
+        lp = _model(objective_V, (lower_V, upper_V), matrix_KV, (lower_K, upper_K))
         lp.sense_ = ObjSense.kMaximize
-        columns = matrix_KV.tocsc()
-        columns.sort_indices()
-        lp.a_matrix_.format_ = MatrixFormat.kColwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_ = columns.indptr, columns.indices
-        lp.a_matrix_.value_ = columns.data
-        self._highs = Highs()  # type: ignore[no-untyped-call]
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("random_seed", 0),
-            ("small_matrix_value", 1e-12),
-            ("primal_feasibility_tolerance", TOLERANCE),
-            ("dual_feasibility_tolerance", TOLERANCE),
-        ):
-            self._highs.setOptionValue(option, value)
+        self._highs = _highs()
         self._highs.passModel(lp)
 
     def solve(self) -> tuple[Floats, Floats]:
@@ -64,14 +53,7 @@ class LinearProgram:
 
         Raises :class:`UnsolvedError`.
         """
-        self._highs.run()
-        status = self._highs.getModelStatus()
-        if status == HighsModelStatus.kUnboundedOrInfeasible:
-            self._highs.setOptionValue("presolve", "off")  # then HiGHS says which of the two
-            self._highs.run()
-            status = self._highs.getModelStatus()
-        if status != HighsModelStatus.kOptimal:
-            raise UnsolvedError(self._highs.modelStatusToString(status).lower())
+        _run(self._highs)
         solution = self._highs.getSolution()
         return np.array(solution.col_value), np.array(solution.row_dual)
 
@@ -88,3 +70,38 @@ class LinearProgram:
 
     def set_objective(self, objective_V: Floats) -> None:
         self._highs.changeColsCost(len(objective_V), np.arange(len(objective_V), dtype=np.int32), objective_V)
+
+
+def _model(
+    cost_V: Floats, bounds_V: tuple[Floats, Floats], matrix_KV: sparse.csr_array, bounds_K: tuple[Floats, Floats]
+) -> HighsLp:
+    lp = HighsLp()
+    lp.num_row_, lp.num_col_ = matrix_KV.shape
+    lp.col_cost_ = cost_V
+    lp.col_lower_, lp.col_upper_ = bounds_V
+    lp.row_lower_, lp.row_upper_ = bounds_K
+    columns = matrix_KV.tocsc()
+    columns.sort_indices()
+    lp.a_matrix_.format_ = MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = columns.indptr, columns.indices
+    lp.a_matrix_.value_ = columns.data
+    return lp
+
+
+def _highs() -> Highs:
+    highs = Highs()  # type: ignore[no-untyped-call]
+    for option, value in OPTIONS.items():
+        highs.setOptionValue(option, value)
+    return highs
+
+
+def _run(highs: Highs) -> None:
+    """Solve; raises :class:`UnsolvedError` unless an optimum is reached."""
+    highs.run()
+    status = highs.getModelStatus()
+    if status == HighsModelStatus.kUnboundedOrInfeasible:
+        highs.setOptionValue("presolve", "off")  # then HiGHS says which of the two
+        highs.run()
+        status = highs.getModelStatus()
+    if status != HighsModelStatus.kOptimal:
+        raise UnsolvedError(highs.modelStatusToString(status).lower())
