@@ -1,0 +1,14 @@
+"""Settings for all tests.
+
+Generated cases are the same in every run, so that a failure elsewhere can be repeated here;
+``HYPOTHESIS_PROFILE=explore`` draws new ones instead.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+slow_is_fine = [HealthCheck.too_slow]
+settings.register_profile("repeat", deadline=None, derandomize=True, suppress_health_check=slow_is_fine)
+settings.register_profile("explore", deadline=None, max_examples=500, suppress_health_check=slow_is_fine)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
