@@ -23,7 +23,7 @@ from typing import NamedTuple
 from gavelx.errors import OptionError, did_you_mean
 from gavelx.files.csvs import NUMBER, read_rows
 from gavelx.files.locate import data_path
-from gavelx.files.texts import shown
+from gavelx.files.texts import exists, shown
 from gavelx.prices import Prices
 
 FORM = "--prices v100=1.6,p100=1.35,k80=0.9"
@@ -111,13 +111,15 @@ def _one_of(option: str, value: str, known: Iterable[str]) -> str:
 
 def _offered(spec: str, as_of: str | None) -> dict[str, float]:
     """Dollars per device-hour by accelerator type (lower case), from whatever the user named."""
-    if "=" in spec and not Path(spec).exists():
+    if "=" in spec and not exists(spec):
         return _listed(spec)
+    if Path(spec).suffix or Path(spec).name != spec:
+        return _cheapest(_rows(spec), as_of)
     rows = price_rows()
     known = sorted({row.cloud for row in rows})
     if spec.lower() in known:
         return _cheapest((row for row in rows if row.cloud == spec.lower()), as_of)
-    if Path(spec).suffix or Path(spec).name != spec or Path(spec).exists():
+    if exists(spec):
         return _cheapest(_rows(spec), as_of)
     problem = f"{shown(spec, 80)} is neither a cloud nor a list of prices nor a file"
     raise OptionError(problem, where="--prices", expected=f"one of {', '.join(known)}, or a list", hint=FORM)
@@ -131,7 +133,7 @@ def _listed(spec: str) -> dict[str, float]:
         usd = float(amount) if NUMBER.fullmatch(amount) else math.nan
         if not name or not (math.isfinite(usd) and usd >= 0):
             problem = f"cannot read {shown(part)} in {shown(spec, 80)}"
-            raise OptionError(problem, where="--prices", expected="TYPE=DOLLARS_PER_HOUR,...", hint=FORM)
+            raise OptionError(problem, where="--prices", expected="TYPE=DOLLARS_PER_HOUR, comma, the next", hint=FORM)
         if name.lower() in prices:
             raise OptionError(f"{shown(name)} is named twice in {shown(spec, 80)}", where="--prices", hint=FORM)
         prices[name.lower()] = usd

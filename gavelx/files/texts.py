@@ -43,6 +43,14 @@ def read_text(path: str | Path) -> str:
     return _decoded(content.removeprefix(b"\xef\xbb\xbf"), str(path))
 
 
+def exists(path: str | Path) -> bool:
+    """Whether anything is at a path; a text that can be no path is none."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def shown(value: object, limit: int = 40) -> str:
     """A value as a message shows it: quoted, and cut where it is long.
 

@@ -19,6 +19,7 @@ from gavelx.errors import InputFileError, OptionError, did_you_mean
 from gavelx.files.csvs import Row, read_rows
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.locate import data_path
+from gavelx.files.texts import exists, shown
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
 TABLES = ("simulation", "physical", "shockwave_tacc")
@@ -40,8 +41,8 @@ def load_throughputs(name_or_path: str | Path) -> Throughputs:
         path = data_path("throughputs", "isolated")
         rows = (row for row in read_rows(path, ("table", *COLUMNS)) if row.cells["table"] == name)
         return Throughputs(_isolated(rows), _colocated() if name != "shockwave_tacc" else {}, name)
-    if name == Path(name).name and not Path(name).suffix and not Path(name).exists():
-        problem = f"there is neither a table nor a file {name!r}"
+    if name == Path(name).name and not Path(name).suffix and not exists(name):
+        problem = f"there is neither a table nor a file {shown(name, 80)}"
         raise OptionError(problem, where="throughputs", hint=did_you_mean(name, TABLES))
     isolated = _isolated(read_rows(name, COLUMNS))
     if not isolated:

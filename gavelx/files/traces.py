@@ -25,7 +25,7 @@ from gavelx.files.atomic import write_atomically
 from gavelx.files.csvs import Row, read_rows
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.locate import data_path, names
-from gavelx.files.texts import shown
+from gavelx.files.texts import exists, shown
 from gavelx.jobs import Job
 
 REQUIRED = ("job_id", "arrival_s", "job_type", "scale_factor", "total_steps")
@@ -39,11 +39,7 @@ def find_trace(name_or_path: str | Path) -> Path:
     Raises :class:`InputFileError` where there is neither, with the nearest shipped name.
     """
     path, name = Path(name_or_path), str(name_or_path)
-    try:
-        there = path.exists()
-    except (OSError, ValueError):
-        there = False
-    if there:
+    if exists(path):
         return path
     if name in (shipped := names("traces")):
         return data_path("traces", name)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.errors import InputFileError, OptionError
+from gavelx.errors import InputFileError, OptionError, UserError
 from gavelx.files.price_tables import clouds, load_prices, price_rows
 
 HEADER = "accelerator,price_usd_per_hour,accelerator_count,cloud,region,price_kind,as_of\n"
@@ -123,3 +123,10 @@ def test_rows_to_show() -> None:
         price_rows("gpc")
     with pytest.raises(OptionError, match=r"--kind: 'spto' is not in the table. Try: did you mean 'spot'"):
         price_rows(kind="spto")
+
+
+@pytest.mark.parametrize("spec", ["", ".", "x" * 10_000, "a\0b", "k80=1\0", "k80=1," * 2000])
+def test_texts_that_can_be_nothing(spec: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_prices(spec, ["k80"])
+    assert len(str(caught.value)) < 400

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.errors import InputFileError, OptionError
+from gavelx.errors import InputFileError, OptionError, UserError
 from gavelx.files.throughput_tables import TABLES, load_throughputs
 from gavelx.throughputs import Pairing, Setting
 
@@ -96,3 +96,10 @@ def test_an_unknown_table() -> None:
         load_throughputs("simulatoin")
     with pytest.raises(InputFileError, match=r"mine.csv: there is no such file"):
         load_throughputs("mine.csv")
+
+
+@pytest.mark.parametrize("name", ["", ".", "x" * 10_000, "a\0b"])
+def test_texts_that_can_be_nothing(name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_throughputs(name)
+    assert len(str(caught.value)) < 400
