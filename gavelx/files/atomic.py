@@ -1,0 +1,92 @@
+"""Writing a file so that it is there in full, or not at all.
+
+Whoever reads the file sees the old text or the new one, never half of it, even when the power fails between.
+"""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from gavelx.errors import OptionError
+
+
+def write_atomically(path: str | Path, content: str | bytes) -> None:
+    """Write a file in one step: under another name in the same folder first, then renamed.
+
+    Text is written as UTF-8 with the line ends that it has. A link is followed; the permissions of a file that
+    was there stay; a device or a pipe, which cannot be replaced, is written to directly. On failure nothing is
+    left behind and :class:`OptionError` says why.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        target = Path(os.path.realpath(path))
+        mode = _mode(target)
+        if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            target.write_bytes(data)
+        else:
+            _replace(target, data, mode)
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from None
+
+
+def ensure_writable(path: str | Path) -> None:
+    """Make sure that ``write_atomically`` will work, before long work begins. Changes nothing.
+
+    Raises :class:`OptionError`: the folder is missing or closed to us, or the path is a folder itself.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+        mode = _mode(target)
+        if mode is not None and stat.S_ISDIR(mode):
+            raise IsADirectoryError
+        if mode is None or stat.S_ISREG(mode):
+            probe = _beside(target)
+            probe.touch(exist_ok=False)
+            probe.unlink()
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from None
+
+
+def _mode(path: Path) -> int | None:
+    """Type and permissions of what is at a path; None where nothing is."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".gavelx-{secrets.token_hex(8)}.part")
+
+
+def _replace(target: Path, data: bytes, mode: int | None) -> None:
+    if mode is not None and stat.S_ISDIR(mode):
+        raise IsADirectoryError
+    part = _beside(target)
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            part.chmod(stat.S_IMODE(mode))
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _cannot_write(path: str | Path, error: Exception) -> OptionError:
+    folder = Path(path).parent
+    match error:
+        case IsADirectoryError():
+            problem, hint = "is a folder", "name a file in it"
+        case FileNotFoundError() | NotADirectoryError():
+            problem, hint = f"there is no folder {str(folder)!r}", "make the folder, or name another one"
+        case PermissionError():
+            problem, hint = "we may not write there", "name a folder that is yours"
+        case OSError():
+            problem, hint = f"cannot be written ({error.strerror})", "another place"
+        case _:
+            problem, hint = f"is no file name ({error})", "another name"
+    return OptionError(problem, where=str(path)[:200] or "''", expected="a file that can be written", hint=hint)

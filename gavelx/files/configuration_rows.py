@@ -1,0 +1,45 @@
+"""Configurations one by one, as a file lists them, and as the arrays that policies work on.
+
+Legend: A accelerator types, C configurations, J jobs, M memberships.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gavelx.configurations import Configurations
+
+
+class ConfigurationRow(NamedTuple):
+    """Jobs (indices; two share the devices), the accelerator type (an index), devices, steps/s of each job."""
+
+    jobs: tuple[int, ...]
+    accelerator: int
+    devices: int
+    steps_per_second: tuple[float, ...]
+
+
+def configurations_of(rows: Sequence[ConfigurationRow], shape: tuple[int, int]) -> Configurations:
+    """The table that has these rows, for so many jobs and accelerator types (J, A)."""
+    return Configurations(
+        shape=shape,
+        accelerator_C=np.array([row.accelerator for row in rows], dtype=np.int64),
+        devices_C=np.array([row.devices for row in rows], dtype=np.int64),
+        job_M=np.array([job for row in rows for job in row.jobs], dtype=np.int64),
+        configuration_M=np.repeat(np.arange(len(rows)), [len(row.jobs) for row in rows]).astype(np.int64),
+        throughput_M=np.array([speed for row in rows for speed in row.steps_per_second], dtype=float),
+    )
+
+
+def rows_of(table: Configurations) -> Iterator[ConfigurationRow]:
+    """Each configuration of a table in its order, with its members in theirs."""
+    order_M = np.argsort(table.configuration_M, kind="stable")
+    job_M, speed_M = table.job_M[order_M].tolist(), table.throughput_M[order_M].tolist()
+    first = 0
+    for accelerator, devices, members in zip(
+        table.accelerator_C.tolist(), table.devices_C.tolist(), table.members_C.tolist(), strict=True
+    ):
+        end = first + members
+        yield ConfigurationRow(tuple(job_M[first:end]), accelerator, devices, tuple(speed_M[first:end]))
+        first = end

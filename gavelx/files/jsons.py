@@ -1,0 +1,113 @@
+"""Checked reading of JSON: every mistake names its file and the path of keys that leads to it.
+
+A :class:`Node` is a value together with the way to it (``cluster.servers[2].device_count``); it is taken apart
+by kind, and whatever is not of the kind asked for is an error there.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gavelx.errors import InputFileError
+from gavelx.files.limits import WHOLE_MAX
+from gavelx.files.texts import read_text, shown
+
+
+def read_json(path: str | Path) -> "Node":
+    """The value that a JSON file holds.
+
+    Raises :class:`InputFileError`: no such file, no text, no JSON (with the row), numbers such as NaN.
+    """
+    text = read_text(path)
+    try:
+        return Node(json.loads(text, parse_constant=_refuse), str(path))
+    except json.JSONDecodeError as error:
+        ends = " (the file ends early)" if error.pos >= len(text.rstrip()) else ""
+        where = f"{path}, row {error.lineno}, character {error.colno}"
+        raise InputFileError(f"is no JSON: {error.msg}{ends}", where=where) from None
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputFileError(f"is no JSON that we can read: {reason[:100]}", where=str(path)) from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+class Node:
+    """A value of a JSON file that knows where it stands."""
+
+    def __init__(self, value: Any, file: str, path: str = "") -> None:
+        self.value, self.file, self.path = value, file, path
+
+    def mistake(self, problem: str, *, expected: str = "", hint: str = "") -> InputFileError:
+        """The error to raise about this value."""
+        where = f"{self.file}, {self.path}" if self.path else self.file
+        return InputFileError(problem, where=where, expected=expected, hint=hint)
+
+    def __contains__(self, key: str) -> bool:
+        return isinstance(self.value, dict) and self.value.get(key) is not None
+
+    def __getitem__(self, key: str) -> "Node":
+        """The value under a key; a missing key is an error that says which are there."""
+        fields = self._of(dict, "an object")
+        if key not in fields:
+            there = ", ".join(shown(name) for name in list(fields)[:12]) or "none"
+            raise self.mistake(f"the key {key!r} is missing; there are {there}")
+        return self._inside(key, fields[key])
+
+    def items(self) -> Iterator[tuple[str, "Node"]]:
+        """Keys and values of an object."""
+        return ((key, self._inside(key, value)) for key, value in self._of(dict, "an object").items())
+
+    def elements(self) -> "list[Node]":
+        """The elements of a list."""
+        values = self._of(list, "a list")
+        return [Node(value, self.file, f"{self.path}[{i}]") for i, value in enumerate(values)]
+
+    def text(self, default: str | None = None) -> str:
+        """A string that is not empty, unless ``default`` is."""
+        text: str = self._of(str, "a text")
+        if not text and default is None:
+            raise self.mistake("the text is empty", expected="a name")
+        return text
+
+    def number(self, *, low: float = -math.inf, above: float = -math.inf) -> float:
+        """A finite number, at least ``low`` and greater than ``above``."""
+        kind = "a finite number"
+        if above > -math.inf:
+            kind += f" above {above:g}"
+        elif low > -math.inf:
+            kind += f", {low:g} or more"
+        value = self._of((int, float), kind)
+        if isinstance(value, bool) or not (abs(value) <= sys.float_info.max and value >= low and value > above):
+            raise self.mistake(f"{shown(value)} cannot be used", expected=kind)
+        return float(value)
+
+    def whole(self, *, low: int, high: int = WHOLE_MAX) -> int:
+        """A whole number from ``low`` to ``high``."""
+        kind = f"a whole number, {low} or more" if high == WHOLE_MAX else f"a whole number from {low} to {high}"
+        value = self._of(int, kind)
+        if isinstance(value, bool) or not low <= value <= high:
+            raise self.mistake(f"{shown(value)} cannot be used", expected=kind)
+        return int(value)
+
+    def _of(self, kind: Any, name: str) -> Any:
+        if not isinstance(self.value, kind):
+            raise self.mistake(f"{_seen(self.value)} cannot be used", expected=name)
+        return self.value
+
+    def _inside(self, key: str, value: Any) -> "Node":
+        key = key if len(key) <= 60 else key[:60] + "..."
+        return Node(value, self.file, f"{self.path}.{key}" if self.path else key)
+
+
+def _seen(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    return "null" if value is None else shown(value)

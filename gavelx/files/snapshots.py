@@ -1,0 +1,212 @@
+"""Snapshots as JSON: one instant of a scheduler, saved so that any decision can be made again.
+
+===============  =================================================================================
+``format``       ``gavelx-snapshot-1``
+``time_s``       seconds on the trace's clock
+``cluster``      ``accelerators`` (names, in order) and ``servers``; by hand, ``{"v100": 5}`` will do
+``jobs``         what was submitted: ``job_id, job_type, total_steps``, and what else a trace says
+``throughputs``  the configurations: ``{jobs: [ids], accelerator, devices, steps_per_second: [...]}``
+``progress``     one per job: ``{job_id, steps_left, elapsed_s}``
+``prices``       dollars per device-hour by accelerator type; null where unknown
+===============  =================================================================================
+
+Reading what was written gives the same arrays, bit for bit, provided that the members of each configuration
+stand together in them; otherwise they are brought together, which changes nothing but their order.
+
+The instances published with reference results (:mod:`gavelx.files.instances`) are recognised and read as well.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gavelx.cluster import Cluster, Server
+from gavelx.errors import OptionError
+from gavelx.files.atomic import write_atomically
+from gavelx.files.configuration_rows import ConfigurationRow, configurations_of, rows_of
+from gavelx.files.instances import is_instance, snapshot_of_instance
+from gavelx.files.jsons import Node, read_json
+from gavelx.files.limits import DEVICES_MAX, SCALE_FACTOR_MAX
+from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
+from gavelx.jobs import Job
+from gavelx.snapshot import Snapshot
+
+FORMAT = "gavelx-snapshot-1"
+
+
+def read_snapshot(path: str | Path, index: int | None = None) -> Snapshot:
+    """The snapshot in a file; of a file that holds a list, the one at ``index``, counted from 0.
+
+    Raises :class:`InputFileError` naming file and key path, :class:`OptionError` for an index that is missing or
+    out of range.
+    """
+    node = read_json(path)
+    if not isinstance(node.value, list):
+        if index:
+            raise OptionError(f"{path} holds one snapshot, not a list", where="--index", expected="0, or no index")
+        return _snapshot(node)
+    count = len(node.value)
+    if index is None and count != 1:
+        raise OptionError(f"{path} holds {count} snapshots", where="--index", expected=_range(count))
+    if not 0 <= (index or 0) < count:
+        raise OptionError(f"{path} has no snapshot {index}", where="--index", expected=_range(count))
+    return _snapshot(node.elements()[index or 0])
+
+
+def write_snapshot(path: str | Path, snapshot: Snapshot) -> None:
+    """Save a snapshot; :func:`read_snapshot` gives it back.
+
+    Raises :class:`OptionError` when the file cannot be written.
+    """
+    write_atomically(path, json.dumps(snapshot_to_json(snapshot), indent=1, allow_nan=False) + "\n")
+
+
+def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot as plain values, in the form described above."""
+    ids, types = [job.id for job in snapshot.jobs], snapshot.accelerators
+    progress = zip(ids, snapshot.steps_left_J.tolist(), snapshot.elapsed_s_J.tolist(), strict=True)
+    return {
+        "format": FORMAT,
+        "time_s": float(snapshot.time_s),
+        "cluster": {
+            "accelerators": list(types),
+            "servers": [asdict(server) for server in snapshot.cluster.servers],
+        },
+        "jobs": [_job_to_json(job) for job in snapshot.jobs],
+        "throughputs": [
+            {
+                "jobs": [ids[j] for j in row.jobs],
+                "accelerator": types[row.accelerator],
+                "devices": row.devices,
+                "steps_per_second": list(row.steps_per_second),
+            }
+            for row in rows_of(snapshot.configurations)
+        ],
+        "progress": [{"job_id": i, "steps_left": steps, "elapsed_s": s} for i, steps, s in progress],
+        "prices": {
+            name: None if math.isnan(usd) else usd
+            for name, usd in zip(types, snapshot.usd_per_hour_A.tolist(), strict=True)
+        },
+    }
+
+
+def snapshot_from_json(value: Any, where: str = "snapshot") -> Snapshot:
+    """The snapshot that plain values describe, in our own form or the published one.
+
+    ``where`` names their file in messages. Raises :class:`InputFileError` naming the key path.
+    """
+    return _snapshot(Node(value, where))
+
+
+def _snapshot(node: Node) -> Snapshot:
+    if is_instance(node):
+        return snapshot_of_instance(node)
+    if "format" in node and node["format"].value != FORMAT:
+        raise node["format"].mistake(f"{node['format'].value!r:.60} is not known", expected=repr(FORMAT))
+    cluster = _cluster(node["cluster"])
+    nodes = node["jobs"].elements()
+    jobs = tuple(_job(job) for job in nodes)
+    index_of = job_indices(jobs, nodes)
+    rows = [_configuration(row, index_of, cluster.accelerators) for row in node["throughputs"].elements()]
+    progress = _progress(node["progress"], index_of)
+    return Snapshot(
+        cluster=cluster,
+        jobs=jobs,
+        configurations=configurations_of(rows, (len(jobs), len(cluster.accelerators))),
+        steps_left_J=np.array([progress[j][0] for j in range(len(jobs))], dtype=float),
+        elapsed_s_J=np.array([progress[j][1] for j in range(len(jobs))], dtype=float),
+        usd_per_hour_A=usd_per_hour(node["prices"], cluster.accelerators),
+        time_s=node["time_s"].number(low=0) if "time_s" in node else 0.0,
+    )
+
+
+def _cluster(node: Node) -> Cluster:
+    if "servers" not in node:
+        return Cluster.of(device_counts(node))
+    accelerators = tuple(name.text().lower() for name in node["accelerators"].elements())
+    if len(set(accelerators)) < len(accelerators):
+        raise node["accelerators"].mistake("an accelerator type is named twice")
+    servers = tuple(_server(server, accelerators) for server in node["servers"].elements())
+    return Cluster(servers, accelerators)
+
+
+def _server(node: Node, accelerators: Sequence[str]) -> Server:
+    return Server(
+        id=node["id"].whole(low=0),
+        accelerator=accelerators[_type_index(node["accelerator"], accelerators)],
+        device_count=node["device_count"].whole(low=0, high=DEVICES_MAX),
+        region=node["region"].text("") if "region" in node else "",
+        instance_type=node["instance_type"].text("") if "instance_type" in node else "",
+    )
+
+
+def _type_index(node: Node, accelerators: Sequence[str]) -> int:
+    if (name := node.text().lower()) not in accelerators:
+        raise node.mistake(f"{name!r:.60} is not in the cluster", expected="one of " + ", ".join(accelerators))
+    return accelerators.index(name)
+
+
+def _job(node: Node) -> Job:
+    return Job(
+        id=node["job_id"].whole(low=0),
+        job_type=node["job_type"].text(),
+        total_steps=node["total_steps"].number(above=0),
+        scale_factor=node["scale_factor"].whole(low=1, high=SCALE_FACTOR_MAX) if "scale_factor" in node else 1,
+        weight=node["priority_weight"].number(above=0) if "priority_weight" in node else 1.0,
+        arrival_s=node["arrival_s"].number(low=0) if "arrival_s" in node else 0.0,
+        slo=node["slo"].number(above=0) if "slo" in node else None,
+        duration_s=node["duration_s"].number(above=0) if "duration_s" in node else None,
+        owner=node["owner"].text("") if "owner" in node else "",
+    )
+
+
+def _job_to_json(job: Job) -> dict[str, Any]:
+    return {
+        "job_id": job.id,
+        "arrival_s": float(job.arrival_s),
+        "job_type": job.job_type,
+        "scale_factor": job.scale_factor,
+        "total_steps": float(job.total_steps),
+        "priority_weight": float(job.weight),
+        "slo": job.slo,
+        "duration_s": job.duration_s,
+        "owner": job.owner,
+    }
+
+
+def _configuration(node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]) -> ConfigurationRow:
+    members = tuple(member_index(job, index_of) for job in node["jobs"].elements())
+    speeds = tuple(speed.number(low=0) for speed in node["steps_per_second"].elements())
+    if len(members) not in (1, 2) or len(set(members)) < len(members):
+        raise node["jobs"].mistake(f"{node['jobs'].value!r:.60} cannot share devices", expected="one job, or two")
+    if len(speeds) != len(members):
+        expected = f"{len(members)}, one per job"
+        raise node["steps_per_second"].mistake(f"there are {len(speeds)} speeds", expected=expected)
+    return ConfigurationRow(
+        members,
+        _type_index(node["accelerator"], accelerators),
+        node["devices"].whole(low=1, high=SCALE_FACTOR_MAX),
+        speeds,
+    )
+
+
+def _progress(node: Node, index_of: Mapping[int, int]) -> dict[int, tuple[float, float]]:
+    """Steps left and seconds since arrival, by job index."""
+    progress: dict[int, tuple[float, float]] = {}
+    for entry in node.elements():
+        j = member_index(entry["job_id"], index_of)
+        if j in progress:
+            raise entry.mistake(f"job {entry['job_id'].value} is there twice", expected="each job once")
+        progress[j] = entry["steps_left"].number(low=0), entry["elapsed_s"].number(low=0)
+    if missing := [job_id for job_id, j in index_of.items() if j not in progress]:
+        raise node.mistake(f"nothing is said of job {missing[0]}", expected="an entry for each job")
+    return progress
+
+
+def _range(count: int) -> str:
+    return f"a number from 0 to {count - 1}" if count else "a file with at least one snapshot"

@@ -1,0 +1,92 @@
+"""Throughput tables: how fast each job type runs on each accelerator type.
+
+A table is a CSV with the columns ``job_type, scale_factor, accelerator, steps_per_second`` and, if wanted,
+``consolidated`` (1 in one server, 0 spread over several; 1 where nothing is said) and ``status``:
+
+=================  ==================================================================
+``ok``             measured; this is what a number without a status means
+``not_runnable``   known not to run there (out of memory, say): a speed of 0
+``absent``         nothing is known, as for an empty cell: the setting has no entry
+=================  ==================================================================
+
+gavelx ships three tables, named ``simulation``, ``physical`` and ``shockwave_tacc``.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from gavelx.errors import InputFileError, OptionError, did_you_mean
+from gavelx.files.csvs import Row, read_rows
+from gavelx.files.limits import SCALE_FACTOR_MAX
+from gavelx.files.locate import data_path
+from gavelx.files.texts import exists, shown
+from gavelx.throughputs import Pairing, Setting, Throughputs
+
+TABLES = ("simulation", "physical", "shockwave_tacc")
+COLUMNS = ("job_type", "scale_factor", "accelerator", "steps_per_second")
+STATUSES = ("ok", "not_runnable", "absent")
+
+
+def load_throughputs(name_or_path: str | Path) -> Throughputs:
+    """A shipped table by its name, or any file of the same columns by its path.
+
+    The tables ``simulation`` and ``physical`` also know how fast two jobs are that share one device (measured
+    once, for both). Accelerator names become lower case.
+
+    Raises :class:`OptionError` when it is neither a table nor a file, :class:`InputFileError` for what is wrong
+    in a file.
+    """
+    name = str(name_or_path)
+    if name in TABLES:
+        path = data_path("throughputs", "isolated")
+        rows = (row for row in read_rows(path, ("table", *COLUMNS)) if row.cells["table"] == name)
+        return Throughputs(_isolated(rows), _colocated() if name != "shockwave_tacc" else {}, name)
+    if name == Path(name).name and not Path(name).suffix and not exists(name):
+        problem = f"there is neither a table nor a file {shown(name, 80)}"
+        raise OptionError(problem, where="throughputs", hint=did_you_mean(name, TABLES))
+    isolated = _isolated(read_rows(name, COLUMNS))
+    if not isolated:
+        raise InputFileError("no row says how fast anything is", where=name, expected="at least one speed")
+    return Throughputs(isolated, name=name)
+
+
+def _isolated(rows: Iterable[Row]) -> dict[Setting, float]:
+    speeds: dict[Setting, float] = {}
+    line_of: dict[Setting, int] = {}
+    for row in rows:
+        setting = _setting(row)
+        if (first := line_of.setdefault(setting, row.line)) != row.line:
+            hint = "keep one of the two rows"
+            if row.has("table"):
+                hint = "keep the rows of one table; a shipped table is named " + ", ".join(TABLES)
+            raise row.mistake("", f"the same setting is in row {first} already", hint=hint)
+        if (speed := _speed(row)) is not None:
+            speeds[setting] = speed
+    return speeds
+
+
+def _setting(row: Row) -> Setting:
+    return Setting(
+        row.text("job_type"),
+        row.text("accelerator").lower(),
+        row.whole("scale_factor", low=1, high=SCALE_FACTOR_MAX),
+        row.whole("consolidated", low=0, high=1, default=1) == 1,
+    )
+
+
+def _speed(row: Row) -> float | None:
+    """Steps/s; 0 where the job type cannot run, None where nothing is known."""
+    status = row.text("status", "ok" if row.has("steps_per_second") else "absent", known=STATUSES)
+    if status == "absent":
+        return None
+    return row.number("steps_per_second", low=0) if status == "ok" else 0.0
+
+
+def _colocated() -> dict[Pairing, float]:
+    """Speeds on a shared device, for both orders of each pair; 0 where the two do not fit together."""
+    speeds: dict[Pairing, float] = {}
+    for row in read_rows(data_path("throughputs", "colocated"), ("job_type_a", "job_type_b", "accelerator")):
+        a, b, accelerator = row.text("job_type_a"), row.text("job_type_b"), row.text("accelerator").lower()
+        speeds[Pairing(a, b, accelerator)] = row.number("steps_per_second_a", low=0)
+        speeds[Pairing(b, a, accelerator)] = row.number("steps_per_second_b", low=0)
+    return speeds

@@ -1,0 +1,116 @@
+"""Traces: the list of jobs that a simulation runs, as a CSV that anybody can write.
+
+===================  ==========================================================================
+``job_id``           a whole number, each once
+``arrival_s``        seconds; no job arrives before the one above it
+``job_type``         a name of the throughput table
+``scale_factor``     devices that the job needs at once
+``total_steps``      optimizer steps, above 0; may be fractional
+``priority_weight``  above 0; 1 where the column or the cell is missing
+``slo``              optional: a multiple of ``duration_s`` that the job should be done in
+``duration_s``       optional: seconds that the job needs on the reference device
+``owner``            optional: a path such as ``team/user``
+===================  ==========================================================================
+
+Further columns are ignored. Numbers are written so that reading gives the same float back.
+"""
+
+import csv
+import io
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from gavelx.errors import InputFileError, did_you_mean
+from gavelx.files.atomic import write_atomically
+from gavelx.files.csvs import Row, read_rows
+from gavelx.files.limits import SCALE_FACTOR_MAX
+from gavelx.files.locate import data_path, names
+from gavelx.files.texts import exists, shown
+from gavelx.jobs import Job
+
+REQUIRED = ("job_id", "arrival_s", "job_type", "scale_factor", "total_steps")
+COLUMNS = (*REQUIRED, "priority_weight")
+OPTIONAL = ("slo", "duration_s", "owner")
+
+
+def find_trace(name_or_path: str | Path) -> Path:
+    """The file of a trace: a path, or the bare name of a trace that gavelx ships (``gavel_msr_0e4a51``).
+
+    Raises :class:`InputFileError` where there is neither, with the nearest shipped name.
+    """
+    path, name = Path(name_or_path), str(name_or_path)
+    if exists(path):
+        return path
+    if name in (shipped := names("traces")):
+        return data_path("traces", name)
+    hint = did_you_mean(path.stem[:100], shipped)
+    raise InputFileError("there is no such file or shipped trace", where=shown(name, 200), hint=hint)
+
+
+def read_trace(path: str | Path, known_job_types: Collection[str] | None = None) -> tuple[Job, ...]:
+    """The jobs of a trace, in the order of the file, which is that of arrival.
+
+    With ``known_job_types`` (the throughput table's) any other job type is an error. Raises
+    :class:`InputFileError` naming row and column.
+    """
+    jobs: list[Job] = []
+    line_of: dict[int, int] = {}
+    for row in read_rows(path, REQUIRED):
+        job = _job(row, known_job_types)
+        if (first := line_of.setdefault(job.id, row.line)) != row.line:
+            raise row.mistake("job_id", f"job {job.id} is in row {first} already", expected="each job once")
+        if jobs and job.arrival_s < jobs[-1].arrival_s:
+            raise row.mistake("arrival_s", **out_of_order(job.arrival_s, jobs[-1].arrival_s))
+        jobs.append(job)
+    if not jobs:
+        raise InputFileError("the trace has no jobs", where=str(path), expected="at least one row")
+    return tuple(jobs)
+
+
+def write_trace(path: str | Path, jobs: Iterable[Job]) -> None:
+    """Write jobs as a trace that :func:`read_trace` reads back exactly.
+
+    The optional columns are there when some job needs them. Raises :class:`OptionError` when the file cannot be
+    written.
+    """
+    jobs = tuple(jobs)
+    columns = COLUMNS + tuple(name for name in OPTIONAL if any(getattr(job, name) for job in jobs))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_cells(job)[column] for column in columns] for job in jobs)
+    write_atomically(path, text.getvalue())
+
+
+def out_of_order(arrival_s: float, before_s: float) -> dict[str, str]:
+    """What to say about a job that arrives before the one above it."""
+    problem = f"the job arrives at {arrival_s:.15g} s, before the job above it at {before_s:.15g} s"
+    return {"problem": problem, "expected": "arrivals in order", "hint": "sort the rows by arrival"}
+
+
+def _job(row: Row, known_job_types: Collection[str] | None) -> Job:
+    return Job(
+        id=row.whole("job_id", low=0),
+        job_type=row.text("job_type", known=known_job_types),
+        total_steps=row.number("total_steps", above=0),
+        scale_factor=row.whole("scale_factor", low=1, high=SCALE_FACTOR_MAX),
+        weight=row.number("priority_weight", above=0, default=1.0),
+        arrival_s=row.number("arrival_s", low=0),
+        slo=row.number("slo", above=0) if row.has("slo") else None,
+        duration_s=row.number("duration_s", above=0) if row.has("duration_s") else None,
+        owner=row.text("owner", ""),
+    )
+
+
+def _cells(job: Job) -> dict[str, object]:
+    return {
+        "job_id": job.id,
+        "arrival_s": repr(float(job.arrival_s)),
+        "job_type": job.job_type,
+        "scale_factor": job.scale_factor,
+        "total_steps": repr(float(job.total_steps)),
+        "priority_weight": repr(float(job.weight)),
+        "slo": "" if job.slo is None else repr(float(job.slo)),
+        "duration_s": "" if job.duration_s is None else repr(float(job.duration_s)),
+        "owner": job.owner,
+    }

@@ -1,0 +1,134 @@
+"""Random jobs, drawn as the published Gavel experiments draw them.
+
+The same seed gives the same jobs as theirs, to the last bit: every draw comes from the same generator in the same
+order. Jobs come from one generator (seed + 2) and the gaps between them from another (seed + 3), so that job k is
+the same job at any arrival rate.
+
+========================  =================================================================================
+scale factor              1, 2, 4, 8 with chances 0.7, 0.1, 0.15, 0.05; drawn, then ignored, without multi_gpu
+duration on the v100      60 * 10**u s: u uniform over 1.5..3 with chance 0.8, else over 3..4 (32 min to 7 days)
+job type                  uniform over JOB_TYPES; drawn again while it cannot run on several devices but must
+priority weight           5 with chance 0.2, else 1; not drawn without multi_priority
+total steps               duration x steps/s on the v100: fractional, not rounded
+gap to the next job       exponential
+========================  =================================================================================
+
+Source: D. Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads (OSDI
+2020), section 7.1, and the code published with it.
+"""
+
+import math
+from random import Random
+
+from gavelx.errors import OptionError, WorkloadError
+from gavelx.jobs import Job
+from gavelx.throughputs import Throughputs
+
+REFERENCE = "v100"
+"""The accelerator type on which a job takes its drawn duration."""
+
+DISTRIBUTABLE = tuple(
+    f"{model} (batch size {batch_size})"
+    for model, batch_sizes in (
+        ("ResNet-18", (16, 32, 64, 128, 256)),
+        ("ResNet-50", (16, 32, 64, 128)),
+        ("Transformer", (16, 32, 64, 128, 256)),
+        ("LM", (5, 10, 20, 40, 80)),
+    )
+    for batch_size in batch_sizes
+)
+ONE_DEVICE = (*(f"Recommendation (batch size {n})" for n in (512, 1024, 2048, 4096, 8192)), "A3C", "CycleGAN")
+JOB_TYPES = DISTRIBUTABLE + ONE_DEVICE
+"""The order matters: a draw picks an index."""
+
+
+def random_jobs(
+    count: int,
+    throughputs: Throughputs,
+    *,
+    arrival_rate_per_hour: float = 0.0,
+    seed: int = 0,
+    multi_gpu: bool = False,
+    multi_priority: bool = False,
+) -> tuple[Job, ...]:
+    """Draw so many jobs; with a rate of 0 (the default) all arrive at the start.
+
+    ``throughputs`` must know every job type on the v100: use the ``simulation`` table for the published jobs.
+    ``duration_s`` of each job is its drawn duration, on the v100.
+
+    Raises :class:`OptionError` for a count below 1 or a rate that is none, :class:`WorkloadError` when the table
+    does not know a drawn job type.
+    """
+    if count < 1:
+        raise OptionError(f"{count} jobs", where="--jobs", expected="at least 1")
+    if not (math.isfinite(arrival_rate_per_hour) and arrival_rate_per_hour >= 0):
+        expected = "jobs per hour, a finite number of 0 or more"
+        raise OptionError(f"{arrival_rate_per_hour!r}", where="--arrival-rate", expected=expected)
+    arrival_rate_per_s = arrival_rate_per_hour / 3600.0
+    job_chance, gap_chance = Random(seed + 2), Random(seed + 3)
+    jobs: list[Job] = []
+    arrival_s = 0.0
+    for job_id in range(count):
+        jobs.append(
+            _draw(
+                job_chance,
+                throughputs,
+                job_id=job_id,
+                arrival_s=arrival_s,
+                multi_gpu=multi_gpu,
+                multi_priority=multi_priority,
+            )
+        )
+        if arrival_rate_per_s > 0:
+            arrival_s += gap_chance.expovariate(arrival_rate_per_s)
+    return tuple(jobs)
+
+
+def _draw(
+    chance: Random,
+    throughputs: Throughputs,
+    *,
+    job_id: int,
+    arrival_s: float,
+    multi_gpu: bool,
+    multi_priority: bool,
+) -> Job:
+    scale_factor = _scale_factor(chance)
+    if not multi_gpu:
+        scale_factor = 1
+    duration_s = _duration_s(chance)
+    job_type = chance.choice(JOB_TYPES)
+    while scale_factor > 1 and job_type not in DISTRIBUTABLE:
+        job_type = chance.choice(JOB_TYPES)
+    weight = 5.0 if multi_priority and chance.uniform(0.0, 1.0) <= 0.2 else 1.0
+    speed = throughputs.get(job_type, REFERENCE, scale_factor)
+    if not speed:
+        raise WorkloadError(
+            f"no speed of {job_type!r} on {scale_factor} {REFERENCE}",
+            where=f"throughputs {throughputs.name}",
+            expected="every job type that random jobs may have",
+            hint="--table simulation",
+        )
+    return Job(
+        id=job_id,
+        job_type=job_type,
+        total_steps=duration_s * speed,
+        scale_factor=scale_factor,
+        weight=weight,
+        arrival_s=arrival_s,
+        duration_s=duration_s,
+    )
+
+
+def _scale_factor(chance: Random) -> int:
+    draw = chance.uniform(0.0, 1.0)
+    if draw < 0.7:
+        return 1
+    if draw <= 0.8:
+        return 2
+    return 4 if draw <= 0.95 else 8
+
+
+def _duration_s(chance: Random) -> float:
+    low, high = (3.0, 4.0) if chance.random() >= 0.8 else (1.5, 3.0)
+    return 60.0 * math.pow(10.0, chance.uniform(low, high))

@@ -1,0 +1,190 @@
+"""Damaged files: each one loads, or is refused with one short message that names the file.
+
+A good file of every kind is damaged in hundreds of ways, drawn from a seed: bytes lost, doubled, overwritten;
+cells, lines and values replaced by what people and programs put there by mistake.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from gavelx.errors import UserError
+from gavelx.files.gavel_traces import read_gavel_trace
+from gavelx.files.locate import data_path
+from gavelx.files.price_tables import load_prices
+from gavelx.files.snapshots import read_snapshot, snapshot_to_json
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.files.traces import read_trace
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden_instances.json"
+CELLS = [
+    *(
+        "",
+        " ",
+        "nan",
+        "NaN",
+        "inf",
+        "-inf",
+        "-1",
+        "0",
+        "-0",
+        "1e999",
+        "1e-999",
+        "1_000",
+        "0x10",
+        "1,5",
+        '"',
+        '"x',
+        "x",
+    ),
+    *(
+        "9" * 400,
+        "0.5",
+        "4.0",
+        "\0",
+        "\r",
+        "\n",
+        "\t",
+        "é",
+        "١",
+        "\u202e",
+        "None",
+        "null",
+        "True",
+        "#REF!",
+        "x" * 9999,
+    ),
+]
+VALUES = [
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        0.5,
+        -0.0,
+        1e308,
+        10**30,
+        10**400,
+        "",
+        "x",
+        "0",
+        "v100",
+        [],
+        [0],
+        [[]],
+        {},
+        {"": 0},
+    ),
+    *({"v100": 1}, [1, 2, 3], "x" * 1000),
+]
+
+
+def damaged_bytes(chance: Random, content: bytes) -> bytes:
+    """Some bytes lost, doubled, overwritten, or the end cut off."""
+    start = chance.randrange(len(content))
+    end = min(len(content), start + chance.choice((1, 2, 10, 1000)))
+    middle = chance.choice(
+        (b"", content[start:end] * 2, chance.randbytes(end - start), b"\0", b"\xff", b'"', b",", b"\n", b"{", b"]")
+    )
+    return content[:start] + middle + (b"" if chance.random() < 0.1 else content[end:])
+
+
+def damaged_cells(separator: str) -> Callable[[Random, bytes], bytes]:
+    """A cell replaced, lost or swapped with another; lines lost, doubled or out of order."""
+
+    def damage(chance: Random, content: bytes) -> bytes:
+        lines = [line.split(separator) for line in content.decode().splitlines()]
+        row = chance.choice(lines) if chance.random() < 0.8 else lines[0]
+        cell = chance.randrange(len(row))
+        match chance.randrange(6):
+            case 0:
+                del row[cell]
+            case 1:
+                chance.shuffle(row)
+            case 2:
+                lines.insert(chance.randrange(len(lines)), row)
+            case 3:
+                lines.remove(row)
+            case _:
+                row[cell] = chance.choice(CELLS)
+        return "\n".join(map(separator.join, lines)).encode()
+
+    return damage
+
+
+def damaged_values(chance: Random, content: bytes) -> bytes:
+    """A value somewhere in the JSON replaced, or a key or element lost."""
+    whole = json.loads(content)
+    place: Any = whole
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = chance.choice(keys)
+        if not isinstance(place[key], dict | list) or not place[key] or chance.random() < 0.2:
+            break
+        place = place[key]
+    if chance.random() < 0.3:
+        del place[key]
+    else:
+        place[key] = chance.choice(VALUES)
+    return json.dumps(whole).encode()
+
+
+def gavel_trace() -> bytes:
+    line = "A3C\tpython3 main.py %s\trl\t--max-steps\t0\t1000\t1\t1.000000\t-1.000000\t"
+    return "\n".join(line + str(i) for i in range(8)).encode()
+
+
+def head(path: Path, lines: int = 12) -> bytes:
+    return b"\n".join(path.read_bytes().splitlines()[:lines])
+
+
+def own_snapshot() -> bytes:
+    return json.dumps(snapshot_to_json(read_snapshot(GOLDEN, 12))).encode()
+
+
+def instance() -> bytes:
+    return json.dumps(json.loads(GOLDEN.read_bytes())[12]).encode()
+
+
+def prices(path: Path) -> object:
+    return load_prices(path, ["v100", "k80"], strict=False)
+
+
+KINDS: dict[str, tuple[Callable[[], bytes], Callable[[Path], object], Callable[[Random, bytes], bytes]]] = {
+    "trace": (lambda: head(data_path("traces", "shockwave_120")), read_trace, damaged_cells(",")),
+    "gavel_trace": (gavel_trace, read_gavel_trace, damaged_cells("\t")),
+    "throughputs": (lambda: head(data_path("throughputs", "isolated")), load_throughputs, damaged_cells(",")),
+    "prices": (lambda: head(data_path("prices", "prices")), prices, damaged_cells(",")),
+    "snapshot": (own_snapshot, read_snapshot, damaged_values),
+    "instance": (instance, read_snapshot, damaged_values),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by", ["bytes", "parts"])
+def test_damaged_files_load_or_are_refused(tmp_path: Path, kind: str, by: str) -> None:
+    good, read, damaged_parts = KINDS[kind]
+    path, content = tmp_path / "damaged.csv", good()
+    path.write_bytes(content)
+    read(path)
+    refused = 0
+    for seed in range(300):
+        chance = Random(seed)
+        path.write_bytes((damaged_bytes if by == "bytes" else damaged_parts)(chance, content))
+        try:
+            read(path)
+        except UserError as error:
+            refused += 1
+            assert "damaged.csv" in str(error), (seed, str(error))
+            assert len(str(error)) < 900, (seed, str(error))
+            assert "\0" not in str(error), seed
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error!r}") from error
+    assert refused > 60

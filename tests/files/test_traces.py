@@ -1,0 +1,123 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gavelx.errors import InputFileError
+from gavelx.files.locate import names
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.files.traces import find_trace, read_trace, write_trace
+from gavelx.jobs import Job
+
+HEADER = "job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight\n"
+above_0 = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+words = st.text(st.characters(exclude_categories=["Cc", "Cs", "Z"]), min_size=1, max_size=20)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> tuple[Job, ...]:
+    ids = draw(st.lists(st.integers(0, 2**53), min_size=1, max_size=6, unique=True))
+    arrivals = draw(st.lists(st.floats(0, 1e300), min_size=len(ids), max_size=len(ids)).map(sorted))
+    return tuple(
+        Job(
+            id=job_id,
+            job_type=draw(words),
+            total_steps=draw(above_0),
+            scale_factor=draw(st.integers(1, 1000)),
+            weight=draw(above_0),
+            arrival_s=arrival_s,
+            slo=draw(st.none() | above_0),
+            duration_s=draw(st.none() | above_0),
+            owner=draw(st.just("") | words),
+        )
+        for job_id, arrival_s in zip(ids, arrivals, strict=True)
+    )
+
+
+@given(jobs=traces())
+def test_what_is_written_is_read_back(jobs: tuple[Job, ...], tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("traces") / "trace.csv"
+    write_trace(path, jobs)
+    assert read_trace(path) == jobs
+
+
+def test_only_the_columns_that_are_needed(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    write_trace(path, [Job(0, "A3C", 0.1 + 0.2, owner="lab/ann")])
+    assert path.read_text().splitlines() == [
+        HEADER.strip() + ",owner",
+        "0,0.0,A3C,1,0.30000000000000004,1.0,lab/ann",
+    ]
+
+
+def test_missing_weights_are_1_and_other_columns_are_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("total_steps,job_id,arrival_s,job_type,scale_factor,v100_duration_s\n5,3,0,A3C,2,9\n")
+    assert read_trace(path) == (Job(3, "A3C", 5.0, scale_factor=2),)
+    path.write_text(HEADER + "3,0,A3C,2,5,\n")
+    assert read_trace(path) == (Job(3, "A3C", 5.0, scale_factor=2),)
+
+
+@pytest.mark.parametrize("name", names("traces"))
+def test_shipped_traces_are_found_and_known(name: str) -> None:
+    known = load_throughputs("simulation").job_types
+    jobs = read_trace(find_trace(name), known)
+    assert jobs[0].arrival_s == 0.0
+    assert [job.id for job in jobs] == list(range(len(jobs)))
+
+
+def test_a_file_comes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_trace("gavel_debug").is_absolute()
+    (tmp_path / "gavel_debug").write_text(HEADER + "0,0,A3C,1,1,1\n")
+    assert find_trace("gavel_debug") == Path("gavel_debug")
+
+
+@pytest.mark.parametrize("name", ["gavel_msr_0e4a5", "traces/gavel_msr_0e4a5.csv"])
+def test_a_trace_that_is_not_there(name: str) -> None:
+    with pytest.raises(
+        InputFileError, match=r"gavel_msr_0e4a5.*no such file or shipped trace.*'gavel_msr_0e4a51'"
+    ):
+        find_trace(name)
+    with pytest.raises(InputFileError, match="no such file"):
+        find_trace("a\0b")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("", "trace.csv: the trace has no jobs"),
+        ("0,0,A3C,1,5,1\n1,0,A3C,1,5,1\n0,0,A3C,1,5,1\n", "row 4, column job_id: job 0 is in row 2 already"),
+        (
+            "0,10.5,A3C,1,5,1\n1,3,A3C,1,5,1\n",
+            "row 3, column arrival_s: the job arrives at 3 s, before the job above it at 10.5 s",
+        ),
+        ("0.5,0,A3C,1,5,1\n", "row 2, column job_id: '0.5' cannot be used; expected a whole number"),
+        ("-1,0,A3C,1,5,1\n", "row 2, column job_id: '-1' cannot be used"),
+        ("0,-1,A3C,1,5,1\n", "row 2, column arrival_s: '-1' cannot be used; expected a finite number, 0 or more"),
+        ("0,nan,A3C,1,5,1\n", "row 2, column arrival_s: 'nan' cannot be used"),
+        ("0,0,,1,5,1\n", "row 2, column job_type: the cell is empty"),
+        ("0,0,A3B,1,5,1\n", "row 2, column job_type: 'A3B' is not known. Try: did you mean 'A3C'"),
+        ("0,0,A3C,0,5,1\n", "row 2, column scale_factor: '0' cannot be used"),
+        ("0,0,A3C,1e9,5,1\n", "row 2, column scale_factor: '1e9' cannot be used; expected .* from 1 to 1000000"),
+        ("0,0,A3C,1,0,1\n", "row 2, column total_steps: '0' cannot be used; expected a finite number above 0"),
+        ("0,0,A3C,1,inf,1\n", "row 2, column total_steps: 'inf' cannot be used"),
+        ("0,0,A3C,1,5,0\n", "row 2, column priority_weight: '0' cannot be used"),
+        ("0,0,A3C,1,5\n", "row 2: the row has 5 cells; expected 6"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, rows: str, said: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(HEADER + rows)
+    with pytest.raises(InputFileError, match=said) as caught:
+        read_trace(path, ("A3C", "CycleGAN"))
+    assert "trace.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize("cells", ["0,x", "-1,1", "1,0", "1,nan"])
+def test_mistakes_in_optional_columns(tmp_path: Path, cells: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(HEADER.strip() + f",slo,duration_s\n0,0,A3C,1,5,1,{cells}\n")
+    with pytest.raises(InputFileError, match=r"trace.csv, row 2, column (slo|duration_s): .*cannot be used"):
+        read_trace(path)
