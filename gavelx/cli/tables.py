@@ -40,8 +40,8 @@ MORE = (
     Column("whole run (s)", lambda s: seconds(s["wall_seconds"])),
 )
 LEGEND = (
-    "JCT: job completion time, from arrival to completion. rho: that time over the time with an equal share of the "
-    "cluster; above 1 a job was worse off than alone with its share."
+    "JCT: job completion time, from arrival to completion. rho: that time over the time with an equal share of "
+    "the cluster; above 1 a job was worse off than alone with its share."
 )
 
 

@@ -72,7 +72,7 @@ def policy_style(position: int) -> tuple[str, Any]:
 
 def type_colors(count: int) -> list[str]:
     """A colour for each accelerator type, dark to light."""
-    return [to_hex(color) for color in colormaps["viridis"](np.linspace(0.22, 0.85, count))]
+    return [to_hex(color) for color in colormaps["viridis"](np.linspace(0.3, 0.86, count))]
 
 
 def draw_completion(figure: Canvas, results: Sequence[Result]) -> None:
@@ -178,7 +178,7 @@ def _svg(plot: Plot, results: Sequence[Result]) -> str:
 
 
 def _figure(height_in: float) -> Figure:
-    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08, rect=(0.01, 0.0, 0.98, 1.0))
     return Figure(figsize=(WIDTH_IN, height_in), layout=layout)
 
 
