@@ -73,8 +73,10 @@ def simulate(
     prices: o.Prices = None,
     json: o.JsonOut = None,
     html: o.HtmlOut = None,
+    png: o.PngOut = None,
 ) -> None:
     """Run one policy on a list of jobs, on a simulated clock."""
+    from gavelx.cli.output import Outputs
     from gavelx.cli.running import run_simulate
     from gavelx.cli.scenario import RunOptions
 
@@ -93,7 +95,7 @@ def simulate(
         round_s=round_s,
         prices=prices,
     )
-    run_simulate(policy, typed, json, html)
+    run_simulate(policy, typed, Outputs(json, html, png))
 
 
 @app.command(epilog='Example:  gavelx compare --policies "fifo,max_min_fairness" --cluster v100=5,k80=5 --jobs 40')
@@ -116,8 +118,10 @@ def compare(
     workers: o.Workers = None,
     json: o.JsonOut = None,
     html: o.HtmlOut = None,
+    png: o.PngOut = None,
 ) -> None:
     """Run several policies on the same jobs and show them side by side."""
+    from gavelx.cli.output import Outputs
     from gavelx.cli.running import run_compare
     from gavelx.cli.scenario import RunOptions
 
@@ -136,7 +140,7 @@ def compare(
         round_s=round_s,
         prices=prices,
     )
-    run_compare(policies, typed, workers, json, html)
+    run_compare(policies, typed, workers, Outputs(json, html, png))
 
 
 @app.command(epilog="Example:  gavelx allocate --policy max_min_fairness --snapshot snapshot.json")
@@ -150,8 +154,9 @@ def allocate(
 ) -> None:
     """Ask a policy for one decision: shares of time, certified."""
     from gavelx.cli.deciding import allocate as decide
+    from gavelx.cli.output import Outputs
 
-    decide(policy, snapshot, index, json)
+    decide(policy, snapshot, index, Outputs(json))
 
 
 @trace_app.command(

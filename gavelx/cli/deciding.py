@@ -3,21 +3,21 @@
 from rich.console import Console
 
 from gavelx.allocation import Allocation
-from gavelx.cli.output import STDOUT, check_outputs, stdout, write_json
+from gavelx.cli.output import Outputs, stdout, write_json
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.files.snapshots import read_snapshot
 from gavelx.policies import load_policy
 from gavelx.report.words import number
 
 
-def allocate(policy_text: str, snapshot_path: str, index: int | None, json_out: str | None) -> None:
+def allocate(policy_text: str, snapshot_path: str, index: int | None, outputs: Outputs) -> None:
     """Read a snapshot, ask the policy, show the shares of time."""
     policy = load_policy(policy_text)
-    check_outputs(json_out)
+    outputs.check()
     allocation = policy.allocate(read_snapshot(snapshot_path, index))
-    if json_out is not None:
-        write_json(allocation.to_json(), json_out)
-    if json_out != STDOUT:
+    if outputs.json is not None:
+        write_json(allocation.to_json(), outputs.json)
+    if outputs.table_wanted:
         print_allocation(str(policy), allocation, stdout())
 
 

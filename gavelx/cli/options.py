@@ -96,6 +96,12 @@ HtmlOut = Annotated[
     str | None,
     typer.Option("--html", metavar="OUT", help="Write a report, and its plot beside it.", rich_help_panel=_OUT),
 ]
+PngOut = Annotated[
+    str | None,
+    typer.Option(
+        "--png", metavar="OUT", help="Write the plot, here and not beside a report.", rich_help_panel=_OUT
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=_OUT)]
 TraceOut = Annotated[
     str | None,

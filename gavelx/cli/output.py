@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +34,38 @@ def print_json(document: Any) -> None:
     sys.stdout.write(dumps(document))
 
 
-def check_outputs(json_out: str | None, html_out: str | None = None) -> None:
-    """Every file that we shall write can be written; asked before a long run rather than after it.
+@dataclass(frozen=True)
+class Outputs:
+    """The files that a run was asked for; ``json`` may be ``-``, which is stdout."""
 
-    Raises :class:`OptionError` naming the option.
-    """
-    if html_out == STDOUT:
-        raise OptionError("a report goes to a file, with its plot beside it", where="--html", expected="FILE.html")
-    paths = [Path(out) for out in (json_out, html_out) if out is not None and out != STDOUT]
-    if html_out is not None:
-        paths.append(plot_path(html_out))
-    if len({path.absolute() for path in paths}) < len(paths):
-        raise OptionError(f"two outputs would be {paths[-1]}", where="--json, --html", expected="different files")
-    for path in paths:
-        ensure_writable(path)
+    json: str | None = None
+    html: str | None = None
+    png: str | None = None
 
+    @property
+    def plot(self) -> str | None:
+        """Where the plot goes: ``--png``, or beside the report: ``report.html`` has ``report.png``."""
+        if self.png is None and self.html is not None:
+            return str(Path(self.html).with_suffix(".png")) if Path(self.html).name else self.html
+        return self.png
 
-def plot_path(html_out: str) -> Path:
-    """The plot that goes with a report: ``report.html`` has ``report.png`` beside it."""
-    path = Path(html_out)
-    return path.with_name(path.stem + ".png") if path.name else path
+    @property
+    def table_wanted(self) -> bool:
+        """JSON on stdout stands there alone."""
+        return self.json != STDOUT
+
+    def check(self) -> None:
+        """Every file can be written; asked before a long run rather than after it. Raises :class:`OptionError`."""
+        files = {"--json": self.json if self.table_wanted else None, "--html": self.html, "--png": self.plot}
+        options: dict[Path, str] = {}
+        for option, out in files.items():
+            if out is None:
+                continue
+            if out == STDOUT:
+                raise OptionError("only --json can go to stdout", where=option, expected="the name of a file")
+            ensure_writable(out)
+            if (other := options.setdefault(Path(out).resolve(), option)) != option:
+                raise OptionError(f"{option} and {other} would both write {out}", expected="different files")
 
 
 def write_json(document: Any, out: str) -> None:

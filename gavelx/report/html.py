@@ -6,7 +6,6 @@ same report, byte for byte.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -14,24 +13,13 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from gavelx.report.about import About
 from gavelx.report.plots import policy_style, svg_plots, type_colors
 from gavelx.report.series import cost_by_type, device_hours
 from gavelx.report.words import dollars, hours, number, percent, printable
 from gavelx.result import Result
 
 LONGEST_JOBS = 5
-
-
-@dataclass(frozen=True)
-class About:
-    """What the report says of the run beyond what a result knows: sources, and the command that repeats it."""
-
-    jobs: str
-    throughputs: str
-    prices: str
-    round_s: float
-    prices_usd_per_hour: Mapping[str, float] = field(default_factory=dict)
-    command: str = ""
 
 
 class Column(NamedTuple):
