@@ -77,6 +77,8 @@ class Import:
 def room_of(dotted: str) -> str:
     """The room of ``gavelx.<...>``; nouns share one."""
     parts = dotted.split(".")
+    if parts[1:] == ["__main__"]:
+        return "cli"  # `python -m gavelx`
     if len(parts) == 1 or parts[1].startswith("__"):
         return "package"
     return "nouns" if parts[1] in NOUNS else parts[1]

@@ -1,0 +1,241 @@
+"""Every command: its options, its help, and one call into the file that does the work.
+
+Imports sit inside the functions so that help needs no numpy, scipy or matplotlib.
+"""
+# ruff: noqa: PLC0415
+
+from typing import Annotated
+
+import typer
+
+from gavelx.cli import options as o
+
+app = typer.Typer(
+    help="Scheduling policies for training jobs on mixed GPU clusters: simulate, compare, price and explain them.",
+    epilog="Start with:  gavelx compare --cluster v100=5,p100=5,k80=5 --jobs 40",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+trace_app = typer.Typer(no_args_is_help=True, help="Traces of jobs: generate, import, show.")
+throughputs_app = typer.Typer(no_args_is_help=True, help="Tables of throughputs: what runs how fast on what.")
+prices_app = typer.Typer(no_args_is_help=True, help="Prices of accelerators.")
+app.add_typer(trace_app, name="trace")
+app.add_typer(throughputs_app, name="throughputs")
+app.add_typer(prices_app, name="prices")
+
+DEFAULT_POLICIES = "fifo,agnostic(max_min_fairness),isolated,max_min_fairness,max_sum_throughput"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from gavelx import __version__
+
+        typer.echo(f"gavelx {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def gavelx(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog="Example:  gavelx policies --json")
+def policies(json: o.JsonFlag = False) -> None:
+    """List the policies that have a name, and what each promises."""
+    from gavelx.cli.listing import list_policies
+
+    list_policies(json)
+
+
+@app.command(
+    epilog="Example:  gavelx simulate --policy max_min_fairness --cluster v100=5,p100=5,k80=5 --jobs 40 --seed 1"
+)
+def simulate(
+    *,
+    policy: o.Policy,
+    cluster: o.Cluster,
+    devices_per_server: o.DevicesPerServer = 4,
+    trace: o.Trace = None,
+    jobs: o.Jobs = None,
+    arrival_rate: o.ArrivalRate = 0.0,
+    seed: o.Seed = 0,
+    multi_gpu: o.MultiGpu = False,
+    multi_priority: o.MultiPriority = False,
+    window: o.Window = None,
+    table: o.Table = "simulation",
+    rules: o.Rules = "default",
+    round_s: o.Round = None,
+    prices: o.Prices = None,
+    json: o.JsonOut = None,
+    html: o.HtmlOut = None,
+    png: o.PngOut = None,
+) -> None:
+    """Run one policy on a list of jobs, on a simulated clock."""
+    from gavelx.cli.output import Outputs
+    from gavelx.cli.running import run_simulate
+    from gavelx.cli.scenario import RunOptions
+
+    typed = RunOptions(
+        cluster=cluster,
+        devices_per_server=devices_per_server,
+        trace=trace,
+        jobs=jobs,
+        arrival_rate=arrival_rate,
+        seed=seed,
+        multi_gpu=multi_gpu,
+        multi_priority=multi_priority,
+        window=window,
+        table=table,
+        rules=rules,
+        round_s=round_s,
+        prices=prices,
+    )
+    run_simulate(policy, typed, Outputs(json, html, png))
+
+
+@app.command(epilog='Example:  gavelx compare --policies "fifo,max_min_fairness" --cluster v100=5,k80=5 --jobs 40')
+def compare(
+    *,
+    cluster: o.Cluster,
+    policies: o.Policies = DEFAULT_POLICIES,
+    devices_per_server: o.DevicesPerServer = 4,
+    trace: o.Trace = None,
+    jobs: o.Jobs = None,
+    arrival_rate: o.ArrivalRate = 0.0,
+    seed: o.Seed = 0,
+    multi_gpu: o.MultiGpu = False,
+    multi_priority: o.MultiPriority = False,
+    window: o.Window = None,
+    table: o.Table = "simulation",
+    rules: o.Rules = "default",
+    round_s: o.Round = None,
+    prices: o.Prices = None,
+    workers: o.Workers = None,
+    json: o.JsonOut = None,
+    html: o.HtmlOut = None,
+    png: o.PngOut = None,
+) -> None:
+    """Run several policies on the same jobs and show them side by side."""
+    from gavelx.cli.output import Outputs
+    from gavelx.cli.running import run_compare
+    from gavelx.cli.scenario import RunOptions
+
+    typed = RunOptions(
+        cluster=cluster,
+        devices_per_server=devices_per_server,
+        trace=trace,
+        jobs=jobs,
+        arrival_rate=arrival_rate,
+        seed=seed,
+        multi_gpu=multi_gpu,
+        multi_priority=multi_priority,
+        window=window,
+        table=table,
+        rules=rules,
+        round_s=round_s,
+        prices=prices,
+    )
+    run_compare(policies, typed, workers, Outputs(json, html, png))
+
+
+@app.command(epilog="Example:  gavelx allocate --policy max_min_fairness --snapshot snapshot.json")
+def allocate(
+    policy: o.Policy,
+    snapshot: Annotated[str, typer.Option(metavar="FILE.json", help="The instant to decide for.")],
+    index: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Which instance, where the file holds a list (from 0).")
+    ] = None,
+    json: o.JsonOut = None,
+) -> None:
+    """Ask a policy for one decision: shares of time, certified."""
+    from gavelx.cli.deciding import allocate as decide
+    from gavelx.cli.output import Outputs
+
+    decide(policy, snapshot, index, Outputs(json))
+
+
+@trace_app.command(
+    "generate", epilog="Example:  gavelx trace generate --jobs 100 --arrival-rate 5 --out trace.csv"
+)
+def trace_generate(
+    *,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Number of jobs.")],
+    arrival_rate: o.ArrivalRate = 0.0,
+    seed: o.Seed = 0,
+    multi_gpu: o.MultiGpu = False,
+    multi_priority: o.MultiPriority = False,
+    table: o.Table = "simulation",
+    out: o.TraceOut = None,
+    json: o.JsonFlag = False,
+) -> None:
+    """Make a random trace; the same seed makes the same trace."""
+    from gavelx.cli.traces import generate
+
+    generate(
+        jobs,
+        arrival_rate=arrival_rate,
+        seed=seed,
+        multi_gpu=multi_gpu,
+        multi_priority=multi_priority,
+        table=table,
+        out=out,
+        as_json=json,
+    )
+
+
+@trace_app.command("import", epilog="Example:  gavelx trace import small_test.trace --out small_test.csv")
+def trace_import(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A trace of the published Gavel scheduler.")],
+    out: o.TraceOut = None,
+    json: o.JsonFlag = False,
+) -> None:
+    """Turn a trace of the published Gavel scheduler (tab-separated) into our CSV."""
+    from gavelx.cli.traces import import_trace
+
+    import_trace(file, out, json)
+
+
+@trace_app.command("show", epilog="Example:  gavelx trace show trace.csv")
+def trace_show(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or a bundled trace's name.")],
+    json: o.JsonFlag = False,
+) -> None:
+    """Summarise a trace: how many jobs, of which types, how wide, arriving when."""
+    from gavelx.cli.traces import show
+
+    show(file, json)
+
+
+@throughputs_app.command("show", epilog="Example:  gavelx throughputs show --job-type LM --scale-factor 1")
+def throughputs_show(
+    table: o.Table = "simulation",
+    job_type: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only job types whose name contains this.")
+    ] = None,
+    scale_factor: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only jobs this wide.")] = None,
+    json: o.JsonFlag = False,
+) -> None:
+    """Show steps/s by job type, scale factor and accelerator type."""
+    from gavelx.cli.listing import list_throughputs
+
+    list_throughputs(table, job_type, scale_factor, json)
+
+
+@prices_app.command("show", epilog="Example:  gavelx prices show --accelerators v100,k80")
+def prices_show(
+    cloud: Annotated[str | None, typer.Option(help="Every offer of one cloud: aws, gcp, azure, ...")] = None,
+    accelerators: Annotated[
+        str | None, typer.Option(metavar="TYPE,...", help="Only these accelerator types.")
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Every offer of a kind: on_demand, spot or reserved.")] = None,
+    json: o.JsonFlag = False,
+) -> None:
+    """Show US dollars per device-hour."""
+    from gavelx.cli.listing import list_prices
+
+    list_prices(cloud, accelerators, kind, json)

@@ -1,0 +1,53 @@
+"""``gavelx allocate``: one decision, with its certificate."""
+
+from rich.console import Console
+
+from gavelx.allocation import Allocation
+from gavelx.cli.output import Outputs, stdout, write_json
+from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.files.snapshots import read_snapshot
+from gavelx.policies import load_policy
+from gavelx.report.words import number
+
+
+def allocate(policy_text: str, snapshot_path: str, index: int | None, outputs: Outputs) -> None:
+    """Read a snapshot, ask the policy, show the shares of time."""
+    policy = load_policy(policy_text)
+    outputs.check()
+    allocation = policy.allocate(read_snapshot(snapshot_path, index))
+    if outputs.json is not None:
+        write_json(allocation.to_json(), outputs.json)
+    if outputs.table_wanted:
+        print_allocation(str(policy), allocation, stdout())
+
+
+def print_allocation(policy: str, allocation: Allocation, console: Console) -> None:
+    """The share of time of each job on each type, and what is known about the answer."""
+    snapshot = allocation.snapshot
+    table = plain_table(title=policy_cell(policy), title_justify="left", title_style="bold")
+    for heading in ("job", "devices", *snapshot.accelerators, "all", "steps/s"):
+        table.add_column(policy_cell(heading), justify="right")
+    table.add_column("job type", overflow="ellipsis", no_wrap=True)
+    for job, shares, speed in zip(snapshot.jobs, allocation.share_JA, allocation.throughput_J, strict=True):
+        cells = [f"{share:.3f}" if share else "." for share in (*shares, shares.sum())]
+        table.add_row(str(job.id), str(job.scale_factor), *cells, number(speed), policy_cell(job.job_type))
+    console.print(table)
+    _print_certificate(allocation, console)
+
+
+def _print_certificate(allocation: Allocation, console: Console) -> None:
+    c = allocation.certificate
+    rows = {
+        "cluster": str(allocation.snapshot.cluster),
+        "objective": "none" if c.objective is None else f"{c.objective:.9g}",
+        "bound": "none" if c.bound is None else f"{c.bound:.9g} (no allocation passes it)",
+        "violation": f"{c.violation:.1e}",
+        "path": f"{c.path}, {c.classes} classes of identical jobs",
+    }
+    if allocation.marginal_A:
+        gains = ", ".join(f"{name} {gain:.4g}" for name, gain in allocation.marginal_A.items())
+        rows["one more device"] = f"raises the objective by: {gains}"
+    table = plain_table(show_header=False)
+    for name, text in rows.items():
+        table.add_row(name, policy_cell(text))
+    console.print(table)

@@ -1,0 +1,128 @@
+"""``gavelx policies``, ``throughputs show`` and ``prices show``: what there is to choose from."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gavelx.cli.output import print_json, stdout
+from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.errors import OptionError, did_you_mean
+from gavelx.files.price_tables import clouds, load_prices, price_rows
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.policies import catalog, modifiers
+from gavelx.throughputs import Setting, Throughputs
+
+
+def first_line(thing: object) -> str:
+    """The sentence with which a docstring begins."""
+    return (thing.__doc__ or "").strip().partition("\n")[0]
+
+
+def list_policies(as_json: bool) -> None:
+    """The policies that have a name, then the modifiers."""
+    policies = [
+        {"name": name, "summary": first_line(policy), "promises": list(policy.promises)}
+        for name, policy in catalog().items()
+    ]
+    changes = [{"name": name, "summary": first_line(modifier)} for name, modifier in modifiers().items()]
+    if as_json:
+        print_json({"policies": policies, "modifiers": changes})
+        return
+    table = plain_table()
+    for heading in ("policy", "what it does", "promises"):
+        table.add_column(heading, overflow="fold")
+    for row in policies:
+        promises = ", ".join(row["promises"]).replace("_", " ")
+        table.add_row(str(row["name"]), policy_cell(str(row["summary"])), promises)
+    for change in changes:
+        table.add_row(f"{change['name']}(POLICY)", policy_cell(change["summary"]), "")
+    stdout().print(table)
+    stdout().print("Your own: --policy my_file:my_policy, an object in my_file.py.", style="dim")
+
+
+def list_throughputs(table_name: str, job_type: str | None, scale_factor: int | None, as_json: bool) -> None:
+    """Steps/s of every job type and scale factor that the filters let through."""
+    throughputs = load_throughputs(table_name)
+    settings = [
+        setting
+        for setting in throughputs.isolated
+        if (job_type is None or job_type.lower() in setting.job_type.lower())
+        and (scale_factor is None or setting.scale_factor == scale_factor)
+    ]
+    if not settings and job_type is not None:
+        raise OptionError(
+            f"no row for {job_type!r}" + (f" with scale factor {scale_factor}" if scale_factor else ""),
+            where="--job-type",
+            hint=did_you_mean(job_type, throughputs.job_types),
+        )
+    if as_json:
+        rows = [{**s._asdict(), "steps_per_second": throughputs.isolated[s]} for s in settings]
+        print_json({"table": table_name, "rows": rows})
+    else:
+        _print_throughputs(throughputs, settings)
+
+
+def _print_throughputs(throughputs: Throughputs, settings: list[Setting]) -> None:
+    table = plain_table()
+    table.add_column("job type", overflow="fold")
+    for heading in ("devices", "placed", *throughputs.accelerators):
+        table.add_column(policy_cell(heading), justify="right")
+    for kind, devices, together in dict.fromkeys((s.job_type, s.scale_factor, s.consolidated) for s in settings):
+        speeds = (throughputs.get(kind, name, devices, together) for name in throughputs.accelerators)
+        cells = ("?" if speed is None else "0" if speed == 0 else f"{speed:.4g}" for speed in speeds)
+        table.add_row(policy_cell(kind), str(devices), "together" if together else "spread", *cells)
+    stdout().print(table)
+    stdout().print("Steps/s of the whole job. 0: it cannot run there. ?: nothing is known.", style="dim")
+
+
+def list_prices(cloud: str | None, accelerators: str | None, kind: str | None, as_json: bool) -> None:
+    """What one device costs under each cloud's name; for one cloud or kind, every offer of the price table."""
+    wanted = None if accelerators is None else [name.strip().lower() for name in accelerators.split(",")]
+    if cloud is None and kind is None:
+        rows = _prices_in_use(wanted or sorted({row.accelerator for row in price_rows()}))
+    else:
+        rows = [row._asdict() for row in price_rows(cloud, wanted, kind)]
+    if as_json:
+        print_json({"rows": rows})
+    elif not rows:
+        raise OptionError(f"nothing matches {accelerators!r}", where="--accelerators", hint="gavelx prices show")
+    elif cloud is None and kind is None:
+        _print_prices_in_use(rows)
+    else:
+        _print_offers(rows)
+
+
+def _prices_in_use(accelerators: Sequence[str]) -> list[dict[str, Any]]:
+    """What ``--prices CLOUD`` would mean, for every cloud and type that it has."""
+    return [
+        {"accelerator": name, "cloud": cloud, "usd_per_hour": usd}
+        for cloud in clouds()
+        for name, usd in load_prices(cloud, accelerators, strict=False).usd_per_hour.items()
+    ]
+
+
+def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
+    usd = {(row["accelerator"], row["cloud"]): row["usd_per_hour"] for row in rows}
+    names, columns = (list(dict.fromkeys(row[key] for row in rows)) for key in ("accelerator", "cloud"))
+    table = plain_table()
+    table.add_column("accelerator")
+    for cloud in columns:
+        table.add_column(cloud, justify="right")
+    for name in sorted(names):
+        cells = (usd.get((name, cloud)) for cloud in columns)
+        table.add_row(policy_cell(name), *("" if cell is None else f"{cell:.2f}" for cell in cells))
+    stdout().print(table)
+    stdout().print(
+        "US dollars per device-hour: each cloud's cheapest on-demand device at its latest date.\n"
+        "Every offer of one cloud, with date and source: gavelx prices show --cloud gcp",
+        style="dim",
+    )
+
+
+def _print_offers(rows: list[dict[str, Any]]) -> None:
+    table = plain_table()
+    for heading in ("accelerator", "$/hour", "kind", "as of", "region", "instance", "source"):
+        table.add_column(heading, justify="right" if heading.startswith("$") else "left", overflow="fold")
+    for row in rows:
+        cells = (row["kind"], row["as_of"], row["region"], row["instance_type"], row["source"])
+        table.add_row(row["accelerator"], f"{row['usd_per_hour']:.3f}", *(policy_cell(cell) for cell in cells))
+    stdout().print(table)

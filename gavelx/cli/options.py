@@ -1,0 +1,111 @@
+"""What a user may type after a command: every option that more than one command has, written once."""
+
+from typing import Annotated
+
+import typer
+
+_WHAT, _WORK, _HOW, _OUT = "What to run", "Jobs", "How", "Output"
+
+Policy = Annotated[
+    str,
+    typer.Option(
+        help="A policy: a name ([bold]gavelx policies[/] lists them), agnostic(NAME), or my_file:my_policy.",
+        rich_help_panel=_WHAT,
+    ),
+]
+Policies = Annotated[
+    str,
+    typer.Option(help="Policies, separated by commas.", rich_help_panel=_WHAT),
+]
+Cluster = Annotated[
+    str,
+    typer.Option(
+        metavar="TYPE=N,...",
+        help="Devices of each accelerator type, such as v100=5,p100=5,k80=5.",
+        rich_help_panel=_WHAT,
+    ),
+]
+DevicesPerServer = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Devices in one server.", rich_help_panel=_WHAT)
+]
+Trace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Jobs from a trace: a CSV file, or a bundled trace's name.", rich_help_panel=_WORK
+    ),
+]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="So many random jobs instead.", rich_help_panel=_WORK)
+]
+ArrivalRate = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        metavar="JOBS_PER_HOUR",
+        help="Random jobs arrive at this rate; 0 puts all of them at the start.",
+        rich_help_panel=_WORK,
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random jobs.", rich_help_panel=_WORK)]
+MultiGpu = Annotated[
+    bool,
+    typer.Option("--multi-gpu", help="Three in ten random jobs need 2, 4 or 8 devices.", rich_help_panel=_WORK),
+]
+MultiPriority = Annotated[
+    bool, typer.Option("--multi-priority", help="One in five random jobs has weight 5.", rich_help_panel=_WORK)
+]
+Window = Annotated[
+    str | None,
+    typer.Option(
+        metavar="S:E", help="Measure jobs S to E-1 only, and end when they are complete.", rich_help_panel=_WORK
+    ),
+]
+Table = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME|FILE", help="Throughputs: simulation, physical, or a CSV file.", rich_help_panel=_HOW
+    ),
+]
+Rules = Annotated[
+    str, typer.Option(metavar="NAME", help="Rules of the rounds: default or published.", rich_help_panel=_HOW)
+]
+Round = Annotated[
+    float | None, typer.Option("--round", metavar="SECONDS", help="Length of a round.", rich_help_panel=_HOW)
+]
+Prices = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help="aws, gcp, azure, v100=1.6,p100=1.35, or a CSV file. Without it: gcp, where it has a price.",
+        rich_help_panel=_HOW,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="Policies that run at a time. Without it: one on each core.", rich_help_panel=_HOW
+    ),
+]
+JsonOut = Annotated[
+    str | None,
+    typer.Option(
+        "--json", metavar="OUT", help="Write figures as JSON; - prints them instead.", rich_help_panel=_OUT
+    ),
+]
+HtmlOut = Annotated[
+    str | None,
+    typer.Option("--html", metavar="OUT", help="Write a report, and its plot beside it.", rich_help_panel=_OUT),
+]
+PngOut = Annotated[
+    str | None,
+    typer.Option(
+        "--png", metavar="OUT", help="Write the plot, here and not beside a report.", rich_help_panel=_OUT
+    ),
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=_OUT)]
+TraceOut = Annotated[
+    str | None,
+    typer.Option(
+        "--out", metavar="FILE", help="Write the trace here. Without it: print it.", rich_help_panel=_OUT
+    ),
+]

@@ -1,0 +1,76 @@
+"""Where answers go: tables and JSON to stdout, files as a whole or not at all, everything else to stderr."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from gavelx.errors import OptionError
+from gavelx.files.atomic import ensure_writable, write_atomically
+
+STDOUT = "-"
+
+
+def stdout() -> Console:
+    """The console for tables. Made anew for each use, so that it sees the stream of the moment."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+def stderr() -> Console:
+    """The console for progress."""
+    return Console(stderr=True, highlight=False)
+
+
+def dumps(document: Any) -> str:
+    """JSON text with a final newline. Keys keep their order, and what is not a number is a broken invariant."""
+    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def print_json(document: Any) -> None:
+    """Print a document on stdout, and nothing else."""
+    sys.stdout.write(dumps(document))
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files that a run was asked for; ``json`` may be ``-``, which is stdout."""
+
+    json: str | None = None
+    html: str | None = None
+    png: str | None = None
+
+    @property
+    def plot(self) -> str | None:
+        """Where the plot goes: ``--png``, or beside the report: ``report.html`` has ``report.png``."""
+        if self.png is None and self.html is not None:
+            return str(Path(self.html).with_suffix(".png")) if Path(self.html).name else self.html
+        return self.png
+
+    @property
+    def table_wanted(self) -> bool:
+        """JSON on stdout stands there alone."""
+        return self.json != STDOUT
+
+    def check(self) -> None:
+        """Every file can be written; asked before a long run rather than after it. Raises :class:`OptionError`."""
+        files = {"--json": self.json if self.table_wanted else None, "--html": self.html, "--png": self.plot}
+        options: dict[Path, str] = {}
+        for option, out in files.items():
+            if out is None:
+                continue
+            if out == STDOUT:
+                raise OptionError("only --json can go to stdout", where=option, expected="the name of a file")
+            ensure_writable(out)
+            if (other := options.setdefault(Path(out).resolve(), option)) != option:
+                raise OptionError(f"{option} and {other} would both write {out}", expected="different files")
+
+
+def write_json(document: Any, out: str) -> None:
+    """Write a document to a file as a whole, or print it for ``-``."""
+    if out == STDOUT:
+        print_json(document)
+    else:
+        write_atomically(out, dumps(document))

@@ -1,0 +1,33 @@
+"""Progress on stderr: a bar for each policy, with its jobs completed. Silent where nobody watches."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gavelx.cli.output import stderr
+from gavelx.cli.parallel import Watch
+from gavelx.cli.tables import policy_cell
+
+
+@contextmanager
+def progress_bars(policies: Sequence[str], jobs_total: int) -> Iterator[Watch]:
+    """Show a bar for each policy, and give the function that moves them."""
+    console = stderr()
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("jobs"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    tasks = [bars.add_task(policy_cell(policy), total=jobs_total) for policy in policies]
+
+    def watch(position: int, completed: int, total: int) -> None:
+        bars.update(tasks[position], completed=completed, total=total)
+
+    with bars:
+        yield watch

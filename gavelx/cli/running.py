@@ -1,0 +1,81 @@
+"""``gavelx simulate`` and ``gavelx compare``: check, run, show, write."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from gavelx.cli.output import Outputs, stdout, write_json
+from gavelx.cli.parallel import run_policies
+from gavelx.cli.progress import progress_bars
+from gavelx.cli.scenario import RunOptions, Scenario, load_scenario
+from gavelx.cli.tables import print_comparison, print_result
+from gavelx.files.atomic import write_atomically
+from gavelx.policies import load_policy, split_policies
+from gavelx.report.about import About
+from gavelx.result import Result
+
+
+def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> None:
+    """Run one policy; print its figures, or write them."""
+    (result,), scenario = _run([policy], typed, 1, outputs)
+    command = typed.command(f"gavelx simulate --policy {shlex.quote(policy)}")
+    _write([result], result.to_json(), outputs, _about(scenario, typed, command))
+    if outputs.table_wanted:
+        print_result(result, stdout())
+
+
+def run_compare(policies: str, typed: RunOptions, workers: int | None, outputs: Outputs) -> None:
+    """Run several policies on the same jobs; print a table, and write figures, report and plot."""
+    results, scenario = _run(split_policies(policies), typed, workers, outputs)
+    command = typed.command(f"gavelx compare --policies {shlex.quote(policies)}")
+    document = {"runs": [result.to_json() for result in results]}
+    _write(results, document, outputs, _about(scenario, typed, command))
+    if outputs.table_wanted:
+        print_comparison(results, stdout())
+
+
+def _run(
+    policies: Sequence[str], typed: RunOptions, workers: int | None, outputs: Outputs
+) -> tuple[list[Result], Scenario]:
+    """Find the user's mistakes first, cheapest first; then run."""
+    for text in policies:
+        load_policy(text)
+    outputs.check()
+    scenario = load_scenario(typed)
+    jobs_total = len(scenario.jobs[scenario.window or slice(None)])
+    with progress_bars(policies, jobs_total) as watch:
+        return run_policies(policies, scenario, watch, workers), scenario
+
+
+def _write(results: Sequence[Result], document: dict[str, Any], outputs: Outputs, about: About) -> None:
+    """Write what was asked for. matplotlib is loaded for a plot or a report only."""
+    if outputs.json is not None:
+        write_json(document, outputs.json)
+    if outputs.html is not None:
+        from gavelx.report.html import html_report  # noqa: PLC0415
+
+        write_atomically(outputs.html, html_report(results, about))
+    if outputs.plot is not None:
+        from gavelx.report.plots import png_plot  # noqa: PLC0415
+
+        write_atomically(outputs.plot, png_plot(results))
+
+
+def _about(scenario: Scenario, typed: RunOptions, command: str) -> About:
+    return About(
+        jobs=_jobs_in_words(typed, len(scenario.jobs)),
+        throughputs=typed.table,
+        prices=scenario.prices.name or typed.prices or "none",
+        round_s=scenario.rules.round_s,
+        prices_usd_per_hour=dict(scenario.prices.usd_per_hour),
+        command=command,
+    )
+
+
+def _jobs_in_words(typed: RunOptions, jobs_total: int) -> str:
+    if typed.trace is not None:
+        return f"trace {typed.trace}, {jobs_total:,} jobs"
+    words = [f"{jobs_total:,} random jobs, seed {typed.seed}"]
+    words.append(f"{typed.arrival_rate:g} arriving per hour" if typed.arrival_rate else "all at the start")
+    words += ["some on several devices"] * typed.multi_gpu + ["some with weight 5"] * typed.multi_priority
+    return ", ".join(words)

@@ -1,0 +1,141 @@
+"""From what the user typed to what will run: jobs, cluster, throughputs, prices, rules, window.
+
+Everything that the user can have got wrong is found here, before the first second is simulated.
+"""
+
+import math
+import shlex
+from dataclasses import dataclass, fields
+
+from gavelx.cluster import Cluster
+from gavelx.errors import OptionError, did_you_mean
+from gavelx.files.price_tables import load_prices
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.files.traces import find_trace, read_trace
+from gavelx.jobs import Job
+from gavelx.mechanism import RULES, Rules
+from gavelx.prices import Prices
+from gavelx.simulator.random_jobs import random_jobs
+from gavelx.throughputs import Throughputs
+from gavelx.workload import check_workload
+
+DEFAULT_PRICES = "gcp"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of ``simulate`` and ``compare`` that say what is run, as typed."""
+
+    cluster: str
+    devices_per_server: int = 4
+    trace: str | None = None
+    jobs: int | None = None
+    arrival_rate: float = 0.0
+    seed: int = 0
+    multi_gpu: bool = False
+    multi_priority: bool = False
+    window: str | None = None
+    table: str = "simulation"
+    rules: str = "default"
+    round_s: float | None = None
+    prices: str | None = None
+
+    def command(self, start: str) -> str:
+        """The shell command that makes this run again; ``start`` is the command with its policies."""
+        words = [start]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                option = "--round" if field.name == "round_s" else "--" + field.name.replace("_", "-")
+                words.append(option if value is True else f"{option} {shlex.quote(str(value))}")
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All that a run needs but for the policy."""
+
+    jobs: tuple[Job, ...]
+    cluster: Cluster
+    throughputs: Throughputs
+    prices: Prices
+    rules: Rules
+    window: slice | None
+
+
+def load_scenario(typed: RunOptions) -> Scenario:
+    """Read the files, check the options, and check that the jobs can run.
+
+    Raises :class:`OptionError`, :class:`InputFileError` or :class:`WorkloadError`.
+    """
+    cluster = Cluster.parse(typed.cluster, typed.devices_per_server)
+    rules = _rules(typed.rules, typed.round_s)
+    throughputs = load_throughputs(typed.table)
+    prices = _prices(typed.prices, cluster)
+    jobs, where = _jobs(typed, throughputs)
+    window = parse_window(typed.window, len(jobs))
+    check_workload(jobs, cluster, throughputs, where)
+    return Scenario(jobs, cluster, throughputs, prices, rules, window)
+
+
+def parse_window(text: str | None, jobs_total: int) -> slice | None:
+    """Read ``S:E`` as the jobs S to E-1. Raises :class:`OptionError` unless 0 <= S < E <= jobs.
+
+    >>> parse_window("10:20", 40)
+    slice(10, 20, None)
+    """
+    if text is None:
+        return None
+    start, colon, end = (part.strip() for part in text.partition(":"))
+    if not (colon and all(part.isascii() and part.isdigit() and len(part) < 10 for part in (start, end))):
+        raise OptionError(f"cannot read {text!r}", where="--window", expected="S:E, for example 10:20")
+    if not int(start) < int(end) <= jobs_total:
+        raise OptionError(
+            f"{text!r} does not name a slice of {jobs_total} jobs", where="--window", expected="S < E <= jobs"
+        )
+    return slice(int(start), int(end))
+
+
+def _rules(name: str, round_s: float | None) -> Rules:
+    if name not in RULES:
+        raise OptionError(f"no rules are called {name!r}", where="--rules", hint=did_you_mean(name, RULES))
+    if round_s is None:
+        return RULES[name]
+    if not (round_s > 0 and math.isfinite(round_s)):
+        raise OptionError(
+            f"a round of {round_s} s", where="--round", expected="a finite number of seconds above 0"
+        )
+    return RULES[name].with_round(round_s)
+
+
+def _prices(spec: str | None, cluster: Cluster) -> Prices:
+    """The prices asked for, each of which must be known; without asking, those that happen to be known."""
+    return load_prices(spec or DEFAULT_PRICES, cluster.accelerators, strict=spec is not None)
+
+
+def _jobs(typed: RunOptions, throughputs: Throughputs) -> tuple[tuple[Job, ...], str]:
+    """The jobs, and where they come from."""
+    if (typed.trace is None) == (typed.jobs is None):
+        seen = (
+            "both --trace and --jobs are given"
+            if typed.jobs is not None
+            else "neither --trace nor --jobs is given"
+        )
+        raise OptionError(seen, expected="one of them", hint="--jobs 40, or --trace FILE")
+    if typed.jobs is not None:
+        jobs = random_jobs(
+            typed.jobs,
+            throughputs,
+            arrival_rate_per_hour=typed.arrival_rate,
+            seed=typed.seed,
+            multi_gpu=typed.multi_gpu,
+            multi_priority=typed.multi_priority,
+        )
+        return jobs, "--jobs"
+    for option in ("arrival_rate", "multi_gpu", "multi_priority"):
+        if getattr(typed, option):
+            name = "--" + option.replace("_", "-")
+            raise OptionError("it says how random jobs are made, and the jobs come from --trace", where=name)
+    assert typed.trace is not None
+    path = find_trace(typed.trace)
+    return read_trace(path), str(path)

@@ -1,0 +1,90 @@
+"""Results as tables in a terminal, wide or narrow."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gavelx.report.words import dollars, hours, number, percent, printable, seconds
+from gavelx.result import Result
+
+
+class Column(NamedTuple):
+    """A heading and how its cell follows from a run's summary."""
+
+    heading: str
+    cell: Callable[[dict[str, Any]], str]
+
+
+TIMES = (
+    Column("JCT mean\n(h)", lambda s: hours(s["jct_mean_s"])),
+    Column("JCT p50\n(h)", lambda s: hours(s["jct_p50_s"])),
+    Column("JCT p99\n(h)", lambda s: hours(s["jct_p99_s"])),
+    Column("makespan\n(h)", lambda s: hours(s["makespan_s"])),
+    Column("jobs\ndone", lambda s: f"{s['jobs_completed']}/{s['jobs_total']}"),
+)
+COSTS = (
+    Column("utilization", lambda s: percent(s["utilization"])),
+    Column("cost", lambda s: dollars(s["cost_usd"])),
+    Column("rho\nmean", lambda s: number(s["rho_mean"])),
+    Column("rho\nmax", lambda s: number(s["rho_max"])),
+    Column("policy\n(s)", lambda s: seconds(s["policy_seconds"])),
+)
+MORE = (
+    Column("worse off than alone", lambda s: percent(s["unfair_fraction"])),
+    Column("rounds", lambda s: f"{s['rounds']:,}"),
+    Column("restarts", lambda s: f"{s['restarts']:,}"),
+    Column("whole run (s)", lambda s: seconds(s["wall_seconds"])),
+)
+LEGEND = (
+    "JCT: job completion time, from arrival to completion. rho: that time over the time with an equal share of "
+    "the cluster; above 1 a job was worse off than alone with its share."
+)
+
+
+def plain_table(**options: Any) -> Table:
+    """The look of all our tables: no frame, one rule below the headings."""
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, **options)
+
+
+def print_comparison(results: Sequence[Result], console: Console) -> None:
+    """One row for each policy; two tables below each other where the terminal is narrow."""
+    summaries = [result.summary() for result in results]
+    tables = [_comparison(summaries, TIMES + COSTS)]
+    wanted = console.measure(tables[0], options=console.options.update(width=1000)).maximum
+    if wanted > console.width:
+        tables = [_comparison(summaries, TIMES), _comparison(summaries, COSTS)]
+    for table in tables:
+        console.print(table)
+        console.print()
+    console.print(LEGEND, style="dim")
+
+
+def _comparison(summaries: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Table:
+    table = plain_table()
+    longest = max((len(summary["policy"]) for summary in summaries), default=0)
+    table.add_column("policy", overflow="fold", min_width=min(longest, 32))
+    for column in columns:
+        table.add_column(column.heading, justify="right")
+    for summary in summaries:
+        table.add_row(policy_cell(summary["policy"]), *(column.cell(summary) for column in columns))
+    return table
+
+
+def print_result(result: Result, console: Console) -> None:
+    """One run, a figure a line."""
+    summary = result.summary()
+    table = plain_table(show_header=False)
+    table.add_row("policy", policy_cell(summary["policy"]))
+    for column in (*TIMES, *COSTS, *MORE):
+        table.add_row(column.heading.replace("\n", " "), column.cell(summary))
+    console.print(table)
+    console.print(LEGEND, style="dim")
+
+
+def policy_cell(name: str) -> str:
+    """A policy's name as rich text: whatever the user called it, it is not markup."""
+    return escape(printable(name))

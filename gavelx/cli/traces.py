@@ -1,0 +1,108 @@
+"""``gavelx trace generate``, ``import`` and ``show``."""
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from gavelx.cli.output import print_json, stdout
+from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.files.atomic import ensure_writable
+from gavelx.files.gavel_traces import read_gavel_trace
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.files.traces import find_trace, read_trace, write_trace
+from gavelx.jobs import Job
+from gavelx.report.words import hours
+from gavelx.simulator.random_jobs import random_jobs
+
+
+def generate(
+    jobs: int,
+    *,
+    arrival_rate: float,
+    seed: int,
+    multi_gpu: bool,
+    multi_priority: bool,
+    table: str,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Make random jobs and hand them out as a trace."""
+    made = random_jobs(
+        jobs,
+        load_throughputs(table),
+        arrival_rate_per_hour=arrival_rate,
+        seed=seed,
+        multi_gpu=multi_gpu,
+        multi_priority=multi_priority,
+    )
+    _hand_out(made, out, as_json)
+
+
+def import_trace(file: str, out: str | None, as_json: bool) -> None:
+    """Read a tab-separated trace and hand it out as our CSV."""
+    _hand_out(read_gavel_trace(file), out, as_json)
+
+
+def show(file: str, as_json: bool) -> None:
+    """Summarise a trace."""
+    summary = summarise(read_trace(find_trace(file)))
+    if as_json:
+        print_json(summary)
+    else:
+        _print_summary(summary)
+
+
+def summarise(jobs: Sequence[Job]) -> dict[str, Any]:
+    """The figures of a trace by name; None where there are no jobs to speak of."""
+    arrivals = [job.arrival_s for job in jobs]
+    return {
+        "jobs": len(jobs),
+        "first_arrival_s": min(arrivals, default=None),
+        "last_arrival_s": max(arrivals, default=None),
+        "total_steps": math.fsum(job.total_steps for job in jobs),
+        "with_slo": sum(job.slo is not None for job in jobs),
+        "owners": len({job.owner for job in jobs if job.owner}),
+        "scale_factors": {str(n): count for n, count in sorted(Counter(job.scale_factor for job in jobs).items())},
+        "weights": {f"{w:g}": count for w, count in sorted(Counter(job.weight for job in jobs).items())},
+        "job_types": dict(Counter(job.job_type for job in jobs).most_common()),
+    }
+
+
+def _hand_out(jobs: Sequence[Job], out: str | None, as_json: bool) -> None:
+    """The trace to a file and its summary to stdout; without a file, the trace (or with --json, the summary)."""
+    if out is not None:
+        ensure_writable(out)
+        write_trace(out, jobs)
+    elif not as_json:
+        sys.stdout.write(_csv(jobs))
+        return
+    summary = summarise(jobs)
+    if as_json:
+        print_json(summary)
+    else:
+        _print_summary(summary)
+
+
+def _csv(jobs: Sequence[Job]) -> str:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "trace.csv")
+        write_trace(path, jobs)
+        return path.read_text(encoding="utf-8")
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    table = plain_table(show_header=False)
+    table.add_row("jobs", f"{summary['jobs']:,}")
+    table.add_row("arrivals", f"{hours(summary['first_arrival_s'])} h to {hours(summary['last_arrival_s'])} h")
+    table.add_row("total steps", f"{summary['total_steps']:,.0f}")
+    for name in ("scale_factors", "weights", "job_types"):
+        counts = (f"{value}: {count}" for value, count in summary[name].items())
+        table.add_row(name.replace("_", " "), policy_cell(", ".join(counts)))
+    for name in ("with_slo", "owners"):
+        if summary[name]:
+            table.add_row(name.replace("_", " "), f"{summary[name]:,}")
+    stdout().print(table)

@@ -1,0 +1,16 @@
+"""What a report says of a run beyond what its results know. Light: no matplotlib."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class About:
+    """Sources of the run in words, the prices, and the command that repeats it."""
+
+    jobs: str
+    throughputs: str
+    prices: str
+    round_s: float
+    prices_usd_per_hour: Mapping[str, float] = field(default_factory=dict)
+    command: str = ""

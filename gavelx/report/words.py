@@ -1,0 +1,65 @@
+"""How figures look to a person: hours, dollars, shares and ratios, short enough for a table. Imports nothing."""
+
+HOUR_S = 3600.0
+UNKNOWN = "unknown"
+NOTHING = "-"
+
+
+def hours(seconds: float | None) -> str:
+    """Hours with about three digits.
+
+    >>> [hours(s) for s in (90.0, 36_000.0, 4.5e6, None)]
+    ['0.03', '10.0', '1,250', '-']
+    """
+    return NOTHING if seconds is None else number(seconds / HOUR_S)
+
+
+def number(value: float | None) -> str:
+    """A positive number with about three digits, and none of them lost before the point."""
+    if value is None:
+        return NOTHING
+    digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 999.95 else 0
+    return f"{value:,.{digits}f}"
+
+
+def dollars(value: float | None) -> str:
+    """US dollars; cents only where they matter.
+
+    >>> [dollars(v) for v in (3.14159, 12345.6, None)]
+    ['$3.14', '$12,346', 'unknown']
+    """
+    if value is None:
+        return UNKNOWN
+    return f"${value:,.2f}" if abs(value) < 999.995 else f"${value:,.0f}"
+
+
+def percent(share: float | None) -> str:
+    """A share of one as per cent."""
+    return NOTHING if share is None else f"{100 * share:.1f}%"
+
+
+def seconds(value: float) -> str:
+    """Seconds of our own work."""
+    return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
+
+
+def printable(text: str) -> str:
+    """Text from a user on one line, without what a terminal, a font or UTF-8 cannot take.
+
+    >>> printable("a\\nb")
+    'a\\ufffdb'
+    """
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def short(text: str, length: int = 40) -> str:
+    """A name that fits beside a plot: a long one loses its middle.
+
+    >>> short("agnostic(max_min_fairness)", 12)
+    'agnos…rness)'
+    """
+    text = printable(text)
+    if len(text) <= length:
+        return text
+    tail = (length - 1) // 2 + 1
+    return text[: length - 1 - tail] + "…" + text[-tail:]

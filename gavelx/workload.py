@@ -1,0 +1,75 @@
+"""Do these jobs and this cluster go together? Asked before a run, so that nobody waits for a job that never can.
+
+Three things may be missing: a row about the job's type, a type of accelerator on which it runs, or enough devices
+of such a type. Each has its own message.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from gavelx.cluster import Cluster
+from gavelx.errors import WorkloadError, did_you_mean
+from gavelx.jobs import Job
+from gavelx.throughputs import Throughputs
+
+
+def check_workload(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, where: str = "") -> None:
+    """Every job can run somewhere in this cluster, or a :class:`WorkloadError` says which cannot, and why.
+
+    ``where`` names the source of the jobs, such as the trace's file. A job can run on a type with a throughput
+    above 0 at its scale factor, and with at least that many devices.
+    """
+    check_accelerators(cluster.accelerators, throughputs)
+    seen: set[tuple[str, int]] = set()
+    for job in jobs:
+        if (kind := (job.job_type, job.scale_factor)) not in seen:
+            seen.add(kind)
+            _check_job(job, cluster, throughputs, f"{where}, job {job.id}" if where else f"job {job.id}")
+
+
+def check_accelerators(accelerators: Sequence[str], throughputs: Throughputs) -> None:
+    """The table knows every one of these accelerator types, or a :class:`WorkloadError` says which it does not."""
+    for name in accelerators:
+        if name not in throughputs.accelerators:
+            raise WorkloadError(
+                f"no throughput is known for accelerator type {name!r}",
+                where=f"throughput table {throughputs.name}".rstrip(),
+                expected="one of " + ", ".join(throughputs.accelerators),
+                hint=did_you_mean(name, throughputs.accelerators),
+            )
+
+
+def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str) -> None:
+    if job.job_type not in throughputs.job_types:
+        raise WorkloadError(
+            f"unknown job type {job.job_type!r}",
+            where=where,
+            expected=f"a job type of throughput table {throughputs.name}".rstrip(),
+            hint=did_you_mean(job.job_type, throughputs.job_types),
+        )
+    speeds = {name: throughputs.get(job.job_type, name, job.scale_factor) for name in cluster.accelerators}
+    devices = dict(zip(cluster.accelerators, cluster.devices_A, strict=True))
+    runs_on = [name for name, speed in speeds.items() if speed]
+    if any(devices[name] >= job.scale_factor for name in runs_on):
+        return
+    what = f"{job.job_type!r} with scale factor {job.scale_factor}"
+    if runs_on:
+        raise WorkloadError(
+            f"{what} fits nowhere: it runs on {', '.join(runs_on)} and the cluster has {cluster}",
+            where=where,
+            expected=f"at least {job.scale_factor} devices of one of these types",
+            hint=f"--cluster {runs_on[0]}={job.scale_factor}, or a trace with narrower jobs",
+        )
+    known = _where_it_runs(job, throughputs)
+    absent = all(speed is None for speed in speeds.values())
+    raise WorkloadError(
+        f"{what} {'has no known throughput' if absent else 'cannot run'} on {', '.join(cluster.accelerators)}",
+        where=where,
+        expected="a cluster with a type on which it runs",
+        hint=f"known to run on: {known}" if known else "another scale factor, or a table that has this job",
+    )
+
+
+def _where_it_runs(job: Job, throughputs: Throughputs) -> str:
+    """The accelerator types with a throughput above 0 for such a job, anywhere in the table."""
+    names = (name for name in throughputs.accelerators if throughputs.get(job.job_type, name, job.scale_factor))
+    return ", ".join(names)
