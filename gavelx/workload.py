@@ -26,6 +26,19 @@ def check_workload(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughpu
             _check_job(job, cluster, throughputs, f"{where}, job {job.id}" if where else f"job {job.id}")
 
 
+def runnable(jobs: Sequence[Job], cluster: Cluster, throughputs: Throughputs) -> tuple[Job, ...]:
+    """The jobs that :func:`check_workload` has nothing to say against."""
+    fine: dict[tuple[str, int], bool] = {}
+    for job in jobs:
+        if (kind := (job.job_type, job.scale_factor)) not in fine:
+            try:
+                _check_job(job, cluster, throughputs, "")
+                fine[kind] = True
+            except WorkloadError:
+                fine[kind] = False
+    return tuple(job for job in jobs if fine[job.job_type, job.scale_factor])
+
+
 def check_accelerators(accelerators: Sequence[str], throughputs: Throughputs) -> None:
     """The table knows every one of these accelerator types, or a :class:`WorkloadError` says which it does not."""
     for name in accelerators:
@@ -57,7 +70,7 @@ def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str)
             f"{what} fits nowhere: it runs on {', '.join(runs_on)} and the cluster has {cluster}",
             where=where,
             expected=f"at least {job.scale_factor} devices of one of these types",
-            hint=f"--cluster {runs_on[0]}={job.scale_factor}, or a trace with narrower jobs",
+            hint=f"--cluster {runs_on[0]}={job.scale_factor}, or --skip-unrunnable",
         )
     known = _where_it_runs(job, throughputs)
     absent = all(speed is None for speed in speeds.values())
@@ -65,7 +78,7 @@ def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str)
         f"{what} {'has no known throughput' if absent else 'cannot run'} on {', '.join(cluster.accelerators)}",
         where=where,
         expected="a cluster with a type on which it runs",
-        hint=f"known to run on: {known}" if known else "another scale factor, or a table that has this job",
+        hint=f"known to run on: {known}" if known else "another table, or --skip-unrunnable",
     )
 
 

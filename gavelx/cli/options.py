@@ -54,6 +54,14 @@ MultiGpu = Annotated[
 MultiPriority = Annotated[
     bool, typer.Option("--multi-priority", help="One in five random jobs has weight 5.", rich_help_panel=_WORK)
 ]
+SkipUnrunnable = Annotated[
+    bool,
+    typer.Option(
+        "--skip-unrunnable",
+        help="Leave out jobs that can run nowhere in this cluster, instead of refusing the trace.",
+        rich_help_panel=_WORK,
+    ),
+]
 Window = Annotated[
     str | None,
     typer.Option(

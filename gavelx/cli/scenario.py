@@ -17,7 +17,7 @@ from gavelx.mechanism import RULES, Rules
 from gavelx.prices import Prices
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.throughputs import Throughputs
-from gavelx.workload import check_workload
+from gavelx.workload import check_workload, runnable
 
 DEFAULT_PRICES = "gcp"
 
@@ -34,6 +34,7 @@ class RunOptions:
     seed: int = 0
     multi_gpu: bool = False
     multi_priority: bool = False
+    skip_unrunnable: bool = False
     window: str | None = None
     table: str = "simulation"
     rules: str = "default"
@@ -73,6 +74,8 @@ def load_scenario(typed: RunOptions) -> Scenario:
     throughputs = load_throughputs(typed.table)
     prices = _prices(typed.prices, cluster)
     jobs, where = _jobs(typed, throughputs)
+    if typed.skip_unrunnable:
+        jobs = runnable(jobs, cluster, throughputs)
     window = parse_window(typed.window, len(jobs))
     check_workload(jobs, cluster, throughputs, where)
     return Scenario(jobs, cluster, throughputs, prices, rules, window)

@@ -17,6 +17,7 @@ from gavelx.result import Result
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Throughputs
+from gavelx.workload import check_workload
 
 
 class Policy(Protocol):
@@ -43,6 +44,7 @@ def simulate(
     ``on_progress(completed, total)`` is called now and then. Raises :class:`WorkloadError` for a job that can
     never run on this cluster. A policy that starves a job does not raise: the job counts as not completed.
     """
+    check_workload(jobs, cluster, throughputs)
     started = time.perf_counter()
     measured = None if window is None else frozenset(job.id for job in jobs[window])
     backend = SimulatedCluster(jobs, cluster, throughputs, measured, whole_rounds=rules.whole_steps)
