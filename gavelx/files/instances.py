@@ -9,8 +9,9 @@
 ``prices_usd_per_hour``  optional: dollars per device-hour by accelerator type
 ====================  ==============================================================================
 
-Other keys are ignored. What such an instance does not say is filled in so that it hangs together: the jobs' total
-steps are those remaining, and the clock stands where the oldest job arrived at 0.
+Other keys are ignored. An instance does not say how long its jobs are in all: their total steps are those
+remaining. Its jobs queue in the order of their ids, whatever the time since their start (the published results of
+first come, first served are so), hence all arrive at 0.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,8 +43,7 @@ def snapshot_of_instance(node: Node) -> Snapshot:
     cluster = Cluster.of(device_counts(node["cluster"]))
     nodes = node["jobs"].elements()
     elapsed_s = [job["time_since_start"].number(low=0) for job in nodes]
-    time_s = max(elapsed_s, default=0.0)
-    jobs = [_job(job, time_s - elapsed) for job, elapsed in zip(nodes, elapsed_s, strict=True)]
+    jobs = [_job(job) for job in nodes]
     index_of = job_indices(jobs, nodes)
     rows = [row for j, job in enumerate(nodes) for row in _alone(job, j, jobs[j], cluster.accelerators)]
     for pair in node["pairs"].elements() if "pairs" in node else ():
@@ -56,18 +56,16 @@ def snapshot_of_instance(node: Node) -> Snapshot:
         steps_left_J=np.array([job.total_steps for job in jobs], dtype=float),
         elapsed_s_J=np.array(elapsed_s, dtype=float),
         usd_per_hour_A=usd_per_hour(prices, cluster.accelerators),
-        time_s=time_s,
     )
 
 
-def _job(node: Node, arrival_s: float) -> Job:
+def _job(node: Node) -> Job:
     return Job(
         id=node["id"].whole(low=0),
         job_type=node["job_type"].text(),
         total_steps=node["steps_remaining"].number(above=0),
         scale_factor=node["scale_factor"].whole(low=1, high=SCALE_FACTOR_MAX),
         weight=node["priority"].number(above=0),
-        arrival_s=arrival_s,
     )
 
 

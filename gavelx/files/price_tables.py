@@ -133,8 +133,9 @@ def _listed(spec: str) -> dict[str, float]:
         usd = float(amount) if NUMBER.fullmatch(amount) else math.nan
         if not name or not (math.isfinite(usd) and usd >= 0):
             problem = f"cannot read {shown(part)} in {shown(spec, 80)}"
-            expected = "TYPE=DOLLARS_PER_HOUR between commas"
-            raise OptionError(problem, where="--prices", expected=expected, hint=FORM)
+            raise OptionError(
+                problem, where="--prices", expected="TYPE=DOLLARS_PER_HOUR between commas", hint=FORM
+            )
         if name.lower() in prices:
             raise OptionError(f"{shown(name)} is named twice in {shown(spec, 80)}", where="--prices", hint=FORM)
         prices[name.lower()] = usd
