@@ -47,7 +47,7 @@ COLUMNS = (
 
 
 def html_report(results: Sequence[Result], about: About) -> str:
-    """The whole page. ``results`` are of the same jobs on the same cluster, one for each policy."""
+    """The whole page. ``results``, at least one, are of the same jobs on the same cluster, one for each policy."""
     source = files("gavelx.report").joinpath("report.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -56,7 +56,7 @@ def html_report(results: Sequence[Result], about: About) -> str:
     summaries = [result.summary() for result in results]
     return environment.from_string(source).render(
         about=about,
-        facts=_facts(results, about),
+        facts=_facts(results[0], about),
         columns=COLUMNS,
         rows=[_row(position, summaries) for position in order(summaries)],
         plots={name: Markup(svg) for name, svg in svg_plots(results).items()},  # plots escape names
@@ -80,7 +80,7 @@ def best_value(column: Column, summaries: Sequence[Mapping[str, Any]]) -> float 
 
     Only policies that completed the most jobs take part: dropping jobs must not win.
     """
-    most = max((summary["jobs_completed"] for summary in summaries), default=0)
+    most = max(summary["jobs_completed"] for summary in summaries)
     taking_part = [summary[column.key] for summary in summaries if summary["jobs_completed"] == most]
     values = [value for value in taking_part if value is not None]
     if column.best is None or most == 0 or len(summaries) < 2 or not values:
@@ -119,16 +119,15 @@ def _swatch(position: int) -> dict[str, str]:
     return {"color": color, "dashes": pattern}
 
 
-def _facts(results: Sequence[Result], about: About) -> list[tuple[str, str]]:
+def _facts(first: Result, about: About) -> list[tuple[str, str]]:
     """What was run, line by line."""
     facts = [("Jobs", about.jobs)]
-    if results:
-        first, measured = results[0], results[0].measured
-        servers = len(first.cluster.servers)
-        if measured:
-            facts.append(("Measured", f"jobs {measured.start} to {measured.stop - 1}; the run ends with them"))
-        facts.append(("Cluster", f"{first.cluster} on {servers:,} server{'s' * (servers != 1)}"))
-        facts.append(("Rules", f"{first.rules}, rounds of {about.round_s:g} s"))
+    if first.measured:
+        last = first.measured.stop - 1
+        facts.append(("Measured", f"jobs {first.measured.start} to {last}; the run ends with them"))
+    servers = len(first.cluster.servers)
+    facts.append(("Cluster", f"{first.cluster} on {servers:,} server{'s' * (servers != 1)}"))
+    facts.append(("Rules", f"{first.rules}, rounds of {about.round_s:g} s"))
     facts.append(("Throughput table", about.throughputs))
     prices = ", ".join(f"{name} ${usd:g}" for name, usd in about.prices_usd_per_hour.items())
     facts.append(("Prices", f"{about.prices} ({prices} per device-hour)" if prices else about.prices))

@@ -79,7 +79,7 @@ def draw_completion(figure: Canvas, results: Sequence[Result]) -> None:
     """The share of jobs that took at most so long, one curve for each policy; time on a logarithmic axis."""
     axes = figure.subplots()
     curves = [completion_curve(result) for result in results]
-    every_h = np.concatenate([jct_h for jct_h, _ in curves]) if curves else np.zeros(0)
+    every_h = np.concatenate([jct_h for jct_h, _ in curves])
     every_h = every_h[every_h > 0]
     axes.set_title("Job completion time")
     axes.set_ylabel("share of jobs")
@@ -109,9 +109,9 @@ def draw_completion(figure: Canvas, results: Sequence[Result]) -> None:
 
 def draw_busy(figure: Canvas, results: Sequence[Result]) -> None:
     """A panel for each policy, and in it a lane for each accelerator type, filled as far as it was busy."""
-    end_s = max((result.end_s for result in results), default=0.0)
-    panels = figure.subplots(max(1, len(results)), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, result in zip(panels, results, strict=False):
+    end_s = max(result.end_s for result in results)
+    panels = figure.subplots(len(results), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, result in zip(panels, results, strict=True):
         _lanes(axes, result, end_s)
     panels[-1].set_xlabel("hours from the start")
     panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda hours, _: f"{hours:,.12g}"))
@@ -145,7 +145,7 @@ PLOTS = (
 
 
 def png_plot(results: Sequence[Result]) -> bytes:
-    """All plots below each other, as a PNG."""
+    """All plots below each other, as a PNG. There is at least one result."""
     heights = [plot.height_in(results) for plot in PLOTS]
     with _style():
         figure = _figure(sum(heights))
@@ -206,8 +206,7 @@ def _legend(figure: Canvas, results: Sequence[Result]) -> None:
         handles.append(Line2D([], [], color=color, linestyle=dashes, linewidth=2.2))
         # matplotlib leaves out labels that begin with an underscore; a thin space hides it.
         labels.append("\N{THIN SPACE}" + short(result.policy))
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, handlelength=2.8)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, handlelength=2.8)
 
 
 def _log_hours(axes: Axes, low: float, high: float) -> None:
@@ -261,8 +260,6 @@ def _bar(axes: Axes, row: int, result: Result, cost_A: np.ndarray) -> None:
 
 def _type_legend(axes: Axes, results: Sequence[Result]) -> None:
     """Squares for the accelerator types, above the bars; all results are of one cluster."""
-    if not results:
-        return
     names, colors = results[0].cluster.accelerators, type_colors(len(results[0].cluster.accelerators))
     types = _types(results[0])
     handles = [Line2D([], [], color=colors[a], marker="s", linestyle="", markersize=7) for a in types]

@@ -1,0 +1,109 @@
+import re
+from html.parser import HTMLParser
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gavelx.report.about import About
+from gavelx.report.html import COLUMNS, best_value, html_report, order
+from gavelx.result import Result
+from tests.report.results import NASTY, result, results
+
+NAN = float("nan")
+ABOUT = About("40 random jobs", "simulation", "gcp", 360.0, {"v100": 2.0}, "gavelx compare --cluster v100=2")
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Every tag with its attributes and all text; complains when a tag is left open."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data.strip())
+
+
+@settings(max_examples=6)
+@given(st.lists(results(), min_size=1, max_size=3), st.text(max_size=30))
+def test_any_results_make_a_page(runs: list[Result], words: str) -> None:
+    page = html_report(runs, About(words, words, words, 360.0, {words: 1.0}, words))
+    page.encode()  # no lone surrogates
+    Page(page)
+
+
+def test_names_are_text_wherever_they_stand() -> None:
+    page = Page(html_report([result(policy=name) for name in NASTY], ABOUT))
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert "b" not in {tag for tag, _ in page.tags}
+    assert "<script>alert(1)</script>" in page.texts
+
+
+def test_the_page_needs_nothing_else() -> None:
+    page = Page(html_report([result()], ABOUT))
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags}
+    for _, attributes in page.tags:
+        for name in ("src", "href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#")
+    assert "@import" not in "".join(page.texts)
+    assert not re.search(r"url\((?!#)", "".join(page.texts))
+
+
+def test_every_id_stands_once_and_every_link_leads_somewhere() -> None:
+    page = Page(html_report([result(policy="a"), result(policy="b")], ABOUT))
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
+    assert {str(link).removeprefix("#") for link in links} <= set(ids)
+
+
+def test_the_same_results_give_the_same_page_whatever_the_time_it_took() -> None:
+    first, second = result(policy_seconds=1.0, wall_seconds=2.0), result(policy_seconds=3.0, wall_seconds=4.0)
+    assert html_report([first], ABOUT) == html_report([second], ABOUT)
+
+
+def test_the_run_is_described() -> None:
+    text = " ".join(Page(html_report([result(measured=slice(0, 1))], ABOUT)).texts)
+    for words in (
+        "40 random jobs",
+        "v100=2,k80=2",
+        "rounds of 360 s",
+        "simulation",
+        "$2 per device-hour",
+        "jobs 0 to 0",
+    ):
+        assert words in text, words
+
+
+def test_jobs_that_did_not_complete_are_counted() -> None:
+    text = " ".join(" ".join(Page(html_report([result(completion_h=(1.0, NAN))], ABOUT)).texts).split())
+    assert "1 of 2 jobs did not complete" in text
+
+
+def test_policies_are_sorted_by_jobs_done_then_by_mean_jct() -> None:
+    runs = [result(completion_h=(0.1, NAN)), result(completion_h=(3.0, 2.0)), result(completion_h=(1.0, 2.0))]
+    assert order([run.summary() for run in runs]) == [2, 1, 0]
+
+
+def test_dropping_jobs_does_not_win_a_column() -> None:
+    jct = next(column for column in COLUMNS if column.key == "jct_mean_s")
+    runs = [result(completion_h=(0.1, NAN)), result(completion_h=(3.0, 2.0)), result(completion_h=(1.0, 2.0))]
+    assert best_value(jct, [run.summary() for run in runs]) == 1.5 * 3600
+    assert best_value(jct, [runs[1].summary()]) is None
+    assert best_value(jct, [runs[1].summary(), runs[1].summary()]) is None
