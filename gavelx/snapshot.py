@@ -7,7 +7,7 @@ Legend: J jobs, A accelerator types.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,18 @@ from gavelx.prices import Prices
 from gavelx.throughputs import Throughputs
 
 Floats = NDArray[np.float64]
-FIELDS = ("time_s", "cluster", "jobs", "configurations", "steps_left_J", "elapsed_s_J", "usd_per_hour_A")
+Ints = NDArray[np.int64]
+FIELDS = (
+    "time_s",
+    "cluster",
+    "jobs",
+    "configurations",
+    "steps_left_J",
+    "elapsed_s_J",
+    "usd_per_hour_A",
+    "running_J",
+)
+WAITING = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +40,9 @@ class Snapshot:
     """Live jobs, the cluster, how the jobs may run, how far they are, and what devices cost.
 
     * ``steps_left_J``: optimizer steps still to do; ``elapsed_s_J``: seconds since arrival;
-    * ``usd_per_hour_A``: price of one device, NaN where unknown.
+    * ``usd_per_hour_A``: price of one device, NaN where unknown;
+    * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; left out,
+      all jobs wait.
     """
 
     cluster: Cluster
@@ -39,13 +52,17 @@ class Snapshot:
     elapsed_s_J: Floats
     usd_per_hour_A: Floats
     time_s: float = 0.0
+    running_J: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         J, A = len(self.jobs), len(self.cluster.accelerators)
         assert self.configurations.shape == (J, A), (self.configurations.shape, J, A)
         assert self.steps_left_J.shape == self.elapsed_s_J.shape == (J,)
         assert self.usd_per_hour_A.shape == (A,)
-        for array in (self.steps_left_J, self.elapsed_s_J, self.usd_per_hour_A):
+        if not len(self.running_J):
+            object.__setattr__(self, "running_J", np.full(J, WAITING))
+        assert self.running_J.shape == (J,)
+        for array in (self.steps_left_J, self.elapsed_s_J, self.usd_per_hour_A, self.running_J):
             array.setflags(write=False)
 
     @staticmethod

@@ -78,7 +78,7 @@ def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str)
         f"{what} {'has no known throughput' if absent else 'cannot run'} on {', '.join(cluster.accelerators)}",
         where=where,
         expected="a cluster with a type on which it runs",
-        hint=f"known to run on: {known}" if known else "another table, or --skip-unrunnable",
+        hint=f"known to run on: {known}" if known else "another scale factor or table, or --skip-unrunnable",
     )
 
 

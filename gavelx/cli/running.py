@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from gavelx.cli.output import Outputs, stdout, write_json
+from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.parallel import run_policies
 from gavelx.cli.progress import progress_bars
 from gavelx.cli.scenario import RunOptions, Scenario, load_scenario
@@ -42,6 +42,8 @@ def _run(
         load_policy(text)
     outputs.check()
     scenario = load_scenario(typed)
+    if scenario.jobs_left_out:
+        stderr().print(f"left out {scenario.jobs_left_out:,} jobs that can run nowhere in {scenario.cluster}")
     jobs_total = len(scenario.jobs[scenario.window or slice(None)])
     with progress_bars(policies, jobs_total) as watch:
         return run_policies(policies, scenario, watch, workers), scenario
@@ -63,7 +65,7 @@ def _write(results: Sequence[Result], document: dict[str, Any], outputs: Outputs
 
 def _about(scenario: Scenario, typed: RunOptions, command: str) -> About:
     return About(
-        jobs=_jobs_in_words(typed, len(scenario.jobs)),
+        jobs=_jobs_in_words(typed, scenario),
         throughputs=typed.table,
         prices=scenario.prices.name or typed.prices or "none",
         round_s=scenario.rules.round_s,
@@ -72,10 +74,12 @@ def _about(scenario: Scenario, typed: RunOptions, command: str) -> About:
     )
 
 
-def _jobs_in_words(typed: RunOptions, jobs_total: int) -> str:
+def _jobs_in_words(typed: RunOptions, scenario: Scenario) -> str:
+    jobs_total, left_out = len(scenario.jobs), scenario.jobs_left_out
+    without = f" ({left_out:,} that can run nowhere are left out)" if left_out else ""
     if typed.trace is not None:
-        return f"trace {typed.trace}, {jobs_total:,} jobs"
-    words = [f"{jobs_total:,} random jobs, seed {typed.seed}"]
+        return f"trace {typed.trace}, {jobs_total:,} jobs{without}"
+    words = [f"{jobs_total:,} random jobs{without}, seed {typed.seed}"]
     words.append(f"{typed.arrival_rate:g} arriving per hour" if typed.arrival_rate else "all at the start")
     words += ["some on several devices"] * typed.multi_gpu + ["some with weight 5"] * typed.multi_priority
     return ", ".join(words)

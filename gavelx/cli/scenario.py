@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass, fields
 
 from gavelx.cluster import Cluster
-from gavelx.errors import OptionError, did_you_mean
+from gavelx.errors import OptionError, WorkloadError, did_you_mean
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
@@ -62,6 +62,7 @@ class Scenario:
     prices: Prices
     rules: Rules
     window: slice | None
+    jobs_left_out: int = 0
 
 
 def load_scenario(typed: RunOptions) -> Scenario:
@@ -74,11 +75,14 @@ def load_scenario(typed: RunOptions) -> Scenario:
     throughputs = load_throughputs(typed.table)
     prices = _prices(typed.prices, cluster)
     jobs, where = _jobs(typed, throughputs)
+    jobs_read = len(jobs)
     if typed.skip_unrunnable:
         jobs = runnable(jobs, cluster, throughputs)
+        if not jobs:
+            raise WorkloadError(f"none of its {jobs_read:,} jobs can run in {cluster}", where=where)
     window = parse_window(typed.window, len(jobs))
     check_workload(jobs, cluster, throughputs, where)
-    return Scenario(jobs, cluster, throughputs, prices, rules, window)
+    return Scenario(jobs, cluster, throughputs, prices, rules, window, jobs_read - len(jobs))
 
 
 def parse_window(text: str | None, jobs_total: int) -> slice | None:

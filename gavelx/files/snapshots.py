@@ -6,7 +6,8 @@
 ``cluster``      ``accelerators`` (names, in order) and ``servers``; by hand, ``{"v100": 5}`` will do
 ``jobs``         what was submitted: ``job_id, job_type, total_steps``, and what else a trace says
 ``throughputs``  the configurations: ``{jobs: [ids], accelerator, devices, steps_per_second: [...]}``
-``progress``     one per job: ``{job_id, steps_left, elapsed_s}``
+``progress``     one per job: ``{job_id, steps_left, elapsed_s, running}``; ``running`` is the accelerator
+                 type that it holds, null or left out while it waits
 ``prices``       dollars per device-hour by accelerator type; null where unknown
 ===============  =================================================================================
 
@@ -34,7 +35,7 @@ from gavelx.files.jsons import Node, read_json
 from gavelx.files.limits import DEVICES_MAX, SCALE_FACTOR_MAX
 from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
 from gavelx.jobs import Job
-from gavelx.snapshot import Snapshot
+from gavelx.snapshot import WAITING, Snapshot
 
 FORMAT = "gavelx-snapshot-1"
 
@@ -69,7 +70,6 @@ def write_snapshot(path: str | Path, snapshot: Snapshot) -> None:
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
     """The snapshot as plain values, in the form described above."""
     ids, types = [job.id for job in snapshot.jobs], snapshot.accelerators
-    progress = zip(ids, snapshot.steps_left_J.tolist(), snapshot.elapsed_s_J.tolist(), strict=True)
     return {
         "format": FORMAT,
         "time_s": float(snapshot.time_s),
@@ -87,7 +87,15 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
             }
             for row in rows_of(snapshot.configurations)
         ],
-        "progress": [{"job_id": i, "steps_left": steps, "elapsed_s": s} for i, steps, s in progress],
+        "progress": [
+            {
+                "job_id": ids[j],
+                "steps_left": float(snapshot.steps_left_J[j]),
+                "elapsed_s": float(snapshot.elapsed_s_J[j]),
+                "running": None if snapshot.running_J[j] == WAITING else types[snapshot.running_J[j]],
+            }
+            for j in range(len(ids))
+        ],
         "prices": {
             name: None if math.isnan(usd) else usd
             for name, usd in zip(types, snapshot.usd_per_hour_A.tolist(), strict=True)
@@ -113,7 +121,7 @@ def _snapshot(node: Node) -> Snapshot:
     jobs = tuple(_job(job) for job in nodes)
     index_of = job_indices(jobs, nodes)
     rows = [_configuration(row, index_of, cluster.accelerators) for row in node["throughputs"].elements()]
-    progress = _progress(node["progress"], index_of)
+    progress = _progress(node["progress"], index_of, cluster.accelerators)
     return Snapshot(
         cluster=cluster,
         jobs=jobs,
@@ -122,6 +130,7 @@ def _snapshot(node: Node) -> Snapshot:
         elapsed_s_J=np.array([progress[j][1] for j in range(len(jobs))], dtype=float),
         usd_per_hour_A=usd_per_hour(node["prices"], cluster.accelerators),
         time_s=node["time_s"].number(low=0) if "time_s" in node else 0.0,
+        running_J=np.array([progress[j][2] for j in range(len(jobs))], dtype=np.int64),
     )
 
 
@@ -195,14 +204,18 @@ def _configuration(node: Node, index_of: Mapping[int, int], accelerators: Sequen
     )
 
 
-def _progress(node: Node, index_of: Mapping[int, int]) -> dict[int, tuple[float, float]]:
-    """Steps left and seconds since arrival, by job index."""
-    progress: dict[int, tuple[float, float]] = {}
+def _progress(
+    node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]
+) -> dict[int, tuple[float, float, int]]:
+    """Steps left, seconds since arrival and accelerator type in use, by job index."""
+    progress: dict[int, tuple[float, float, int]] = {}
     for entry in node.elements():
         j = member_index(entry["job_id"], index_of)
         if j in progress:
             raise entry.mistake(f"job {entry['job_id'].value} is there twice", expected="each job once")
-        progress[j] = entry["steps_left"].number(low=0), entry["elapsed_s"].number(low=0)
+        waits = "running" not in entry or entry["running"].value is None
+        running = WAITING if waits else _type_index(entry["running"], accelerators)
+        progress[j] = entry["steps_left"].number(low=0), entry["elapsed_s"].number(low=0), running
     if missing := [job_id for job_id, j in index_of.items() if j not in progress]:
         raise node.mistake(f"nothing is said of job {missing[0]}", expected="an entry for each job")
     return progress

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.jobs import Job
-
-WAITING = -1
+from gavelx.snapshot import WAITING
 
 
 def row_type(A: int) -> np.dtype[np.void]:

@@ -23,12 +23,12 @@ from gavelx.configurations import Configurations
 from gavelx.jobs import Job
 from gavelx.mechanism import events
 from gavelx.mechanism.commands import Command, Extend, Launch, Lease, Solve, Stop, WakeAt
-from gavelx.mechanism.live import WAITING, LiveJobs
+from gavelx.mechanism.live import LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import select
 from gavelx.prices import Prices
-from gavelx.snapshot import Snapshot
+from gavelx.snapshot import WAITING, Snapshot
 from gavelx.throughputs import Throughputs
 
 NEGLIGIBLE = 1e-9
@@ -317,6 +317,7 @@ class Mechanism:
             elapsed_s_J=self._now_s - arrival_s_J,
             usd_per_hour_A=self.prices.array(cluster.accelerators),
             time_s=self._now_s,
+            running_J=rows["type"].copy(),
         )
 
     @property

@@ -9,7 +9,8 @@ Legend: J live jobs, A accelerator types.
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.mechanism.live import WAITING, LiveJobs
+from gavelx.mechanism.live import LiveJobs
+from gavelx.snapshot import WAITING
 
 Floats = NDArray[np.float64]
 

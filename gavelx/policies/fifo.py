@@ -12,9 +12,9 @@ class Fifo(Policy):
     """Give jobs, in order of arrival, the fastest type that still has enough free devices.
 
     The first job that finds too few free devices everywhere ends the queue: nobody overtakes it. A job that
-    cannot run on any type with enough free devices is passed over. Among equally fast types the one with the
-    largest free part is taken. Source: the heterogeneity-aware FIFO of Gavel (OSDI'20), section 4.2, placed anew
-    at every call.
+    cannot run on any type with enough free devices is passed over. Among equally fast types the job stays where
+    it runs; a new one takes the type with the largest free part. Source: the heterogeneity-aware FIFO of Gavel
+    (OSDI'20), section 4.2, placed anew at every call.
     """
 
     name = "fifo"
@@ -31,7 +31,7 @@ class Fifo(Policy):
             fits = [a for a in range(len(devices_A)) if free_A[a] >= scale]
             if not fits:
                 break
-            best = max(fits, key=lambda a: (T_JA[j, a], free_A[a] / devices_A[a]))
+            best = max(fits, key=lambda a: (T_JA[j, a], a == snapshot.running_J[j], free_A[a] / devices_A[a]))
             if T_JA[j, best] > 0:
                 type_J[j] = best
                 free_A[best] -= scale
