@@ -6,10 +6,10 @@ VENV ?= .venv
 CONSTRAINTS ?=                 # constraints.txt installs the very versions that were tried
 PYTEST_ARGS ?=
 
-POLICIES ?= fifo,isolated,agnostic(max_min_fairness),max_min_fairness
-TRACE ?= gavel_max_min_fairness
-TABLE ?= physical
-CLUSTER ?= v100=8,p100=16,k80=24
+POLICIES ?= fifo,agnostic(fifo),isolated,agnostic(max_min_fairness),max_min_fairness,max_sum_throughput
+TRACE ?= gavel_msr_e13805
+TABLE ?= simulation
+CLUSTER ?= v100=12,p100=12,k80=12
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -25,7 +25,7 @@ help:  ## show this list
 
 compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plot and a page in out/
 	@mkdir -p out
-	$(BIN)/gavelx compare --policies "$(POLICIES)" --trace $(TRACE) --table $(TABLE) --cluster $(CLUSTER) \
+	$(BIN)/gavelx compare --policies "$(POLICIES)" --trace $(TRACE) --skip-unrunnable --table $(TABLE) --cluster $(CLUSTER) \
 	  --html out/compare.html --png out/compare.png --json out/compare.json
 
 test: $(VENV)/.dev  ## run every test
