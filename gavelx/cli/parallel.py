@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from multiprocessing.queues import SimpleQueue
 
 from gavelx.cli.scenario import Scenario
@@ -62,7 +63,7 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
     s = scenario
     try:
         policy = load_policy(text)
-        return simulate(
+        result = simulate(
             policy,
             s.jobs,
             s.cluster,
@@ -72,6 +73,7 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
             window=s.window,
             on_progress=on_progress,
         )
+        return replace(result, policy=text.strip())  # what the user typed is what he looks for
     except GavelxError as error:
         error.add_note(f"while running {text}")
         raise
