@@ -46,8 +46,8 @@ def check_accelerators(accelerators: Sequence[str], throughputs: Throughputs) ->
             raise WorkloadError(
                 f"no throughput is known for accelerator type {name!r}",
                 where=f"throughput table {throughputs.name}".rstrip(),
-                expected="one of " + ", ".join(throughputs.accelerators),
-                hint=did_you_mean(name, throughputs.accelerators),
+                expected="a type of this table: " + ", ".join(throughputs.accelerators),
+                hint=f"--table FILE, with rows for {name}, or another type",
             )
 
 

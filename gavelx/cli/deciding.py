@@ -26,8 +26,8 @@ def print_allocation(policy: str, allocation: Allocation, console: Console) -> N
     snapshot = allocation.snapshot
     table = plain_table(title=policy_cell(policy), title_justify="left", title_style="bold")
     for heading in ("job", "devices", *snapshot.accelerators, "all", "steps/s"):
-        table.add_column(policy_cell(heading), justify="right")
-    table.add_column("job type", overflow="ellipsis", no_wrap=True)
+        table.add_column(policy_cell(heading), justify="right", no_wrap=True)
+    table.add_column("job type", overflow="fold")
     for job, shares, speed in zip(snapshot.jobs, allocation.share_JA, allocation.throughput_J, strict=True):
         cells = [f"{share:.3f}" if share else "." for share in (*shares, shares.sum())]
         table.add_row(str(job.id), str(job.scale_factor), *cells, number(speed), policy_cell(job.job_type))

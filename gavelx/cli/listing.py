@@ -28,10 +28,11 @@ def list_policies(as_json: bool) -> None:
         print_json({"policies": policies, "modifiers": changes})
         return
     table = plain_table()
-    for heading in ("policy", "what it does", "promises"):
-        table.add_column(heading, overflow="fold")
+    table.add_column("policy", no_wrap=True)
+    table.add_column("what it does")
+    table.add_column("promises", no_wrap=True)
     for row in policies:
-        promises = ", ".join(row["promises"]).replace("_", " ")
+        promises = "\n".join(row["promises"]).replace("_", " ")
         table.add_row(str(row["name"]), policy_cell(str(row["summary"])), promises)
     for change in changes:
         table.add_row(f"{change['name']}(POLICY)", policy_cell(change["summary"]), "")
@@ -120,8 +121,9 @@ def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
 
 def _print_offers(rows: list[dict[str, Any]]) -> None:
     table = plain_table()
-    for heading in ("accelerator", "$/hour", "kind", "as of", "region", "instance", "source"):
-        table.add_column(heading, justify="right" if heading.startswith("$") else "left", overflow="fold")
+    for heading in ("accelerator", "$/hour", "kind", "as of", "region", "instance"):
+        table.add_column(heading, justify="right" if heading.startswith("$") else "left", no_wrap=True)
+    table.add_column("source", no_wrap=True, overflow="ellipsis")
     for row in rows:
         cells = (row["kind"], row["as_of"], row["region"], row["instance_type"], row["source"])
         table.add_row(row["accelerator"], f"{row['usd_per_hour']:.3f}", *(policy_cell(cell) for cell in cells))

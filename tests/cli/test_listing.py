@@ -1,0 +1,50 @@
+from pathlib import Path
+
+from gavelx.policies import catalog
+from tests.cli.running import Shell
+
+
+def test_policies(shell: Shell) -> None:
+    listed = shell("policies", "--json").json
+    assert {row["name"] for row in listed["policies"]} == set(catalog())
+    assert all(row["summary"].endswith((".", ")")) for row in listed["policies"] + listed["modifiers"])
+    assert "agnostic(POLICY)" in shell("policies").out
+
+
+def test_throughputs_keep_three_answers_apart(shell: Shell, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("job_type,scale_factor,accelerator,steps_per_second\nLM,1,v100,2.5\nLM,1,k80,0\nLM,2,k80,7\n")
+    rows = shell("throughputs", "show", "--table", table, "--json").json["rows"]
+    assert rows[0] == {
+        "job_type": "LM",
+        "accelerator": "v100",
+        "scale_factor": 1,
+        "consolidated": True,
+        "steps_per_second": 2.5,
+    }
+    lines = shell("throughputs", "show", "--table", table).out.splitlines()
+    cells = {tuple(line.split()) for line in lines}
+    assert ("LM", "1", "together", "2.5", "0") in cells
+    assert ("LM", "2", "together", "?", "7") in cells
+
+
+def test_throughputs_filter(shell: Shell) -> None:
+    rows = shell("throughputs", "show", "--job-type", "resnet-50", "--scale-factor", 4, "--json").json["rows"]
+    assert {row["scale_factor"] for row in rows} == {4}
+    assert {row["job_type"].partition(" ")[0] for row in rows} == {"ResNet-50"}
+
+
+def test_prices(shell: Shell) -> None:
+    rows = shell("prices", "show", "--accelerators", "V100", "--json").json["rows"]
+    assert {row["accelerator"] for row in rows} == {"v100"}
+    assert {"aws", "gcp", "azure"} <= {row["cloud"] for row in rows}
+    assert "US dollars per device-hour" in shell("prices", "show").out
+
+
+def test_offers_of_one_cloud(shell: Shell) -> None:
+    rows = shell("prices", "show", "--cloud", "aws", "--json").json["rows"]
+    assert {row["cloud"] for row in rows} == {"aws"}
+    assert {"as_of", "source", "usd_per_hour", "kind"} <= set(rows[0])
+    ran = shell("prices", "show", "--cloud", "aws")
+    assert max(map(len, ran.out.splitlines())) <= 80
+    assert shell("prices", "show", "--accelerators", "abacus").code == 2

@@ -1,0 +1,137 @@
+"""Exit codes, messages, and what help does not load."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gavelx import __version__
+from gavelx.cli import commands
+from gavelx.errors import SolverError
+from tests.cli.running import Shell
+
+HEAVY = {"numpy", "scipy", "matplotlib", "pandas", "highspy", "jinja2"}
+COMMANDS = [
+    ("policies",),
+    ("simulate",),
+    ("compare",),
+    ("allocate",),
+    ("trace", "generate"),
+    ("trace", "import"),
+    ("trace", "show"),
+    ("throughputs", "show"),
+    ("prices", "show"),
+]
+SMALL = ("--cluster", "v100=2,k80=2", "--jobs", 3)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from gavelx.cli import main\n"
+        "try:\n    main(['compare', '--help'])\n"
+        "except SystemExit:\n    print('loaded', *{name.partition('.')[0] for name in sys.modules})\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.rpartition("loaded")[2].split())
+    assert "typer" in loaded
+    assert not loaded & HEAVY
+
+
+def test_python_m_gavelx_is_the_command() -> None:
+    run = subprocess.run([sys.executable, "-m", "gavelx", "--version"], capture_output=True, text=True, check=True)
+    assert run.stdout == f"gavelx {__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example_and_json(shell: Shell, command: tuple[str, ...]) -> None:
+    ran = shell(*command, "--help")
+    assert ran.code == 0
+    assert "Example:" in ran.out
+    assert "--json" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("simulate", "--policy", "fifoo", *SMALL), "did you mean 'fifo'?"),
+        (("compare", "--policies", "fifo,agnostic(fifo", *SMALL), "brackets"),
+        (("simulate", "--policy", "fifo", "--cluster", "v100", "--jobs", 3), "--cluster"),
+        (("simulate", "--policy", "fifo", "--cluster", "v100=2"), "neither --trace nor --jobs"),
+        (("simulate", "--policy", "fifo", *SMALL, "--trace", "x.csv"), "both --trace and --jobs"),
+        (("simulate", "--policy", "fifo", *SMALL, "--rules", "publish"), "did you mean 'published'?"),
+        (("simulate", "--policy", "fifo", *SMALL, "--round", 0), "--round"),
+        (("simulate", "--policy", "fifo", *SMALL, "--round", "nan"), "--round"),
+        (("simulate", "--policy", "fifo", *SMALL, "--arrival-rate", "inf"), "--arrival-rate"),
+        (("simulate", "--policy", "fifo", *SMALL, "--window", "2:9"), "--window"),
+        (("simulate", "--policy", "fifo", *SMALL, "--table", "simulations"), "did you mean 'simulation'?"),
+        (("simulate", "--policy", "fifo", *SMALL, "--prices", "k80=1"), "no price of v100"),
+        (("simulate", "--policy", "fifo", *SMALL, "--json", "no/such/folder.json"), "no/such"),
+        (("simulate", "--policy", "fifo", *SMALL, "--html", "-"), "--html"),
+        (("simulate", "--policy", "fifo", "--cluster", "h100=2", "--jobs", 3), "'h100'"),
+        (("simulate", "--policy", "fifo", "--cluster", "v100=2", "--trace", "no_such"), "no_such"),
+        (
+            ("simulate", "--policy", "fifo", "--cluster", "v100=2", "--trace", "gavel_debug", "--multi-gpu"),
+            "--multi-gpu",
+        ),
+        (
+            ("simulate", "--policy", "fifo", "--cluster", "v100=1", "--trace", "gavel_max_min_fairness"),
+            "scale factor 4 fits nowhere",
+        ),
+        (("allocate", "--policy", "fifo", "--snapshot", "none.json"), "none.json"),
+        (("throughputs", "show", "--job-type", "ResNet-5O"), "--job-type"),
+        (("prices", "show", "--cloud", "awz"), "--cloud"),
+        (("trace", "import", "none.trace"), "none.trace"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_2(shell: Shell, arguments: tuple[object, ...], words: str) -> None:
+    ran = shell(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.startswith("gavelx: ")
+    assert ran.err.count("\n") == 1
+    assert words in ran.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("simulat",), ("simulate", *SMALL), ("simulate", "--jobs", "x"), ("compare", "--workers", 0)]
+)
+def test_a_wrong_option_is_exit_code_2(shell: Shell, arguments: tuple[object, ...]) -> None:
+    ran = shell(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "Traceback" not in ran.err
+
+
+def test_our_own_failure_is_exit_code_1(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "failing_policy.py"
+    file.write_text(
+        "from gavelx.errors import SolverError\n"
+        "from gavelx.policies import Policy\n"
+        "class Failing(Policy):\n"
+        "    def allocate(self, snapshot):\n"
+        "        raise SolverError('no certified answer')\n"
+    )
+    ran = shell("simulate", "--policy", f"{file}:Failing", *SMALL)
+    assert ran.code == 1
+    assert ran.err.startswith("gavelx: no certified answer\n")
+    assert f"while running {file}:Failing" in ran.err
+    assert issubclass(SolverError, Exception)
+
+
+def test_ctrl_c_is_quiet(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gavelx.cli.running.run_policies", interrupted)
+    ran = shell("compare", "--policies", "fifo", *SMALL)
+    assert ran.code in (1, 130)
+    assert "Traceback" not in ran.err
+
+
+def test_the_default_policies_are_there(shell: Shell) -> None:
+    from gavelx.policies import load_policy, split_policies
+
+    for text in split_policies(commands.DEFAULT_POLICIES):
+        assert str(load_policy(text)) == text

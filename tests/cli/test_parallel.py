@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import pytest
+
+from gavelx.cli.parallel import run_policies
+from gavelx.cli.scenario import RunOptions, load_scenario
+from gavelx.errors import GavelxError, ProgramError
+
+POLICIES = """
+import os
+from gavelx.errors import ProgramError
+from gavelx.policies import Policy
+
+class Infeasible(Policy):
+    def allocate(self, snapshot):
+        raise ProgramError("no allocation meets it", where="Cost() <= 0", expected="a limit above 0")
+
+class Vanishing(Policy):
+    def allocate(self, snapshot):
+        os._exit(3)
+"""
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> str:
+    file = tmp_path / "bad_policies.py"
+    file.write_text(POLICIES)
+    return str(file)
+
+
+def test_progress_reaches_the_end_of_every_policy() -> None:
+    scenario = load_scenario(RunOptions("v100=2", jobs=3))
+    seen: list[tuple[int, int, int]] = []
+    run_policies(["fifo", "isolated"], scenario, lambda *report: seen.append(report), workers=1)
+    for position in (0, 1):
+        done = [completed for at, completed, total in seen if at == position]
+        assert done == sorted(set(done))
+        assert done[-1] == 3
+    assert {total for _, _, total in seen} == {3}
+
+
+def test_a_mistake_in_a_worker_keeps_its_parts(policies: str) -> None:
+    scenario = load_scenario(RunOptions("v100=2", jobs=3))
+    with pytest.raises(ProgramError) as caught:
+        run_policies(["fifo", f"{policies}:Infeasible"], scenario, lambda *_: None, workers=2)
+    assert caught.value.where == "Cost() <= 0"
+    assert str(caught.value) == "Cost() <= 0: no allocation meets it; expected a limit above 0"
+    assert caught.value.__notes__ == [f"while running {policies}:Infeasible"]
+
+
+def test_a_worker_that_vanishes_is_our_failure(policies: str) -> None:
+    scenario = load_scenario(RunOptions("v100=2", jobs=3))
+    with pytest.raises(GavelxError, match="worker process ended"):
+        run_policies(["fifo", f"{policies}:Vanishing"], scenario, lambda *_: None, workers=2)

@@ -1,0 +1,124 @@
+"""`gavelx simulate` and `gavelx compare`, from options to files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import Shell
+
+SMALL = ("--cluster", "v100=2,k80=2", "--jobs", 4, "--seed", 1)
+SUMMARY = {
+    *("makespan_s", "jct_mean_s", "jct_p50_s", "jct_p99_s", "utilization", "cost_usd", "rounds", "jobs_total"),
+    *("jobs_completed", "rho_max", "rho_mean", "unfair_fraction", "policy_seconds", "wall_seconds", "per_job"),
+}
+PER_JOB = {"job_id", "arrival_s", "completion_s", "jct_s", "rho", "cost_usd", "restarts"}
+TIMED = {"policy_seconds", "wall_seconds"}
+
+
+def untimed(run: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in run.items() if key not in TIMED}
+
+
+def test_simulate_prints_json_and_nothing_else(shell: Shell) -> None:
+    ran = shell("simulate", "--policy", "fifo", *SMALL, "--json", "-")
+    assert ran.code == 0
+    assert set(ran.json) >= SUMMARY
+    assert len(ran.json["per_job"]) == ran.json["jobs_completed"] == 4
+    assert all(set(row) >= PER_JOB for row in ran.json["per_job"])
+    assert ran.err == ""
+
+
+def test_simulate_shows_a_figure_a_line(shell: Shell) -> None:
+    ran = shell("simulate", "--policy", "agnostic(max_min_fairness)", *SMALL)
+    assert ran.code == 0
+    for heading in ("agnostic(max_min_fairness)", "JCT mean (h)", "makespan (h)", "cost", "rho max", "restarts"):
+        assert heading in ran.out
+
+
+def test_compare_runs_in_one_process_or_many_with_the_same_result(shell: Shell, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    for workers, out in ((1, one), (2, two)):
+        ran = shell("compare", "--policies", "fifo,max_min_fairness", *SMALL, "--workers", workers, "--json", out)
+        assert ran.code == 0, ran.err
+    runs = [[untimed(run) for run in json.loads(out.read_text())["runs"]] for out in (one, two)]
+    assert runs[0] == runs[1]
+    assert [run["policy"] for run in runs[0]] == ["fifo", "max_min_fairness"]
+
+
+def test_compare_fits_80_columns(shell: Shell) -> None:
+    ran = shell("compare", "--policies", "fifo,agnostic(max_min_fairness)", *SMALL, "--workers", 1)
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("agnostic(max_min_fairness) ") for line in lines) == 2
+    assert "…" not in ran.out
+
+
+def test_compare_is_one_table_where_there_is_room(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    ran = shell("compare", "--policies", "fifo,isolated", *SMALL, "--workers", 1)
+    assert sum(line.startswith("fifo ") for line in ran.out.splitlines()) == 1
+
+
+def test_report_and_plot_are_written_and_repeat_byte_for_byte(shell: Shell, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        html = tmp_path / folder / "out.report.html"
+        ran = shell("compare", "--policies", "fifo,isolated", *SMALL, "--workers", 1, "--html", html)
+        assert ran.code == 0, ran.err
+    first, second = sorted((tmp_path / "a").iterdir()), sorted((tmp_path / "b").iterdir())
+    assert [path.name for path in first] == ["out.report.html", "out.report.png"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    page = first[0].read_text()
+    assert "4 random jobs, seed 1" in page
+    assert "--cluster v100=2,k80=2" in page
+
+
+def test_a_plot_alone(shell: Shell, tmp_path: Path) -> None:
+    png = tmp_path / "plot.png"
+    assert shell("simulate", "--policy", "fifo", *SMALL, "--png", png).code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["plot.png"]
+
+
+def test_outputs_are_checked_before_the_run(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("the run began")
+
+    monkeypatch.setattr("gavelx.cli.running.run_policies", never)
+    (tmp_path / "report.png").mkdir()
+    for options in (
+        ("--json", tmp_path),
+        ("--json", tmp_path / "none" / "x.json"),
+        ("--html", tmp_path / "report.html"),
+        ("--html", ""),
+        ("--png", "-"),
+        ("--json", tmp_path / "x.png", "--html", tmp_path / "x.html"),
+        ("--html", tmp_path / "x.png"),
+    ):
+        ran = shell("simulate", "--policy", "fifo", *SMALL, *options)
+        assert ran.code == 2, options
+    assert [path.name for path in tmp_path.iterdir()] == ["report.png"]
+
+
+def test_a_window_measures_only_its_jobs(shell: Shell) -> None:
+    ran = shell("simulate", "--policy", "fifo", *SMALL, "--window", "1:3", "--json", "-")
+    assert [row["job_id"] for row in ran.json["per_job"]] == [1, 2]
+
+
+def test_costs_are_unknown_without_a_price(shell: Shell, tmp_path: Path) -> None:
+    table, trace = tmp_path / "table.csv", tmp_path / "trace.csv"
+    table.write_text("job_type,scale_factor,accelerator,steps_per_second\nLM,1,abacus,1\n")
+    trace.write_text("job_id,arrival_s,job_type,scale_factor,total_steps\n0,0,LM,1,100\n")
+    options = ("simulate", "--policy", "fifo", "--cluster", "abacus=1", "--table", table, "--trace", trace)
+    assert shell(*options, "--json", "-").json["cost_usd"] is None
+    assert "unknown" in shell(*options).out
+
+
+def test_a_policy_of_the_users_own_runs_in_worker_processes(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("from gavelx.policies import Maximize, SumThroughput\nmine = Maximize(SumThroughput())\n")
+    ran = shell("compare", "--policies", f"fifo,{file}:mine", *SMALL, "--workers", 2, "--json", "-")
+    assert ran.code == 0, ran.err
+    assert len(ran.json["runs"]) == 2
