@@ -120,11 +120,14 @@ def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_offers(rows: list[dict[str, Any]]) -> None:
+    names = ("accelerator", "usd_per_hour", "kind", "as_of", "region", "instance_type")
+    cells = [[f"{row[name]:.3f}" if name == "usd_per_hour" else row[name] for name in names] for row in rows]
     table = plain_table()
-    for heading in ("accelerator", "$/hour", "kind", "as of", "region", "instance"):
-        table.add_column(heading, justify="right" if heading.startswith("$") else "left", no_wrap=True)
-    table.add_column("source", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        cells = (row["kind"], row["as_of"], row["region"], row["instance_type"], row["source"])
-        table.add_row(row["accelerator"], f"{row['usd_per_hour']:.3f}", *(policy_cell(cell) for cell in cells))
+    for name, column in zip(names, zip(*cells, strict=True), strict=True):
+        # instance types, the longest and the least needed, are folded first
+        width = None if name == "instance_type" else max(map(len, column))
+        table.add_column(name.replace("_", " ").replace("usd per", "$ /"), min_width=width, overflow="fold")
+    for row in cells:
+        table.add_row(*(policy_cell(cell) for cell in row))
     stdout().print(table)
+    stdout().print("US dollars per device-hour. Sources: --json.", style="dim")
