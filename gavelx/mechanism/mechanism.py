@@ -48,6 +48,7 @@ class Mechanism:
         self._free: list[FreeDevices] = []  # by accelerator type
         self._priority = rules.priority(rules.round_s)
         self._arrived: list[Job] = []
+        self._known: set[int] = set()  # every job that was ever submitted
         self._arrivals_ended = False
         self._stale = False  # jobs or devices changed since the policy was last asked
         self._solving = False  # the policy has not answered yet
@@ -75,8 +76,7 @@ class Mechanism:
                 for job_id, steps_done in event.steps_done.items():
                     self._credit_steps(job_id, steps_done)
             case events.JobSubmitted():
-                self._arrived.append(event.job)
-                commands = self._look_again()
+                commands = self._submitted(event.job)
             case events.ArrivalsEnded():
                 self._arrivals_ended = True
             case events.WorkerJoined():
@@ -86,6 +86,14 @@ class Mechanism:
             case _:
                 raise AssertionError(event)
         return commands
+
+    def _submitted(self, job: Job) -> list[Command]:
+        """A job enters once, however often its submission is reported, and not again after it is done."""
+        if job.id in self._known:
+            return []
+        self._known.add(job.id)
+        self._arrived.append(job)
+        return self._look_again()
 
     def _worker_joined(self, server: Server) -> list[Command]:
         if server.id in self._servers:

@@ -260,3 +260,13 @@ def test_time_may_not_go_backwards() -> None:
     mechanism.handle(Wake(10.0))
     with pytest.raises(AssertionError):
         mechanism.handle(Wake(9.0))
+
+
+def test_a_job_that_is_submitted_twice_is_one_job() -> None:
+    mechanism = with_servers(2)
+    mechanism.handle(JobSubmitted(0.0, job(0, steps=10.0)))
+    mechanism.handle(JobSubmitted(0.0, job(0, steps=10.0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(LeaseEnded(1.0, lease.id, 0, 10.0))
+    assert mechanism.handle(JobSubmitted(2.0, job(0, steps=10.0))) == []  # it is done
+    assert launched(settle(mechanism, Wake(2.0), [])) == []
