@@ -28,6 +28,8 @@ def solve(statement: Statement) -> Allocation:
     started = time.perf_counter()
     snapshot = statement.snapshot
     if not len(snapshot.configurations):
+        if not all(_can_be_met(statement, r.text) for r in statement.requirements):
+            raise _infeasible(statement)
         return certified(snapshot, np.zeros(0), path="empty", seconds=0.0, classes=0)
     try:
         answer = solve_linear(statement)
@@ -61,6 +63,8 @@ def _infeasible(statement: Statement) -> ProgramError:
 
 def _can_be_met(statement: Statement, text: str) -> bool:
     alone = tuple(r for r in statement.requirements if r.text == text)
+    if not len(statement.snapshot.configurations):
+        return all((r.affine.constant_R >= 0.0).all() for r in alone)
     nothing = statement.linear.scaled(0.0)
     try:
         solve_linear(Statement(statement.snapshot, (), nothing, alone, statement.text))
