@@ -56,7 +56,9 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         cluster=Cluster(
             tuple(Server(i, name, n, region, region) for i, (name, n, region) in enumerate(servers)), tuple(types)
         ),
-        jobs=tuple(Job(i, draw(names), draw(above_0), arrival_s=draw(at_least_0), owner=draw(names)) for i in ids),
+        jobs=tuple(
+            Job(i, draw(names), draw(above_0), arrival_s=draw(st.floats(0, 1e12)), owner=draw(names)) for i in ids
+        ),
         configurations=configurations_of(rows, (J, A)),
         steps_left_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
         elapsed_s_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
