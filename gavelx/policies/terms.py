@@ -121,7 +121,7 @@ class SumThroughput(Linear):
 
 @dataclass(frozen=True, repr=False)
 class Worst(Term):
-    """The least row of a linear term: min_r (term)_r. Concave, so it can be maximised or bounded from below."""
+    """The least row of a linear term: min_r (term)_r. Concave, so it can be made large but not small."""
 
     term: Term
 
