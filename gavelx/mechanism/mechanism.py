@@ -232,7 +232,7 @@ class Mechanism:
         if self._planned:
             return self._launch(self._select(self._free_A(), waiting_J))
         self._planned = True
-        chosen = self._select(self._devices_A(), np.ones(len(waiting_J), dtype=bool))
+        chosen = self._select(self.cluster.devices_A, np.ones(len(waiting_J), dtype=bool))
         commands = self._stop_or_extend(dict(chosen)) + self._launch(chosen)
         self.rounds += bool(self.leases)
         if self.rules.whole_steps:
@@ -354,6 +354,3 @@ class Mechanism:
 
     def _free_A(self) -> NDArray[np.int64]:
         return np.array([len(free) for free in self._free], dtype=np.int64)
-
-    def _devices_A(self) -> NDArray[np.int64]:
-        return self.cluster.devices_A
