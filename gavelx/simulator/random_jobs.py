@@ -61,8 +61,8 @@ def random_jobs(
     """
     if count < 1:
         raise OptionError(f"{count} jobs", where="--jobs", expected="at least 1")
-    if not (math.isfinite(arrival_rate_per_hour) and arrival_rate_per_hour >= 0):
-        expected = "jobs per hour, a finite number of 0 or more"
+    if arrival_rate_per_hour != 0 and not 1e-9 <= arrival_rate_per_hour <= 1e9:
+        expected = "jobs per hour: 0, or a number from 1e-9 to 1e9"
         raise OptionError(f"{arrival_rate_per_hour!r}", where="--arrival-rate", expected=expected)
     gap_mean_s = 3600.0 / arrival_rate_per_hour if arrival_rate_per_hour > 0 else 0.0
     job_chance, gap_chance = Random(seed + 2), Random(seed + 3)
