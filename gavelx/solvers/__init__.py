@@ -31,6 +31,8 @@ def solve(statement: Statement | RatioStatement) -> Allocation:
     started = time.perf_counter()
     snapshot = statement.snapshot
     if not len(snapshot.configurations):
+        if not all(_can_be_met(statement, r.text) for r in statement.requirements):
+            raise _infeasible(statement)
         return certified(snapshot, np.zeros(0), path="empty", seconds=0.0, classes=0)
     try:
         answer = solve_linear(statement) if isinstance(statement, Statement) else solve_ratio(statement)
@@ -65,6 +67,8 @@ def _infeasible(statement: Statement | RatioStatement) -> ProgramError:
 
 def _can_be_met(statement: Statement | RatioStatement, text: str) -> bool:
     alone = tuple(r for r in statement.requirements if r.text == text)
+    if not len(statement.snapshot.configurations):
+        return all((r.affine.constant_R >= 0.0).all() for r in alone)
     nothing = Affine(sparse.csr_array((1, len(statement.snapshot.configurations))), np.zeros(1), "total")
     try:
         solve_linear(Statement(statement.snapshot, (), nothing, alone, statement.text))
