@@ -337,7 +337,7 @@ class Mechanism:
         rows["steps_then"] = rows["steps_done"]
         n_J = np.full(len(rows), float(len(rows)))
         rows["equal_share_speed"] = equal_share_throughput(
-            rows["throughput"], rows["scale_factor"], self._devices_A(), n_J
+            rows["throughput"], rows["scale_factor"], self.cluster.devices_A, n_J
         )
 
     def _snapshot(self) -> Snapshot:
