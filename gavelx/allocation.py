@@ -35,7 +35,15 @@ class Certificate:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
+        """The fields as plain numbers, whatever kind of number a policy put in."""
+        return {
+            "objective": None if self.objective is None else float(self.objective),
+            "bound": None if self.bound is None else float(self.bound),
+            "violation": float(self.violation),
+            "path": self.path,
+            "classes": int(self.classes),
+            "seconds": float(self.seconds),
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,18 @@ import gavelx
 
 PACKAGE = Path(gavelx.__file__).parent
 NOUNS = {
-    *("allocation", "cluster", "configurations", "errors", "jobs", "metrics", "prices", "result", "snapshot"),
+    *(
+        "allocation",
+        "asking",
+        "cluster",
+        "configurations",
+        "errors",
+        "jobs",
+        "metrics",
+        "prices",
+        "result",
+        "snapshot",
+    ),
     *("throughputs", "workload"),
 }
 MAY_IMPORT = {

@@ -3,6 +3,7 @@
 from rich.console import Console
 
 from gavelx.allocation import Allocation
+from gavelx.asking import ask
 from gavelx.cli.output import Outputs, stdout, write_json
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.files.snapshots import read_snapshot
@@ -14,7 +15,7 @@ def allocate(policy_text: str, snapshot_path: str, index: int | None, outputs: O
     """Read a snapshot, ask the policy, show the shares of time."""
     policy = load_policy(policy_text)
     outputs.check()
-    allocation = policy.allocate(read_snapshot(snapshot_path, index))
+    allocation = ask(policy, read_snapshot(snapshot_path, index))
     if outputs.json is not None:
         write_json(allocation.to_json(), outputs.json)
     if outputs.table_wanted:

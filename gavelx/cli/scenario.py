@@ -3,7 +3,6 @@
 Everything that the user can have got wrong is found here, before the first second is simulated.
 """
 
-import math
 import shlex
 from dataclasses import dataclass, fields
 
@@ -20,6 +19,8 @@ from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, runnable
 
 DEFAULT_PRICES = "gcp"
+ROUND_S = (1.0, 1e6)
+"""The shortest and longest round: below, a run has more rounds than anybody waits for; above, it has one."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,9 @@ def _rules(name: str, round_s: float | None) -> Rules:
         raise OptionError(f"no rules are called {name!r}", where="--rules", hint=did_you_mean(name, RULES))
     if round_s is None:
         return RULES[name]
-    if not (round_s > 0 and math.isfinite(round_s)):
-        raise OptionError(
-            f"a round of {round_s} s", where="--round", expected="a finite number of seconds above 0"
-        )
+    low, high = ROUND_S
+    if not low <= round_s <= high:
+        raise OptionError(f"a round of {round_s:g} s", where="--round", expected=f"{low:g} to {high:g} seconds")
     return RULES[name].with_round(round_s)
 
 

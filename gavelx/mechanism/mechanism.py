@@ -27,6 +27,7 @@ from gavelx.mechanism.live import LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import select
+from gavelx.metrics import equal_share_throughput
 from gavelx.prices import Prices
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.throughputs import Throughputs
@@ -328,8 +329,20 @@ class Mechanism:
 
     # -- facts ------------------------------------------------------------------------------------------------
 
+    def _account_equal_share(self) -> None:
+        """What the steps done since the last solve would have taken with the equal share of that time."""
+        rows = self.live.rows
+        steps_J, speed_J = rows["steps_done"] - rows["steps_then"], rows["equal_share_speed"]
+        rows["equal_share_s"] += np.divide(steps_J, speed_J, out=np.zeros(len(rows)), where=speed_J > 0)
+        rows["steps_then"] = rows["steps_done"]
+        n_J = np.full(len(rows), float(len(rows)))
+        rows["equal_share_speed"] = equal_share_throughput(
+            rows["throughput"], rows["scale_factor"], self.cluster.devices_A, n_J
+        )
+
     def _snapshot(self) -> Snapshot:
         """All that the policy may know now."""
+        self._account_equal_share()
         rows, cluster = self.live.rows, self.cluster
         total_J = np.array([job.total_steps for job in self.live.jobs])
         arrival_s_J = np.array([job.arrival_s for job in self.live.jobs])
@@ -341,6 +354,7 @@ class Mechanism:
             elapsed_s_J=self._now_s - arrival_s_J,
             usd_per_hour_A=self.prices.array(cluster.accelerators),
             time_s=self._now_s,
+            equal_share_s_J=rows["equal_share_s"].copy(),
             running_J=rows["type"].copy(),
         )
 

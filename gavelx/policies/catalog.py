@@ -18,7 +18,9 @@ from types import ModuleType
 from gavelx.errors import PolicyError, did_you_mean
 from gavelx.policies.base import Policy
 from gavelx.policies.fifo import Fifo
+from gavelx.policies.finish_time_fairness import FinishTimeFairness
 from gavelx.policies.isolated import Isolated
+from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
 from gavelx.policies.max_sum_throughput import MaxSumThroughput
 from gavelx.policies.modifiers import agnostic
@@ -28,7 +30,14 @@ ENTRY_POINTS = "gavelx.policies"
 
 def catalog() -> dict[str, Policy]:
     """Every policy that has a name, ours and those of installed packages."""
-    ours: tuple[Policy, ...] = (Fifo(), Isolated(), MaxMinFairness(), MaxSumThroughput())
+    ours: tuple[Policy, ...] = (
+        Fifo(),
+        FinishTimeFairness(),
+        Isolated(),
+        Makespan(),
+        MaxMinFairness(),
+        MaxSumThroughput(),
+    )
     policies = {policy.name: policy for policy in ours}
     for entry in entry_points(group=ENTRY_POINTS):
         policies.setdefault(entry.name, _policy(entry.load(), f"entry point {entry.value}"))
@@ -53,7 +62,7 @@ def load_policy(text: str) -> Policy:
     if (policy := catalog().get(text)) is None:
         known = [*catalog(), *(f"{name}(...)" for name in modifiers())]
         raise PolicyError(
-            f"unknown policy {text!r}",
+            f"unknown policy {text!r:.100}",
             hint=did_you_mean(text, known),
             expected="a name, modifier(name) or file:object",
         )
@@ -83,14 +92,14 @@ def _load_object(text: str) -> Policy:
     """``module:object`` or ``file.py:object``."""
     module_name, _, object_name = text.rpartition(":")
     module = _load_module(module_name, text)
-    if not hasattr(module, object_name):
+    if object_name not in vars(module):
         named = [name for name, value in vars(module).items() if _is_policy(value)]
         raise PolicyError(
             f"{module_name} has no {object_name!r}",
             where=text,
             hint=did_you_mean(object_name, named) if named else "give the policy a name in that file",
         )
-    return _policy(getattr(module, object_name), text)
+    return _policy(vars(module)[object_name], text)
 
 
 def _load_module(name: str, text: str) -> ModuleType:
@@ -106,8 +115,8 @@ def _load_module(name: str, text: str) -> ModuleType:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         raise PolicyError(f"{error}", where=text, expected=f"a module or a file {file}") from error
-    except Exception as error:  # whatever the user's file does wrong is his to read
-        raise PolicyError(f"{file} failed: {type(error).__name__}: {error}", where=text) from error
+    except (Exception, SystemExit) as error:  # whatever the user's file does wrong is his to read
+        raise PolicyError(f"{file} failed: {_in_short(error)}", where=text) from error
     return module
 
 
@@ -117,7 +126,7 @@ def _is_policy(value: object) -> bool:
 
 def _policy(value: object, where: str) -> Policy:
     if isinstance(value, type) and issubclass(value, Policy):
-        value = value()
+        value = _made(value, where)
     if not isinstance(value, Policy):
         raise PolicyError(
             f"it is a {type(value).__name__}, not a policy",
@@ -125,3 +134,20 @@ def _policy(value: object, where: str) -> Policy:
             expected="Maximize(...), Minimize(...) or a subclass of gavelx.policies.Policy",
         )
     return value
+
+
+def _made(kind: type[Policy], where: str) -> Policy:
+    """An instance of the user's class, made without arguments."""
+    try:
+        return kind()
+    except Exception as error:  # his constructor, or a method that he forgot
+        raise PolicyError(
+            f"{kind.__name__}() failed: {_in_short(error)}",
+            where=where,
+            expected="a class with allocate(snapshot) that needs no arguments",
+        ) from error
+
+
+def _in_short(error: BaseException) -> str:
+    """An exception on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

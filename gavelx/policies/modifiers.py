@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
+from gavelx.asking import ask
 from gavelx.policies.base import Policy
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired, spread
@@ -31,7 +32,7 @@ class agnostic(Policy):  # noqa: N801  (used like a function: agnostic(max_min_f
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         snapshot = snapshot.alone()
-        answer = self.policy.allocate(one_speed(snapshot))
+        answer = ask(self.policy, one_speed(snapshot))
         share_C = answer.share_C if answer.strict else repaired(snapshot, spread(snapshot, answer.share_C))
         seen = answer.certificate
         return certified(

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from gavelx.allocation import Allocation
+from gavelx.asking import Answers, ask
 from gavelx.cluster import Cluster
 from gavelx.drive import drive
 from gavelx.jobs import Job
@@ -20,15 +20,8 @@ from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload
 
 
-class Policy(Protocol):
-    """Whatever answers a snapshot with an allocation."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        """The share of time of every configuration."""
-
-
 def simulate(
-    policy: Policy,
+    policy: Answers,
     jobs: Sequence[Job],
     cluster: Cluster,
     throughputs: Throughputs,
@@ -42,7 +35,8 @@ def simulate(
 
     With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete.
     ``on_progress(completed, total)`` is called now and then. Raises :class:`WorkloadError` for a job that can
-    never run on this cluster. A policy that starves a job does not raise: the job counts as not completed.
+    never run on this cluster, :class:`PolicyError` for a policy that fails or answers nonsense. A policy that
+    starves a job does not raise: the job counts as not completed.
     """
     check_workload(jobs, cluster, throughputs)
     started = time.perf_counter()
@@ -74,7 +68,7 @@ def simulate(
 class _Stopwatch:
     """Asks the policy, measures how long it took, and reports progress on the way."""
 
-    policy: Policy
+    policy: Answers
     backend: SimulatedCluster
     jobs_total: int
     on_progress: Callable[[int, int], None] | None
@@ -82,7 +76,7 @@ class _Stopwatch:
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         started = time.perf_counter()
-        allocation = self.policy.allocate(snapshot)
+        allocation = ask(self.policy, snapshot)
         self.seconds += time.perf_counter() - started
         self.report()
         return allocation

@@ -40,14 +40,17 @@ class Answer:
     """Shares of all configurations, a proven bound on the objective, and the value of one more device."""
 
     share_C: Floats
-    bound: float
-    marginal_A: Floats
+    bound: float | None
+    marginal_A: Floats | None
     classes: int
     path: str
 
 
-def solve_linear(statement: Statement) -> Answer:
-    """Solve a stated program. Raises :class:`~gavelx.solvers.highs.UnsolvedError`."""
+def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
+    """Solve a stated program; a pure max-min one beyond its first level only if ``lexicographic``.
+
+    Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
+    """
     classes = collapse(statement)
     rows = _Rows(statement, classes)
     program = LinearProgram(
@@ -61,7 +64,7 @@ def solve_linear(statement: Statement) -> Answer:
     value_V, multiplier_K = program.solve()
     bound, marginal_A = rows.bound(multiplier_K)
     path = "highs"
-    if rows.is_max_min:
+    if lexicographic and rows.is_max_min:
         value_V, complete = _raise_levels(program, rows, value_V, multiplier_K)
         path = "highs-lexicographic" if complete else "highs-lexicographic, levels not all raised"
         value_V = _cheapest(program, rows, value_V) if complete else value_V

@@ -63,6 +63,8 @@ def test_every_command_has_help_with_an_example_and_json(shell: Shell, command: 
         (("simulate", "--policy", "fifo", *SMALL, "--rules", "publish"), "did you mean 'published'?"),
         (("simulate", "--policy", "fifo", *SMALL, "--round", 0), "--round"),
         (("simulate", "--policy", "fifo", *SMALL, "--round", "nan"), "--round"),
+        (("simulate", "--policy", "fifo", *SMALL, "--round", "1e-9"), "expected 1 to 1e+06 seconds"),
+        (("simulate", "--policy", "fifo", *SMALL, "--round", "1e308"), "--round"),
         (("simulate", "--policy", "fifo", *SMALL, "--arrival-rate", "inf"), "--arrival-rate"),
         (("simulate", "--policy", "fifo", *SMALL, "--window", "2:9"), "--window"),
         (("simulate", "--policy", "fifo", *SMALL, "--table", "simulations"), "did you mean 'simulation'?"),
@@ -118,6 +120,22 @@ def test_our_own_failure_is_exit_code_1(shell: Shell, tmp_path: Path) -> None:
     assert ran.err.startswith("gavelx: no certified answer\n")
     assert f"while running {file}:Failing" in ran.err
     assert issubclass(SolverError, Exception)
+
+
+def test_a_mistake_of_ours_is_one_line_and_the_traceback_comes_when_asked_for(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise AssertionError("two\nlines")
+
+    monkeypatch.setattr("gavelx.cli.running.run_policies", broken)
+    ran = shell("simulate", "--policy", "fifo", *SMALL)
+    assert (ran.code, ran.out) == (1, "")
+    assert "a mistake of ours: AssertionError: two lines (test_main.py, line" in ran.err
+    assert ran.err.count("\n") == 1
+    monkeypatch.setenv("GAVELX_TRACEBACK", "1")
+    with pytest.raises(AssertionError):
+        shell("simulate", "--policy", "fifo", *SMALL)
 
 
 def test_ctrl_c_is_quiet(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 
 TABLE = ("accelerator_C", "devices_C", "job_M", "configuration_M", "throughput_M")
-HISTORY = ("steps_left_J", "elapsed_s_J", "usd_per_hour_A", "running_J")
+HISTORY = ("steps_left_J", "elapsed_s_J", "usd_per_hour_A", "running_J", "equal_share_s_J")
 at_least_0 = st.floats(min_value=0, allow_infinity=False)
 above_0 = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -64,6 +64,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         elapsed_s_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
         usd_per_hour_A=np.array(draw(st.lists(at_least_0 | st.just(np.nan), min_size=A, max_size=A)), dtype=float),
         time_s=draw(at_least_0),
+        equal_share_s_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
         running_J=np.array(draw(st.lists(st.integers(-1, A - 1), min_size=J, max_size=J)), dtype=np.int64),
     )
 

@@ -84,3 +84,19 @@ def test_lists_are_split_at_the_outer_commas() -> None:
     for bad in ("agnostic(fifo", "fifo)", "", " , "):
         with pytest.raises(PolicyError):
             split_policies(bad)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("class Mine(Policy):\n    pass", "Mine() failed"),
+        ("class Mine(Policy):\n    def __init__(self, x): pass\n    def allocate(self, s): pass", "no arguments"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("def __getattr__(name): raise RuntimeError('no')", "has no 'Mine'"),
+    ],
+)
+def test_a_class_that_cannot_be_made_is_one_message(tmp_path: Path, source: str, words: str) -> None:
+    (tmp_path / "unmade.py").write_text(f"from gavelx.policies import Policy\n{source}\n")
+    with pytest.raises(PolicyError) as caught:
+        load_policy("unmade:Mine")
+    assert words in str(caught.value)
