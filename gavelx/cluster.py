@@ -23,6 +23,9 @@ class Server:
     region: str = ""
     instance_type: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "accelerator", self.accelerator.lower())
+
 
 @dataclass(frozen=True)
 class Cluster:

@@ -98,7 +98,10 @@ class Result:
 
     @cached_property
     def utilization(self) -> float:
-        """Share of all device time, from 0 to the end of the run, in which devices were held by jobs."""
+        """Share of all device time, from 0 to the end of the run, that was billed: in which jobs held devices.
+
+        Rules that charge idle gaps to jobs count those too, as the published figures do.
+        """
         busy_s = float(np.sum(self.leases.devices_L * self.leases.billed_s_L))
         available_s = float(self.cluster.devices_A.sum()) * self.end_s
         return busy_s / available_s if available_s > 0 else 0.0

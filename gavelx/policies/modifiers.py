@@ -8,11 +8,12 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.allocation import Allocation
-from gavelx.asking import ask
+from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.policies.base import Policy
+from gavelx.policies.program import Maximize
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import certified, repaired, spread
+from gavelx.solvers import Statement, certified, repaired, spread
+from gavelx.solvers.certify import missing
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +25,8 @@ class agnostic(Policy):  # noqa: N801  (used like a function: agnostic(max_min_f
     cannot run on stays so. Such a program does not care which type a job gets, and a solver's vertex sends whole
     job types to one accelerator, which would flatter everything compared with it. So ties are spread: each job's
     time is divided over the types in proportion to their devices (:mod:`gavelx.solvers.spreading`). A policy that
-    queues (its allocation is ``strict``) chose whole devices, and keeps them.
+    queues (its allocation is ``strict``) chose whole devices, and keeps them; so does a program of which spreading
+    would break a constraint or the objective (one with a budget, say, that tells types apart by their price).
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -32,13 +34,30 @@ class agnostic(Policy):  # noqa: N801  (used like a function: agnostic(max_min_f
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         snapshot = snapshot.alone()
-        answer = ask(self.policy, one_speed(snapshot))
-        share_C = answer.share_C if answer.strict else repaired(snapshot, spread(snapshot, answer.share_C))
+        seen = one_speed(snapshot)
+        answer = self.policy.allocate(seen)
+        if answer.strict:
+            return self._certified(snapshot, answer, answer.share_C, answer.certificate.path)
+        share_C = repaired(snapshot, spread(snapshot, answer.share_C))
+        if self._is_worse(seen, answer, share_C):  # a budget, say, that only the unspread shares keep
+            return self._certified(snapshot, answer, answer.share_C, answer.certificate.path)
+        return self._certified(snapshot, answer, share_C, f"{answer.certificate.path}, spread")
+
+    def _is_worse(self, seen: Snapshot, answer: Allocation, share_C: Floats) -> bool:
+        """Whether spreading broke a constraint or cost a part of the objective of a program."""
+        if not isinstance(self.policy, Maximize):
+            return False
+        statement = self.policy.state(seen)
+        before, after = statement.objective(answer.share_C), statement.objective(share_C)
+        lost = before - after if isinstance(statement, Statement) else after - before  # a ratio is made small
+        return missing(statement.requirements, share_C) > FEASIBLE or lost > 1e-6 * max(1e-12, abs(before))
+
+    def _certified(self, snapshot: Snapshot, answer: Allocation, share_C: Floats, path: str) -> Allocation:
         seen = answer.certificate
         return certified(
             snapshot,
             share_C,
-            path=seen.path if answer.strict else f"{seen.path}, spread",
+            path=path,
             seconds=seen.seconds,
             objective=seen.objective,
             bound=seen.bound,

@@ -38,7 +38,7 @@ class Running:
     @property
     def end_s(self) -> float:
         """When the lease's steps are done."""
-        return self.start_s + (self.lease.until_step - self.start_steps) / self.steps_per_s
+        return self.start_s + max(0.0, self.lease.until_step - self.start_steps) / self.steps_per_s
 
 
 @dataclass

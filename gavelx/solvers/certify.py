@@ -35,7 +35,7 @@ def certified(
     certificate = Certificate(
         objective=objective,
         bound=bound,
-        violation=max(violation(snapshot, share_C), _missing(requirements, share_C)),
+        violation=max(violation(snapshot, share_C), missing(requirements, share_C)),
         path=path,
         classes=len(snapshot.jobs) if classes is None else classes,
         seconds=seconds,
@@ -54,7 +54,7 @@ def violation(snapshot: Snapshot, share_C: Floats) -> float:
     )
 
 
-def _missing(requirements: tuple[Requirement, ...], share_C: Floats) -> float:
+def missing(requirements: tuple[Requirement, ...], share_C: Floats) -> float:
     """How far the shares stay below a requirement, relative to the size of its numbers."""
     worst = 0.0
     for requirement in requirements:

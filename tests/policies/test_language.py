@@ -142,6 +142,13 @@ def test_agnostic_never_lends_a_job_the_speed_of_a_type_it_cannot_run_on() -> No
     assert allocation.share_JA == pytest.approx(np.array([[1.0, 0.0], [0.0, 1.0]]))
 
 
+def test_agnostic_does_not_spread_a_program_out_of_its_budget() -> None:
+    """Half a dollar an hour buys half of slow; spread over both types the same time would cost twice that."""
+    policy = agnostic(Maximize(SumThroughput(), [Cost() <= 0.5]))
+    allocation = policy.allocate(snapshot("a", "b"))
+    assert [3.0, 1.0] @ allocation.share_JA.sum(axis=0) <= 0.5 + 1e-9
+
+
 def test_agnostic_leaves_a_queue_its_whole_devices() -> None:
     allocation = agnostic(load_policy("fifo")).allocate(snapshot("a", "b", "a"))
     assert sorted(allocation.share_JA.sum(axis=1).tolist()) == [0.0, 1.0, 1.0]
