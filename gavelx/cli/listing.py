@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from rich.console import JustifyMethod
+
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError, did_you_mean
@@ -121,9 +123,12 @@ def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
 
 def _print_offers(rows: list[dict[str, Any]]) -> None:
     table = plain_table()
-    for heading in ("accelerator", "$/hour", "kind", "as of", "region", "instance"):
-        table.add_column(heading, justify="right" if heading.startswith("$") else "left", no_wrap=True)
-    table.add_column("source", no_wrap=True, overflow="ellipsis")
+    for heading, least in (("accelerator", 11), ("$/hour", 7), ("kind", 9), ("as of", 10)):
+        # what a narrow terminal shows in full; the other columns share what is left
+        justify: JustifyMethod = "right" if heading.startswith("$") else "left"
+        table.add_column(heading, justify=justify, no_wrap=True, min_width=least)
+    for heading in ("region", "instance", "source"):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis")
     for row in rows:
         cells = (row["kind"], row["as_of"], row["region"], row["instance_type"], row["source"])
         table.add_row(row["accelerator"], f"{row['usd_per_hour']:.3f}", *(policy_cell(cell) for cell in cells))
