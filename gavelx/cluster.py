@@ -41,15 +41,20 @@ class Cluster:
 
         >>> [s.device_count for s in Cluster.of({"V100": 6}).servers]
         [4, 2]
+
+        Raises :class:`OptionError` for names that differ in nothing but case.
         """
         assert devices_per_server >= 1, devices_per_server
         servers: list[Server] = []
-        for accelerator, count in device_counts.items():
+        accelerators = tuple(name.lower() for name in device_counts)
+        if len(set(accelerators)) < len(accelerators):
+            raise OptionError(f"a type is named twice in different cases: {', '.join(device_counts)}")
+        for accelerator, count in zip(accelerators, device_counts.values(), strict=True):
             assert count >= 0, (accelerator, count)
             for first in range(0, count, devices_per_server):
                 size = min(devices_per_server, count - first)
-                servers.append(Server(len(servers), accelerator.lower(), size))
-        return Cluster(tuple(servers), tuple(name.lower() for name in device_counts))
+                servers.append(Server(len(servers), accelerator, size))
+        return Cluster(tuple(servers), accelerators)
 
     @staticmethod
     def parse(text: str, devices_per_server: int = 4) -> "Cluster":

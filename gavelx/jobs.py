@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from gavelx.errors import UserError
 
+ARRIVAL_S_MAX = 1e12
+"""Later than this a clock of floating-point seconds is too coarse to simulate by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -35,8 +38,8 @@ class Job:
             raise self._mistake("scale_factor", self.scale_factor, "a whole number of at least 1")
         if not (self.weight > 0 and math.isfinite(self.weight)):
             raise self._mistake("priority_weight", self.weight, "a finite number above 0")
-        if not (self.arrival_s >= 0 and math.isfinite(self.arrival_s)):
-            raise self._mistake("arrival_s", self.arrival_s, "a finite number of seconds, 0 or more")
+        if not 0 <= self.arrival_s <= ARRIVAL_S_MAX:
+            raise self._mistake("arrival_s", self.arrival_s, f"seconds from 0 to {ARRIVAL_S_MAX:g}")
         for name, value in (("slo", self.slo), ("duration_s", self.duration_s)):
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise self._mistake(name, value, "a finite number above 0, or nothing")

@@ -129,8 +129,8 @@ class Result:
         }
 
     def per_job(self) -> list[dict[str, Any]]:
-        """One row for each measured job."""
-        known = metrics.known
+        """One row for each job of the run; ``measured`` says whether it counts in the summary."""
+        known, measured = metrics.known, range(len(self.jobs))[self.measured or slice(None)]
         return [
             {
                 "job_id": self.jobs[j].id,
@@ -140,8 +140,9 @@ class Result:
                 "rho": known(float(self.rho_J[j])),
                 "cost_usd": known(float(self.cost_usd_J[j])),
                 "restarts": int(self.restarts_J[j]),
+                "measured": j in measured,
             }
-            for j in range(len(self.jobs))[self.measured or slice(None)]
+            for j in range(len(self.jobs))
         ]
 
     def to_json(self) -> dict[str, Any]:

@@ -6,7 +6,8 @@ every decision can be saved, replayed and explained. (`gavelx.files.snapshots` r
 Legend: J jobs, A accelerator types.
 """
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,16 +23,6 @@ from gavelx.throughputs import Throughputs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FIELDS = (
-    "time_s",
-    "cluster",
-    "jobs",
-    "configurations",
-    "steps_left_J",
-    "elapsed_s_J",
-    "usd_per_hour_A",
-    "running_J",
-)
 WAITING = -1
 
 
@@ -41,6 +32,8 @@ class Snapshot:
 
     * ``steps_left_J``: optimizer steps still to do; ``elapsed_s_J``: seconds since arrival;
     * ``usd_per_hour_A``: price of one device, NaN where unknown;
+    * ``equal_share_s_J``: seconds that an equal share of the cluster would have taken for the steps done so far
+      (with the number of jobs and devices that there were); left out, 0;
     * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; left out,
       all jobs wait.
     """
@@ -52,6 +45,7 @@ class Snapshot:
     elapsed_s_J: Floats
     usd_per_hour_A: Floats
     time_s: float = 0.0
+    equal_share_s_J: Floats = field(default_factory=lambda: np.zeros(0))
     running_J: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
@@ -61,8 +55,11 @@ class Snapshot:
         assert self.usd_per_hour_A.shape == (A,)
         if not len(self.running_J):
             object.__setattr__(self, "running_J", np.full(J, WAITING))
-        assert self.running_J.shape == (J,)
-        for array in (self.steps_left_J, self.elapsed_s_J, self.usd_per_hour_A, self.running_J):
+        if not len(self.equal_share_s_J):
+            object.__setattr__(self, "equal_share_s_J", np.zeros(J))
+        assert self.running_J.shape == self.equal_share_s_J.shape == (J,)
+        history = (self.steps_left_J, self.elapsed_s_J, self.equal_share_s_J)
+        for array in (*history, self.usd_per_hour_A, self.running_J):
             array.setflags(write=False)
 
     @staticmethod
@@ -86,8 +83,7 @@ class Snapshot:
 
     def replace(self, **changes: Any) -> "Snapshot":
         """A snapshot that differs in the fields named."""
-        fields: Mapping[str, Any] = {name: getattr(self, name) for name in FIELDS}
-        return Snapshot(**{**fields, **changes})
+        return dataclasses.replace(self, **changes)
 
     def alone(self) -> "Snapshot":
         """The same instant without space sharing: only configurations of one job."""

@@ -15,12 +15,18 @@ from gavelx.throughputs import Throughputs
 def check_workload(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, where: str = "") -> None:
     """Every job can run somewhere in this cluster, or a :class:`WorkloadError` says which cannot, and why.
 
+    Two jobs with the same id are an error too, for nobody could tell them apart.
+
     ``where`` names the source of the jobs, such as the trace's file. A job can run on a type with a throughput
     above 0 at its scale factor, and with at least that many devices.
     """
     check_accelerators(cluster.accelerators, throughputs)
     seen: set[tuple[str, int]] = set()
+    ids: set[int] = set()
     for job in jobs:
+        if job.id in ids:
+            raise WorkloadError(f"two jobs have the id {job.id}", where=where, expected="an id for each job")
+        ids.add(job.id)
         if (kind := (job.job_type, job.scale_factor)) not in seen:
             seen.add(kind)
             _check_job(job, cluster, throughputs, f"{where}, job {job.id}" if where else f"job {job.id}")

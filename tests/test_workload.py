@@ -45,6 +45,11 @@ def test_jobs_that_fit_pass() -> None:
 )
 def test_jobs_that_never_can_run_are_named(cluster: str, job: Job, words: list[str]) -> None:
     with pytest.raises(WorkloadError) as caught:
-        check(cluster, Job(0, "LM", 1.0) if "k80" in cluster else job, job)
+        check(cluster, *([Job(0, "LM", 1.0)] if "k80" in cluster else []), job)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_two_jobs_with_one_id_are_a_mistake() -> None:
+    with pytest.raises(WorkloadError, match="two jobs have the id 3"):
+        check("k80=1", Job(3, "LM", 1.0), Job(3, "LM", 2.0))

@@ -27,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
         print(f"gavelx: {error}{notes}", file=sys.stderr)
         sys.exit(2 if isinstance(error, UserError) else 1)
+    except OSError as error:  # a full disk behind stdout, say
+        print(f"gavelx: {error}", file=sys.stderr)
+        sys.exit(1)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise

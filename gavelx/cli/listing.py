@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import JustifyMethod
-
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError, did_you_mean
@@ -122,14 +120,14 @@ def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_offers(rows: list[dict[str, Any]]) -> None:
+    names = ("accelerator", "usd_per_hour", "kind", "as_of", "region", "instance_type")
+    cells = [[f"{row[name]:.3f}" if name == "usd_per_hour" else row[name] for name in names] for row in rows]
     table = plain_table()
-    for heading, least in (("accelerator", 11), ("$/hour", 7), ("kind", 9), ("as of", 10)):
-        # what a narrow terminal shows in full; the other columns share what is left
-        justify: JustifyMethod = "right" if heading.startswith("$") else "left"
-        table.add_column(heading, justify=justify, no_wrap=True, min_width=least)
-    for heading in ("region", "instance", "source"):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        cells = (row["kind"], row["as_of"], row["region"], row["instance_type"], row["source"])
-        table.add_row(row["accelerator"], f"{row['usd_per_hour']:.3f}", *(policy_cell(cell) for cell in cells))
+    for name, column in zip(names, zip(*cells, strict=True), strict=True):
+        # instance types, the longest and the least needed, are folded first
+        width = None if name == "instance_type" else max(map(len, column))
+        table.add_column(name.replace("_", " ").replace("usd per", "$ /"), min_width=width, overflow="fold")
+    for row in cells:
+        table.add_row(*(policy_cell(cell) for cell in row))
     stdout().print(table)
+    stdout().print("US dollars per device-hour. Sources: --json.", style="dim")

@@ -25,8 +25,8 @@ def stderr() -> Console:
 
 
 def dumps(document: Any) -> str:
-    """JSON text with a final newline. Keys keep their order, and what is not a number is a broken invariant."""
-    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    """JSON text with a final newline. Keys keep their order; a NaN would be a broken invariant of ours."""
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
 def print_json(document: Any) -> None:

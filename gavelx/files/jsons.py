@@ -19,11 +19,12 @@ from gavelx.files.texts import read_text, shown
 def read_json(path: str | Path) -> "Node":
     """The value that a JSON file holds.
 
-    Raises :class:`InputFileError`: no such file, no text, no JSON (with the row), numbers such as NaN.
+    NaN and infinities, which many programs write, are read; :meth:`Node.number` refuses them where they matter.
+    Raises :class:`InputFileError`: no such file, no text, no JSON (with the row).
     """
     text = read_text(path)
     try:
-        return Node(json.loads(text, parse_constant=_refuse), str(path))
+        return Node(json.loads(text), str(path))
     except json.JSONDecodeError as error:
         ends = " (the file ends early)" if error.pos >= len(text.rstrip()) else ""
         where = f"{path}, row {error.lineno}, character {error.colno}"
@@ -31,10 +32,6 @@ def read_json(path: str | Path) -> "Node":
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputFileError(f"is no JSON that we can read: {reason[:100]}", where=str(path)) from None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
 
 
 class Node:

@@ -6,8 +6,9 @@
 ``cluster``      ``accelerators`` (names, in order) and ``servers``; by hand, ``{"v100": 5}`` will do
 ``jobs``         what was submitted: ``job_id, job_type, total_steps``, and what else a trace says
 ``throughputs``  the configurations: ``{jobs: [ids], accelerator, devices, steps_per_second: [...]}``
-``progress``     one per job: ``{job_id, steps_left, elapsed_s, running}``; ``running`` is the accelerator
-                 type that it holds, null or left out while it waits
+``progress``     one per job: ``{job_id, steps_left, elapsed_s}`` and, where known, ``equal_share_s`` (seconds
+                 that an equal share would have taken so far; else 0) and ``running`` (the accelerator type
+                 that it holds; else it waits)
 ``prices``       dollars per device-hour by accelerator type; null where unknown
 ===============  =================================================================================
 
@@ -92,6 +93,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "job_id": ids[j],
                 "steps_left": float(snapshot.steps_left_J[j]),
                 "elapsed_s": float(snapshot.elapsed_s_J[j]),
+                "equal_share_s": float(snapshot.equal_share_s_J[j]),
                 "running": None if snapshot.running_J[j] == WAITING else types[snapshot.running_J[j]],
             }
             for j in range(len(ids))
@@ -130,6 +132,7 @@ def _snapshot(node: Node) -> Snapshot:
         elapsed_s_J=np.array([progress[j][1] for j in range(len(jobs))], dtype=float),
         usd_per_hour_A=usd_per_hour(node["prices"], cluster.accelerators),
         time_s=node["time_s"].number(low=0) if "time_s" in node else 0.0,
+        equal_share_s_J=np.array([progress[j][3] for j in range(len(jobs))], dtype=float),
         running_J=np.array([progress[j][2] for j in range(len(jobs))], dtype=np.int64),
     )
 
@@ -206,16 +209,17 @@ def _configuration(node: Node, index_of: Mapping[int, int], accelerators: Sequen
 
 def _progress(
     node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]
-) -> dict[int, tuple[float, float, int]]:
-    """Steps left, seconds since arrival and accelerator type in use, by job index."""
-    progress: dict[int, tuple[float, float, int]] = {}
+) -> dict[int, tuple[float, float, int, float]]:
+    """Steps left, seconds since arrival, accelerator type in use and time with an equal share, by job index."""
+    progress: dict[int, tuple[float, float, int, float]] = {}
     for entry in node.elements():
         j = member_index(entry["job_id"], index_of)
         if j in progress:
             raise entry.mistake(f"job {entry['job_id'].value} is there twice", expected="each job once")
         waits = "running" not in entry or entry["running"].value is None
         running = WAITING if waits else _type_index(entry["running"], accelerators)
-        progress[j] = entry["steps_left"].number(low=0), entry["elapsed_s"].number(low=0), running
+        equal_share_s = entry["equal_share_s"].number(low=0) if "equal_share_s" in entry else 0.0
+        progress[j] = entry["steps_left"].number(low=0), entry["elapsed_s"].number(low=0), running, equal_share_s
     if missing := [job_id for job_id, j in index_of.items() if j not in progress]:
         raise node.mistake(f"nothing is said of job {missing[0]}", expected="an entry for each job")
     return progress

@@ -23,6 +23,9 @@ def row_type(A: int) -> np.dtype[np.void]:
             ("credit_s", float, (A,)),  # time promised and not received
             ("type", np.int64),  # the accelerator type it runs on, or WAITING
             ("since_s", float),  # its time on that type is accounted for until then
+            ("equal_share_s", float),  # what an equal share would have taken for the steps done at the last solve
+            ("equal_share_speed", float),  # steps/s of an equal share, as of the last solve
+            ("steps_then", float),  # steps done at the last solve
             ("done", bool),
         ]
     )

@@ -27,6 +27,7 @@ from gavelx.mechanism.live import LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import select
+from gavelx.metrics import equal_share_throughput
 from gavelx.prices import Prices
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.throughputs import Throughputs
@@ -48,9 +49,10 @@ class Mechanism:
         self._free: list[FreeDevices] = []  # by accelerator type
         self._priority = rules.priority(rules.round_s)
         self._arrived: list[Job] = []
+        self._known: set[int] = set()  # every job that was ever submitted
         self._arrivals_ended = False
         self._stale = False  # jobs or devices changed since the policy was last asked
-        self._solving = False  # the policy has not answered yet
+        self._asked_s: float | None = None  # when the policy was asked what it has not answered yet
         self._strict = False  # the present allocation forbids to fill idle devices
         self._planned = True  # the present round's devices are given out
         self._now_s = self._accounted_s = self._round_end_s = 0.0
@@ -75,10 +77,10 @@ class Mechanism:
                 for job_id, steps_done in event.steps_done.items():
                     self._credit_steps(job_id, steps_done)
             case events.JobSubmitted():
-                self._arrived.append(event.job)
-                commands = self._look_again()
+                commands = self._submitted(event.job)
             case events.ArrivalsEnded():
                 self._arrivals_ended = True
+                commands = self._look_again()
             case events.WorkerJoined():
                 commands = self._worker_joined(event.server)
             case events.WorkerLost():
@@ -86,6 +88,14 @@ class Mechanism:
             case _:
                 raise AssertionError(event)
         return commands
+
+    def _submitted(self, job: Job) -> list[Command]:
+        """A job enters once, however often its submission is reported, and not again after it is done."""
+        if job.id in self._known:
+            return []
+        self._known.add(job.id)
+        self._arrived.append(job)
+        return self._look_again()
 
     def _worker_joined(self, server: Server) -> list[Command]:
         if server.id in self._servers:
@@ -144,13 +154,18 @@ class Mechanism:
             return []
         self._account()
         self._admit()
-        due = self.rules.whole_steps or self._now_s >= self._round_end_s
+        begun = self._begin_round_if_due()
+        if self._asked_s is not None:
+            return self._plan() if begun else []
+        return self._solve() if self._must_solve() else self._plan()
+
+    def _begin_round_if_due(self) -> bool:
+        """A round begins when the last one is over, be it at a wake or at an answer that took longer than it."""
+        due = not self.leases if self.rules.whole_steps else self._now_s >= self._round_end_s
         if due:
             self._planned = False
             self._round_end_s = self._now_s + self.rules.round_s
-        if self._solving:
-            return self._plan() if due else []
-        return self._solve() if self._must_solve() else self._plan()
+        return due
 
     def _account(self) -> None:
         """Credit every job with what it was promised and what it received since the last time."""
@@ -189,13 +204,16 @@ class Mechanism:
         if not len(self.live):
             self._last_solve_s = self._now_s  # the published system asks even then, which puts off the next time
             return self._plan()
-        self._solving = True
-        wake: list[Command] = [WakeAt(self._round_end_s)] if self.leases else []
-        return [Solve(self._snapshot()), *wake]
+        self._asked_s = self._now_s
+        meanwhile = [*self._extend(), WakeAt(self._round_end_s)] if self.leases else []
+        return [*meanwhile, Solve(self._snapshot())]
 
     def _allocated(self, allocation: Allocation) -> list[Command]:
         """Take over the policy's answer; jobs that came or went since it was asked do no harm."""
+        if allocation.snapshot.time_s != self._asked_s:
+            return []  # a doubled answer
         self._account()
+        self._begin_round_if_due()
         rows = self.live.rows
         share_JA, known_J = np.zeros_like(rows["share"]), np.zeros(len(rows), dtype=bool)
         types = [self._accelerators.index(name) for name in allocation.snapshot.accelerators]
@@ -205,8 +223,9 @@ class Mechanism:
                 known_J[j] = True
         self._priority.allocated(self.live, share_JA, known_J, self._now_s - self._last_solve_s)
         rows["share"], rows["allocated"] = share_JA, known_J
-        self._strict, self._solving, self._last_solve_s = allocation.strict, False, self._now_s
-        return self._plan()
+        self._strict, self._asked_s, self._last_solve_s = allocation.strict, None, self._now_s
+        commands = self._plan()
+        return commands + self._look_again() if self._stale else commands  # something changed in the meantime
 
     def _plan(self) -> list[Command]:
         """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""
@@ -214,7 +233,7 @@ class Mechanism:
         if self._planned:
             return self._launch(self._select(self._free_A(), waiting_J))
         self._planned = True
-        chosen = self._select(self._devices_A(), np.ones(len(waiting_J), dtype=bool))
+        chosen = self._select(self.cluster.devices_A, np.ones(len(waiting_J), dtype=bool))
         commands = self._stop_or_extend(dict(chosen)) + self._launch(chosen)
         self.rounds += bool(self.leases)
         if self.rules.whole_steps:
@@ -226,7 +245,9 @@ class Mechanism:
 
     def _wait_for_work(self) -> list[Command]:
         """A round of whole leases ends with them; without any, it takes an arrival, or the end of all arrivals."""
-        if self.leases or not (self._arrivals_ended and self._stale and len(self.live)):
+        if self.leases or self._asked_s is not None:
+            return []
+        if not (self._arrivals_ended and self._stale and len(self.live)):
             return []
         self._last_solve_s = 0.0
         return [WakeAt(self._now_s)]
@@ -253,9 +274,13 @@ class Mechanism:
             for job_id, lease in self.leases.items()
         }
         stopped: list[Command] = [self._stop(lease) for lease in list(self.leases.values()) if not stays[lease.id]]
+        return [*stopped, *self._extend()]
+
+    def _extend(self) -> list[Command]:
+        """All leases run on, past the end of the round."""
         if not self.leases:
-            return stopped
-        return [*stopped, Extend(tuple(lease.id for lease in self.leases.values()), self._lapse_s())]
+            return []
+        return [Extend(tuple(lease.id for lease in self.leases.values()), self._lapse_s())]
 
     def _launch(self, chosen: list[tuple[int, int]]) -> list[Command]:
         """Leases for the chosen jobs that do not run yet; the largest gangs first, to find whole servers."""
@@ -304,8 +329,20 @@ class Mechanism:
 
     # -- facts ------------------------------------------------------------------------------------------------
 
+    def _account_equal_share(self) -> None:
+        """What the steps done since the last solve would have taken with the equal share of that time."""
+        rows = self.live.rows
+        steps_J, speed_J = rows["steps_done"] - rows["steps_then"], rows["equal_share_speed"]
+        rows["equal_share_s"] += np.divide(steps_J, speed_J, out=np.zeros(len(rows)), where=speed_J > 0)
+        rows["steps_then"] = rows["steps_done"]
+        n_J = np.full(len(rows), float(len(rows)))
+        rows["equal_share_speed"] = equal_share_throughput(
+            rows["throughput"], rows["scale_factor"], self.cluster.devices_A, n_J
+        )
+
     def _snapshot(self) -> Snapshot:
         """All that the policy may know now."""
+        self._account_equal_share()
         rows, cluster = self.live.rows, self.cluster
         total_J = np.array([job.total_steps for job in self.live.jobs])
         arrival_s_J = np.array([job.arrival_s for job in self.live.jobs])
@@ -317,6 +354,7 @@ class Mechanism:
             elapsed_s_J=self._now_s - arrival_s_J,
             usd_per_hour_A=self.prices.array(cluster.accelerators),
             time_s=self._now_s,
+            equal_share_s_J=rows["equal_share_s"].copy(),
             running_J=rows["type"].copy(),
         )
 
@@ -330,6 +368,3 @@ class Mechanism:
 
     def _free_A(self) -> NDArray[np.int64]:
         return np.array([len(free) for free in self._free], dtype=np.int64)
-
-    def _devices_A(self) -> NDArray[np.int64]:
-        return self.cluster.devices_A

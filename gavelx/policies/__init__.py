@@ -7,7 +7,9 @@ Take one by name (`load_policy`), compose your own from terms (`Maximize`, `Wors
 from gavelx.policies.base import Policy
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
 from gavelx.policies.fifo import Fifo
+from gavelx.policies.finish_time_fairness import FinishTimeFairness
 from gavelx.policies.isolated import Isolated
+from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
 from gavelx.policies.max_sum_throughput import MaxSumThroughput
 from gavelx.policies.modifiers import agnostic
@@ -16,12 +18,16 @@ from gavelx.policies.terms import (
     Constraint,
     Cost,
     Devices,
+    FinishTimeRatio,
+    Fractional,
+    Largest,
     Linear,
     NormalizedThroughput,
     Sum,
     SumThroughput,
     Term,
     Throughput,
+    TimeLeft,
     TimeShare,
     Worst,
 )
@@ -32,8 +38,13 @@ __all__ = [
     "Cost",
     "Devices",
     "Fifo",
+    "FinishTimeFairness",
+    "FinishTimeRatio",
+    "Fractional",
     "Isolated",
+    "Largest",
     "Linear",
+    "Makespan",
     "MaxMinFairness",
     "MaxSumThroughput",
     "Maximize",
@@ -44,6 +55,7 @@ __all__ = [
     "SumThroughput",
     "Term",
     "Throughput",
+    "TimeLeft",
     "TimeShare",
     "View",
     "Worst",

@@ -18,7 +18,9 @@ from types import ModuleType
 from gavelx.errors import PolicyError, did_you_mean
 from gavelx.policies.base import Policy
 from gavelx.policies.fifo import Fifo
+from gavelx.policies.finish_time_fairness import FinishTimeFairness
 from gavelx.policies.isolated import Isolated
+from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
 from gavelx.policies.max_sum_throughput import MaxSumThroughput
 from gavelx.policies.modifiers import agnostic
@@ -28,7 +30,14 @@ ENTRY_POINTS = "gavelx.policies"
 
 def catalog() -> dict[str, Policy]:
     """Every policy that has a name, ours and those of installed packages."""
-    ours: tuple[Policy, ...] = (Fifo(), Isolated(), MaxMinFairness(), MaxSumThroughput())
+    ours: tuple[Policy, ...] = (
+        Fifo(),
+        FinishTimeFairness(),
+        Isolated(),
+        Makespan(),
+        MaxMinFairness(),
+        MaxSumThroughput(),
+    )
     policies = {policy.name: policy for policy in ours}
     for entry in entry_points(group=ENTRY_POINTS):
         policies.setdefault(entry.name, _policy(entry.load(), f"entry point {entry.value}"))

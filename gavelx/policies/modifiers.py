@@ -38,7 +38,7 @@ class agnostic(Policy):  # noqa: N801  (used like a function: agnostic(max_min_f
         return certified(
             snapshot,
             share_C,
-            path=f"{seen.path}, spread",
+            path=seen.path if answer.strict else f"{seen.path}, spread",
             seconds=seen.seconds,
             objective=seen.objective,
             bound=seen.bound,

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
-from gavelx.policies.terms import Constraint, Number, Plus, Term, Times, Worst, linear
+from gavelx.policies.terms import Constraint, Largest, Number, Plus, Term, Times, Worst, linear
 from gavelx.policies.view import View
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import Statement, solve
+from gavelx.solvers import RatioStatement, Statement, solve
 from gavelx.solvers import statement as stated
 
 
@@ -34,7 +34,7 @@ class Maximize(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         return solve(self.state(snapshot.alone()))
 
-    def state(self, snapshot: Snapshot) -> Statement:
+    def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         """The program on this snapshot, as arrays."""
         view = View(snapshot)
         total, worst = Number(0.0).linear(view), []
@@ -43,8 +43,12 @@ class Maximize(Policy):
                 worst.append(stated.Worst(self._concave(factor, term), linear(term.term, view)))
             else:
                 total = total.plus(self._single(linear(term, view), term).scaled(factor))
-        requirements = tuple(stated.Requirement(_gain(c, view), repr(c)) for c in self.constraints)
-        return Statement(snapshot, tuple(worst), total, requirements, repr(self), self.sign)
+        return Statement(snapshot, tuple(worst), total, self._requirements(view), repr(self), self.sign)
+
+    def _requirements(self, view: View) -> tuple[stated.Requirement, ...]:
+        return tuple(
+            stated.Requirement(_gain(constraint, view), repr(constraint)) for constraint in self.constraints
+        )
 
     def _concave(self, factor: float, term: Term) -> float:
         if factor <= 0:
@@ -67,9 +71,34 @@ class Maximize(Policy):
 
 
 class Minimize(Maximize):
-    """Give the shares that make a linear ``objective`` smallest among those that meet all ``constraints``."""
+    """Give the shares that make ``objective`` smallest among those that meet all ``constraints``.
+
+    The objective is linear, or ``Largest(...)`` of a fractional term. With the latter, once the largest ratio
+    cannot be made smaller, ``then=Worst(...)`` says what the rest is for; without it, rows that could do better
+    than the largest ratio do so as far as possible.
+    """
 
     sign = -1.0
+
+    def __init__(self, objective: Term, constraints: Sequence[Constraint] = (), then: Worst | None = None) -> None:
+        super().__init__(objective, constraints)
+        self.then = then
+
+    def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
+        if not isinstance(self.objective, Largest):
+            return super().state(snapshot)
+        view = View(snapshot)
+        return RatioStatement(
+            snapshot,
+            numerator=self.objective.term.numerator(view),
+            denominator=self.objective.term.denominator(view),
+            requirements=self._requirements(view),
+            text=repr(self),
+            then=None if self.then is None else linear(self.then.term, view),
+        )
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.then is None else f"{super().__repr__()[:-1]}, then={self.then!r})"
 
 
 def _summands(term: Term, factor: float) -> list[tuple[float, Term]]:

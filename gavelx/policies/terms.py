@@ -15,6 +15,8 @@ Legend: J jobs, A accelerator types, C configurations.
 from abc import abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from gavelx.errors import PolicyError
 from gavelx.policies.view import View
 from gavelx.solvers.statement import Affine
@@ -121,12 +123,61 @@ class SumThroughput(Linear):
 
 @dataclass(frozen=True, repr=False)
 class Worst(Term):
-    """The least row of a linear term: min_r (term)_r. Concave, so it can be maximised or bounded from below."""
+    """The least row of a linear term: min_r (term)_r. Concave, so it can be made large but not small."""
 
     term: Term
 
     def __repr__(self) -> str:
         return f"Worst({self.term!r})"
+
+
+class Fractional(Term):
+    """A term with one ratio of two linear terms per job; ``Minimize(Largest(...))`` is its place."""
+
+    @abstractmethod
+    def numerator(self, view: View) -> Affine:
+        """The upper part of each job's ratio."""
+
+    @abstractmethod
+    def denominator(self, view: View) -> Affine:
+        """The lower part; never negative."""
+
+
+class TimeLeft(Fractional):
+    """Seconds until each job completes if the shares stay as they are: steps left / e_j."""
+
+    def numerator(self, view: View) -> Affine:
+        return view.throughput.scaled(0.0).shifted(view.steps_left_J)
+
+    def denominator(self, view: View) -> Affine:
+        return view.throughput
+
+
+class FinishTimeRatio(Fractional):
+    """rho of each job: its completion time under these shares over that under an equal share of the cluster.
+
+    rho_j = (a_j + r_j / e_j) / (D_j + r_j / e_j(equal share)), where a is the time since arrival, r the steps
+    left, and D the time that an equal share would have taken for the steps done so far. Source: Themis
+    (NSDI'20), section 3; Gavel (OSDI'20), section 4.2.
+    """
+
+    def numerator(self, view: View) -> Affine:
+        return view.throughput.scaled(view.elapsed_s_J).shifted(view.steps_left_J)
+
+    def denominator(self, view: View) -> Affine:
+        speed_J = view.equal_share_throughput_J
+        alone_s_J = np.divide(view.steps_left_J, speed_J, out=np.zeros(view.J), where=speed_J > 0)
+        return view.throughput.scaled(view.equal_share_s_J + alone_s_J)
+
+
+@dataclass(frozen=True, repr=False)
+class Largest(Term):
+    """The largest ratio of a fractional term: max_j (term)_j. It can be minimised, alone."""
+
+    term: Fractional
+
+    def __repr__(self) -> str:
+        return f"Largest({self.term!r})"
 
 
 @dataclass(frozen=True, repr=False)

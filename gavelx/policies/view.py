@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.errors import PolicyError
+from gavelx.metrics import equal_share_throughput
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.statement import Affine
 
@@ -71,6 +72,16 @@ class View:
         T_JA = np.nan_to_num(self.snapshot.configurations.throughput_JA)
         devices_A = self.snapshot.devices_A
         return np.asarray(T_JA @ devices_A / max(1, devices_A.sum()))
+
+    @cached_property
+    def equal_share_throughput_J(self) -> Floats:
+        """Steps/s of each job with 1/n of every type, n being the number of jobs (the isolated allocation)."""
+        T_JA, n_J = self.snapshot.configurations.throughput_JA, np.full(self.J, float(self.J))
+        return equal_share_throughput(T_JA, self.scale_factor_J, self.snapshot.devices_A, n_J)
+
+    @property
+    def equal_share_s_J(self) -> Floats:
+        return self.snapshot.equal_share_s_J
 
     @property
     def nothing(self) -> Affine:

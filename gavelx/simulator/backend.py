@@ -80,8 +80,9 @@ class SimulatedCluster:
             if self._posted:
                 yield self._posted.popleft()
                 continue
+            if self._lapse(before_s=self._queue[0][0]):
+                continue
             time_s, _, _, event = heapq.heappop(self._queue)
-            self._lapse(time_s)
             assert time_s >= self.now_s
             self.now_s = time_s
             match event:
@@ -108,12 +109,14 @@ class SimulatedCluster:
             return False
         return not (self.whole_rounds and self._running)
 
-    def _lapse(self, time_s: float) -> None:
-        """Leases that nobody extended end by themselves before anything later happens."""
-        lapsed = [run for run in self._running.values() if run.until_s < time_s]
-        for run in sorted(lapsed, key=lambda run: run.until_s):
-            self.now_s = run.until_s
-            self.post(self._end(run.lease.id, run.steps_at(run.until_s)))
+    def _lapse(self, before_s: float) -> bool:
+        """The lease that is the first to end because nobody extended it, if that is before anything else."""
+        run = min(self._running.values(), key=lambda run: run.until_s, default=None)
+        if run is None or run.until_s >= before_s:
+            return False
+        self.now_s = run.until_s
+        self.post(self._end(run.lease.id, run.steps_at(run.until_s)))
+        return True
 
     # -- what the mechanism wants -----------------------------------------------------------------------------
 

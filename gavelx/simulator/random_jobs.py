@@ -61,10 +61,10 @@ def random_jobs(
     """
     if count < 1:
         raise OptionError(f"{count} jobs", where="--jobs", expected="at least 1")
-    if not (math.isfinite(arrival_rate_per_hour) and arrival_rate_per_hour >= 0):
-        expected = "jobs per hour, a finite number of 0 or more"
+    if arrival_rate_per_hour != 0 and not 1e-9 <= arrival_rate_per_hour <= 1e9:
+        expected = "jobs per hour: 0, or a number from 1e-9 to 1e9"
         raise OptionError(f"{arrival_rate_per_hour!r}", where="--arrival-rate", expected=expected)
-    arrival_rate_per_s = arrival_rate_per_hour / 3600.0
+    gap_mean_s = 3600.0 / arrival_rate_per_hour if arrival_rate_per_hour > 0 else 0.0
     job_chance, gap_chance = Random(seed + 2), Random(seed + 3)
     jobs: list[Job] = []
     arrival_s = 0.0
@@ -79,8 +79,9 @@ def random_jobs(
                 multi_priority=multi_priority,
             )
         )
-        if arrival_rate_per_s > 0:
-            arrival_s += gap_chance.expovariate(arrival_rate_per_s)
+        if gap_mean_s > 0:
+            # published experiments give the mean gap in seconds: one over it is their rate to the last bit
+            arrival_s += gap_chance.expovariate(1.0 / gap_mean_s)
     return tuple(jobs)
 
 

@@ -35,8 +35,8 @@ def simulate(
 
     With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete.
     ``on_progress(completed, total)`` is called now and then. Raises :class:`WorkloadError` for a job that can
-    never run on this cluster, and :class:`PolicyError` for a policy that fails or answers with nonsense. A policy
-    that starves a job does not raise: the job counts as not completed.
+    never run on this cluster, :class:`PolicyError` for a policy that fails or answers nonsense. A policy that
+    starves a job does not raise: the job counts as not completed.
     """
     check_workload(jobs, cluster, throughputs)
     started = time.perf_counter()

@@ -3,6 +3,8 @@
 Legend: V variables, K constraints.
 """
 
+from typing import Any
+
 import numpy as np
 from highspy import Highs, HighsLp, HighsModelStatus, MatrixFormat, ObjSense, kHighsInf
 from numpy.typing import NDArray
@@ -20,6 +22,12 @@ OPTIONS = {
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
 }
+RETRIES: tuple[dict[str, Any], ...] = (
+    {},
+    {"presolve": "off"},  # tells infeasible from unbounded, and does without a fragile postsolve
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+)
+ANSWERS = (HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelStatus.kUnbounded)
 
 
 class UnsolvedError(GavelxError):
@@ -96,12 +104,17 @@ def _highs() -> Highs:
 
 
 def _run(highs: Highs) -> None:
-    """Solve; raises :class:`UnsolvedError` unless an optimum is reached."""
-    highs.run()
-    status = highs.getModelStatus()
-    if status == HighsModelStatus.kUnboundedOrInfeasible:
-        highs.setOptionValue("presolve", "off")  # then HiGHS says which of the two
+    """Solve, trying again with other options where HiGHS gives up.
+
+    Raises :class:`UnsolvedError` unless an optimum is reached.
+    """
+    for options in RETRIES:
+        for name, value in options.items():
+            highs.setOptionValue(name, value)
         highs.run()
         status = highs.getModelStatus()
+        if status in ANSWERS:
+            break
+        highs.clearSolver()
     if status != HighsModelStatus.kOptimal:
         raise UnsolvedError(highs.modelStatusToString(status).lower())

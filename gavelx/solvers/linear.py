@@ -40,14 +40,17 @@ class Answer:
     """Shares of all configurations, a proven bound on the objective, and the value of one more device."""
 
     share_C: Floats
-    bound: float
-    marginal_A: Floats
+    bound: float | None
+    marginal_A: Floats | None
     classes: int
     path: str
 
 
-def solve_linear(statement: Statement) -> Answer:
-    """Solve a stated program. Raises :class:`~gavelx.solvers.highs.UnsolvedError`."""
+def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
+    """Solve a stated program; a pure max-min one beyond its first level only if ``lexicographic``.
+
+    Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
+    """
     classes = collapse(statement)
     rows = _Rows(statement, classes)
     program = LinearProgram(
@@ -61,7 +64,7 @@ def solve_linear(statement: Statement) -> Answer:
     value_V, multiplier_K = program.solve()
     bound, marginal_A = rows.bound(multiplier_K)
     path = "highs"
-    if rows.is_max_min:
+    if lexicographic and rows.is_max_min:
         value_V, complete = _raise_levels(program, rows, value_V, multiplier_K)
         path = "highs-lexicographic" if complete else "highs-lexicographic, levels not all raised"
         value_V = _cheapest(program, rows, value_V) if complete else value_V
@@ -80,11 +83,14 @@ def _raise_levels(
     floors: dict[int, float] = {}
     while True:
         level = value_V[rows.Z]
-        for row in worst_K[np.abs(multiplier_K[worst_K]) > POSITIVE].tolist():
+        binding_K = worst_K[np.abs(multiplier_K[worst_K]) > POSITIVE]
+        if not len(binding_K):
+            return value_V, False
+        for row in binding_K.tolist():
             floors[row] = rows.lower_K[row] + level * rows.scale_K[row]
             program.set_coefficient(row, rows.Z, 0.0)
             program.set_lower(row, floors[row])
-        worst_K = worst_K[~np.isin(worst_K, list(floors))]
+        worst_K = np.setdiff1d(worst_K, binding_K)
         if not len(worst_K):
             return value_V, True
         try:
@@ -174,9 +180,9 @@ class _Rows:
 
     @cached_property
     def cost_Z(self) -> Floats:
-        """Dollars per hour of each class configuration; devices where a price is not known."""
+        """Dollars per hour of each class configuration; its devices if some type in use has no known price."""
         snapshot = self.statement.snapshot
-        usd_A = snapshot.usd_per_hour_A
+        usd_A = np.where(snapshot.devices_A > 0, snapshot.usd_per_hour_A, 0.0)
         usd_A = np.ones_like(usd_A) if np.isnan(usd_A).any() else usd_A
         return np.asarray(usd_A @ self.devices_AZ)
 

@@ -12,6 +12,7 @@ Legend: J jobs, A accelerator types, C configurations, R rows of one affine expr
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -107,3 +108,34 @@ class Statement:
             self.linear,
             *(requirement.affine for requirement in self.requirements),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class RatioStatement:
+    """Minimise the largest of ``numerator_r(x) / denominator_r(x)`` under the same constraints.
+
+    At that level, ``then`` is made as large as possible in its least row, lexicographically; without it, what each
+    row has beyond its need at the level, relative to the need.
+
+    Denominators are never negative. A row whose denominator is 0 whatever the shares are (a job that can run
+    nowhere) has no finite ratio; it is left out.
+    """
+
+    snapshot: Snapshot
+    numerator: Affine
+    denominator: Affine
+    requirements: tuple[Requirement, ...]
+    text: str
+    then: Affine | None = None
+
+    def objective(self, share_C: Floats) -> float:
+        """The largest ratio under these shares, computed from nothing but the statement."""
+        top_R, bottom_R = self.numerator(share_C), self.denominator(share_C)
+        ratio_R = np.divide(top_R, bottom_R, out=np.full(len(top_R), np.inf), where=bottom_R > 0)
+        return float(ratio_R[self.finite_R].max(initial=0.0))
+
+    @cached_property
+    def finite_R(self) -> NDArray[np.bool_]:
+        """The rows that can be given a finite ratio."""
+        usable_C = self.snapshot.usable_C.astype(float)
+        return np.asarray(self.denominator.matrix_RC @ usable_C + self.denominator.constant_R > 0)

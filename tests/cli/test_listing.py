@@ -41,7 +41,7 @@ def test_offers_keep_their_prices_in_a_narrow_terminal(shell: Shell, monkeypatch
     lines = shell(
         "prices", "show", "--cloud", "gcp", "--accelerators", "v100", "--kind", "on_demand"
     ).out.splitlines()
-    assert all(heading in lines[0] for heading in ("accelerator", "$/hour", "kind", "as of"))
+    assert all(heading in lines[0] for heading in ("accelerator", "$ / hour", "kind", "as of"))
     assert all(line.startswith("v100") and " on_demand " in line for line in lines[2:])
     assert max(map(len, lines)) <= 80
 

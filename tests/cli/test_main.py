@@ -148,6 +148,16 @@ def test_ctrl_c_is_quiet(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" not in ran.err
 
 
+def test_a_stdout_that_takes_nothing_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gavelx.cli.listing.print_json", full)
+    ran = shell("policies", "--json")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "gavelx: [Errno 28] No space left on device\n"
+
+
 def test_the_default_policies_are_there(shell: Shell) -> None:
     from gavelx.policies import load_policy, split_policies
 

@@ -19,7 +19,7 @@ from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 
 TABLE = ("accelerator_C", "devices_C", "job_M", "configuration_M", "throughput_M")
-HISTORY = ("steps_left_J", "elapsed_s_J", "usd_per_hour_A", "running_J")
+HISTORY = ("steps_left_J", "elapsed_s_J", "usd_per_hour_A", "running_J", "equal_share_s_J")
 at_least_0 = st.floats(min_value=0, allow_infinity=False)
 above_0 = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -56,12 +56,15 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         cluster=Cluster(
             tuple(Server(i, name, n, region, region) for i, (name, n, region) in enumerate(servers)), tuple(types)
         ),
-        jobs=tuple(Job(i, draw(names), draw(above_0), arrival_s=draw(at_least_0), owner=draw(names)) for i in ids),
+        jobs=tuple(
+            Job(i, draw(names), draw(above_0), arrival_s=draw(st.floats(0, 1e12)), owner=draw(names)) for i in ids
+        ),
         configurations=configurations_of(rows, (J, A)),
         steps_left_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
         elapsed_s_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
         usd_per_hour_A=np.array(draw(st.lists(at_least_0 | st.just(np.nan), min_size=A, max_size=A)), dtype=float),
         time_s=draw(at_least_0),
+        equal_share_s_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
         running_J=np.array(draw(st.lists(st.integers(-1, A - 1), min_size=J, max_size=J)), dtype=np.int64),
     )
 
@@ -147,8 +150,8 @@ def test_a_list_needs_an_index(tmp_path: Path) -> None:
         (b"", "the file is empty"),
         (b"cluster: v100", "row 1, character 1: is no JSON"),
         (b'{"cluster": {"v100": 1},\n "jobs": [', r"row 2, character 11: is no JSON: .*the file ends early"),
-        (b'{"time_s": NaN}', "NaN is no number of JSON"),
-        (b'{"time_s": -Infinity}', "-Infinity is no number of JSON"),
+        (b'{"cluster": {"v100": NaN}, "jobs": []}', "cluster.v100: nan cannot be used"),
+        (b'{"cluster": {"v100": -Infinity}, "jobs": []}', "cluster.v100: -inf cannot be used"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"time_s": ' + b"9" * 10_000 + b"}", "is no JSON that we can read"),
         (b"\xff\xfe{}", "byte 1 .* is not UTF-8"),

@@ -18,7 +18,7 @@ words = st.text(st.characters(exclude_categories=["Cc", "Cs", "Z"]), min_size=1,
 @st.composite
 def traces(draw: st.DrawFn) -> tuple[Job, ...]:
     ids = draw(st.lists(st.integers(0, 2**53), min_size=1, max_size=6, unique=True))
-    arrivals = draw(st.lists(st.floats(0, 1e300), min_size=len(ids), max_size=len(ids)).map(sorted))
+    arrivals = draw(st.lists(st.floats(0, 1e12), min_size=len(ids), max_size=len(ids)).map(sorted))
     return tuple(
         Job(
             id=job_id,

@@ -260,3 +260,80 @@ def test_time_may_not_go_backwards() -> None:
     mechanism.handle(Wake(10.0))
     with pytest.raises(AssertionError):
         mechanism.handle(Wake(9.0))
+
+
+def test_a_job_that_is_submitted_twice_is_one_job() -> None:
+    mechanism = with_servers(2)
+    mechanism.handle(JobSubmitted(0.0, job(0, steps=10.0)))
+    mechanism.handle(JobSubmitted(0.0, job(0, steps=10.0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(LeaseEnded(1.0, lease.id, 0, 10.0))
+    assert mechanism.handle(JobSubmitted(2.0, job(0, steps=10.0))) == []  # it is done
+    assert launched(settle(mechanism, Wake(2.0), [])) == []
+
+
+def asked(mechanism: Mechanism, event: Event) -> Solve:
+    (solve,) = (command for command in mechanism.handle(event) if isinstance(command, Solve))
+    return solve
+
+
+def test_an_answer_that_took_longer_than_the_round_begins_a_new_one() -> None:
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    solve = asked(mechanism, Wake(0.0))
+    commands = mechanism.handle(Allocated(1000.0, shares(solve.snapshot, [1.0])))
+    assert [lease.until_s for lease in launched(commands)] == [1720.0]
+    assert WakeAt(1360.0) in commands
+
+
+def test_leases_are_extended_before_a_policy_is_asked_that_may_answer_late() -> None:
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(JobSubmitted(10.0, job(1)))
+    commands = mechanism.handle(Wake(360.0))
+    assert isinstance(commands[-1], Solve)
+    assert commands[:-1] == [Extend((lease.id,), 1080.0), WakeAt(720.0)]
+
+
+def test_a_doubled_answer_is_not_taken_for_the_next_one() -> None:
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    first = Allocated(0.0, shares(asked(mechanism, Wake(0.0)).snapshot, [0.5]))
+    mechanism.handle(first)
+    mechanism.handle(JobSubmitted(1.0, job(1)))
+    second = Allocated(380.0, shares(asked(mechanism, Wake(360.0)).snapshot, [0.0, 1.0]))
+    assert mechanism.handle(Allocated(370.0, first.allocation)) == []
+    mechanism.handle(second)
+    assert mechanism.live.rows["share"][:, 0].tolist() == [0.0, 1.0]
+    assert mechanism.handle(Allocated(390.0, first.allocation)) == []
+    assert mechanism.live.rows["share"][:, 0].tolist() == [0.0, 1.0]
+
+
+def test_what_came_while_the_policy_thought_is_looked_at_when_it_answers() -> None:
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    solve = asked(mechanism, Wake(0.0))
+    mechanism.handle(JobSubmitted(5.0, job(1)))
+    assert mechanism.handle(Wake(5.0)) == []
+    assert mechanism.handle(Allocated(20.0, shares(solve.snapshot, [0.0]))) == [WakeAt(20.0)]
+    assert len(asked(mechanism, Wake(20.0)).snapshot.jobs) == 2
+
+
+def test_published_rounds_wait_for_a_policy_that_thinks() -> None:
+    mechanism = with_servers(1, rules=PUBLISHED)
+    mechanism.handle(JobSubmitted(1.0, job(0)))
+    asked(mechanism, Wake(1.0))
+    mechanism.handle(JobSubmitted(2.0, job(1)))
+    mechanism.handle(ArrivalsEnded(2.0))
+    assert mechanism.handle(Wake(2.0)) == []
+
+
+def test_the_end_of_all_arrivals_ends_the_wait_for_the_next_published_solve() -> None:
+    mechanism = with_servers(1, rules=PUBLISHED)
+    mechanism.handle(JobSubmitted(1.0, job(0, steps=10.0)))
+    (lease,) = launched(settle(mechanism, Wake(1.0), [1.0]))
+    mechanism.handle(JobSubmitted(1.5, job(1)))
+    mechanism.handle(LeaseEnded(2.0, lease.id, 0, 10.0))
+    assert mechanism.handle(Wake(2.0)) == []  # 1920 s are not over
+    assert mechanism.handle(ArrivalsEnded(3.0)) == [WakeAt(3.0)]

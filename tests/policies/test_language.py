@@ -10,12 +10,14 @@ from gavelx.jobs import Job
 from gavelx.policies import (
     Cost,
     Devices,
+    Largest,
     Linear,
     Maximize,
     Minimize,
     Sum,
     SumThroughput,
     Throughput,
+    TimeLeft,
     TimeShare,
     View,
     Worst,
@@ -47,6 +49,8 @@ def snapshot(*job_types: str, cluster: str = "fast=1,slow=1", prices: Prices = P
         "Maximize(Worst(Throughput()) + 0.5 * Sum(TimeShare()) - Cost())",
         "Maximize(SumThroughput() - 2 * (Cost() + 3))",
         "agnostic(Maximize(Worst(TimeShare())))",
+        "Minimize(Largest(FinishTimeRatio()))",
+        "Minimize(Largest(TimeLeft()), [Cost() <= 3], then=Worst(NormalizedThroughput()))",
     ],
 )
 def test_every_object_prints_as_the_expression_that_made_it(text: str) -> None:
@@ -74,6 +78,28 @@ def test_minimize_reports_what_was_asked() -> None:
     # a dollar buys b 3 steps/s on slow and a 4/3 on fast: half of slow for b, 3/8 of fast for a
     assert dollars == pytest.approx(0.5 * 1.0 + 0.375 * 3.0)
     assert allocation.certificate.objective == pytest.approx(dollars)
+
+
+def test_makespan_shares_what_the_longest_job_leaves() -> None:
+    """b needs 1000/3 s wherever it runs; a could take as long, but has fast for itself and is done after 250 s."""
+    allocation = load_policy("makespan").allocate(snapshot("a", "b"))
+    assert allocation.certificate.objective == pytest.approx(1000.0 / 3.0)
+    assert allocation.throughput_J == pytest.approx([4.0, 3.0])
+
+
+def test_a_budget_binds_in_a_ratio_program_too() -> None:
+    plain = Minimize(Largest(TimeLeft())).allocate(snapshot("a", "b"))
+    frugal = Minimize(Largest(TimeLeft()), [Cost() <= 1.0]).allocate(snapshot("a", "b"))
+    assert [3.0, 1.0] @ frugal.share_JA.sum(axis=0) <= 1.0 + 1e-9
+    assert frugal.certificate.objective > plain.certificate.objective * 1.5
+
+
+def test_a_job_that_can_run_nowhere_does_not_stop_the_others() -> None:
+    speeds = Throughputs({Setting("a", "fast"): 4.0, Setting("c", "fast"): 0.0})
+    jobs = [Job(0, "a", 10.0), Job(1, "c", 10.0)]
+    for name in ("makespan", "finish_time_fairness", "max_min_fairness"):
+        allocation = load_policy(name).allocate(Snapshot.of(jobs, Cluster.parse("fast=1"), speeds))
+        assert allocation.share_JA[0] == pytest.approx([1.0]), name
 
 
 def test_a_total_is_added_to_every_row() -> None:

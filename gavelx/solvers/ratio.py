@@ -1,0 +1,94 @@
+"""Minimise the largest of several ratios of linear functions: finish-time fairness, makespan.
+
+A level t can be reached if some shares x have t q_r(x) - p_r(x) >= 0 in every row r. For a given t the best such x
+is a max-min linear program; the largest ratio of *its* x is a better t. Repeated, with each row divided by its
+denominator at the last x, this is the generalised Dinkelbach algorithm (Crouzeix, Ferland and Schaible, "An
+algorithm for generalized fractional programs", Journal of Optimization Theory and Applications 47, 1985; the
+scaling is Crouzeix and Ferland, 1991). It falls monotonically and converges superlinearly: five steps or so.
+
+The published systems bisect and stop within 5 % (makespan), or take what is feasible at the optimum, which leaves
+devices idle. Here, once the largest ratio cannot be smaller, what is left goes to the others, lexicographically.
+
+Legend: C configurations, R rows of an expression (jobs).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.linear import Answer, solve_linear
+from gavelx.solvers.statement import Affine, RatioStatement, Requirement, Statement, Worst
+
+Floats = NDArray[np.float64]
+STEPS = 60
+ROUNDING = 1e-10
+"""Part of its need by which a row may miss the level in the last stage."""
+CONVERGED = 1e-11
+"""Relative change of the level below which it is taken for the optimum."""
+PROVEN = (1e-9, 1e-7)
+"""How far below the optimum levels are tried that provably no shares reach, relative to it."""
+
+
+def solve_ratio(statement: RatioStatement) -> Answer:
+    """Solve a ratio program. Raises :class:`~gavelx.solvers.highs.UnsolvedError`."""
+    best = solve_linear(_everyone_runs(statement), lexicographic=False)
+    level, steps = statement.objective(best.share_C), 0
+    while steps < STEPS:
+        steps += 1
+        answer = _try(_gain(statement, level, best.share_C))
+        if answer is None or not statement.objective(answer.share_C) < level * (1.0 - CONVERGED):
+            break
+        best, level = answer, statement.objective(answer.share_C)
+    bound = next((low for part in PROVEN if _beyond(statement, low := level * (1.0 - part), best.share_C)), None)
+    last = _try(_last(statement, level), lexicographic=True)
+    if last is not None and statement.objective(last.share_C) <= level * (1.0 + 1e-9):
+        best = last
+    return Answer(best.share_C, bound, None, best.classes, f"dinkelbach, {steps} steps; {best.path}")
+
+
+def _try(program: Statement, *, lexicographic: bool = False) -> Answer | None:
+    """The answer, or None where the solver gives up: what was reached before is kept then."""
+    try:
+        return solve_linear(program, lexicographic=lexicographic)
+    except UnsolvedError:
+        return None
+
+
+def _beyond(statement: RatioStatement, level: float, share_C: Floats) -> bool:
+    """Whether a dual bound proves that no shares reach this level."""
+    answer = _try(_gain(statement, level, share_C))
+    return answer is not None and answer.bound is not None and answer.bound < 0.0
+
+
+def _everyone_runs(statement: RatioStatement) -> Statement:
+    """Where to begin: shares under which every ratio is finite."""
+    largest_R = np.maximum(statement.denominator.matrix_RC.max(axis=1).toarray().ravel(), 1e-300)
+    return _program(statement, statement.denominator, 1.0 / largest_R, content=1.0)
+
+
+def _gain(statement: RatioStatement, level: float, share_C: Floats) -> Statement:
+    """Maximise the least ``(level q - p) / q(last x)``: how far each ratio stays below the level."""
+    gain = statement.denominator.scaled(level).plus(statement.numerator.scaled(-1.0))
+    return _program(statement, gain, 1.0 / np.maximum(statement.denominator(share_C), 1e-300), content=level)
+
+
+def _last(statement: RatioStatement, level: float) -> Statement:
+    """The program that uses what the level leaves free."""
+    gain = statement.denominator.scaled(level).plus(statement.numerator.scaled(-1.0))
+    need_R = statement.numerator.constant_R
+    surplus = _program(statement, gain, 1.0 / np.where(need_R > 0, need_R, 1.0), content=1.0)
+    if statement.then is None:
+        return surplus
+    met = Requirement(surplus.worst[0].affine.shifted(ROUNDING), f"{statement.text} stays at its optimum")
+    return replace(surplus, worst=(Worst(1.0, statement.then),), requirements=(*statement.requirements, met))
+
+
+def _program(statement: RatioStatement, affine: Affine, scale_R: Floats, content: float) -> Statement:
+    """The max-min program over the rows that can have a finite ratio; the others have ``content`` in any case."""
+    finite_R = statement.finite_R
+    scaled = affine.scaled(np.where(finite_R, scale_R, 0.0)).shifted(np.where(finite_R, 0.0, content))
+    nothing = Affine(sparse.csr_array((1, affine.matrix_RC.shape[1])), np.zeros(1), "total")
+    return Statement(statement.snapshot, (Worst(1.0, scaled),), nothing, statement.requirements, statement.text)

@@ -1,0 +1,44 @@
+"""Legal numbers that nobody expects: programs end, with an answer or with a message."""
+
+import contextlib
+
+import pytest
+
+from gavelx.cluster import Cluster
+from gavelx.errors import ProgramError, SolverError
+from gavelx.jobs import Job
+from gavelx.policies import Maximize, MaxMinFairness, SumThroughput, Throughput, Worst
+from gavelx.prices import Prices
+from gavelx.snapshot import Snapshot
+from gavelx.throughputs import Setting, Throughputs
+
+
+def speeds(**speed: float) -> Throughputs:
+    return Throughputs({Setting("net", name): value for name, value in speed.items()})
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-30, 1e-15, 1e15, 1e30, 1e300])
+def test_levels_end_whatever_the_size_of_the_numbers(size: float) -> None:
+    cluster = Cluster.of({"v100": 1, "k80": 1})
+    same = Snapshot.of([Job(j, "net", 1.0) for j in range(3)], cluster, speeds(v100=10 * size, k80=size))
+    weighed = Snapshot.of(
+        [Job(j, "net", 1.0, weight=size**j) for j in (0, 1)], cluster, speeds(v100=10.0, k80=1.0)
+    )
+    for policy, snapshot in ((Maximize(Worst(Throughput())), same), (MaxMinFairness(), weighed)):
+        with contextlib.suppress(SolverError):
+            policy.allocate(snapshot)
+
+
+def test_a_type_without_devices_needs_no_price() -> None:
+    cluster = Cluster.of({"v100": 2, "p100": 2, "k80": 0})
+    for prices in ({"v100": 3.0, "p100": 1.0}, {"v100": 1.0, "p100": 3.0}):
+        snapshot = Snapshot.of([Job(0, "net", 1.0)], cluster, speeds(v100=5.0, p100=5.0, k80=1.0), Prices(prices))
+        allocation = MaxMinFairness().allocate(snapshot)
+        assert allocation.share_JA.argmax() == min((0, 1), key=lambda a: snapshot.usd_per_hour_A[a])
+
+
+def test_a_constraint_on_jobs_that_can_run_nowhere_cannot_be_met() -> None:
+    snapshot = Snapshot.of([Job(0, "net", 1.0)], Cluster.of({"k80": 1}), speeds(v100=1.0))
+    with pytest.raises(ProgramError, match=r"Throughput\(\) >= 1 cannot be met"):
+        Maximize(SumThroughput(), [Throughput() >= 1.0]).allocate(snapshot)
+    assert Maximize(SumThroughput(), [Throughput() >= 0.0]).allocate(snapshot).share_JA.tolist() == [[0.0]]
