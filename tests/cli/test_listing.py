@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from gavelx.policies import catalog
 from tests.cli.running import Shell
 
@@ -32,6 +34,16 @@ def test_throughputs_filter(shell: Shell) -> None:
     rows = shell("throughputs", "show", "--job-type", "resnet-50", "--scale-factor", 4, "--json").json["rows"]
     assert {row["scale_factor"] for row in rows} == {4}
     assert {row["job_type"].partition(" ")[0] for row in rows} == {"ResNet-50"}
+
+
+def test_offers_keep_their_prices_in_a_narrow_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = shell(
+        "prices", "show", "--cloud", "gcp", "--accelerators", "v100", "--kind", "on_demand"
+    ).out.splitlines()
+    assert all(heading in lines[0] for heading in ("accelerator", "$ / hour", "kind", "as of"))
+    assert all(line.startswith("v100") and " on_demand " in line for line in lines[2:])
+    assert max(map(len, lines)) <= 80
 
 
 def test_prices(shell: Shell) -> None:
