@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import FEASIBLE, Allocation
+from gavelx.asking import ask
 from gavelx.policies.base import Policy
 from gavelx.policies.program import Maximize
 from gavelx.snapshot import Snapshot
@@ -35,7 +36,7 @@ class agnostic(Policy):  # noqa: N801  (used like a function: agnostic(max_min_f
     def allocate(self, snapshot: Snapshot) -> Allocation:
         snapshot = snapshot.alone()
         seen = one_speed(snapshot)
-        answer = self.policy.allocate(seen)
+        answer = ask(self.policy, seen)
         if answer.strict:
             return self._certified(snapshot, answer, answer.share_C, answer.certificate.path)
         share_C = repaired(snapshot, spread(snapshot, answer.share_C))
