@@ -168,7 +168,7 @@ def allocate(
 )
 def trace_generate(
     *,
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Number of jobs.")],
+    jobs: Annotated[int, typer.Option(min=1, max=o.JOBS_MAX, metavar="N", help="Number of jobs.")],
     arrival_rate: o.ArrivalRate = 0.0,
     seed: o.Seed = 0,
     multi_gpu: o.MultiGpu = False,

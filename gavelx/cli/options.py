@@ -4,6 +4,9 @@ from typing import Annotated
 
 import typer
 
+JOBS_MAX = 1_000_000
+"""The most random jobs; making them takes seconds, and more is likelier a slip of the finger."""
+
 _WHAT, _WORK, _HOW, _OUT = "What to run", "Jobs", "How", "Output"
 
 Policy = Annotated[
@@ -35,7 +38,8 @@ Trace = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="So many random jobs instead.", rich_help_panel=_WORK)
+    int | None,
+    typer.Option(min=1, max=JOBS_MAX, metavar="N", help="So many random jobs instead.", rich_help_panel=_WORK),
 ]
 ArrivalRate = Annotated[
     float,

@@ -97,7 +97,14 @@ def test_a_mistake_is_one_message_and_exit_code_2(shell: Shell, arguments: tuple
 
 
 @pytest.mark.parametrize(
-    "arguments", [("simulat",), ("simulate", *SMALL), ("simulate", "--jobs", "x"), ("compare", "--workers", 0)]
+    "arguments",
+    [
+        ("simulat",),
+        ("simulate", *SMALL),
+        ("simulate", "--jobs", "x"),
+        ("compare", "--workers", 0),
+        ("trace", "generate", "--jobs", 9**20),
+    ],
 )
 def test_a_wrong_option_is_exit_code_2(shell: Shell, arguments: tuple[object, ...]) -> None:
     ran = shell(*arguments)
