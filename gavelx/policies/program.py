@@ -29,6 +29,11 @@ class Maximize(Policy):
     sign = 1.0
 
     def __init__(self, objective: Term, constraints: Sequence[Constraint] = ()) -> None:
+        for constraint in constraints:
+            if not isinstance(constraint, Constraint):
+                raise PolicyError(
+                    f"{constraint!r} is no constraint", where=f"{type(self).__name__}(...)", hint="[Cost() <= 40]"
+                )
         self.objective, self.constraints = objective, tuple(constraints)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:

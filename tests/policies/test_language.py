@@ -160,6 +160,12 @@ def test_no_jobs_get_nothing() -> None:
         assert load_policy(name).allocate(snapshot()).share_JA.shape == (0, 2)
 
 
+@pytest.mark.parametrize("constraints", ["x", [True], [Cost() == 25], [3.0]])
+def test_what_is_no_constraint_is_refused_when_the_policy_is_made(constraints: object) -> None:
+    with pytest.raises(PolicyError, match="is no constraint"):
+        Maximize(SumThroughput(), constraints)  # type: ignore[arg-type]
+
+
 class Tenfold(Linear):
     """A user's own term."""
 
