@@ -41,7 +41,7 @@ COLUMNS = (
     Column("rho mean", "", "rho_mean", number, min),
     Column("rho max", "", "rho_max", number, min),
     Column("worse off", "than alone", "unfair_fraction", percent, min),
-    Column("utilization", "", "utilization", percent, max),
+    Column("utilization", "", "utilization", percent, None),  # busy on slow devices is no merit
     Column("restarts", "", "restarts", "{:,}".format, None),
 )
 
