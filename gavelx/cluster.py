@@ -87,5 +87,13 @@ class Cluster:
         counts_A.setflags(write=False)
         return counts_A
 
+    @cached_property
+    def server_A(self) -> NDArray[np.int64]:
+        """Devices of the largest server of each accelerator type."""
+        sizes = dict.fromkeys(self.accelerators, 0)
+        for server in self.servers:
+            sizes[server.accelerator] = max(sizes[server.accelerator], server.device_count)
+        return np.array(list(sizes.values()), dtype=np.int64)
+
     def __str__(self) -> str:
         return ",".join(f"{n}={c}" for n, c in zip(self.accelerators, self.devices_A, strict=True))

@@ -7,7 +7,8 @@ counts and batch sizes only add rows here; policies never see the difference.
 Legend: J jobs, A accelerator types, C configurations, M memberships (a job in a configuration; a pair has two).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +27,8 @@ class Configurations:
     * ``job_M``, ``configuration_M``, ``throughput_M``: job (an index) m runs in that configuration at so many
       steps/s; 0 means that it is known not to run there. Nothing known means that there is no row at all.
 
+    * ``spread_C``: the devices sit in several servers, which slows a gang down; left out, all are consolidated.
+
     ``shape`` is (J, A).
     """
 
@@ -35,24 +38,24 @@ class Configurations:
     job_M: Ints
     configuration_M: Ints
     throughput_M: Floats
+    spread_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def __post_init__(self) -> None:
+        if not len(self.spread_C):
+            object.__setattr__(self, "spread_C", np.zeros(len(self), dtype=bool))
         for array in (
-            self.accelerator_C,
-            self.devices_C,
-            self.job_M,
-            self.configuration_M,
-            self.throughput_M,
+            *(self.accelerator_C, self.devices_C, self.spread_C),
+            *(self.job_M, self.configuration_M, self.throughput_M),
         ):
             array.setflags(write=False)
-        assert len(self.accelerator_C) == len(self.devices_C)
+        assert len(self.accelerator_C) == len(self.devices_C) == len(self.spread_C)
         assert len(self.job_M) == len(self.configuration_M) == len(self.throughput_M)
 
     @staticmethod
-    def of_matrix(throughput_JA: Floats, scale_factor_J: Ints) -> "Configurations":
+    def of_matrix(throughput_JA: Floats, scale_factor_J: Ints, *, spread: bool = False) -> "Configurations":
         """The plain table of the literature: each job alone on each accelerator type that something is known of.
 
-        ``throughput_JA`` is in steps/s, NaN where nothing is known.
+        ``throughput_JA`` is in steps/s, NaN where nothing is known; with ``spread`` over several servers.
         """
         job_C, accelerator_C = np.nonzero(~np.isnan(throughput_JA))
         return Configurations(
@@ -62,6 +65,7 @@ class Configurations:
             job_M=job_C,
             configuration_M=np.arange(len(job_C)),
             throughput_M=throughput_JA[job_C, accelerator_C],
+            spread_C=np.full(len(job_C), spread),
         )
 
     def __len__(self) -> int:
@@ -98,8 +102,8 @@ class Configurations:
 
     @cached_property
     def throughput_JA(self) -> Floats:
-        """Steps/s of each job running alone on each type; NaN where nothing is known."""
-        alone_M = self.members_C[self.configuration_M] == 1
+        """Steps/s of each job alone and consolidated on each type; NaN where nothing is known."""
+        alone_M = ((self.members_C == 1) & ~self.spread_C)[self.configuration_M]
         T_JA = np.full(self.shape, np.nan)
         T_JA[self.job_M[alone_M], self.accelerator_C[self.configuration_M[alone_M]]] = self.throughput_M[alone_M]
         return T_JA
@@ -115,6 +119,7 @@ class Configurations:
             job_M=self.job_M[keep_M],
             configuration_M=position_C[self.configuration_M[keep_M]],
             throughput_M=self.throughput_M[keep_M],
+            spread_C=self.spread_C[keep_C],
         )
 
     def _per_job(self, value_M: Floats) -> sparse.csr_array:
@@ -126,3 +131,19 @@ class Configurations:
         out_JA = np.zeros(self.shape)
         np.add.at(out_JA, (self.job_M, self.accelerator_C[self.configuration_M]), value_C[self.configuration_M])
         return out_JA
+
+
+def joined(tables: Sequence[Configurations]) -> Configurations:
+    """One table with the configurations of several tables of the same jobs and types, one after the other."""
+    first_C = np.cumsum([0, *(len(table) for table in tables[:-1])])
+    return Configurations(
+        shape=tables[0].shape,
+        accelerator_C=np.concatenate([table.accelerator_C for table in tables]),
+        devices_C=np.concatenate([table.devices_C for table in tables]),
+        job_M=np.concatenate([table.job_M for table in tables]),
+        configuration_M=np.concatenate(
+            [table.configuration_M + first for table, first in zip(tables, first_C, strict=True)]
+        ),
+        throughput_M=np.concatenate([table.throughput_M for table in tables]),
+        spread_C=np.concatenate([table.spread_C for table in tables]),
+    )

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,11 @@ from gavelx.configurations import Configurations
 from gavelx.jobs import Job
 from gavelx.prices import Prices
 from gavelx.throughputs import Throughputs
+from gavelx.ways_to_run import ways_to_run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Kind = Literal["pairs", "placements"]
 WAITING = -1
 
 
@@ -30,37 +32,53 @@ WAITING = -1
 class Snapshot:
     """Live jobs, the cluster, how the jobs may run, how far they are, and what devices cost.
 
+    * ``known``: every configuration of which something is known; ``opened`` says which kinds a policy may use
+      beyond the plain ones (a job alone, consolidated): any of ``pairs`` and ``placements``. What it may use is
+      ``configurations``, and every C axis follows that;
     * ``steps_left_J``: optimizer steps still to do; ``elapsed_s_J``: seconds since arrival;
     * ``usd_per_hour_A``: price of one device, NaN where unknown;
     * ``equal_share_s_J``: seconds that an equal share of the cluster would have taken for the steps done so far
       (with the number of jobs and devices that there were); left out, 0;
+    * ``spent_usd_J``: dollars that the job has cost so far; ``equal_share_usd_J``: dollars that the same steps
+      would have cost with equal shares; left out, 0;
     * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; left out,
       all jobs wait.
     """
 
     cluster: Cluster
     jobs: tuple[Job, ...]
-    configurations: Configurations
+    known: Configurations
     steps_left_J: Floats
     elapsed_s_J: Floats
     usd_per_hour_A: Floats
     time_s: float = 0.0
     equal_share_s_J: Floats = field(default_factory=lambda: np.zeros(0))
+    spent_usd_J: Floats = field(default_factory=lambda: np.zeros(0))
+    equal_share_usd_J: Floats = field(default_factory=lambda: np.zeros(0))
     running_J: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    opened: frozenset[Kind] = frozenset()
 
     def __post_init__(self) -> None:
         J, A = len(self.jobs), len(self.cluster.accelerators)
-        assert self.configurations.shape == (J, A), (self.configurations.shape, J, A)
+        assert self.known.shape == (J, A), (self.known.shape, J, A)
         assert self.steps_left_J.shape == self.elapsed_s_J.shape == (J,)
         assert self.usd_per_hour_A.shape == (A,)
         if not len(self.running_J):
             object.__setattr__(self, "running_J", np.full(J, WAITING))
-        if not len(self.equal_share_s_J):
-            object.__setattr__(self, "equal_share_s_J", np.zeros(J))
-        assert self.running_J.shape == self.equal_share_s_J.shape == (J,)
-        history = (self.steps_left_J, self.elapsed_s_J, self.equal_share_s_J)
-        for array in (*history, self.usd_per_hour_A, self.running_J):
+        for name in ("equal_share_s_J", "spent_usd_J", "equal_share_usd_J"):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, np.zeros(J))
+        history = (
+            self.steps_left_J,
+            self.elapsed_s_J,
+            self.equal_share_s_J,
+            self.spent_usd_J,
+            self.equal_share_usd_J,
+        )
+        for array in (*history, self.running_J):
+            assert array.shape == (J,), array.shape
             array.setflags(write=False)
+        self.usd_per_hour_A.setflags(write=False)
 
     @staticmethod
     def of(
@@ -68,14 +86,15 @@ class Snapshot:
         cluster: Cluster,
         throughputs: Throughputs,
         prices: Prices | None = None,
+        *,
+        pairs: bool = False,
+        placements: bool = False,
     ) -> "Snapshot":
-        """The instant at which all these jobs have just arrived."""
-        T_JA = throughputs.matrix(jobs, cluster.accelerators)
-        scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
+        """The instant at which all these jobs have just arrived, knowing the plain ways to run, or more."""
         return Snapshot(
             cluster=cluster,
             jobs=tuple(jobs),
-            configurations=Configurations.of_matrix(T_JA, scale_J),
+            known=ways_to_run(jobs, cluster.accelerators, throughputs, pairs=pairs, placements=placements),
             steps_left_J=np.array([job.total_steps for job in jobs], dtype=float),
             elapsed_s_J=np.zeros(len(jobs)),
             usd_per_hour_A=(prices or Prices({})).array(cluster.accelerators),
@@ -85,12 +104,19 @@ class Snapshot:
         """A snapshot that differs in the fields named."""
         return dataclasses.replace(self, **changes)
 
-    def alone(self) -> "Snapshot":
-        """The same instant without space sharing: only configurations of one job."""
-        alone_C = self.configurations.members_C == 1
-        if alone_C.all():
-            return self
-        return self.replace(configurations=self.configurations.where(alone_C))
+    def open(self, kind: Kind) -> "Snapshot":
+        """The same instant for a policy that may use this kind of configuration as well."""
+        return self.replace(opened=self.opened | {kind})
+
+    @cached_property
+    def configurations(self) -> Configurations:
+        """The configurations that a policy may use."""
+        use_C = np.ones(len(self.known), dtype=bool)
+        if "pairs" not in self.opened:
+            use_C &= self.known.members_C == 1
+        if "placements" not in self.opened:
+            use_C &= ~self.known.spread_C
+        return self.known if use_C.all() else self.known.where(use_C)
 
     @property
     def accelerators(self) -> tuple[str, ...]:
@@ -102,9 +128,15 @@ class Snapshot:
 
     @cached_property
     def usable_C(self) -> NDArray[np.bool_]:
-        """Whether a configuration can ever run here: its members make progress and its devices exist."""
+        """Whether a configuration can ever run here: its members make progress and its devices exist.
+
+        Where placements are told apart, the devices of a consolidated gang must fit one server.
+        """
         table = self.configurations
-        return table.runnable_C & (table.devices_C <= self.devices_A[table.accelerator_C])
+        usable_C = table.runnable_C & (table.devices_C <= self.devices_A[table.accelerator_C])
+        if "placements" not in self.opened:
+            return usable_C
+        return usable_C & (table.spread_C | (table.devices_C <= self.cluster.server_A[table.accelerator_C]))
 
     @cached_property
     def scale_factor_J(self) -> NDArray[np.int64]:

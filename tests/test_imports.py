@@ -29,7 +29,7 @@ NOUNS = {
         "result",
         "snapshot",
     ),
-    *("throughputs", "workload"),
+    *("throughputs", "ways_to_run", "workload"),
 }
 MAY_IMPORT = {
     "nouns": {"nouns"},

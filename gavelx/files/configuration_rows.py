@@ -12,12 +12,13 @@ from gavelx.configurations import Configurations
 
 
 class ConfigurationRow(NamedTuple):
-    """Jobs (indices; two share the devices), the accelerator type (an index), devices, steps/s of each job."""
+    """Jobs (indices; a pair shares the devices), accelerator type (an index), devices, steps/s of each job."""
 
     jobs: tuple[int, ...]
     accelerator: int
     devices: int
     steps_per_second: tuple[float, ...]
+    spread: bool = False
 
 
 def configurations_of(rows: Sequence[ConfigurationRow], shape: tuple[int, int]) -> Configurations:
@@ -29,6 +30,7 @@ def configurations_of(rows: Sequence[ConfigurationRow], shape: tuple[int, int]) 
         job_M=np.array([job for row in rows for job in row.jobs], dtype=np.int64),
         configuration_M=np.repeat(np.arange(len(rows)), [len(row.jobs) for row in rows]).astype(np.int64),
         throughput_M=np.array([speed for row in rows for speed in row.steps_per_second], dtype=float),
+        spread_C=np.array([row.spread for row in rows], dtype=bool),
     )
 
 
@@ -37,9 +39,8 @@ def rows_of(table: Configurations) -> Iterator[ConfigurationRow]:
     order_M = np.argsort(table.configuration_M, kind="stable")
     job_M, speed_M = table.job_M[order_M].tolist(), table.throughput_M[order_M].tolist()
     first = 0
-    for accelerator, devices, members in zip(
-        table.accelerator_C.tolist(), table.devices_C.tolist(), table.members_C.tolist(), strict=True
-    ):
+    columns = (table.accelerator_C, table.devices_C, table.spread_C, table.members_C)
+    for accelerator, devices, spread, members in zip(*(column.tolist() for column in columns), strict=True):
         end = first + members
-        yield ConfigurationRow(tuple(job_M[first:end]), accelerator, devices, tuple(speed_M[first:end]))
+        yield ConfigurationRow(tuple(job_M[first:end]), accelerator, devices, tuple(speed_M[first:end]), spread)
         first = end

@@ -52,7 +52,7 @@ def snapshot_of_instance(node: Node) -> Snapshot:
     return Snapshot(
         cluster=cluster,
         jobs=tuple(jobs),
-        configurations=configurations_of(rows, (len(jobs), len(cluster.accelerators))),
+        known=configurations_of(rows, (len(jobs), len(cluster.accelerators))),
         steps_left_J=np.array([job.total_steps for job in jobs], dtype=float),
         elapsed_s_J=np.array(elapsed_s, dtype=float),
         usd_per_hour_A=usd_per_hour(prices, cluster.accelerators),

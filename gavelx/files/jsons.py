@@ -92,6 +92,10 @@ class Node:
             raise self.mistake(f"{shown(value)} cannot be used", expected=kind)
         return int(value)
 
+    def truth(self) -> bool:
+        """true or false."""
+        return bool(self._of(bool, "true or false"))
+
     def _of(self, kind: Any, name: str) -> Any:
         if not isinstance(self.value, kind):
             raise self.mistake(f"{_seen(self.value)} cannot be used", expected=name)

@@ -5,10 +5,12 @@
 ``time_s``       seconds on the trace's clock
 ``cluster``      ``accelerators`` (names, in order) and ``servers``; by hand, ``{"v100": 5}`` will do
 ``jobs``         what was submitted: ``job_id, job_type, total_steps``, and what else a trace says
-``throughputs``  the configurations: ``{jobs: [ids], accelerator, devices, steps_per_second: [...]}``
-``progress``     one per job: ``{job_id, steps_left, elapsed_s}`` and, where known, ``equal_share_s`` (seconds
-                 that an equal share would have taken so far; else 0) and ``running`` (the accelerator type
-                 that it holds; else it waits)
+``throughputs``  the configurations: ``{jobs: [ids], accelerator, devices, steps_per_second: [...]}``,
+                 and ``spread: true`` where the devices sit in several servers
+``progress``     one per job: ``{job_id, steps_left, elapsed_s}`` and, where known, ``equal_share_s`` and
+                 ``equal_share_usd`` (seconds and dollars that an equal share would have taken so far; else 0),
+                 ``spent_usd`` (dollars so far; else 0) and ``running`` (the accelerator type that it holds;
+                 else it waits)
 ``prices``       dollars per device-hour by accelerator type; null where unknown
 ===============  =================================================================================
 
@@ -85,8 +87,9 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "accelerator": types[row.accelerator],
                 "devices": row.devices,
                 "steps_per_second": list(row.steps_per_second),
+                **({"spread": True} if row.spread else {}),
             }
-            for row in rows_of(snapshot.configurations)
+            for row in rows_of(snapshot.known)
         ],
         "progress": [
             {
@@ -94,6 +97,8 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "steps_left": float(snapshot.steps_left_J[j]),
                 "elapsed_s": float(snapshot.elapsed_s_J[j]),
                 "equal_share_s": float(snapshot.equal_share_s_J[j]),
+                "spent_usd": float(snapshot.spent_usd_J[j]),
+                "equal_share_usd": float(snapshot.equal_share_usd_J[j]),
                 "running": None if snapshot.running_J[j] == WAITING else types[snapshot.running_J[j]],
             }
             for j in range(len(ids))
@@ -123,17 +128,13 @@ def _snapshot(node: Node) -> Snapshot:
     jobs = tuple(_job(job) for job in nodes)
     index_of = job_indices(jobs, nodes)
     rows = [_configuration(row, index_of, cluster.accelerators) for row in node["throughputs"].elements()]
-    progress = _progress(node["progress"], index_of, cluster.accelerators)
     return Snapshot(
         cluster=cluster,
         jobs=jobs,
-        configurations=configurations_of(rows, (len(jobs), len(cluster.accelerators))),
-        steps_left_J=np.array([progress[j][0] for j in range(len(jobs))], dtype=float),
-        elapsed_s_J=np.array([progress[j][1] for j in range(len(jobs))], dtype=float),
+        known=configurations_of(rows, (len(jobs), len(cluster.accelerators))),
+        **_progress(node["progress"], index_of, cluster.accelerators),
         usd_per_hour_A=usd_per_hour(node["prices"], cluster.accelerators),
         time_s=node["time_s"].number(low=0) if "time_s" in node else 0.0,
-        equal_share_s_J=np.array([progress[j][3] for j in range(len(jobs))], dtype=float),
-        running_J=np.array([progress[j][2] for j in range(len(jobs))], dtype=np.int64),
     )
 
 
@@ -204,25 +205,36 @@ def _configuration(node: Node, index_of: Mapping[int, int], accelerators: Sequen
         _type_index(node["accelerator"], accelerators),
         node["devices"].whole(low=1, high=SCALE_FACTOR_MAX),
         speeds,
+        "spread" in node and node["spread"].truth(),
     )
 
 
-def _progress(
-    node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]
-) -> dict[int, tuple[float, float, int, float]]:
-    """Steps left, seconds since arrival, accelerator type in use and time with an equal share, by job index."""
-    progress: dict[int, tuple[float, float, int, float]] = {}
+def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]) -> dict[str, Any]:
+    """What is known of each job's past, as the arrays of a snapshot."""
+    entry_of: dict[int, Node] = {}
     for entry in node.elements():
         j = member_index(entry["job_id"], index_of)
-        if j in progress:
+        if j in entry_of:
             raise entry.mistake(f"job {entry['job_id'].value} is there twice", expected="each job once")
-        waits = "running" not in entry or entry["running"].value is None
-        running = WAITING if waits else _type_index(entry["running"], accelerators)
-        equal_share_s = entry["equal_share_s"].number(low=0) if "equal_share_s" in entry else 0.0
-        progress[j] = entry["steps_left"].number(low=0), entry["elapsed_s"].number(low=0), running, equal_share_s
-    if missing := [job_id for job_id, j in index_of.items() if j not in progress]:
+        entry_of[j] = entry
+    if missing := [job_id for job_id, j in index_of.items() if j not in entry_of]:
         raise node.mistake(f"nothing is said of job {missing[0]}", expected="an entry for each job")
-    return progress
+    entries = [entry_of[j] for j in range(len(index_of))]
+
+    def numbers(key: str) -> np.ndarray:
+        return np.array([entry[key].number(low=0) if key in entry else 0.0 for entry in entries], dtype=float)
+
+    running = [entry["running"] if "running" in entry else Node(None, entry.file) for entry in entries]
+    return {
+        "steps_left_J": np.array([entry["steps_left"].number(low=0) for entry in entries], dtype=float),
+        "elapsed_s_J": np.array([entry["elapsed_s"].number(low=0) for entry in entries], dtype=float),
+        "equal_share_s_J": numbers("equal_share_s"),
+        "spent_usd_J": numbers("spent_usd"),
+        "equal_share_usd_J": numbers("equal_share_usd"),
+        "running_J": np.array(
+            [WAITING if r.value is None else _type_index(r, accelerators) for r in running], dtype=np.int64
+        ),
+    }
 
 
 def _range(count: int) -> str:

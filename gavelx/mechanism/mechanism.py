@@ -349,7 +349,7 @@ class Mechanism:
         return Snapshot(
             cluster=cluster,
             jobs=tuple(self.live.jobs),
-            configurations=Configurations.of_matrix(rows["throughput"], rows["scale_factor"]),
+            known=Configurations.of_matrix(rows["throughput"], rows["scale_factor"]),
             steps_left_J=np.maximum(0.0, total_J - rows["steps_done"]),
             elapsed_s_J=self._now_s - arrival_s_J,
             usd_per_hour_A=self.prices.array(cluster.accelerators),

@@ -20,7 +20,6 @@ class Fifo(Policy):
     name = "fifo"
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        snapshot = snapshot.alone()
         table, devices_A = snapshot.configurations, snapshot.devices_A
         T_JA, free_A = np.nan_to_num(table.throughput_JA), devices_A.copy()
         type_J = np.full(len(snapshot.jobs), -1)

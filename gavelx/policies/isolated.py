@@ -22,7 +22,6 @@ class Isolated(Policy):
     name = "isolated"
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        snapshot = snapshot.alone()
         table = snapshot.configurations
         share_C = snapshot.devices_A[table.accelerator_C] / (max(1, len(snapshot.jobs)) * table.devices_C)
         time_J = np.maximum(1.0, table.membership_JC @ share_C)

@@ -34,7 +34,6 @@ class agnostic(Policy):  # noqa: N801  (used like a function: agnostic(max_min_f
         self.policy = policy
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        snapshot = snapshot.alone()
         seen = one_speed(snapshot)
         answer = ask(self.policy, seen)
         if answer.strict:
@@ -82,4 +81,4 @@ def one_speed(snapshot: Snapshot) -> Snapshot:
     speed_J = np.bincount(table.job_M, weight_M * table.throughput_M, minlength=table.shape[0])
     speed_J = np.divide(speed_J, total_J, out=np.zeros(len(speed_J)), where=total_J > 0)
     throughput_M = np.where(table.throughput_M > 0, speed_J[table.job_M], 0.0)
-    return snapshot.replace(configurations=dataclasses.replace(table, throughput_M=throughput_M))
+    return snapshot.replace(known=dataclasses.replace(table, throughput_M=throughput_M))

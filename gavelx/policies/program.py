@@ -37,7 +37,7 @@ class Maximize(Policy):
         self.objective, self.constraints = objective, tuple(constraints)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return solve(self.state(snapshot.alone()))
+        return solve(self.state(snapshot))
 
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         """The program on this snapshot, as arrays."""

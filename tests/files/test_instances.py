@@ -37,7 +37,7 @@ def test_an_instance_says_the_same_as_a_snapshot(index: int) -> None:
 @pytest.mark.parametrize("index", [PAIRED, MIXED])
 def test_pairs_follow_the_jobs_alone(index: int) -> None:
     instance, snapshot = INSTANCES[index], read_snapshot(GOLDEN, index)
-    table, A = snapshot.configurations, len(snapshot.accelerators)
+    table, A = snapshot.known, len(snapshot.accelerators)
     alone = A * len(snapshot.jobs)
     assert table.members_C.tolist() == [1] * alone + [2] * A * len(instance["pairs"])
     for p, pair in enumerate(instance["pairs"]):

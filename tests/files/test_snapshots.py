@@ -28,8 +28,8 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 def assert_equal(a: Snapshot, b: Snapshot) -> None:
     """Equal to the last bit, arrays and their kinds included."""
     assert (a.jobs, a.cluster, a.time_s) == (b.jobs, b.cluster, b.time_s)
-    assert a.configurations.shape == b.configurations.shape
-    arrays = [(getattr(a.configurations, name), getattr(b.configurations, name)) for name in TABLE]
+    assert a.known.shape == b.known.shape
+    arrays = [(getattr(a.known, name), getattr(b.known, name)) for name in TABLE]
     arrays += [(getattr(a, name), getattr(b, name)) for name in HISTORY]
     for ours, theirs in arrays:
         assert ours.dtype == theirs.dtype
@@ -59,7 +59,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         jobs=tuple(
             Job(i, draw(names), draw(above_0), arrival_s=draw(st.floats(0, 1e12)), owner=draw(names)) for i in ids
         ),
-        configurations=configurations_of(rows, (J, A)),
+        known=configurations_of(rows, (J, A)),
         steps_left_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
         elapsed_s_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
         usd_per_hour_A=np.array(draw(st.lists(at_least_0 | st.just(np.nan), min_size=A, max_size=A)), dtype=float),
@@ -101,7 +101,7 @@ def test_members_that_stand_apart_are_brought_together() -> None:
     snapshot = Snapshot(Cluster.parse("v100=1"), jobs, apart, np.ones(2), np.ones(2), np.ones(1))
     saved = snapshot_to_json(snapshot)
     assert [row["jobs"] for row in saved["throughputs"]] == [[9], [7, 9]]
-    read = snapshot_from_json(saved).configurations
+    read = snapshot_from_json(saved).known
     assert (read.throughput_JC != apart.throughput_JC).nnz == 0
 
 

@@ -67,7 +67,7 @@ def snapshot_of(jobs: tuple[Job, ...], cluster: Cluster, T_JA: np.ndarray) -> Sn
     return Snapshot(
         cluster=cluster,
         jobs=jobs,
-        configurations=Configurations.of_matrix(T_JA, scale_J),
+        known=Configurations.of_matrix(T_JA, scale_J),
         steps_left_J=np.array([job.total_steps * 0.75 for job in jobs], dtype=float),
         elapsed_s_J=np.array([now_s - job.arrival_s for job in jobs], dtype=float),
         usd_per_hour_A=np.linspace(3.0, 0.5, len(cluster.accelerators)),

@@ -34,7 +34,7 @@ def allocate(golden: dict[str, Any], policy: str) -> tuple[Instance, Allocation,
     snapshot = snapshot_from_json(golden, GOLDEN.name)
     allocation = load_policy(policy).allocate(snapshot)
     assert_singles_only(allocation)
-    instance, share_JA = Instance.of(snapshot.alone()), allocation.share_JA
+    instance, share_JA = Instance.of(snapshot), allocation.share_JA
     assert instance.violation(share_JA) <= 1e-9
     assert allocation.certificate.violation <= 1e-9
     return instance, allocation, share_JA

@@ -1,0 +1,70 @@
+"""Every way in which some jobs may run, as a throughput table knows it: alone, spread, in pairs.
+
+Legend: J jobs, A accelerator types, T job types, P pairs.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.configurations import Configurations, joined
+from gavelx.jobs import Job
+from gavelx.throughputs import Pairing, Throughputs
+
+
+def ways_to_run(
+    jobs: Sequence[Job],
+    accelerators: Sequence[str],
+    throughputs: Throughputs,
+    *,
+    pairs: bool = False,
+    placements: bool = False,
+) -> Configurations:
+    """Each job alone on each type; with ``placements`` gangs spread over servers too; with ``pairs`` all pairs of
+    one-device jobs whose speeds on a shared device are known. n jobs make up to n (n - 1) / 2 pairs on each type.
+    """
+    scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
+    tables = [Configurations.of_matrix(throughputs.matrix(jobs, accelerators), scale_J)]
+    if placements:
+        spread_JA = throughputs.matrix(jobs, accelerators, consolidated=False)
+        spread_JA[scale_J == 1] = np.nan  # one device is always in one server
+        tables.append(Configurations.of_matrix(spread_JA, scale_J, spread=True))
+    if pairs:
+        tables.append(_pairs(jobs, accelerators, throughputs))
+    return joined(tables)
+
+
+def _pairs(jobs: Sequence[Job], accelerators: Sequence[str], throughputs: Throughputs) -> Configurations:
+    """All pairs of one-device jobs, first by partners, then by accelerator type."""
+    names = list(dict.fromkeys(job.job_type for job in jobs))
+    speed_TTA = _speeds(names, accelerators, throughputs)
+    number = {name: t for t, name in enumerate(names)}
+    type_J = np.array([number[job.job_type] for job in jobs], dtype=np.int64)
+    single_J = np.flatnonzero([job.scale_factor == 1 for job in jobs])
+    first, second = np.triu_indices(len(single_J), k=1)
+    first_P, second_P = single_J[first], single_J[second]
+    speed_PA = speed_TTA[type_J[first_P], type_J[second_P]]
+    partner_PA = speed_TTA[type_J[second_P], type_J[first_P]]
+    pair_C, accelerator_C = np.nonzero(~(np.isnan(speed_PA) | np.isnan(partner_PA)))
+    members = np.column_stack([first_P[pair_C], second_P[pair_C]])
+    speeds = np.column_stack([speed_PA[pair_C, accelerator_C], partner_PA[pair_C, accelerator_C]])
+    return Configurations(
+        shape=(len(jobs), len(accelerators)),
+        accelerator_C=accelerator_C,
+        devices_C=np.ones(len(pair_C), dtype=np.int64),
+        job_M=members.ravel(),
+        configuration_M=np.arange(len(pair_C)).repeat(2),
+        throughput_M=speeds.ravel(),
+    )
+
+
+def _speeds(names: Sequence[str], accelerators: Sequence[str], throughputs: Throughputs) -> NDArray[np.float64]:
+    """Steps/s of a job of type t beside one of type u on accelerator a; NaN where nothing is known."""
+    speed_TTA = np.full((len(names), len(names), len(accelerators)), np.nan)
+    for t, name in enumerate(names):
+        for u, partner in enumerate(names):
+            for a, accelerator in enumerate(accelerators):
+                speed = throughputs.colocated.get(Pairing(name, partner, accelerator))
+                speed_TTA[t, u, a] = np.nan if speed is None else speed
+    return speed_TTA
