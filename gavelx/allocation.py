@@ -73,7 +73,9 @@ class Allocation:
     @cached_property
     def throughput_J(self) -> Floats:
         """Effective throughput, steps/s: the mix of each job's speeds under its shares."""
-        return np.asarray(self.snapshot.configurations.throughput_JC @ self.share_C)
+        table = self.snapshot.configurations
+        speed_M = table.throughput_M * self.share_C[table.configuration_M]
+        return np.asarray(np.bincount(table.job_M, speed_M, table.shape[0]), dtype=float)
 
     def to_json(self) -> dict[str, Any]:
         """Shares per job and type, the configurations behind them, the certificate and the marginal values."""

@@ -27,7 +27,9 @@ class Configurations:
     * ``job_M``, ``configuration_M``, ``throughput_M``: job (an index) m runs in that configuration at so many
       steps/s; 0 means that it is known not to run there. Nothing known means that there is no row at all.
 
-    * ``spread_C``: the devices sit in several servers, which slows a gang down; left out, all are consolidated.
+    * ``spread_C``: the devices sit in several servers, which slows a gang down; left out, all are consolidated;
+    * ``kind_J``: jobs of one kind have the same ways to run at the same speeds, in the same order; left out, each
+      job is taken for a kind of its own. Whoever makes a table for very many jobs knows it for free.
 
     ``shape`` is (J, A).
     """
@@ -39,6 +41,7 @@ class Configurations:
     configuration_M: Ints
     throughput_M: Floats
     spread_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    kind_J: Ints | None = None
 
     def __post_init__(self) -> None:
         if not len(self.spread_C):
@@ -52,7 +55,9 @@ class Configurations:
         assert len(self.job_M) == len(self.configuration_M) == len(self.throughput_M)
 
     @staticmethod
-    def of_matrix(throughput_JA: Floats, scale_factor_J: Ints, *, spread: bool = False) -> "Configurations":
+    def of_matrix(
+        throughput_JA: Floats, scale_factor_J: Ints, *, spread: bool = False, kind_J: Ints | None = None
+    ) -> "Configurations":
         """The plain table of the literature: each job alone on each accelerator type that something is known of.
 
         ``throughput_JA`` is in steps/s, NaN where nothing is known; with ``spread`` over several servers.
@@ -66,6 +71,7 @@ class Configurations:
             configuration_M=np.arange(len(job_C)),
             throughput_M=throughput_JA[job_C, accelerator_C],
             spread_C=np.full(len(job_C), spread),
+            kind_J=kind_J,
         )
 
     def __len__(self) -> int:
@@ -83,6 +89,12 @@ class Configurations:
         runnable = np.ones(len(self), dtype=bool)
         runnable[idle] = False
         return runnable
+
+    @cached_property
+    def plain_M(self) -> NDArray[np.bool_]:
+        """Whether the configuration of a membership is of one job, consolidated."""
+        plain_C = (self.members_C == 1) & ~self.spread_C
+        return np.asarray(plain_C[self.configuration_M])
 
     @cached_property
     def throughput_JC(self) -> sparse.csr_array:
@@ -103,10 +115,18 @@ class Configurations:
     @cached_property
     def throughput_JA(self) -> Floats:
         """Steps/s of each job alone and consolidated on each type; NaN where nothing is known."""
-        alone_M = ((self.members_C == 1) & ~self.spread_C)[self.configuration_M]
         T_JA = np.full(self.shape, np.nan)
-        T_JA[self.job_M[alone_M], self.accelerator_C[self.configuration_M[alone_M]]] = self.throughput_M[alone_M]
+        job_P, type_P = self.job_M[self.plain_M], self.accelerator_C[self.configuration_M[self.plain_M]]
+        T_JA[job_P, type_P] = self.throughput_M[self.plain_M]
         return T_JA
+
+    def time_J(self, share_C: Floats) -> Floats:
+        """The share of time in which each job runs under these shares."""
+        return np.asarray(self.membership_JC @ share_C)
+
+    def devices_A(self, share_C: Floats) -> Floats:
+        """The devices of each type in use under these shares, averaged over time."""
+        return np.asarray(np.bincount(self.accelerator_C, share_C * self.devices_C, self.shape[1]), dtype=float)
 
     def where(self, keep_C: NDArray[np.bool_]) -> "Configurations":
         """The table of just these configurations."""
@@ -120,11 +140,21 @@ class Configurations:
             configuration_M=position_C[self.configuration_M[keep_M]],
             throughput_M=self.throughput_M[keep_M],
             spread_C=self.spread_C[keep_C],
+            kind_J=self.kind_J,
         )
 
     def _per_job(self, value_M: Floats) -> sparse.csr_array:
-        index = (self.job_M, self.configuration_M)
-        return sparse.csr_array((value_M, index), shape=(self.shape[0], len(self)))
+        shape = (self.shape[0], len(self))
+        if self.first_J is None:
+            return sparse.csr_array((value_M, (self.job_M, self.configuration_M)), shape=shape)
+        return sparse.csr_array((value_M, self.configuration_M, self.first_J), shape=shape)
+
+    @cached_property
+    def first_J(self) -> Ints | None:
+        """Where the memberships of each job begin, and their end, if they stand in the order of jobs."""
+        if (self.job_M[1:] < self.job_M[:-1]).any():
+            return None
+        return np.concatenate([[0], np.cumsum(np.bincount(self.job_M, minlength=self.shape[0]))])
 
     def by_job_and_type(self, value_C: Floats) -> Floats:
         """Sum a value per configuration into a J x A matrix; a pair counts in full for both members."""
@@ -134,7 +164,10 @@ class Configurations:
 
 
 def joined(tables: Sequence[Configurations]) -> Configurations:
-    """One table with the configurations of several tables of the same jobs and types, one after the other."""
+    """One table with the configurations of several tables of the same jobs and types, one after the other.
+
+    The kinds of the first table hold for all of them.
+    """
     first_C = np.cumsum([0, *(len(table) for table in tables[:-1])])
     return Configurations(
         shape=tables[0].shape,
@@ -146,4 +179,5 @@ def joined(tables: Sequence[Configurations]) -> Configurations:
         ),
         throughput_M=np.concatenate([table.throughput_M for table in tables]),
         spread_C=np.concatenate([table.spread_C for table in tables]),
+        kind_J=tables[0].kind_J,
     )

@@ -42,7 +42,8 @@ class Snapshot:
     * ``spent_usd_J``: dollars that the job has cost so far; ``equal_share_usd_J``: dollars that the same steps
       would have cost with equal shares; left out, 0;
     * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; left out,
-      all jobs wait.
+      all jobs wait;
+    * ``scale_factor_J``, ``weight_J``: devices that each job needs at once, and its priority, as in ``jobs``.
     """
 
     cluster: Cluster
@@ -57,6 +58,8 @@ class Snapshot:
     equal_share_usd_J: Floats = field(default_factory=lambda: np.zeros(0))
     running_J: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     opened: frozenset[Kind] = frozenset()
+    scale_factor_J: Ints = field(init=False)
+    weight_J: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         J, A = len(self.jobs), len(self.cluster.accelerators)
@@ -75,7 +78,11 @@ class Snapshot:
             self.spent_usd_J,
             self.equal_share_usd_J,
         )
-        for array in (*history, self.running_J):
+        object.__setattr__(
+            self, "scale_factor_J", np.array([job.scale_factor for job in self.jobs], dtype=np.int64)
+        )
+        object.__setattr__(self, "weight_J", np.array([job.weight for job in self.jobs], dtype=float))
+        for array in (*history, self.running_J, self.scale_factor_J, self.weight_J):
             assert array.shape == (J,), array.shape
             array.setflags(write=False)
         self.usd_per_hour_A.setflags(write=False)
@@ -132,18 +139,13 @@ class Snapshot:
 
         Where placements are told apart, the devices of a consolidated gang must fit one server.
         """
+        return self.configurations.runnable_C & self.fits_C
+
+    @cached_property
+    def fits_C(self) -> NDArray[np.bool_]:
+        """Whether the cluster has the devices that a configuration needs, in one server if they must be."""
         table = self.configurations
-        usable_C = table.runnable_C & (table.devices_C <= self.devices_A[table.accelerator_C])
-        if "placements" not in self.opened:
-            return usable_C
-        return usable_C & (table.spread_C | (table.devices_C <= self.cluster.server_A[table.accelerator_C]))
-
-    @cached_property
-    def scale_factor_J(self) -> NDArray[np.int64]:
-        """Devices that each job needs at once."""
-        return np.array([job.scale_factor for job in self.jobs], dtype=np.int64)
-
-    @cached_property
-    def weight_J(self) -> Floats:
-        """Priority weight of each job."""
-        return np.array([job.weight for job in self.jobs], dtype=float)
+        fits_C = table.devices_C <= self.devices_A[table.accelerator_C]
+        if "placements" in self.opened:
+            fits_C &= table.spread_C | (table.devices_C <= self.cluster.server_A[table.accelerator_C])
+        return np.asarray(fits_C)

@@ -25,7 +25,9 @@ def ways_to_run(
     one-device jobs whose speeds on a shared device are known. n jobs make up to n (n - 1) / 2 pairs on each type.
     """
     scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
-    tables = [Configurations.of_matrix(throughputs.matrix(jobs, accelerators), scale_J)]
+    number = {kind: k for k, kind in enumerate(dict.fromkeys((job.job_type, job.scale_factor) for job in jobs))}
+    kind_J = np.array([number[job.job_type, job.scale_factor] for job in jobs], dtype=np.int64)
+    tables = [Configurations.of_matrix(throughputs.matrix(jobs, accelerators), scale_J, kind_J=kind_J)]
     if placements:
         spread_JA = throughputs.matrix(jobs, accelerators, consolidated=False)
         spread_JA[scale_J == 1] = np.nan  # one device is always in one server

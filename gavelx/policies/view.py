@@ -69,9 +69,10 @@ class View:
     @cached_property
     def proportional_throughput_J(self) -> Floats:
         """Steps/s of each job with a slice of every type in proportion to its devices: sum_a T_ja W_a / sum W."""
-        T_JA = np.nan_to_num(self.snapshot.configurations.throughput_JA)
-        devices_A = self.snapshot.devices_A
-        return np.asarray(T_JA @ devices_A / max(1, devices_A.sum()))
+        devices_A, table = self.snapshot.devices_A, self.snapshot.configurations
+        plain_C = (table.members_C == 1) & ~table.spread_C
+        total_J = np.asarray(table.throughput_JC @ (plain_C * devices_A[table.accelerator_C]), dtype=float)
+        return total_J / max(1, int(devices_A.sum()))
 
     @cached_property
     def equal_share_throughput_J(self) -> Floats:

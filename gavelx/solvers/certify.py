@@ -11,6 +11,8 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers.statement import Requirement
 
 Floats = NDArray[np.float64]
+SUMS = 1.0 - 1e-12
+"""A little less than all of a type, since sums over a million shares round."""
 
 
 def certified(
@@ -48,8 +50,8 @@ def violation(snapshot: Snapshot, share_C: Floats) -> float:
     table = snapshot.configurations
     return max(
         0.0,
-        float((table.membership_JC @ share_C - 1.0).max(initial=0.0)),
-        float((table.devices_AC @ share_C - snapshot.devices_A).max(initial=0.0)),
+        float((table.time_J(share_C) - 1.0).max(initial=0.0)),
+        float((table.devices_A(share_C) - snapshot.devices_A).max(initial=0.0)),
         float((-share_C).max(initial=0.0)),
     )
 
@@ -70,10 +72,12 @@ def repaired(snapshot: Snapshot, share_C: Floats) -> Floats:
     """
     table = snapshot.configurations
     share_C = np.maximum(0.0, share_C)
-    time_J = np.maximum(1.0, table.membership_JC @ share_C)
-    slowest_C = np.ones(len(table))
-    np.maximum.at(slowest_C, table.configuration_M, time_J[table.job_M])
-    share_C = share_C / slowest_C
-    in_use_A = table.devices_AC @ share_C
-    scale_A = np.divide(snapshot.devices_A, in_use_A, out=np.ones(len(in_use_A)), where=in_use_A > 0)
-    return np.asarray(share_C * np.minimum(1.0, scale_A)[table.accelerator_C])
+    time_J = np.maximum(1.0, table.time_J(share_C))
+    if (time_J > 1.0).any():
+        slowest_C = np.ones(len(table))
+        np.maximum.at(slowest_C, table.configuration_M, time_J[table.job_M])
+        share_C = share_C / slowest_C
+    in_use_A = table.devices_A(share_C)
+    over_A = in_use_A > snapshot.devices_A
+    scale_A = np.divide(snapshot.devices_A * SUMS, in_use_A, out=np.ones(len(in_use_A)), where=over_A)
+    return np.asarray(share_C * scale_A[table.accelerator_C]) if over_A.any() else share_C

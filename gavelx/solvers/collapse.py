@@ -1,117 +1,261 @@
 """Collapse jobs whose data are identical into classes, exactly.
 
-Two jobs with the same rows in every expression of the program (and so the same scale factor and the same ways to
-run) can change places without changing feasibility or objective. Averaging an optimum over all such exchanges is
-feasible, because the feasible set is convex, and no worse, because the objective is concave. So some optimum
-gives every member of a class the same shares, and one set of variables per class is enough: x = expand @ z.
-The lexicographic optimum is unique in throughput, hence symmetric, so this holds level by level too.
+Two jobs with the same data everywhere in the program can change places without changing feasibility or
+objective. Averaging an optimum over all such exchanges is feasible, because the feasible set is convex, and no
+worse, because the objective is concave. So some optimum gives every member of a class the same shares, and one
+variable is enough for all configurations of a kind. The lexicographic optimum is unique in throughput, hence
+symmetric, so this holds level by level too.
+
+What "the same data" means where jobs share devices is settled by colour refinement: jobs have the colour of
+their constants, configurations that of what the program says of them and of their members' colours, jobs that of
+their configurations', and so on until no colour splits. Averaging over such an equitable partition keeps every
+row and the objective (Grohe, Kersting, Mladenov and Selman, "Dimension reduction via colour refinement", ESA'14,
+theorem 4.1), although jobs need not be interchangeable one by one. Colours are 64-bit hashes: two different ones
+are taken for the same with a probability below 1e-7 for a million jobs.
 
 Merging by *adding demands* is not exact: with speeds T = (1, 2) and demands of 0 and 2, the merged pair
 ``T.(x1 + x2) >= 2`` admits (2, 0), yet the second job can only be served by (0, 1). Demands are per-job data here
 and keep such jobs in classes of their own.
 
-Legend: J jobs, G classes, C configurations, Z configurations of the classes.
+Legend: J jobs, G classes of jobs, C configurations, Z kinds of configurations, R rows, E entries of a matrix.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from gavelx.configurations import Configurations
 from gavelx.solvers.statement import Affine, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Colours = NDArray[np.uint64]
 WIDE = 64
 """Expressions with more rows than this that are not one per job are not looked into: no collapse."""
+SAMPLE = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """``representative_G``: one job of each class; ``expand_CZ @ z_Z`` are the shares of all configurations."""
+    """One job of each class, how many there are, and which kind each configuration is of.
+
+    A program over the classes has one variable for each kind: the share of time that a job of its class spends in
+    all configurations of that kind together, ``1 / unit_Z`` in number. There are ``number_Z`` of the kind in all.
+    """
 
     representative_G: Ints
-    expand_CZ: sparse.csr_array
+    count_G: Ints
+    kind_C: Ints
+    first_Z: Ints
+    number_Z: Ints
+    unit_Z: Floats
 
     def __len__(self) -> int:
         return len(self.representative_G)
 
+    def shares(self, value_Z: Floats) -> Floats:
+        """The share of every configuration, of the values of the kinds."""
+        return np.asarray((value_Z * self.unit_Z)[self.kind_C])
+
     def rows(self, affine: Affine) -> tuple[sparse.csr_array, Floats]:
-        """The expression over z: one row for each class instead of one for each job."""
-        matrix_RC, constant_R = affine.matrix_RC, affine.constant_R
-        if affine.rows == "job":
-            matrix_RC, constant_R = matrix_RC[self.representative_G], constant_R[self.representative_G]
-        return sparse.csr_array(matrix_RC @ self.expand_CZ), constant_R
+        """The expression over the kinds: one row for each class instead of one for each job."""
+        if affine.rows == "job" and len(self) < len(affine.constant_R):
+            affine = affine.of_rows(self.representative_G)
+        return self._over_kinds(affine.matrix_RC), affine.constant_R
+
+    def _over_kinds(self, matrix_RC: sparse.csr_array) -> sparse.csr_array:
+        R, Z = matrix_RC.shape[0], len(self.first_Z)
+        kind_E = self.kind_C[matrix_RC.indices]
+        if max(1024, 4 * len(kind_E)) >= R * Z:
+            cell_E = np.arange(R).repeat(np.diff(matrix_RC.indptr)) * Z + kind_E
+            matrix_RZ = sparse.csr_array(np.bincount(cell_E, matrix_RC.data, R * Z).reshape(R, Z))
+        else:
+            matrix_RZ = sparse.csr_array((matrix_RC.data, kind_E, matrix_RC.indptr), shape=(R, Z))
+            matrix_RZ.sum_duplicates()
+        matrix_RZ.data = matrix_RZ.data * self.unit_Z[matrix_RZ.indices]
+        return matrix_RZ
 
 
 def collapse(statement: Statement) -> Classes:
     """The classes of identical jobs of a program; every job for itself where its structure is not understood."""
     table = statement.snapshot.configurations
-    J = table.shape[0]
-    signature_JV = _signatures(statement) if len(table) and J else None
-    if signature_JV is None:
-        return Classes(np.arange(J), sparse.eye_array(len(table), format="csr"))
-    rows = np.ascontiguousarray(signature_JV + 0.0).view(np.dtype((np.void, signature_JV.shape[1] * 8))).ravel()
-    _, representative_G, class_J = np.unique(rows, return_index=True, return_inverse=True)
-    return Classes(representative_G, _expansion(statement, representative_G, class_J))
+    J, C = table.shape[0], len(table)
+    colour_J = _told(statement) if C and J else np.zeros(0, dtype=np.uint64)
+    colour_C = None if colour_J is None or table.first_J is not None else _of_members(table, colour_J)
+    if colour_J is None:
+        colour_J, colour_C = _refined(statement)
+    representative_G, count_G, class_J = _distinct(colour_J)
+    if len(representative_G) == len(colour_J):
+        one_J, one_C = np.ones(J, dtype=np.int64), np.ones(C, dtype=np.int64)
+        return Classes(np.arange(J), one_J, np.arange(C), np.arange(C), one_C, one_C.astype(float))
+    if colour_C is None:
+        kind_C, first_Z = _by_place(table, representative_G, class_J)
+        number_Z = count_G[class_J[table.job_M[first_Z]]]
+    else:
+        first_Z, number_Z, kind_C = _distinct(colour_C)
+    classes = Classes(representative_G, count_G, kind_C, first_Z, number_Z, np.ones(len(first_Z)))
+    member_GZ, _ = classes.rows(Affine(table.membership_JC, np.zeros(J), "job"))
+    return replace(classes, unit_Z=1.0 / member_GZ.max(axis=0).toarray().ravel())
 
 
-def _signatures(statement: Statement) -> Floats | None:
-    """Everything the program says of each job, as one row of numbers; None if a job's data are not its own."""
+def _told(statement: Statement) -> Colours | None:
+    """Colours of jobs by the kinds that the table tells and by what the program says of each job.
+
+    None if the table tells no kinds, or the program looks at more than speeds and time.
+    """
     table = statement.snapshot.configurations
-    if (table.members_C > 1).any():
+    if table.kind_J is None:
         return None
-    job_C = _job_of_configuration(statement)
-    per_C: list[Floats] = [
-        table.accelerator_C.astype(float),
-        table.devices_C.astype(float),
-        table.runnable_C.astype(float),
-    ]
-    per_J: list[Floats] = []
+    colour_J = table.kind_J.view(np.uint64)
+    for number_J in statement.labels:
+        colour_J = _mixed(colour_J, number_J)
+    for affine in statement.affines:
+        if affine.rows == "job" and (
+            affine.base_RC is table.throughput_JC or affine.base_RC is table.membership_JC
+        ):
+            if affine.factor_R is not None:
+                colour_J = _mixed(colour_J, affine.factor_R)
+            colour_J = _mixed(colour_J, affine.constant_R)
+        elif affine.base_RC.nnz:
+            return None
+    return colour_J
+
+
+def _of_members(table: Configurations, colour_J: Colours) -> Colours:
+    """Colours of configurations by those of their members, their devices and their place."""
+    label_C = (table.devices_C << 24) + table.accelerator_C * 2 + table.spread_C
+    sum_C = np.zeros(len(table), dtype=np.uint64)
+    np.add.at(sum_C, table.configuration_M, _mixed(colour_J, colour_J)[table.job_M])
+    return _mixed(sum_C, label_C)
+
+
+def _by_place(table: Configurations, representative_G: Ints, class_J: Ints) -> tuple[Ints, Ints]:
+    """The kind of each configuration, and the first one of each, where those of a job stand together.
+
+    The n-th configuration of a job is of the same kind as the n-th of any other job of its class.
+    """
+    first_J = table.first_J
+    assert first_J is not None
+    length_J = np.diff(first_J)
+    length_G = length_J[representative_G]
+    start_G = np.cumsum(length_G) - length_G
+    kind_C = np.arange(len(table)) + (start_G[class_J] - first_J[:-1]).repeat(length_J)
+    first_Z = np.arange(length_G.sum()) + (first_J[representative_G] - start_G).repeat(length_G)
+    return kind_C, first_Z
+
+
+def _refined(statement: Statement) -> tuple[Colours, Colours]:
+    """Colours of jobs and configurations, split until they are stable.
+
+    All jobs different if rows are not understood. Where no job shares devices, once is enough.
+    """
+    table = statement.snapshot.configurations
+    J, number = table.shape[0], 0
+    own_J, own_C, edges = np.zeros(J, dtype=np.uint64), _own_colours(statement), [table.membership_JC]
+    for number_J in statement.labels:
+        own_J = _mixed(own_J, number_J)
     for affine in statement.affines:
         if affine.rows == "job":
-            entries = affine.matrix_RC.tocoo()
-            if not np.array_equal(entries.row, job_C[entries.col]):
-                return None
-            per_C.append(np.asarray(affine.matrix_RC.sum(axis=0)).ravel())
-            per_J.append(affine.constant_R)
-        elif affine.matrix_RC.shape[0] <= WIDE:
-            per_C.extend(affine.matrix_RC.toarray())
-        else:
-            return None
-    slot_C, slots = _slots(job_C, table.shape[0])
-    signature_JLV = np.zeros((table.shape[0], slots, len(per_C)))
-    signature_JLV[:, :, 0] = -1.0  # no configuration in this slot
-    signature_JLV[job_C, slot_C] = np.column_stack(per_C)
-    return np.column_stack([signature_JLV.reshape(table.shape[0], -1), *per_J])
+            edges.append(affine.matrix_RC)
+            own_J = _mixed(own_J, affine.constant_R)
+    if own_C is None:
+        return np.arange(J).view(np.uint64), np.arange(len(table)).view(np.uint64)
+    merged, colour_C = _merged(edges), own_C
+    while True:
+        colour_J = _seen_from_rows(own_J, colour_C, merged)
+        distinct = len(_distinct(colour_J)[0])
+        if distinct == J:
+            return colour_J, colour_C
+        colour_C = _seen_from_columns(own_C, colour_J, merged)
+        if distinct == number or (table.members_C == 1).all():
+            return colour_J, colour_C
+        number = distinct
 
 
-def _job_of_configuration(statement: Statement) -> Ints:
+def _own_colours(statement: Statement) -> Colours | None:
+    """What a program says of each configuration but its jobs; None if it has too much to say."""
     table = statement.snapshot.configurations
-    job_C = np.empty(len(table), dtype=np.int64)
-    job_C[table.configuration_M] = table.job_M
-    return job_C
+    label_C = (table.devices_C << 24) + table.accelerator_C * 2 + statement.snapshot.usable_C
+    own_C = label_C.view(np.uint64)
+    for affine in statement.affines:
+        if affine.rows != "job" and affine.base_RC.nnz:
+            if affine.base_RC.shape[0] > WIDE:
+                return None
+            for row_C in affine.matrix_RC.toarray():
+                own_C = _mixed(own_C, row_C)
+    return own_C
 
 
-def _slots(job_C: Ints, J: int) -> tuple[Ints, int]:
-    """Number the configurations of each job 0, 1, 2, ... in the order of the table."""
-    count_J = np.bincount(job_C, minlength=J)
-    order = np.argsort(job_C, kind="stable")
-    first_J = np.cumsum(count_J) - count_J
-    slot_C = np.empty(len(job_C), dtype=np.int64)
-    slot_C[order] = np.arange(len(job_C)) - first_J[job_C[order]]
-    return slot_C, int(count_J.max())
+def _seen_from_rows(own_J: Colours, colour_C: Colours, edges: list[tuple[sparse.csr_array, Colours]]) -> Colours:
+    """Each job's own colour and the colours of what it is joined to, in whatever order."""
+    colour_J = own_J
+    for matrix, weight_E in edges:
+        seen_E = np.append(_mixed(colour_C[matrix.indices], weight_E), np.uint64(0))
+        sum_J = np.add.reduceat(seen_E, matrix.indptr[:-1])
+        sum_J[np.diff(matrix.indptr) == 0] = 0
+        colour_J = _mixed(colour_J, sum_J)
+    return colour_J
 
 
-def _expansion(statement: Statement, representative_G: Ints, class_J: Ints) -> sparse.csr_array:
-    """Which class configuration each configuration follows: its job's class and its own slot."""
-    job_C = _job_of_configuration(statement)
-    slot_C, slots = _slots(job_C, len(class_J))
-    representative_C = np.isin(job_C, representative_G)
-    column = np.full(len(representative_G) * slots, -1, dtype=np.int64)
-    key_C = class_J[job_C] * slots + slot_C
-    column[key_C[representative_C]] = np.arange(int(representative_C.sum()))
-    column_C = column[key_C]
-    C = len(job_C)
-    return sparse.csr_array((np.ones(C), (np.arange(C), column_C)), shape=(C, int(representative_C.sum())))
+def _seen_from_columns(
+    own_C: Colours, colour_J: Colours, edges: list[tuple[sparse.csr_array, Colours]]
+) -> Colours:
+    """Each configuration's own colour and those of the jobs that it is joined to."""
+    colour_C = own_C
+    for matrix, weight_E in edges:
+        sum_C = np.zeros_like(own_C)
+        np.add.at(sum_C, matrix.indices, _mixed(colour_J.repeat(np.diff(matrix.indptr)), weight_E))
+        colour_C = _mixed(colour_C, sum_C)
+    return colour_C
+
+
+def _merged(matrices: list[sparse.csr_array]) -> list[tuple[sparse.csr_array, Colours]]:
+    """The values of each matrix as colours; matrices with entries in the same places as one."""
+    edges: list[tuple[sparse.csr_array, Colours]] = []
+    for matrix in matrices:
+        for k, (other, weight_E) in enumerate(edges):
+            if _same_places(matrix, other):
+                edges[k] = (other, _mixed(weight_E, matrix.data))
+                break
+        else:
+            if matrix.nnz:
+                edges.append((matrix, (matrix.data + 0.0).view(np.uint64)))
+    return edges
+
+
+def _same_places(a: sparse.csr_array, b: sparse.csr_array) -> bool:
+    return np.array_equal(a.indptr, b.indptr) and np.array_equal(a.indices, b.indices)
+
+
+def _mixed(colour: Colours, value: Floats | Ints | Colours) -> Colours:
+    """A colour that depends on both, each bit of it on all of theirs (after the finaliser of splitmix64)."""
+    bits = (value + 0.0 if value.dtype == np.float64 else value).view(np.uint64)  # -0.0 is 0.0
+    mixed = colour * np.uint64(0x9E3779B97F4A7C15)
+    mixed += bits
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    return mixed
+
+
+def _distinct(colour_N: Colours) -> tuple[Ints, Ints, Ints]:
+    """The first place of each colour, in the order of places, how many there are of each, and which stands where.
+
+    Few colours among very many are found in a sample, which spares sorting them all.
+    """
+    known_U = np.unique(colour_N[:: max(1, len(colour_N) // SAMPLE)])
+    place_N = np.minimum(np.searchsorted(known_U, colour_N), len(known_U) - 1)
+    if len(known_U) < SAMPLE // 4 and np.array_equal(known_U[place_N], colour_N):
+        first_U = np.empty(len(known_U), dtype=np.int64)
+        first_U[place_N[::-1]] = np.arange(len(colour_N))[::-1]  # the last one written stays
+        count_U = np.bincount(place_N, minlength=len(known_U))
+    else:
+        _, first_U, place_N, count_U = np.unique(
+            colour_N, return_index=True, return_inverse=True, return_counts=True
+        )
+    order_U = np.argsort(first_U)
+    rank_U = np.empty_like(order_U)
+    rank_U[order_U] = np.arange(len(order_U))
+    return first_U[order_U], count_U[order_U], rank_U[place_N]

@@ -1,21 +1,22 @@
 """Solve a stated program as a linear program over classes of identical jobs, level by level where it is max-min.
 
-Variables are the shares z of the classes, then one level per ``Worst`` of the objective::
+Variables are the kinds of configurations y of the classes, then one level per ``Worst`` of the objective::
 
-    maximise    sum_i weight_i level_i + linear(z)
-    subject to  time of each class <= 1, devices of each type <= W_a, requirement(z) >= 0,
-                (worst_i(z))_r - level_i >= 0 for every row r
+    maximise    sum_i weight_i level_i + linear(y)
+    subject to  time of each class <= 1, devices of each type <= W_a, requirement(y) >= 0,
+                (worst_i(y))_r >= base_r + rate_r level_i for every row r, at first with base 0 and rate 1
 
 A pure max-min program has many optima, most of them wasteful. So it is solved lexicographically (water filling):
-rows with a positive multiplier are at the optimum in *every* solution; they are frozen there and the level of
-the others is raised, until all are frozen. What is left free is spent on the least money. The result is Pareto
-efficient and its throughputs are unique: they do not depend on the solver.
+rows with a positive multiplier are at the optimum in *every* solution; they are frozen there (rate 0) and the
+level of the others is raised, until all are frozen. What is left free is spent on the least money. The result is
+Pareto efficient and its throughputs are unique: they do not depend on the solver. Rates other than 1 that change
+when rows freeze make hierarchies.
 
 Source: lexicographic max-min by successive linear programs, see Nace and Pioro, "Max-min fairness and its
 applications to routing and load-balancing in communication networks: a tutorial" (IEEE Communications Surveys
 10(4), 2008), section III; Gavel (OSDI'20), section 4.3, uses a MILP for the step that multipliers give us free.
 
-Legend: G classes, A accelerator types, Z configurations of the classes, R rows of an expression.
+Legend: G classes, A accelerator types, Z kinds of configurations, R rows of an expression, K constraints.
 """
 
 from dataclasses import dataclass
@@ -25,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from gavelx.configurations import Configurations
 from gavelx.solvers.collapse import Classes, collapse
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.statement import Statement
+from gavelx.solvers.statement import Affine, Statement
 
 Floats = NDArray[np.float64]
 SLACKS = (1e-11, 1e-10, 1e-9, 1e-8)
@@ -68,8 +70,7 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
         value_V, complete = _raise_levels(program, rows, value_V, multiplier_K)
         path = "highs-lexicographic" if complete else "highs-lexicographic, levels not all raised"
         value_V = _cheapest(program, rows, value_V) if complete else value_V
-    share_C = np.asarray(classes.expand_CZ @ value_V[: rows.Z])
-    return Answer(share_C, bound, marginal_A, len(classes), path)
+    return Answer(classes.shares(value_V[: rows.Z]), bound, marginal_A, len(classes), path)
 
 
 def _raise_levels(
@@ -79,34 +80,40 @@ def _raise_levels(
 
     Says whether it got there: data over very many orders of magnitude may defeat the solver at a later level.
     """
-    worst_K = np.arange(len(rows.lower_K))[rows.worst]
-    floors: dict[int, float] = {}
+    first, rate_R = rows.worst.start, rows.rate_R.copy()
+    lower_R, scale_R = rows.lower_K[rows.worst].copy(), rows.scale_K[rows.worst]
+    rising_R = np.ones(len(rate_R), dtype=bool)
     while True:
-        level = value_V[rows.Z]
-        binding_K = worst_K[np.abs(multiplier_K[worst_K]) > POSITIVE]
-        if not len(binding_K):
+        bound_R = rising_R & (rate_R > 0) & (np.abs(multiplier_K[rows.worst]) > POSITIVE)
+        if not bound_R.any():
             return value_V, False
-        for row in binding_K.tolist():
-            floors[row] = rows.lower_K[row] + level * rows.scale_K[row]
-            program.set_coefficient(row, rows.Z, 0.0)
-            program.set_lower(row, floors[row])
-        worst_K = np.setdiff1d(worst_K, binding_K)
-        if not len(worst_K):
+        rising_R &= ~bound_R
+        new_R = rows.rates(rising_R)
+        lower_R += (rate_R - new_R) * scale_R * value_V[rows.Z]
+        for r in np.flatnonzero(rate_R != new_R).tolist():
+            program.set_coefficient(first + r, rows.Z, -new_R[r] * scale_R[r])
+            program.set_lower(first + r, lower_R[r])
+        rate_R = new_R
+        if not rising_R.any():
             return value_V, True
         try:
-            value_V, multiplier_K = _solve_on_floors(program, floors)
+            value_V, multiplier_K = _solve_on_floors(
+                program, first + np.flatnonzero(~rising_R), lower_R[~rising_R]
+            )
         except UnsolvedError:
             return value_V, False
 
 
-def _solve_on_floors(program: LinearProgram, floors: dict[int, float]) -> tuple[Floats, Floats]:
+def _solve_on_floors(
+    program: LinearProgram, frozen_F: NDArray[np.int64], floor_F: Floats
+) -> tuple[Floats, Floats]:
     """Solve with all frozen rows exactly at their level; a hair below it where rounding makes that impossible."""
     for slack in SLACKS:
         try:
             return program.solve()
         except UnsolvedError:
             program.forget()
-            for row, floor in floors.items():
+            for row, floor in zip(frozen_F.tolist(), floor_F.tolist(), strict=True):
                 program.set_lower(row, floor - slack * abs(floor))
     return program.solve()
 
@@ -131,34 +138,51 @@ class _Rows:
     def __init__(self, statement: Statement, classes: Classes) -> None:
         snapshot, table = statement.snapshot, statement.snapshot.configurations
         self.statement, self.classes = statement, classes
-        self.expand_CZ = classes.expand_CZ
-        self.Z, levels = self.expand_CZ.shape[1], len(statement.worst)
-        self.time_GZ = sparse.csr_array(table.membership_JC[classes.representative_G] @ self.expand_CZ)
-        self.time_GZ.data[:] = 1.0
-        self.devices_AZ = sparse.csr_array(table.devices_AC @ self.expand_CZ)
+        self.G, self.Z, levels = len(classes), len(classes.first_Z), len(statement.worst)
+        A = len(snapshot.devices_A)
+        self.time_GZ, _ = classes.rows(Affine(table.membership_JC, np.zeros(table.shape[0]), "job"))
+        self.devices_AZ = self._devices(table, A)
         required = [classes.rows(requirement.affine) for requirement in statement.requirements]
         worst = [classes.rows(part.affine) for part in statement.worst]
         self.level_weight = np.array([part.weight for part in statement.worst])
-        self.is_max_min = levels == 1 and self.level_weight[0] > 0 and statement.linear.matrix_RC.nnz == 0
-        blocks: list[tuple[sparse.csr_array, Floats, int]] = [
-            *((matrix, constant, -1) for matrix, constant in required),
-            *((matrix, constant, i) for i, (matrix, constant) in enumerate(worst)),
-        ]
-        parts = [_with_levels(self.time_GZ, -1, levels), _with_levels(self.devices_AZ, -1, levels)]
-        parts += [_with_levels(matrix, level, levels) for matrix, _, level in blocks]
-        G, A = len(classes), len(snapshot.devices_A)
-        matrix_KV = sparse.csr_array(sparse.vstack(parts, format="csr"))
-        largest_K = abs(matrix_KV[:, : self.Z]).max(axis=1).toarray().ravel()
+        self.is_max_min = levels == 1 and self.level_weight[0] > 0 and statement.linear.base_RC.nnz == 0
+        self.rate_R = np.ones(sum(len(constant) for _, constant in worst))
+        if self.is_max_min:
+            self.rate_R = self.rates(np.ones(len(self.rate_R), dtype=bool))
+        self.worst_size = [len(constant) for _, constant in worst]
+        matrix_KZ = sparse.vstack(
+            [self.time_GZ, self.devices_AZ, *(m for m, _ in (*required, *worst))], format="csr"
+        )
+        largest_K = abs(matrix_KZ).max(axis=1).toarray().ravel()
         self.scale_K = 1.0 / np.sqrt(np.where(largest_K > 0, largest_K, 1.0))
-        self.scale_K[: G + A] = 1.0
+        self.scale_K[: self.G + A] = 1.0
+        K = matrix_KZ.shape[0]
+        self.worst = slice(K - len(self.rate_R), K)
+        self.devices, self.gains = slice(self.G, self.G + A), slice(self.G + A, None)
+        level_KL = sparse.csr_array(
+            (-self.rate_R, (np.arange(self.worst.start, K), np.arange(levels).repeat(self.worst_size))),
+            shape=(K, levels),
+        )
+        matrix_KV = sparse.hstack([matrix_KZ, level_KL], format="csr")
         self.matrix_KV = sparse.csr_array(sparse.diags_array(self.scale_K) @ matrix_KV)
-        self.lower_K = np.concatenate([np.full(G + A, -np.inf), *(-constant for _, constant, _ in blocks)])
+        self.lower_K = np.concatenate([np.full(self.G + A, -np.inf), *(-c for _, c in (*required, *worst))])
         self.lower_K *= self.scale_K
-        self.upper_K = np.full(len(self.lower_K), np.inf)
-        self.upper_K[:G] = 1.0
-        self.upper_K[G : G + A] = snapshot.devices_A
-        self.devices, self.gains = slice(G, G + A), slice(G + A, None)
-        self.worst = slice(len(self.lower_K) - sum(len(constant) for _, constant in worst), None)
+        self.upper_K = np.full(K, np.inf)
+        self.upper_K[: self.G] = 1.0
+        self.upper_K[self.devices] = snapshot.devices_A
+
+    def _devices(self, table: Configurations, A: int) -> sparse.csr_array:
+        """Devices of each type in use by all configurations of a kind together."""
+        first_Z = self.classes.first_Z
+        devices_Z = table.devices_C[first_Z] * self.classes.number_Z * self.classes.unit_Z
+        return sparse.csr_array((devices_Z, (table.accelerator_C[first_Z], np.arange(self.Z))), shape=(A, self.Z))
+
+    def rates(self, rising_R: NDArray[np.bool_]) -> Floats:
+        """The rates at which the rows of a max-min program rise together from here on."""
+        rates, classes = self.statement.worst[0].rates, self.classes
+        if rates is None:
+            return rising_R.astype(float)
+        return np.where(rising_R, rates(rising_R, classes.representative_G, classes.count_G), 0.0)
 
     @cached_property
     def linear_Z(self) -> Floats:
@@ -170,8 +194,8 @@ class _Rows:
 
     @cached_property
     def upper_V(self) -> Floats:
-        """A class configuration that cannot run stays at zero."""
-        usable_Z = np.asarray(self.expand_CZ.T @ self.statement.snapshot.usable_C) > 0
+        """A kind of configuration that cannot run stays at zero."""
+        usable_Z = self.statement.snapshot.usable_C[self.classes.first_Z]
         return np.concatenate([np.where(usable_Z, 1.0, 0.0), np.full(len(self.level_weight), np.inf)])
 
     @cached_property
@@ -180,40 +204,49 @@ class _Rows:
 
     @cached_property
     def cost_Z(self) -> Floats:
-        """Dollars per hour of each class configuration; its devices if some type in use has no known price."""
+        """Dollars per hour of each kind of configuration; its devices if some type in use has no known price."""
         snapshot = self.statement.snapshot
         usd_A = np.where(snapshot.devices_A > 0, snapshot.usd_per_hour_A, 0.0)
         usd_A = np.ones_like(usd_A) if np.isnan(usd_A).any() else usd_A
         return np.asarray(usd_A @ self.devices_AZ)
 
     def bound(self, multiplier_K: Floats) -> tuple[float, Floats]:
-        """A bound that holds for any multipliers y of the gain rows and prices p >= 0 of the devices.
+        """A bound that holds for any multipliers y of the gain rows, m of the jobs' time, prices p of the devices.
 
-        For all feasible z: objective(z) <= y.(gain rows' constants) + p.W + sum_g max(0, max_z of the class's
-        reduced gains), provided that the multipliers of each Worst add up to its weight. HiGHS gives multipliers
-        that satisfy this to rounding; they are clipped and rescaled here until they do exactly.
+        For all feasible shares: objective <= y.(gain rows' constants) + p.W + m.1, provided that the multipliers
+        of each Worst, times rates, add up to its weight, and that no kind gains more than its time and devices
+        cost. HiGHS gives multipliers that satisfy this to rounding; they are mended here until they do exactly.
         """
         price_A = np.maximum(0.0, multiplier_K[self.devices])
         gain_K = np.maximum(0.0, -multiplier_K[self.gains])
-        start = len(gain_K)
-        for weight, part in zip(self.level_weight[::-1], self.statement.worst[::-1], strict=True):
-            size = len(self.classes.rows(part.affine)[1])
-            y = gain_K[start - size : start]
-            total = float(y @ self.scale_K[self.gains][start - size : start])
+        start = len(gain_K) - len(self.rate_R)
+        rate_K = self.rate_R * self.scale_K[self.worst]
+        for weight, size, first in zip(
+            self.level_weight, self.worst_size, np.cumsum([0, *self.worst_size])[:-1], strict=True
+        ):
+            y = gain_K[start + first : start + first + size]
+            total = float(y @ rate_K[first : first + size])
             y *= weight / total if total > 0 else 0.0
-            start -= size
         matrix_KZ = self.matrix_KV[self.gains, : self.Z]
         reduced_Z = self.linear_Z + np.asarray(gain_K @ matrix_KZ) - np.asarray(price_A @ self.devices_AZ)
         reduced_Z = np.where(self.upper_V[: self.Z] > 0, np.maximum(0.0, reduced_Z), 0.0)
-        best_G = self.time_GZ.multiply(reduced_Z[None, :]).tocsr().max(axis=1).toarray()
         constant = -gain_K @ self.lower_K[self.gains] + self.statement.linear.constant_R[0]
-        devices_A = self.statement.snapshot.devices_A
-        return float(constant + price_A @ devices_A + best_G.sum()), price_A
+        time_G = _enough_time(self.time_GZ, reduced_Z, np.maximum(0.0, multiplier_K[: self.G]))
+        return float(constant + price_A @ self.statement.snapshot.devices_A + time_G.sum()), price_A
 
 
-def _with_levels(matrix: sparse.csr_array, level: int, levels: int) -> sparse.csr_array:
-    """Append the columns of the levels: -1 in the one that bounds these rows from below, if any."""
-    columns = np.zeros((matrix.shape[0], levels))
-    if level >= 0:
-        columns[:, level] = -1.0
-    return sparse.csr_array(sparse.hstack([matrix, sparse.csr_array(columns)]))
+def _enough_time(time_GZ: sparse.csr_array, reduced_Z: Floats, price_G: Floats) -> Floats:
+    """Prices of the jobs' time, near ``price_G``, at which no configuration earns more than its time costs."""
+    by_kind = time_GZ.tocsc()
+    if (np.diff(by_kind.indptr) > 1).any():  # pairs: two jobs pay for them
+        paid_Z = price_G @ time_GZ
+        return price_G + _dearest(by_kind, np.maximum(0.0, reduced_Z - paid_Z))
+    return _dearest(by_kind, reduced_Z)
+
+
+def _dearest(by_kind: sparse.csc_array, value_Z: Floats) -> Floats:
+    """For each class the most that a unit of its time is worth in a kind that it is the first member of."""
+    first_Z = by_kind.indptr[:-1]
+    price_G = np.zeros(by_kind.shape[0])
+    np.maximum.at(price_G, by_kind.indices[first_Z], value_Z / by_kind.data[first_Z])
+    return price_G

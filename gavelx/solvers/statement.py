@@ -2,7 +2,7 @@
 
 Policies are written in terms (`gavelx.policies.terms`); a statement is what remains of them on one snapshot::
 
-    maximise    sum_i weight_i * min_r (worst_i(x))_r  +  linear(x)
+    maximise    sum_i weight_i * min_r (worst_i(x))_r  +  linear(x)  +  sum_r weight_r log (logs(x))_r
     subject to  requirement(x) >= 0                     for every requirement
                 sum_{c of j} x_c <= 1                   a job is in one configuration at a time
                 sum_c devices_ac x_c <= W_a             no type is oversubscribed
@@ -13,7 +13,7 @@ Legend: J jobs, A accelerator types, C configurations, R rows of one affine expr
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,28 +22,41 @@ from scipy import sparse
 from gavelx.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 RowKind = Literal["job", "accelerator", "total"]
 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """Linear functions of the shares, one a row: ``matrix_RC @ x_C + constant_R``.
+    """Linear functions of the shares, one a row: ``factor_R * (base_RC @ x_C) + constant_R``.
 
     ``rows`` says what a row stands for: a job, an accelerator type, or the whole cluster (then there is one).
     """
 
-    matrix_RC: sparse.csr_array
+    base_RC: sparse.csr_array
     constant_R: Floats
     rows: RowKind
+    factor_R: Floats | None = None
 
     def __call__(self, share_C: Floats) -> Floats:
-        return np.asarray(self.matrix_RC @ share_C + self.constant_R)
+        value_R = np.asarray(self.base_RC @ share_C)
+        return (value_R if self.factor_R is None else value_R * self.factor_R) + self.constant_R
+
+    @cached_property
+    def matrix_RC(self) -> sparse.csr_array:
+        """The coefficients, with the factors in them."""
+        return self.base_RC if self.factor_R is None else _scaled(self.base_RC, self.factor_R)
+
+    def of_rows(self, row_S: Ints) -> "Affine":
+        """Just these rows."""
+        factor_S = None if self.factor_R is None else self.factor_R[row_S]
+        return Affine(self.base_RC[row_S], self.constant_R[row_S], self.rows, factor_S)
 
     def scaled(self, factor_R: Floats | float) -> "Affine":
         """Every row times its factor."""
         factor_R = np.broadcast_to(np.asarray(factor_R, dtype=float), self.constant_R.shape)
-        matrix_RC = sparse.csr_array(sparse.diags_array(factor_R) @ self.matrix_RC)
-        return Affine(matrix_RC, self.constant_R * factor_R, self.rows)
+        before_R = 1.0 if self.factor_R is None else self.factor_R
+        return Affine(self.base_RC, self.constant_R * factor_R, self.rows, before_R * factor_R)
 
     def plus(self, other: "Affine") -> "Affine":
         """Row by row sum; a total is added to each row of the other."""
@@ -56,7 +69,7 @@ class Affine:
 
     def shifted(self, constant: Floats | float) -> "Affine":
         """Every row plus a number."""
-        return Affine(self.matrix_RC, self.constant_R + constant, self.rows)
+        return Affine(self.base_RC, self.constant_R + constant, self.rows, self.factor_R)
 
     def total(self) -> "Affine":
         """The sum of all rows, as one row."""
@@ -72,12 +85,44 @@ class Requirement:
     text: str
 
 
+class Rates(Protocol):
+    """At which rates the rows of a ``Worst`` rise together, which may change when some can rise no further."""
+
+    label_J: Ints
+    """Jobs with different labels are not alike for these rates, however alike they are otherwise."""
+
+    def __call__(self, rising_R: NDArray[np.bool_], job_R: Ints, count_R: Ints) -> Floats:
+        """The rate of each row, 0 or more; row r stands for ``count_R`` jobs like job ``job_R``."""
+
+
 @dataclass(frozen=True, eq=False)
 class Worst:
-    """``weight`` times the least row of ``affine(x)``."""
+    """``weight`` times the least row of ``affine(x)``; with ``rates``, the least row over its first rate."""
 
     weight: float
     affine: Affine
+    rates: Rates | None = None
+
+    def __call__(self, share_C: Floats) -> float:
+        value_R = self.affine(share_C)
+        if self.rates is not None and len(value_R):
+            R = len(value_R)
+            rate_R = self.rates(np.ones(R, dtype=bool), np.arange(R), np.ones(R, dtype=np.int64))
+            value_R = value_R[rate_R > 0] / rate_R[rate_R > 0]
+        return self.weight * float(value_R.min(initial=np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Logs:
+    """The sum of ``weight_R`` times the logarithms of the rows of ``affine(x)``; rows of weight 0 are left out."""
+
+    weight_R: Floats
+    affine: Affine
+
+    def __call__(self, share_C: Floats) -> float:
+        counts_R = self.weight_R > 0
+        value_R = np.maximum(self.affine(share_C)[counts_R], np.finfo(float).tiny)
+        return float(self.weight_R[counts_R] @ np.log(value_R))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,20 +139,28 @@ class Statement:
     requirements: tuple[Requirement, ...]
     text: str
     sign: float = 1.0
+    logs: tuple[Logs, ...] = ()
 
     def objective(self, share_C: Floats) -> float:
         """The objective of these shares, computed from nothing but the statement."""
-        worst = sum(part.weight * float(part.affine(share_C).min(initial=np.inf)) for part in self.worst)
-        return float(worst + self.linear(share_C)[0])
+        worst, logs = sum(part(share_C) for part in self.worst), sum(part(share_C) for part in self.logs)
+        return float(worst + logs + self.linear(share_C)[0])
 
     @property
     def affines(self) -> tuple[Affine, ...]:
         """Every affine expression of the program."""
         return (
             *(part.affine for part in self.worst),
+            *(part.affine for part in self.logs),
             self.linear,
             *(requirement.affine for requirement in self.requirements),
         )
+
+    @property
+    def labels(self) -> tuple[Ints | Floats, ...]:
+        """What else tells jobs apart, one number a job."""
+        rates = (part.rates.label_J for part in self.worst if part.rates is not None)
+        return (*rates, *(part.weight_R for part in self.logs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,3 +192,9 @@ class RatioStatement:
         """The rows that can be given a finite ratio."""
         usable_C = self.snapshot.usable_C.astype(float)
         return np.asarray(self.denominator.matrix_RC @ usable_C + self.denominator.constant_R > 0)
+
+
+def _scaled(matrix_RC: sparse.csr_array, factor_R: Floats) -> sparse.csr_array:
+    """Every row times its factor."""
+    data = matrix_RC.data * factor_R.repeat(np.diff(matrix_RC.indptr))
+    return sparse.csr_array((data, matrix_RC.indices, matrix_RC.indptr), shape=matrix_RC.shape)
