@@ -33,7 +33,9 @@ def _size(text: str) -> Size:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="the published formulation against ours")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="the published formulation against ours"
+    )
     names = [benchmark.name for benchmark in BENCHMARKS]
     parser.add_argument("family", nargs="*", help=f"some of {', '.join(names)}; all if none is named")
     parser.add_argument("--pairs", type=int, default=5, help="pairs of answers for each size")

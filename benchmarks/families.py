@@ -5,6 +5,7 @@ Legend: J jobs, A accelerator types.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,13 @@ from numpy.typing import NDArray
 from benchmarks import instances, published
 from benchmarks.instances import Instance
 from benchmarks.sides import (
+    Answer,
     Side,
     by_policy,
     in_a_process_of_its_own,
     of_certificate,
     of_throughput,
 )
-from benchmarks.sides import Answer as Answered
 
 Floats = NDArray[np.float64]
 Size = tuple[int, ...]
@@ -31,7 +32,8 @@ class Benchmark:
     ``against(size)`` is the size that the published side solves where it cannot be asked for the full one.
     ``objective(instance, value)`` recomputes from an answer what both sides make large or small. ``targets`` are
     ratios, published seconds over ours; ``gap_max`` and ``peak_mb_max`` further promises of ours. Where the other
-    side is not ``exact`` its objective is reported and need not agree.
+    side is not ``exact`` its objective is reported and need not agree. ``speed`` is what a job would choose its
+    type by if there were devices for all, None where it is not asked whether capacity binds.
     """
 
     name: str
@@ -47,7 +49,7 @@ class Benchmark:
     gap_max: float | None = None
     peak_mb_max: float | None = None
     exact: bool = True
-    contested: bool = True
+    speed: Callable[[Instance], Floats] | None = attrgetter("throughput_JA")
 
 
 def level(instance: Instance, share_JA: Floats) -> float:
@@ -67,7 +69,12 @@ def ratio(instance: Instance, share_JA: Floats) -> float:
 
 def cost_ratio(instance: Instance, share_JA: Floats) -> float:
     """The same with speeds divided by prices and nothing spent so far (Algorithm 5.1)."""
-    return _largest_ratio(instance, share_JA, instance.throughput_JA / instance.usd_per_hour_A, 0.0)
+    return _largest_ratio(instance, share_JA, per_dollar(instance), 0.0)
+
+
+def per_dollar(instance: Instance) -> Floats:
+    """Steps/s per dollar/hour, as Algorithm 5.1 compares types."""
+    return instance.throughput_JA / instance.usd_per_hour_A
 
 
 def _largest_ratio(instance: Instance, share_JA: Floats, rate_JA: Floats, past_J: Floats | float) -> float:
@@ -80,10 +87,6 @@ def _largest_ratio(instance: Instance, share_JA: Floats, rate_JA: Floats, past_J
 def total(instance: Instance, value: float) -> float:
     """The sum of completion times that a plan states."""
     return float(value)
-
-
-def _given(instance: Instance, value: float) -> Answered:
-    return Answered(value)
 
 
 def _real(size: Size, seed: int) -> Instance:
@@ -138,11 +141,12 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         published=Side("cvxpy per job, ECOS", published.shared_cloud_cost_fairness),
         ours=by_policy("shared_cloud_cost_fairness_alg51"),
         objective=cost_ratio,
+        speed=per_dollar,
         targets={(256,): 50.0, (1024,): 100.0},
     ),
     Benchmark(
         name="all_distinct",
-        says="max-min fairness, a million jobs with rows of their own on 8 types against the full program on 20,000",
+        says="max-min fairness, a million jobs all distinct on 8 types against the full program on 20,000",
         sizes=((1_000_000,),),
         warm=(200,),
         make=lambda size, seed: instances.all_distinct(size[0], seed),
@@ -171,11 +175,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         sizes=((200, 36), (400, 36), (400, 108)),
         warm=(20, 6),
         make=lambda size, seed: instances.real_table(size[0], seed, devices=size[1]),
-        published=Side("scipy on the matrix", published.allox, read=_given),
+        published=Side("scipy on the matrix", published.allox, read=lambda instance, value: Answer(value)),
         ours=by_policy("allox", of_certificate),
         objective=total,
         targets={(200, 36): 50.0, (400, 36): 250.0, (400, 108): 1000.0},
-        contested=False,
+        speed=None,
     ),
     Benchmark(
         name="all_pairs",
@@ -187,6 +191,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         ours=by_policy("packed(max_min_fairness)", of_throughput),
         objective=level_of_throughput,
         exact=False,
-        contested=False,
+        speed=None,
     ),
 )

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -82,6 +82,7 @@ class Row:
             ratios = [pair.ratio for pair in self.pairs]
             summary = {f"{figure}_median": self.median(figure) for figure in ("published_s", "ours_s", "ratio")}
             summary |= {"ratio_min": min(ratios), "ratio_max": max(ratios), "wrong": self.wrong}
+            summary["pairs"] = [{**asdict(pair), "ratio": pair.ratio} for pair in self.pairs]
         return {**asdict(self), **summary}
 
 
@@ -99,6 +100,7 @@ def run(benchmark: Benchmark, size: Size, pairs: int, budget_s: float, first_see
     )
     begin = time.perf_counter()
     try:
+        benchmark = replace(benchmark, ours=_within(benchmark.ours, budget_s))
         _warm_up(benchmark)
         for seed in range(first_seed, first_seed + pairs):
             if row.pairs and time.perf_counter() - begin > budget_s:
@@ -115,6 +117,10 @@ def run(benchmark: Benchmark, size: Size, pairs: int, budget_s: float, first_see
     if row.failed:
         say(f"  {row.failed}")
     return row
+
+
+def _within(side: Side, budget_s: float) -> Side:
+    return side if side.within is None else side.within(budget_s)
 
 
 def _warm_up(benchmark: Benchmark) -> None:
@@ -147,7 +153,7 @@ def _pair(benchmark: Benchmark, size: Size, seed: int) -> Pair:
     there = benchmark.objective(theirs_of, theirs.value)
     here = benchmark.objective(theirs_of, same.value)
     difference = (here - there) / max(1e-300, abs(there))
-    freedom = _freedom(benchmark, theirs_of, there) if benchmark.contested else None
+    freedom = None if benchmark.speed is None else _freedom(benchmark, theirs_of, there)
     violation = max(ours.violation, same.violation)
     return Pair(
         seed=seed,
@@ -168,11 +174,10 @@ def _pair(benchmark: Benchmark, size: Size, seed: int) -> Pair:
 
 def _freedom(benchmark: Benchmark, instance: Instance, objective: float) -> float:
     """How far the objective is from that with every job alone on its best type: more than 0 if capacity binds."""
-    rate_JA = instance.throughput_JA
-    if benchmark.name == "cost_fairness":
-        rate_JA = rate_JA / instance.usd_per_hour_A
-    best_JA = np.zeros_like(rate_JA)
-    best_JA[np.arange(len(rate_JA)), rate_JA.argmax(axis=1)] = 1.0
+    assert benchmark.speed is not None
+    speed_JA = benchmark.speed(instance)
+    best_JA = np.zeros_like(speed_JA)
+    best_JA[np.arange(len(speed_JA)), speed_JA.argmax(axis=1)] = 1.0
     return abs(benchmark.objective(instance, best_JA) - objective) / max(1e-300, abs(objective))
 
 

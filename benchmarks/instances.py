@@ -1,8 +1,8 @@
 """Inputs: contested clusters with jobs drawn anew for every seed.
 
-Every type has a device for each sixteen jobs, so the jobs compete: with more devices a max-min program is decided by
-one job at its own best type and says nothing about speed. Job types are drawn from the 26 of the real throughput
-table, weights from 1, 2 and 5, durations as the published traces draw them; every job needs one device.
+Every type has a device for each sixteen jobs, so the jobs compete: with more devices a max-min program may be
+decided by one job at its own best type, and then says nothing about speed. Job types are drawn from the 26 of the
+real throughput table, weights from 1, 2 and 5, durations as the published traces draw them; a job needs one device.
 
 Legend: J jobs, A accelerator types, K job types, P pairs of jobs.
 """
@@ -101,7 +101,7 @@ def real_table(jobs: int, seed: int, devices: int = 0) -> Instance:
     throughput_JA = speed_KA[kind_J]
     duration_s_J = 60.0 * 10.0 ** random.uniform(1.5, 4.0, size=jobs)  # the published range, on the fastest type
     each = devices // len(names) if devices else max(1, jobs // JOBS_PER_DEVICE)
-    instance = Instance(
+    return Instance(
         accelerators=names,
         devices_A=np.full(len(names), each),
         kinds=kinds,
@@ -113,7 +113,6 @@ def real_table(jobs: int, seed: int, devices: int = 0) -> Instance:
         equal_share_s_J=np.zeros(jobs),
         usd_per_hour_A=np.array([USD_PER_HOUR[name] for name in names]),
     )
-    return instance
 
 
 def with_history(jobs: int, seed: int) -> Instance:
@@ -196,7 +195,10 @@ def _table(instance: Instance) -> Configurations:
         return alone
     first_P, second_P = np.triu_indices(J, k=1)
     speed_KKA, kind_J = _paired_speeds(), instance.kind_J
-    first_PA, second_PA = speed_KKA[kind_J[first_P], kind_J[second_P]], speed_KKA[kind_J[second_P], kind_J[first_P]]
+    first_PA, second_PA = (
+        speed_KKA[kind_J[first_P], kind_J[second_P]],
+        speed_KKA[kind_J[second_P], kind_J[first_P]],
+    )
     pair_C, type_C = np.nonzero(~np.isnan(first_PA))
     index_C = len(alone) + np.arange(len(pair_C))
     return Configurations(

@@ -37,7 +37,9 @@ def shared_cloud_cost_fairness(instance: Instance) -> Floats:
 
     No job of the benchmark has a past, so what it spent is 0; it has only waited.
     """
-    return _largest_ratio(instance, instance.throughput_JA / instance.usd_per_hour_A, np.zeros(len(instance.weight_J)))
+    return _largest_ratio(
+        instance, instance.throughput_JA / instance.usd_per_hour_A, np.zeros(len(instance.weight_J))
+    )
 
 
 def _largest_ratio(instance: Instance, rate_JA: Floats, past_J: Floats) -> Floats:

@@ -38,21 +38,25 @@ class Answer:
     peak_mb: float | None = None
 
 
-@dataclass(frozen=True)
-class Side:
-    """One way to answer: ``ready`` and ``read`` are not timed, ``solve`` is."""
-
-    name: str
-    solve: Callable[[Any], Any]
-    ready: Callable[[Instance], Any] = lambda instance: instance
-    read: Callable[[Instance, Any], Answer] = lambda instance, raw: of_shares(instance, raw)
-
-
 def of_shares(instance: Instance, share_JA: Floats) -> Answer:
     """Shares of time with what they use and exceed."""
     used_A = share_JA.sum(axis=0) / instance.devices_A
     excess = max(float(share_JA.sum(axis=1).max() - 1.0), float(used_A.max() - 1.0), float(-share_JA.min()))
     return Answer(share_JA, violation=max(0.0, excess), used=float(used_A.min()))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to answer: ``ready`` and ``read`` are not timed, ``solve`` is.
+
+    ``within(budget_s)``, where there is one, is the same side, ended when the budget is spent.
+    """
+
+    name: str
+    solve: Callable[[Any], Any]
+    ready: Callable[[Instance], Any] = lambda instance: instance
+    read: Callable[[Instance, Any], Answer] = of_shares
+    within: Callable[[float], "Side"] | None = None
 
 
 def of_allocation(instance: Instance, allocation: Allocation) -> Answer:
@@ -114,4 +118,10 @@ def in_a_process_of_its_own(text: str, timeout_s: float = 600.0) -> Side:
         answer: Answer = pickle.loads(child.stdout)
         return answer
 
-    return Side(f"{text}, own process", solve, ready, lambda instance, answer: answer)
+    return Side(
+        f"{text}, own process",
+        solve,
+        ready,
+        read=lambda instance, answer: answer,
+        within=lambda budget_s: in_a_process_of_its_own(text, budget_s),
+    )
