@@ -37,7 +37,7 @@ check: $(VENV)/.dev  ## check format, style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench  ## time policies against their published formulations (half an hour; BENCH="million --pairs 9")
+bench: $(VENV)/.bench  ## time policies against their published formulations (BENCH="million --pairs 9")
 	$(BIN)/python -m benchmarks $(BENCH) --json benchmarks/results/latest.json --results-md
 
 format: $(VENV)/.dev  ## put the code into its format

@@ -6,6 +6,7 @@ Legend: J jobs, A accelerator types.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class Benchmark:
     make: Callable[[Size, int], Instance]
     published: Side
     ours: Side
-    objective: Callable[[Instance, object], float]
+    objective: Callable[[Instance, Any], float]
     targets: Mapping[Size, float] = field(default_factory=dict)
     against: Callable[[Size], Size] = lambda size: size
     gap_max: float | None = None

@@ -74,7 +74,7 @@ class Row:
         return sorted({text for pair in self.pairs for text in pair.wrong})
 
     def median(self, figure: str) -> float:
-        return median(getattr(pair, figure) for pair in self.pairs)
+        return float(median(getattr(pair, figure) for pair in self.pairs))
 
     def to_json(self) -> dict[str, Any]:
         summary: dict[str, Any] = {}
@@ -109,11 +109,11 @@ def run(benchmark: Benchmark, size: Size, pairs: int, budget_s: float, first_see
             row.pairs.append(_pair(benchmark, size, seed))
             say(f"  pair {seed}: {_in_short(row.pairs[-1])}")
     except UserError as error:
-        row.failed = f"skipped: {error}".splitlines()[0]
+        row.failed = f"skipped: {error}".partition(";")[0]
     except subprocess.TimeoutExpired as error:
         row.failed = f"not done in {error.timeout:g} s"
     except Exception as error:  # a benchmark that fails must not end the others
-        row.failed = f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        row.failed = f"failed: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
     if row.failed:
         say(f"  {row.failed}")
     return row

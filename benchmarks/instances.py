@@ -2,7 +2,7 @@
 
 Every type has a device for each sixteen jobs, so the jobs compete: with more devices a max-min program may be
 decided by one job at its own best type, and then says nothing about speed. Job types are drawn from the 26 of the
-real throughput table, weights from 1, 2 and 5, durations as the published traces draw them; a job needs one device.
+real throughput table, weights from 1, 2 and 5, durations as published traces draw them; a job takes one device.
 
 Legend: J jobs, A accelerator types, K job types, P pairs of jobs.
 """

@@ -86,7 +86,7 @@ def markdown(files: Sequence[Path]) -> str:
         run = json.loads(path.read_text(encoding="utf-8"))
         parts += ["", f"## {path.stem}", "", describe(run["machine"]), ""]
         parts += [_line(COLUMNS), _line(("---",) * len(COLUMNS)), *(_line(cells(row)) for row in run["rows"])]
-        parts += ["", *(f"* `{row['name']}` {row['size']}: {_sides(row)}" for row in run["rows"])]
+        parts += ["", *dict.fromkeys(f"* `{row['name']}`: {_sides(row)}" for row in run["rows"])]
     return "\n".join(parts) + "\n"
 
 

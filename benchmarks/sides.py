@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gavelx.policies import Policy, load_policy
 from gavelx.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
+ROOT = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +116,9 @@ def in_a_process_of_its_own(text: str, timeout_s: float = 600.0) -> Side:
 
     def solve(message: bytes) -> Answer:
         command = [sys.executable, "-m", "benchmarks.child"]
-        child = subprocess.run(command, input=message, stdout=subprocess.PIPE, timeout=timeout_s, check=True)
+        child = subprocess.run(
+            command, input=message, stdout=subprocess.PIPE, timeout=timeout_s, check=True, cwd=ROOT
+        )
         answer: Answer = pickle.loads(child.stdout)
         return answer
 
