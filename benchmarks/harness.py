@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.families import Benchmark, Size
 from benchmarks.instances import Instance
 from benchmarks.sides import Answer, Side
-from gavelx.errors import UserError
+from gavelx.errors import PolicyError
 
 AGREE = 1e-5
 """Relative difference of the objectives beyond which a pair is wrong."""
@@ -108,7 +108,7 @@ def run(benchmark: Benchmark, size: Size, pairs: int, budget_s: float, first_see
                 break
             row.pairs.append(_pair(benchmark, size, seed))
             say(f"  pair {seed}: {_in_short(row.pairs[-1])}")
-    except UserError as error:
+    except PolicyError as error:  # there is no such policy (yet)
         row.failed = f"skipped: {error}".partition(";")[0]
     except subprocess.TimeoutExpired as error:
         row.failed = f"not done in {error.timeout:g} s"
