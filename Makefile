@@ -10,13 +10,14 @@ POLICIES ?= fifo,agnostic(fifo),isolated,agnostic(max_min_fairness),max_min_fair
 TRACE ?= gavel_msr_e13805
 TABLE ?= simulation
 CLUSTER ?= v100=12,p100=12,k80=12
+BENCH ?=                       # families and options of python -m benchmarks
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help compare test check format clean
+.PHONY: help compare test check bench format clean
 
 help:  ## show this list
 	@echo "gavelx: what make can do"
@@ -35,6 +36,9 @@ check: $(VENV)/.dev  ## check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+bench: $(VENV)/.bench  ## time policies against their published formulations (BENCH="million --pairs 9")
+	$(BIN)/python -m benchmarks $(BENCH) --json benchmarks/results/latest.json --results-md
 
 format: $(VENV)/.dev  ## put the code into its format
 	$(BIN)/ruff format .
@@ -59,4 +63,8 @@ $(VENV)/.core: pyproject.toml | $(VENV)/.pip
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.core
 	$(PIP) install --quiet $(CONSTRAIN) --editable . --group dev
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/.dev
+	$(PIP) install --quiet $(CONSTRAIN) --editable . --group dev --group bench
 	@touch $@

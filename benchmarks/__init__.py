@@ -1,0 +1,1 @@
+"""Benchmarks: the published formulation of a policy against ours, in one process, turn by turn."""
