@@ -154,13 +154,29 @@ def allocate(
     index: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Which instance, where the file holds a list (from 0).")
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say also why, what one more device is worth, and how fair it is.")
+    ] = False,
     json: o.JsonOut = None,
 ) -> None:
-    """Ask a policy for one decision: shares of time, certified."""
+    """Ask a policy for one decision: shares of time, certified.
+
+    With --explain, the JSON has the key explanation as well:
+
+    accelerators: {type: devices, in_use, one_more_device (change of the objective, as a part of
+    it), usd_per_hour_per_percent (dollars for a change by one per cent)}
+
+    jobs: [job_id, time_share, steps_per_s, equal_share_gain (0.12: 12 % faster than with an equal
+    share; null where that gives nothing), envy (0.12: 12 % faster with what the job named in
+    "envies" holds; null where it has nothing and would run), envies, limited_by]
+
+    sharing_incentive, envy_freeness, pareto_efficiency: {holds, and in how many jobs or by how much
+    not}
+    """
     from gavelx.cli.deciding import allocate as decide
     from gavelx.cli.output import Outputs
 
-    decide(policy, snapshot, index, Outputs(json))
+    decide(policy, snapshot, index, Outputs(json), explain=explain)
 
 
 @trace_app.command(

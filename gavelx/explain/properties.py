@@ -36,6 +36,13 @@ def utility_J(allocation: Allocation) -> Floats:
     return np.asarray(snapshot.configurations.throughput_JC @ np.where(snapshot.usable_C, allocation.share_C, 0.0))
 
 
+def devices_held_JA(allocation: Allocation) -> Floats:
+    """Devices of each type that each job holds on average; the members of a pair hold half of theirs each."""
+    table = allocation.snapshot.configurations
+    share_C = np.where(allocation.snapshot.usable_C, allocation.share_C, 0.0)
+    return table.by_job_and_type(share_C * table.devices_C / np.maximum(1, table.members_C))
+
+
 def speed_JA(snapshot: Snapshot) -> Floats:
     """Steps/s of each job alone, all the time, in its best way to run on each type; 0 where it cannot run."""
     table = snapshot.configurations
@@ -88,7 +95,7 @@ def envy_JJ(allocation: Allocation) -> Floats:
 
     J x J numbers: for thousands of jobs take :func:`worst_envy_J`.
     """
-    with_other_JJ = _speed_with(allocation.snapshot, _bundle_JA(allocation), slice(None))
+    with_other_JJ = _speed_with(allocation.snapshot, devices_held_JA(allocation), slice(None))
     out_JJ = _gain(with_other_JJ, utility_J(allocation)[:, None])
     np.fill_diagonal(out_JJ, 0.0)
     return out_JJ
@@ -104,7 +111,7 @@ def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
     if not J:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
     bundles_BA, first_B, bundle_J = np.unique(
-        _bundle_JA(allocation), axis=0, return_index=True, return_inverse=True
+        devices_held_JA(allocation), axis=0, return_index=True, return_inverse=True
     )
     last_B = np.zeros(len(bundles_BA), dtype=np.int64)
     np.maximum.at(last_B, bundle_J.ravel(), np.arange(J))
@@ -152,13 +159,6 @@ def _best_on_floors(snapshot: Snapshot, relative: Affine, floor_J: Floats) -> An
         except UnsolvedError as failure:
             last = failure
     raise last
-
-
-def _bundle_JA(allocation: Allocation) -> Floats:
-    """Devices of each type that each job holds on average, in configurations that can run."""
-    table = allocation.snapshot.configurations
-    share_C = np.where(allocation.snapshot.usable_C, allocation.share_C, 0.0)
-    return table.by_job_and_type(share_C * table.devices_C / np.maximum(1, table.members_C))
 
 
 def _speed_with(snapshot: Snapshot, bundles_BA: Floats, jobs_K: slice | Ints) -> Floats:
