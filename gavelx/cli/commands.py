@@ -161,17 +161,17 @@ def allocate(
 ) -> None:
     """Ask a policy for one decision: shares of time, certified.
 
-    With --explain, the JSON has the key explanation as well:
+    With --explain the JSON has the key explanation as well, and in it:
 
-    accelerators: {type: devices, in_use, one_more_device (change of the objective, as a part of
-    it), usd_per_hour_per_percent (dollars for a change by one per cent)}
+    accelerators, by type: devices; in_use; one_more_device (by what part of
+    itself one more would change the objective, at most);
+    usd_per_hour_per_percent (the price of changing it by one per cent).
 
-    jobs: [job_id, time_share, steps_per_s, equal_share_gain (0.12: 12 % faster than with an equal
-    share; null where that gives nothing), envy (0.12: 12 % faster with what the job named in
-    "envies" holds; null where it has nothing and would run), envies, limited_by]
+    jobs: time_share; steps_per_s; equal_share_gain (0.12: 12 % faster than with
+    an equal share; null where that gives nothing); envy (0.12: 12 % faster with
+    what the job in envies holds; null where the job has nothing); limited_by.
 
-    sharing_incentive, envy_freeness, pareto_efficiency: {holds, and in how many jobs or by how much
-    not}
+    sharing_incentive, envy_freeness, pareto_efficiency: whether each holds.
     """
     from gavelx.cli.deciding import allocate as decide
     from gavelx.cli.output import Outputs
