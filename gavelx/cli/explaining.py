@@ -103,6 +103,8 @@ def _envy(explanation: Explanation) -> str:
 
 
 def _pareto(explanation: Explanation) -> str:
+    if explanation.pareto_slack is None:
+        return "unknown; the solver gave up"
     if explanation.is_efficient:
         return "yes; no job can run faster without another running slower"
     slack = (

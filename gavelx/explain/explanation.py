@@ -15,6 +15,7 @@ from gavelx.allocation import Allocation
 from gavelx.explain.properties import NOBODY, equal_share_gain_J, pareto_slack, utility_J, worst_envy_J
 from gavelx.explain.reasons import NEAR, Reasons, one_more_device
 from gavelx.metrics import known
+from gavelx.solvers.highs import UnsolvedError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -78,8 +79,12 @@ class Explanation:
         return self._envy[1]
 
     @cached_property
-    def pareto_slack(self) -> float:
-        return pareto_slack(self.allocation)
+    def pareto_slack(self) -> float | None:
+        """None where the solver gives up: the rest can be said all the same."""
+        try:
+            return pareto_slack(self.allocation)
+        except UnsolvedError:
+            return None
 
     @property
     def worse_off_J(self) -> Ints:
@@ -99,8 +104,9 @@ class Explanation:
         return np.asarray(order_J[self.envied_J[order_J] != NOBODY])
 
     @property
-    def is_efficient(self) -> bool:
-        return self.pareto_slack <= EFFICIENT * max(1, len(self.gain_J))
+    def is_efficient(self) -> bool | None:
+        """Whether nobody can run faster without another running slower; None: not known."""
+        return None if self.pareto_slack is None else self.pareto_slack <= EFFICIENT * max(1, len(self.gain_J))
 
     @cached_property
     def _envy(self) -> tuple[Floats, Ints]:

@@ -69,10 +69,12 @@ def equal_share_gain_J(allocation: Allocation) -> Floats:
     the job would do better on a cluster of its own with 1/n of the devices. NaN where an equal share gives
     nothing. Source: Gavel (OSDI'20), section 4; it is what :class:`~gavelx.policies.Isolated` gives.
 
-    A type on which no configuration of the job can ever run (no known speed, or a gang wider than the type) gives
-    nothing in an equal share either; its slice stays idle and is not exchanged for another type. A gang gets the
-    fraction W_a / (n s_j) of all its devices at once, also where W_a / n is less than the gang's width, as if
-    slices could be saved up. Pairs are no part of an equal share.
+    Only types on which some configuration of the job can run give it anything; on each it runs alone, in its best
+    way. A type on which none can ever run (no known speed, or a gang wider than the type) gives nothing in an equal
+    share either: its slice stays idle and is not exchanged for time on another type, as in the denominator of
+    finish-time fairness (:func:`~gavelx.metrics.equal_share_throughput`). A gang gets the fraction W_a / (n s_j)
+    of the time on all its devices at once, also where W_a / n is less than its width, as if slices could be saved
+    up.
     """
     snapshot = allocation.snapshot
     n_J = np.full(len(snapshot.jobs), float(len(snapshot.jobs)))
@@ -95,7 +97,8 @@ def envy_JJ(allocation: Allocation) -> Floats:
 
     J x J numbers: for thousands of jobs take :func:`worst_envy_J`.
     """
-    with_other_JJ = _speed_with(allocation.snapshot, devices_held_JA(allocation), slice(None))
+    snapshot = allocation.snapshot
+    with_other_JJ = _speed_with(speed_JA(snapshot), snapshot.scale_factor_J, devices_held_JA(allocation))
     out_JJ = _gain(with_other_JJ, utility_J(allocation)[:, None])
     np.fill_diagonal(out_JJ, 0.0)
     return out_JJ
@@ -107,7 +110,8 @@ def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
     The largest entry of each row of :func:`envy_JJ`: 0 or more, and ``NOBODY`` where it is 0 up to rounding. Jobs
     with the same bundle are looked at once, and of several that are envied most the first is named.
     """
-    J = len(allocation.snapshot.jobs)
+    speeds_JA, scale_J = speed_JA(allocation.snapshot), allocation.snapshot.scale_factor_J
+    J = len(scale_J)
     if not J:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
     bundles_BA, first_B, bundle_J = np.unique(
@@ -118,7 +122,7 @@ def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
     worst_J, envied_J, now_J = np.zeros(J), np.full(J, NOBODY), utility_J(allocation)
     step = max(1, CHUNK // max(1, bundles_BA.size))
     for jobs_K in np.split(np.arange(J), range(step, J, step)):
-        envy_KB = _gain(_speed_with(allocation.snapshot, bundles_BA, jobs_K), now_J[jobs_K, None])
+        envy_KB = _gain(_speed_with(speeds_JA[jobs_K], scale_J[jobs_K], bundles_BA), now_J[jobs_K, None])
         owner_KB = np.where(first_B == jobs_K[:, None], last_B, first_B)
         envy_KB[owner_KB == jobs_K[:, None]] = 0.0  # nobody else has this bundle
         most_K = _first_largest(envy_KB, owner_KB)
@@ -143,7 +147,7 @@ def pareto_slack(allocation: Allocation) -> float:
     if not snapshot.usable_C.any():
         return 0.0
     top_J = top_speed_J(snapshot)
-    per_top_J = np.divide(1.0, top_J, out=np.zeros(len(top_J)), where=top_J > 0)
+    per_top_J = np.divide(1.0, top_J, out=np.zeros(len(top_J)), where=top_J > np.finfo(float).tiny)
     relative = Affine(snapshot.configurations.throughput_JC, np.zeros(len(top_J)), "job").scaled(per_top_J)
     now_J = np.floor(utility_J(allocation) * per_top_J / GRID) * GRID
     answer = _best_on_floors(snapshot, relative, now_J)
@@ -161,11 +165,10 @@ def _best_on_floors(snapshot: Snapshot, relative: Affine, floor_J: Floats) -> An
     raise last
 
 
-def _speed_with(snapshot: Snapshot, bundles_BA: Floats, jobs_K: slice | Ints) -> Floats:
+def _speed_with(speeds_KA: Floats, scale_K: Ints, bundles_BA: Floats) -> Floats:
     """Steps/s (K x B) of each of these jobs with each bundle of device-time, fastest type first."""
-    speeds_KA = speed_JA(snapshot)[jobs_K]
     order_KA = np.argsort(-speeds_KA, axis=1, kind="stable")
-    time_KBA = bundles_BA.T[order_KA].swapaxes(1, 2) / snapshot.scale_factor_J[jobs_K, None, None]
+    time_KBA = bundles_BA.T[order_KA].swapaxes(1, 2) / scale_K[:, None, None]
     used_KBA = np.diff(np.minimum(1.0, np.cumsum(time_KBA, axis=2)), axis=2, prepend=0.0)
     return np.asarray(np.einsum("kba,ka->kb", used_KBA, np.take_along_axis(speeds_KA, order_KA, axis=1)))
 

@@ -50,7 +50,7 @@ def test_dollars_for_one_per_cent_of_the_objective() -> None:
 
 
 @pytest.mark.parametrize("name", ["max_min_fairness", "max_sum_throughput", "isolated", "fifo", "agnostic(fifo)"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(snapshot=snapshots())
 def test_every_explanation_is_plain_json(name: str, snapshot: Snapshot) -> None:
     document = Explanation(load_policy(name).allocate(snapshot)).to_json()

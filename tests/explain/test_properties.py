@@ -145,7 +145,7 @@ def test_isolated_gives_everybody_an_equal_share(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_min_fairness", "max_sum_throughput", "isolated", "fifo"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(snapshot=snapshots())
 def test_worst_envy_is_the_largest_of_each_row(name: str, snapshot: Snapshot) -> None:
     allocation = load_policy(name).allocate(snapshot)
@@ -155,7 +155,7 @@ def test_worst_envy_is_the_largest_of_each_row(name: str, snapshot: Snapshot) ->
         assert (worst_J[j] <= 1e-9) if i == NOBODY else (i != j and envy[j, i] == pytest.approx(worst_J[j]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(snapshot=snapshots())
 def test_max_min_fairness_is_pareto_efficient(snapshot: Snapshot) -> None:
     allocation = load_policy("max_min_fairness").allocate(snapshot)
@@ -163,7 +163,7 @@ def test_max_min_fairness_is_pareto_efficient(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_min_fairness", "isolated", "fifo"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(snapshot=snapshots(max_jobs=6))
 def test_pareto_slack_agrees_with_the_dense_reference(name: str, snapshot: Snapshot) -> None:
     """The reference sums gains in normalised throughput; with s_j, p_j, e_j(proportional) such that this factor is

@@ -108,7 +108,7 @@ def test_what_one_more_device_is_worth() -> None:
 
 
 def test_one_more_device_makes_a_cost_smaller() -> None:
-    # Each job must run at 1 step/s. A k80 costs 0.5 dollars an hour, a v100 3. Job 2 has a third of the k80's time,
+    # Each job must run at 1 step/s. A k80 costs 0.5 dollars an hour, a v100 3. Job 2 has a third of its time,
     # jobs 0 and 1 the other two thirds, and for the 4/3 steps/s that they lack a third of the v100's: 1.5 dollars.
     # More k80 would take over from the v100: 1 step/s costs 0.75 on the v100 and 0.5 on the k80.
     snapshot = THREE.replace(usd_per_hour_A=np.array([3.0, 0.5]))
@@ -124,7 +124,7 @@ def test_without_prices_nothing_is_said_of_one_more_device(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_min_fairness", "max_sum_throughput", "isolated", "fifo", "makespan"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(snapshot=snapshots())
 def test_every_job_has_a_reason(name: str, snapshot: Snapshot) -> None:
     allocation, usable_JA = load_policy(name).allocate(snapshot), Instance.of(snapshot).usable_JA
@@ -133,7 +133,7 @@ def test_every_job_has_a_reason(name: str, snapshot: Snapshot) -> None:
         assert words.startswith("can run nowhere") == (not usable_A.any())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(snapshot=snapshots())
 def test_max_min_fairness_leaves_nothing_free_that_somebody_could_use(snapshot: Snapshot) -> None:
     assert not [words for words in limits(load_policy("max_min_fairness").allocate(snapshot)) if "free" in words]
