@@ -69,12 +69,11 @@ def equal_share_gain_J(allocation: Allocation) -> Floats:
     the job would do better on a cluster of its own with 1/n of the devices. NaN where an equal share gives
     nothing. Source: Gavel (OSDI'20), section 4; it is what :class:`~gavelx.policies.Isolated` gives.
 
-    Only types on which some configuration of the job can run give it anything; on each it runs alone, in its best
-    way. A type on which none can ever run (no known speed, or a gang wider than the type) gives nothing in an equal
-    share either: its slice stays idle and is not exchanged for time on another type, as in the denominator of
-    finish-time fairness (:func:`~gavelx.metrics.equal_share_throughput`). A gang gets the fraction W_a / (n s_j)
-    of the time on all its devices at once, also where W_a / n is less than its width, as if slices could be saved
-    up.
+    On each type the job runs alone, in its best way. A type on which it can never run (no known speed, or a gang
+    wider than the type) gives nothing in an equal share either: its slice stays idle, takes up its part of the
+    job's time, and is not exchanged for another type, as in the denominator of finish-time fairness
+    (:func:`~gavelx.metrics.equal_share_throughput`). A gang gets the fraction W_a / (n s_j) of the time on all its
+    devices at once, also where W_a / n is less than its width, as if slices could be saved up.
     """
     snapshot = allocation.snapshot
     n_J = np.full(len(snapshot.jobs), float(len(snapshot.jobs)))

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from gavelx.allocation import Allocation
+from gavelx.explain import explanation
 from gavelx.explain.explanation import Explanation
 from gavelx.policies import load_policy
 from gavelx.snapshot import Snapshot
+from gavelx.solvers.highs import UnsolvedError
 from tests.explain.allocations import UNKNOWN, given_shares, instant
 from tests.policies.strategies import snapshots
 
@@ -38,6 +41,16 @@ def test_json() -> None:
     assert document["sharing_incentive"] == {"holds": False, "jobs_worse_off": 1}
     assert document["envy_freeness"] == {"holds": False, "jobs_envious": 2}
     assert document["pareto_efficiency"] == {"holds": True, "slack": pytest.approx(0.0, abs=1e-9)}
+
+
+def test_a_solver_that_gives_up_is_no_reason_to_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(allocation: Allocation) -> float:
+        raise UnsolvedError("time limit reached")
+
+    monkeypatch.setattr(explanation, "pareto_slack", give_up)
+    document = Explanation(EXPLAINED.allocation).to_json()
+    assert document["pareto_efficiency"] == {"holds": None, "slack": None}
+    assert len(document["jobs"]) == 4
 
 
 def test_dollars_for_one_per_cent_of_the_objective() -> None:

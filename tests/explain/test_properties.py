@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from gavelx.configurations import Configurations, joined
+from gavelx.explain import properties
 from gavelx.explain.properties import (
     NOBODY,
     envy_JJ,
@@ -153,6 +154,19 @@ def test_worst_envy_is_the_largest_of_each_row(name: str, snapshot: Snapshot) ->
     np.testing.assert_allclose(worst_J, envy.max(axis=1, initial=0.0), rtol=1e-9, atol=1e-9)
     for j, i in enumerate(envied_J):
         assert (worst_J[j] <= 1e-9) if i == NOBODY else (i != j and envy[j, i] == pytest.approx(worst_J[j]))
+
+
+@pytest.mark.parametrize("chunk", [1, 40])
+def test_envy_is_looked_for_chunk_by_chunk(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    speeds_JA = np.random.default_rng(7).uniform(1.0, 9.0, size=(11, 3))
+    snapshot = instant({"v100": 2, "p100": 1, "k80": 3}, speeds_JA.tolist(), [1, 2, 1] * 3 + [1, 1])
+    allocation = load_policy("max_min_fairness").allocate(snapshot)
+    worst_J, envied_J = worst_envy_J(allocation)
+    monkeypatch.setattr(properties, "CHUNK", chunk)
+    again_J, other_J = worst_envy_J(allocation)
+    assert worst_J.max() > 0.1
+    np.testing.assert_array_equal(again_J, worst_J)
+    np.testing.assert_array_equal(other_J, envied_J)
 
 
 @settings(max_examples=40)
