@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 NEAR = 1e-6
 """Shares of time, devices and speeds are compared to this part of the whole."""
-WANTS_NO_MORE = "the policy wants no more for it"
+WANTS_NO_MORE = "the policy wants no more"
 
 
 def one_more_device(allocation: Allocation) -> dict[str, float]:
@@ -81,8 +81,9 @@ class Reasons:
         faster_A = self._speed_JA[j] > slowest * (1.0 + NEAR)
         if free := self._names(faster_A & self._has_room_A(j)):
             return f"runs all the time; faster types have free devices ({free}), but {WANTS_NO_MORE}"
-        if full := self._names(faster_A):
-            return f"runs all the time; faster types are full ({full})"
+        if faster := self._names(faster_A):
+            why = "are full" if self.full_A[faster_A].all() else "have no room for it"
+            return f"runs all the time; faster types {why} ({faster})"
         used = self._names(self._used_JA[j])
         return f"runs all the time on its fastest type ({used}), but beside another job or spread"
 

@@ -63,7 +63,7 @@ def test_half_a_free_gang_is_no_room_where_shares_are_whole() -> None:
     snapshot = instant({"v100": 3, "k80": 2}, [[4.0, 1.0], [4.0, 1.0]], [2, 2])
     shares = np.array([1.0, 0.0, 0.0, 1.0])
     strict = certified(snapshot, shares, path="queue", seconds=0.0, strict=True)
-    assert limits(strict)[1] == "runs all the time; faster types are full (v100)"
+    assert limits(strict)[1] == "runs all the time; faster types have no room for it (v100)"
     shared = certified(snapshot, shares.copy(), path="by hand", seconds=0.0)
     assert "faster types have free devices (v100)" in limits(shared)[1]
 
