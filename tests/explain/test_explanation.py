@@ -25,6 +25,7 @@ def test_who_is_worst_off() -> None:
     np.testing.assert_allclose(EXPLAINED.gain_J, [4 / 1.25 - 1, 1 / 0.75 - 1, -1.0, np.nan])
     assert EXPLAINED.worst_first_J.tolist() == [2, 1, 0, 3]
     assert EXPLAINED.worse_off_J.tolist() == [2]
+    assert not len(Explanation(load_policy("isolated").allocate(FOUR)).worse_off_J)
 
 
 def test_who_envies_whom() -> None:

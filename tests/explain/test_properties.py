@@ -97,8 +97,8 @@ def test_an_idle_device_is_slack() -> None:
     assert pareto_slack(given_shares(TWO, [[1.0, 0.0], [0.0, 0.5]])) == pytest.approx(0.25)
 
 
-def paired() -> Snapshot:
-    """Two jobs on one device, alone at 4 and 2 steps/s, side by side at 3 and 1.8."""
+def paired(speeds: tuple[float, float] = (3.0, 1.8)) -> Snapshot:
+    """Two jobs on one device, alone at 4 and 2 steps/s, side by side at these speeds."""
     snapshot = instant({"v100": 1}, [[4.0], [2.0]])
     pair = Configurations(
         shape=(2, 1),
@@ -106,7 +106,7 @@ def paired() -> Snapshot:
         devices_C=np.array([1]),
         job_M=np.array([0, 1]),
         configuration_M=np.array([0, 0]),
-        throughput_M=np.array([3.0, 1.8]),
+        throughput_M=np.array(speeds),
     )
     return snapshot.replace(known=joined([snapshot.known, pair]))
 
@@ -126,6 +126,18 @@ def test_members_of_a_pair_hold_half_a_device_each() -> None:
     # With half of the device job 0 would have 2 instead of 3, job 1 1 instead of 1.8.
     allocation = certified(paired().open("pairs"), np.array([0.0, 0.0, 1.0]), path="", seconds=0)
     np.testing.assert_allclose(envy_JJ(allocation), [[0.0, 2 / 3 - 1], [1 / 1.8 - 1, 0.0]])
+
+
+def test_who_does_badly_in_a_pair_envies_the_other_member_but_not_itself() -> None:
+    # Side by side job 0 has 1 step/s; half of the device alone, which job 1 holds as well, would give it 2.
+    opened = paired((1.0, 1.8)).open("pairs")
+    worst_J, envied_J = worst_envy_J(certified(opened, np.array([0.0, 0.0, 1.0]), path="", seconds=0))
+    assert (worst_J.tolist(), envied_J.tolist()) == ([1.0, 0.0], [1, NOBODY])
+    # A quarter alone and half of the time side by side: 4 / 4 + 1 / 2 = 1.5, on half a device in all. Alone that
+    # would be 2, but nobody else holds as much: job 1 has a quarter of the device, which is 1 to job 0.
+    allocation = certified(opened, np.array([0.25, 0.0, 0.5]), path="", seconds=0)
+    assert worst_envy_J(allocation)[1][0] == NOBODY
+    assert envy_JJ(allocation)[0].tolist() == [0.0, pytest.approx(1 / 1.5 - 1)]
 
 
 def test_no_job_at_all() -> None:

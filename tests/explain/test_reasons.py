@@ -115,6 +115,8 @@ def test_one_more_device_makes_a_cost_smaller() -> None:
     frugal = Minimize(Cost(), [Throughput() >= 1.0]).allocate(snapshot)
     assert frugal.certificate.objective == pytest.approx(1.5)
     assert one_more_device(frugal) == {"v100": 0.0, "k80": pytest.approx(-0.25 / 1.5)}
+    negative = Maximize(-1.0 * Cost(), [Throughput() >= 1.0]).allocate(snapshot)
+    assert one_more_device(negative) == {"v100": 0.0, "k80": pytest.approx(0.25 / 1.5)}
     assert one_more_device(Minimize(Cost()).allocate(snapshot)) == {}  # nothing runs: 0 has no per cent
 
 
