@@ -154,13 +154,29 @@ def allocate(
     index: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Which instance, where the file holds a list (from 0).")
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say also why, what one more device is worth, and how fair it is.")
+    ] = False,
     json: o.JsonOut = None,
 ) -> None:
-    """Ask a policy for one decision: shares of time, certified."""
+    """Ask a policy for one decision: shares of time, certified.
+
+    With --explain the JSON has the key explanation as well, and in it:
+
+    accelerators, by type: devices; in_use; one_more_device (by what part of
+    itself one more would change the objective, at most);
+    usd_per_hour_per_percent (the price of changing it by one per cent).
+
+    jobs: time_share; steps_per_s; equal_share_gain (0.12: 12 % faster than with
+    an equal share; null where that gives nothing); envy (0.12: 12 % faster with
+    what the job in envies holds; null where the job has nothing); limited_by.
+
+    sharing_incentive, envy_freeness, pareto_efficiency: whether each holds.
+    """
     from gavelx.cli.deciding import allocate as decide
     from gavelx.cli.output import Outputs
 
-    decide(policy, snapshot, index, Outputs(json))
+    decide(policy, snapshot, index, Outputs(json), explain=explain)
 
 
 @trace_app.command(

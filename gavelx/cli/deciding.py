@@ -1,25 +1,33 @@
-"""``gavelx allocate``: one decision, with its certificate."""
+"""``gavelx allocate``: one decision, with its certificate and, if wanted, its explanation."""
 
 from rich.console import Console
 
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
+from gavelx.cli.explaining import print_explanation
 from gavelx.cli.output import Outputs, stdout, write_json
 from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.explain.explanation import Explanation
 from gavelx.files.snapshots import read_snapshot
 from gavelx.policies import load_policy
 from gavelx.report.words import number
 
 
-def allocate(policy_text: str, snapshot_path: str, index: int | None, outputs: Outputs) -> None:
+def allocate(
+    policy_text: str, snapshot_path: str, index: int | None, outputs: Outputs, *, explain: bool = False
+) -> None:
     """Read a snapshot, ask the policy, show the shares of time."""
     policy = load_policy(policy_text)
     outputs.check()
     allocation = ask(policy, read_snapshot(snapshot_path, index))
+    explanation = Explanation(allocation) if explain else None
     if outputs.json is not None:
-        write_json(allocation.to_json(), outputs.json)
+        more = {} if explanation is None else {"explanation": explanation.to_json()}
+        write_json(allocation.to_json() | more, outputs.json)
     if outputs.table_wanted:
         print_allocation(str(policy), allocation, stdout())
+        if explanation is not None:
+            print_explanation(explanation, stdout())
 
 
 def print_allocation(policy: str, allocation: Allocation, console: Console) -> None:

@@ -33,3 +33,38 @@ def test_an_index_that_is_missing_or_too_high(shell: Shell, index: tuple[object,
     ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, *index)
     assert ran.code == 2
     assert "--index" in ran.err
+
+
+def test_an_explained_decision_for_people(shell: Shell) -> None:
+    ran = shell("allocate", "--policy", "max_sum_throughput", "--snapshot", GOLDEN, "--index", 9, "--explain")
+    assert ran.code == 0, ran.err
+    lines = {line[:17].strip(): line for line in ran.out.splitlines()}
+    assert lines["sharing incentive"].split()[2:6] == ["no,", "11", "of", "16"]
+    assert "job 1 has nothing" in lines["envy"]
+    assert "yes" in lines["Pareto efficient"]
+    for words in ("$/hour per 1%", "+6.5%", "why no faster", "runs all the time"):
+        assert words in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_of_many_jobs_the_worst_off_are_explained(shell: Shell) -> None:
+    ran = shell("allocate", "--policy", "isolated", "--snapshot", GOLDEN, "--index", 22, "--explain")
+    assert "The 20 worst off; 44 more jobs are not shown." in ran.out
+    assert "one more would" not in ran.out  # an equal share has no prices
+    assert ran.out.count("+0.0%") == 20 + 1
+
+
+def test_an_explained_decision_as_json(shell: Shell) -> None:
+    options = ("allocate", "--policy", "max_min_fairness", "--snapshot", GOLDEN, "--index", 9, "--json", "-")
+    plain, explained = shell(*options).json, shell(*options, "--explain").json
+    assert "explanation" not in plain
+    assert explained["allocation"] == plain["allocation"]
+    jobs = explained["explanation"]["jobs"]
+    assert [job["job_id"] for job in jobs] == [int(job_id) for job_id in plain["allocation"]]
+    assert explained["explanation"]["pareto_efficiency"]["holds"]
+    key = set(explained["explanation"]) | set(jobs[0]) | set(explained["explanation"]["accelerators"]["k80"])
+    assert not [word for word in key - {"jobs", "job_id", "steps_per_s"} if word not in _help(shell)]
+
+
+def _help(shell: Shell) -> str:
+    return shell("allocate", "--help").out

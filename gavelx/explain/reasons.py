@@ -1,0 +1,169 @@
+"""Why does each job get what it gets? One reason a job, in words, read off the snapshot and the shares.
+
+A reason is a fact about the allocation that anybody can check: all the time on the fastest type, a type in full
+use, devices left free. It is no proof that the policy could not have chosen otherwise. Where devices that a job
+could use stay free only the policy's objective knows why, and the words say that.
+
+Legend: J jobs, A accelerator types, C configurations.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import Allocation
+from gavelx.explain.properties import devices_held_JA, speed_JA, top_speed_J, utility_J
+from gavelx.snapshot import Snapshot
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+NEAR = 1e-6
+"""Shares of time, devices and speeds are compared to this part of the whole."""
+WANTS_NO_MORE = "the policy wants no more"
+
+
+def one_more_device(allocation: Allocation) -> dict[str, float]:
+    """By what part of itself the objective changes with one more device of each type (0.031: rises by 3.1 %).
+
+    The dual prices of the program over the objective, which is concave in the devices: one more whole device
+    brings at most that, a small part of one brings that part of it. Negative where the objective is made small.
+    The program is the one that was solved: what a policy compares with (a slice of every type, say) stays as it
+    is. Empty where the policy's path knows no prices (ratios, queues) or the objective is 0.
+    """
+    objective = allocation.certificate.objective
+    if not objective:
+        return {}
+    return {name: gain / abs(objective) for name, gain in allocation.marginal_A.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """What there is to say about the types and the jobs of one allocation."""
+
+    allocation: Allocation
+
+    @cached_property
+    def in_use_A(self) -> Floats:
+        """Devices of each type in use, averaged over time, in configurations that can run."""
+        return np.asarray(self._held_JA.sum(axis=0))
+
+    @cached_property
+    def full_A(self) -> Bools:
+        """Whether all devices of a type are in use all the time."""
+        return np.asarray(self.in_use_A >= self.snapshot.devices_A * (1.0 - NEAR))
+
+    @cached_property
+    def idle_A(self) -> Bools:
+        """Whether no device of a type is in use at any time, though there are some."""
+        return np.asarray((self.snapshot.devices_A > 0) & (self.in_use_A <= NEAR))
+
+    @cached_property
+    def time_J(self) -> Floats:
+        """The share of time in which each job runs."""
+        share_C = np.where(self.snapshot.usable_C, self.allocation.share_C, 0.0)
+        return np.asarray(self.snapshot.configurations.membership_JC @ share_C)
+
+    def limited_by(self, j: int) -> str:
+        """What keeps job j (an index) from running faster, in words."""
+        if not self._top_J[j] > 0:
+            return f"can run nowhere: {why_nowhere(self.snapshot, j)}"
+        if self._utility_J[j] >= self._top_J[j] * (1.0 - NEAR):
+            return f"runs all the time on its fastest type ({self._names(self._used_JA[j])})"
+        if self.time_J[j] >= 1.0 - NEAR:
+            return self._runs_all_the_time(j)
+        return self._has_time_left(j)
+
+    def _runs_all_the_time(self, j: int) -> str:
+        """Only faster devices would help."""
+        slowest = self._speed_JA[j][self._used_JA[j]].min(initial=np.inf)
+        faster_A = self._speed_JA[j] > slowest * (1.0 + NEAR)
+        if free := self._names(faster_A & self._has_room_A(j)):
+            return f"runs all the time; faster types have free devices ({free}), but {WANTS_NO_MORE}"
+        if faster := self._names(faster_A):
+            why = "are full" if self.full_A[faster_A].all() else "have no room for it"
+            return f"runs all the time; faster types {why} ({faster})"
+        used = self._names(self._used_JA[j])
+        return f"runs all the time on its fastest type ({used}), but beside another job or spread"
+
+    def _has_time_left(self, j: int) -> str:
+        """Is there a device for the rest of its time?"""
+        waits = self.time_J[j] <= NEAR
+        if waits and self.allocation.strict:
+            return "waits for its turn: jobs before it come first"
+        if free := self._names(self._usable_JA[j] & self._has_room_A(j)):
+            has = f"{free} {'have' if ',' in free else 'has'} free devices ({WANTS_NO_MORE})"
+            return f"no share though {has}" if waits else has
+        return f"the devices it can use are in full use: {self._names(self._usable_JA[j])}"
+
+    def _has_room_A(self, j: int) -> Bools:
+        """Where the job could have more: any free share of time, or where shares are whole, a free gang."""
+        if not self.allocation.strict:
+            return ~self.full_A
+        free_A = self.snapshot.devices_A - self.in_use_A
+        return np.asarray(free_A >= self.snapshot.scale_factor_J[j] - NEAR)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.allocation.snapshot
+
+    @cached_property
+    def _held_JA(self) -> Floats:
+        return devices_held_JA(self.allocation)
+
+    @cached_property
+    def _used_JA(self) -> Bools:
+        return np.asarray(self._held_JA > NEAR)
+
+    @cached_property
+    def _usable_JA(self) -> Bools:
+        usable_C = self.snapshot.usable_C.astype(float)
+        return self.snapshot.configurations.by_job_and_type(usable_C) > 0
+
+    @cached_property
+    def _speed_JA(self) -> Floats:
+        return speed_JA(self.snapshot)
+
+    @cached_property
+    def _top_J(self) -> Floats:
+        return top_speed_J(self.snapshot)
+
+    @cached_property
+    def _utility_J(self) -> Floats:
+        return utility_J(self.allocation)
+
+    def _names(self, chosen_A: Bools) -> str:
+        """The accelerator types chosen, or nothing."""
+        return ", ".join(name for name, chosen in zip(self.snapshot.accelerators, chosen_A, strict=True) if chosen)
+
+
+def why_nowhere(snapshot: Snapshot, j: int) -> str:
+    """For a job that can run nowhere, what is in the way on each type: speeds that are 0 or unknown, its width."""
+    table, scale_factor = snapshot.configurations, int(snapshot.scale_factor_J[j])
+    one_server = "placements" in snapshot.opened
+    has_A = snapshot.cluster.server_A if one_server else snapshot.devices_A
+    mine_C = table.configuration_M[table.job_M == j]
+    unknown, zero, narrow = [], [], []
+    for a, name in enumerate(snapshot.accelerators):
+        here_C = mine_C[table.accelerator_C[mine_C] == a]
+        if not len(here_C):
+            unknown.append(name)
+        elif not table.runnable_C[here_C].any():
+            zero.append(name)
+        else:
+            narrow.append(f"{name} has {has_A[a]}")
+    reasons = {
+        f"it needs {_devices(scale_factor)}{' in one server' * one_server}": narrow,
+        "it does not run on": zero,
+        "its speed is unknown on": unknown,
+    }
+    return "; ".join(
+        f"{text} ({', '.join(names)})" if names is narrow else f"{text} {', '.join(names)}"
+        for text, names in reasons.items()
+        if names
+    )
+
+
+def _devices(count: int) -> str:
+    return "a device" if count == 1 else f"{count} devices at once"
