@@ -3,8 +3,8 @@
 Legend: J jobs, A accelerator types, C configurations.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,7 +52,8 @@ class Allocation:
 
     ``marginal_A`` says by how much the objective would rise with one more device of each type, where the path
     knows it. With ``strict``, a job without a share waits for its turn: the shares are whole, and the mechanism
-    must not fill idle devices with other jobs (first-come-first-served is such a policy).
+    must not fill idle devices with other jobs (first-come-first-served is such a policy). ``notes`` say in words
+    what the shares do not: a deadline that cannot be met, say.
     """
 
     snapshot: Snapshot
@@ -60,6 +61,11 @@ class Allocation:
     certificate: Certificate
     marginal_A: Mapping[str, float] = field(default_factory=dict)
     strict: bool = False
+    notes: tuple[str, ...] = ()
+
+    def with_notes(self, notes: Sequence[str]) -> "Allocation":
+        """The same allocation with something to say besides."""
+        return replace(self, notes=(*self.notes, *notes))
 
     def __post_init__(self) -> None:
         self.share_C.setflags(write=False)
@@ -100,4 +106,5 @@ class Allocation:
             ],
             "certificate": self.certificate.to_json(),
             "prices": dict(self.marginal_A),
+            "notes": list(self.notes),
         }

@@ -8,7 +8,7 @@ Legend: J jobs, A accelerator types, C configurations, M memberships (a job in a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,8 @@ class Configurations:
       steps/s; 0 means that it is known not to run there. Nothing known means that there is no row at all.
 
     * ``spread_C``: the devices sit in several servers, which slows a gang down; left out, all are consolidated;
+    * ``barred_C``: not to be used, whatever its speed (a type that a job cannot run on but is judged by); left
+      out, none is;
     * ``kind_J``: jobs of one kind have the same ways to run at the same speeds, in the same order; left out, each
       job is taken for a kind of its own. Whoever makes a table for very many jobs knows it for free.
 
@@ -41,13 +43,15 @@ class Configurations:
     configuration_M: Ints
     throughput_M: Floats
     spread_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    barred_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     kind_J: Ints | None = None
 
     def __post_init__(self) -> None:
-        if not len(self.spread_C):
-            object.__setattr__(self, "spread_C", np.zeros(len(self), dtype=bool))
+        for name in ("spread_C", "barred_C"):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, np.zeros(len(self), dtype=bool))
         for array in (
-            *(self.accelerator_C, self.devices_C, self.spread_C),
+            *(self.accelerator_C, self.devices_C, self.spread_C, self.barred_C),
             *(self.job_M, self.configuration_M, self.throughput_M),
         ):
             array.setflags(write=False)
@@ -84,11 +88,31 @@ class Configurations:
 
     @cached_property
     def runnable_C(self) -> NDArray[np.bool_]:
-        """Whether every member makes progress in the configuration."""
+        """Whether every member makes progress in the configuration, and it is not barred."""
         idle = self.configuration_M[~(self.throughput_M > 0)]
-        runnable = np.ones(len(self), dtype=bool)
+        runnable = ~self.barred_C
         runnable[idle] = False
         return runnable
+
+    @cached_property
+    def mode_C(self) -> Ints:
+        """A number for who runs on how many devices, placed how: what is of one mode differs in type alone."""
+        first_C, last_C = np.full(len(self), self.shape[0]), np.full(len(self), -1)
+        np.minimum.at(first_C, self.configuration_M, self.job_M)
+        np.maximum.at(last_C, self.configuration_M, self.job_M)
+        modes = np.column_stack([first_C, last_C, self.devices_C, self.spread_C])
+        return np.unique(modes, axis=0, return_inverse=True)[1].ravel()
+
+    def of_jobs(self, job_S: Ints) -> "tuple[Configurations, Ints]":
+        """The table of just these jobs, numbered anew, and where its configurations stood in this one."""
+        number_J = np.full(self.shape[0], -1)
+        number_J[job_S] = np.arange(len(job_S))
+        keep_C = np.ones(len(self), dtype=bool)
+        keep_C[self.configuration_M[number_J[self.job_M] < 0]] = False
+        table = self.where(keep_C)
+        kind_S = None if self.kind_J is None else self.kind_J[job_S]
+        shape = (len(job_S), self.shape[1])
+        return replace(table, shape=shape, job_M=number_J[table.job_M], kind_J=kind_S), np.flatnonzero(keep_C)
 
     @cached_property
     def plain_M(self) -> NDArray[np.bool_]:
@@ -114,10 +138,11 @@ class Configurations:
 
     @cached_property
     def throughput_JA(self) -> Floats:
-        """Steps/s of each job alone and consolidated on each type; NaN where nothing is known."""
+        """Steps/s of each job alone and consolidated on each type; NaN where nothing is known, 0 where barred."""
         T_JA = np.full(self.shape, np.nan)
         job_P, type_P = self.job_M[self.plain_M], self.accelerator_C[self.configuration_M[self.plain_M]]
-        T_JA[job_P, type_P] = self.throughput_M[self.plain_M]
+        open_M = ~self.barred_C[self.configuration_M]
+        T_JA[job_P, type_P] = (self.throughput_M * open_M)[self.plain_M]
         return T_JA
 
     def time_J(self, share_C: Floats) -> Floats:
@@ -140,6 +165,7 @@ class Configurations:
             configuration_M=position_C[self.configuration_M[keep_M]],
             throughput_M=self.throughput_M[keep_M],
             spread_C=self.spread_C[keep_C],
+            barred_C=self.barred_C[keep_C],
             kind_J=self.kind_J,
         )
 
@@ -179,5 +205,6 @@ def joined(tables: Sequence[Configurations]) -> Configurations:
         ),
         throughput_M=np.concatenate([table.throughput_M for table in tables]),
         spread_C=np.concatenate([table.spread_C for table in tables]),
+        barred_C=np.concatenate([table.barred_C for table in tables]),
         kind_J=tables[0].kind_J,
     )

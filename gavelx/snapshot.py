@@ -115,15 +115,35 @@ class Snapshot:
         """The same instant for a policy that may use this kind of configuration as well."""
         return self.replace(opened=self.opened | {kind})
 
+    def of_jobs(self, job_S: Ints, cluster: Cluster) -> "tuple[Snapshot, Ints]":
+        """The same instant for some of the jobs on other servers, and where its configurations stood here."""
+        known, place = self.known.of_jobs(job_S)
+        fields = (
+            "steps_left_J",
+            "elapsed_s_J",
+            "equal_share_s_J",
+            "spent_usd_J",
+            "equal_share_usd_J",
+            "running_J",
+        )
+        of_job = {name: getattr(self, name)[job_S] for name in fields}
+        jobs = tuple(self.jobs[j] for j in job_S.tolist())
+        return self.replace(cluster=cluster, jobs=jobs, known=known, **of_job), place
+
     @cached_property
     def configurations(self) -> Configurations:
         """The configurations that a policy may use."""
+        return self.known if self.open_C.all() else self.known.where(self.open_C)
+
+    @cached_property
+    def open_C(self) -> NDArray[np.bool_]:
+        """Which of the known configurations a policy may use."""
         use_C = np.ones(len(self.known), dtype=bool)
         if "pairs" not in self.opened:
             use_C &= self.known.members_C == 1
         if "placements" not in self.opened:
             use_C &= ~self.known.spread_C
-        return self.known if use_C.all() else self.known.where(use_C)
+        return use_C
 
     @property
     def accelerators(self) -> tuple[str, ...]:

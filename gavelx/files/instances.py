@@ -6,6 +6,7 @@
                       ``throughputs``: steps/s by accelerator type (0: cannot run; missing: unknown)
 ``pairs``             optional: ``{a, b, throughputs: {type: [steps/s of a, of b]}}``, two jobs of one
                       scale factor that share their devices
+``slos``              optional: ``{"3": 3600.0}``: seconds that a job has from now until its deadline
 ``prices_usd_per_hour``  optional: dollars per device-hour by accelerator type
 ====================  ==============================================================================
 
@@ -43,7 +44,7 @@ def snapshot_of_instance(node: Node) -> Snapshot:
     cluster = Cluster.of(device_counts(node["cluster"]))
     nodes = node["jobs"].elements()
     elapsed_s = [job["time_since_start"].number(low=0) for job in nodes]
-    jobs = [_job(job) for job in nodes]
+    jobs = [_job(job, node["slos"] if "slos" in node else Node({}, node.file)) for job in nodes]
     index_of = job_indices(jobs, nodes)
     rows = [row for j, job in enumerate(nodes) for row in _alone(job, j, jobs[j], cluster.accelerators)]
     for pair in node["pairs"].elements() if "pairs" in node else ():
@@ -59,13 +60,17 @@ def snapshot_of_instance(node: Node) -> Snapshot:
     )
 
 
-def _job(node: Node) -> Job:
+def _job(node: Node, slos: Node) -> Job:
+    name = str(node["id"].whole(low=0))
+    left_s = slos[name].number(above=0) if name in slos else None
     return Job(
         id=node["id"].whole(low=0),
         job_type=node["job_type"].text(),
         total_steps=node["steps_remaining"].number(above=0),
         scale_factor=node["scale_factor"].whole(low=1, high=SCALE_FACTOR_MAX),
         weight=node["priority"].number(above=0),
+        slo=None if left_s is None else 1.0,  # a job due in its own duration from its arrival, which is now
+        duration_s=left_s,
     )
 
 

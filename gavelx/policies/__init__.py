@@ -4,64 +4,107 @@ Take one by name (`load_policy`), compose your own from terms (`Maximize`, `Wors
 `Policy`.
 """
 
+from gavelx.policies.agnostic import agnostic
 from gavelx.policies.base import Policy
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
 from gavelx.policies.fifo import Fifo
+from gavelx.policies.fifo_program import FifoProgram, QueuePosition
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
+from gavelx.policies.formula import read_formula
+from gavelx.policies.hierarchical import Owner, hierarchical
 from gavelx.policies.isolated import Isolated
 from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
 from gavelx.policies.max_sum_throughput import MaxSumThroughput
-from gavelx.policies.modifiers import agnostic
+from gavelx.policies.min_cost import MinCost, MinCostSlo
+from gavelx.policies.modifiers import Modifier, packed, placed, with_constraints
+from gavelx.policies.nash_welfare import NashWelfare, StrategyProof
+from gavelx.policies.partitioned import partitioned
 from gavelx.policies.program import Maximize, Minimize
+from gavelx.policies.proportional import Proportional
+from gavelx.policies.shared_cloud_cost_fairness import (
+    DollarsToGo,
+    SharedCloudCostFairness,
+    SharedCloudCostFairnessAlg51,
+)
 from gavelx.policies.terms import (
     Constraint,
     Cost,
+    CostRatio,
     Devices,
     FinishTimeRatio,
     Fractional,
     Largest,
     Linear,
+    Log,
+    NeededThroughput,
     NormalizedThroughput,
     Sum,
     SumThroughput,
     Term,
+    ThesisCostRatio,
     Throughput,
+    ThroughputPerDollar,
     TimeLeft,
     TimeShare,
     Worst,
 )
 from gavelx.policies.view import View
+from gavelx.policies.water_filling import WaterFilling
 
 __all__ = [
     "Constraint",
     "Cost",
+    "CostRatio",
     "Devices",
+    "DollarsToGo",
     "Fifo",
+    "FifoProgram",
     "FinishTimeFairness",
     "FinishTimeRatio",
     "Fractional",
     "Isolated",
     "Largest",
     "Linear",
+    "Log",
     "Makespan",
     "MaxMinFairness",
     "MaxSumThroughput",
     "Maximize",
+    "MinCost",
+    "MinCostSlo",
     "Minimize",
+    "Modifier",
+    "NashWelfare",
+    "NeededThroughput",
     "NormalizedThroughput",
+    "Owner",
     "Policy",
+    "Proportional",
+    "QueuePosition",
+    "SharedCloudCostFairness",
+    "SharedCloudCostFairnessAlg51",
+    "StrategyProof",
     "Sum",
     "SumThroughput",
     "Term",
+    "ThesisCostRatio",
     "Throughput",
+    "ThroughputPerDollar",
     "TimeLeft",
     "TimeShare",
     "View",
+    "WaterFilling",
     "Worst",
     "agnostic",
     "catalog",
+    "hierarchical",
     "load_policy",
     "modifiers",
+    "packed",
+    "partitioned",
+    "placed",
+    "read_formula",
     "split_policies",
+    "with_constraints",
 ]

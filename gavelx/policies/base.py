@@ -6,7 +6,7 @@ Legend: J jobs, A accelerator types.
 from abc import ABC, abstractmethod
 
 from gavelx.allocation import Allocation
-from gavelx.snapshot import Snapshot
+from gavelx.snapshot import Kind, Snapshot
 
 
 class Policy(ABC):
@@ -15,10 +15,13 @@ class Policy(ABC):
     A policy keeps no state: what it needs is in the snapshot, so the same snapshot always gets the same answer.
     ``promises`` names the properties that it claims, among ``sharing_incentive``, ``pareto_efficiency``,
     ``envy_freeness`` and ``strategy_proofness``; the tests check just those.
+    ``uses`` names the kinds of configuration beyond the plain ones that it knows what to do with: ``pairs`` and
+    ``placements``. It sees them only inside ``packed(...)`` and ``placed(...)``.
     """
 
     name: str = ""
     promises: tuple[str, ...] = ()
+    uses: frozenset[Kind] = frozenset()
 
     @abstractmethod
     def allocate(self, snapshot: Snapshot) -> Allocation:

@@ -1,7 +1,8 @@
 """Find a policy by what is written on the command line.
 
 max_min_fairness                 a name from the catalog (or a third party's entry point `gavelx.policies`)
-agnostic(max_min_fairness)       a modifier around any of these
+packed(agnostic(makespan))       modifiers around any of these
+Maximize(Sum(Throughput()))      a formula of terms
 my_file:policy                   an object in a module or in my_file.py of the current folder
 path/to/my_file.py:policy        an object in a file
 """
@@ -16,14 +17,24 @@ from pathlib import Path
 from types import ModuleType
 
 from gavelx.errors import PolicyError, did_you_mean
+from gavelx.policies.agnostic import agnostic
 from gavelx.policies.base import Policy
 from gavelx.policies.fifo import Fifo
+from gavelx.policies.fifo_program import FifoProgram
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
+from gavelx.policies.formula import read_formula
+from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.isolated import Isolated
 from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
 from gavelx.policies.max_sum_throughput import MaxSumThroughput
-from gavelx.policies.modifiers import agnostic
+from gavelx.policies.min_cost import MinCost, MinCostSlo
+from gavelx.policies.modifiers import packed, placed, with_constraints
+from gavelx.policies.nash_welfare import NashWelfare, StrategyProof
+from gavelx.policies.partitioned import partitioned
+from gavelx.policies.proportional import Proportional
+from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairness, SharedCloudCostFairnessAlg51
+from gavelx.policies.water_filling import WaterFilling
 
 ENTRY_POINTS = "gavelx.policies"
 
@@ -32,11 +43,20 @@ def catalog() -> dict[str, Policy]:
     """Every policy that has a name, ours and those of installed packages."""
     ours: tuple[Policy, ...] = (
         Fifo(),
+        FifoProgram(),
         FinishTimeFairness(),
         Isolated(),
         Makespan(),
         MaxMinFairness(),
         MaxSumThroughput(),
+        MinCost(),
+        MinCostSlo(),
+        NashWelfare(),
+        Proportional(),
+        SharedCloudCostFairness(),
+        SharedCloudCostFairnessAlg51(),
+        StrategyProof(),
+        WaterFilling(),
     )
     policies = {policy.name: policy for policy in ours}
     for entry in entry_points(group=ENTRY_POINTS):
@@ -44,19 +64,48 @@ def catalog() -> dict[str, Policy]:
     return policies
 
 
-def modifiers() -> dict[str, Callable[[Policy], Policy]]:
-    """Every modifier by name: a policy in, a policy out."""
-    return {"agnostic": agnostic}
+def modifiers() -> dict[str, Callable[..., Policy]]:
+    """Every modifier by name: a policy and perhaps options in, a policy out."""
+    return {
+        "agnostic": agnostic,
+        "hierarchical": _hierarchical,
+        "packed": packed,
+        "partitioned": _partitioned,
+        "placed": placed,
+        "with_constraints": _with_constraints,
+    }
+
+
+def _hierarchical(policy: Policy, *owners: str) -> Policy:
+    """``hierarchical(P, ml=2, ml/ann=fifo)``: owners as path=weight, path=fifo or path=weight fifo."""
+    pairs = [owner.partition("=") for owner in owners]
+    return hierarchical(policy, {path.strip(): value.strip() for path, _, value in pairs})
+
+
+def _partitioned(policy: Policy, parts: str = "") -> Policy:
+    """``partitioned(P, 4)``."""
+    return partitioned(policy, int(parts) if parts.isascii() and parts.isdigit() else -1)
+
+
+def _with_constraints(policy: Policy, *constraints: str) -> Policy:
+    """``with_constraints(P, Cost() <= 40)``."""
+    return with_constraints(policy, [read_formula(constraint) for constraint in constraints])
 
 
 def load_policy(text: str) -> Policy:
     """The policy that ``text`` describes. Raises :class:`PolicyError` saying what is near."""
     text = text.strip()
+    if text.startswith(("Maximize(", "Minimize(")):
+        return _policy(read_formula(text), text)
     if call := re.fullmatch(r"(\w+)\s*\((.*)\)", text, re.DOTALL):
         name, inner = call.groups()
         if name not in modifiers():
             raise PolicyError(f"unknown modifier {name!r}", where=text, hint=did_you_mean(name, modifiers()))
-        return modifiers()[name](load_policy(inner))
+        inner, *options = split_policies(inner)
+        try:
+            return modifiers()[name](load_policy(inner), *options)
+        except TypeError:
+            raise PolicyError(f"{name} does not take {len(options)} options", where=text) from None
     if ":" in text:
         return _load_object(text)
     if (policy := catalog().get(text)) is None:
@@ -64,7 +113,7 @@ def load_policy(text: str) -> Policy:
         raise PolicyError(
             f"unknown policy {text!r:.100}",
             hint=did_you_mean(text, known),
-            expected="a name, modifier(name) or file:object",
+            expected="a name, modifier(name), a formula or file:object",
         )
     return policy
 
@@ -73,7 +122,7 @@ def split_policies(text: str) -> list[str]:
     """Split ``P1,P2,agnostic(P3)`` at the commas outside brackets. Raises :class:`PolicyError`."""
     parts, depth = [""], 0
     for letter in text:
-        depth += (letter == "(") - (letter == ")")
+        depth += (letter in "([") - (letter in ")]")
         if depth < 0:
             break
         if letter == "," and depth == 0:

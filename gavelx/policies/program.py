@@ -7,13 +7,28 @@ Legend: J jobs, C configurations.
 """
 
 from collections.abc import Sequence
+from copy import copy
+
+import numpy as np
 
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
-from gavelx.policies.terms import Constraint, Largest, Number, Plus, Term, Times, Worst, linear
+from gavelx.policies.terms import (
+    Constraint,
+    Fractional,
+    Largest,
+    Log,
+    Number,
+    Plus,
+    Sum,
+    Term,
+    Times,
+    Worst,
+    linear,
+)
 from gavelx.policies.view import View
-from gavelx.snapshot import Snapshot
+from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import RatioStatement, Statement, solve
 from gavelx.solvers import statement as stated
 
@@ -21,12 +36,14 @@ from gavelx.solvers import statement as stated
 class Maximize(Policy):
     """Give the shares that make ``objective`` largest among those that meet all ``constraints``.
 
-    The objective is a sum of linear terms and of ``Worst(...)`` with positive factors. ``Maximize(Worst(...))``
-    alone is solved lexicographically: when the worst-off job cannot be helped, the next is, and so on.
+    The objective is a sum of linear terms, and of ``Worst(...)`` and ``Sum(Log(...))`` with positive factors.
+    ``Maximize(Worst(...))`` alone is solved lexicographically: when the worst-off job cannot be helped, the next
+    is, and so on.
     Raises :class:`ProgramError` where no allocation meets the constraints.
     """
 
     sign = 1.0
+    uses = frozenset[Kind]({"pairs", "placements"})
 
     def __init__(self, objective: Term, constraints: Sequence[Constraint] = ()) -> None:
         for constraint in constraints:
@@ -42,13 +59,23 @@ class Maximize(Policy):
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         """The program on this snapshot, as arrays."""
         view = View(snapshot)
-        total, worst = Number(0.0).linear(view), []
+        total, worst, logs = Number(0.0).linear(view), [], []
         for factor, term in _summands(self.objective, self.sign):
             if isinstance(term, Worst):
                 worst.append(stated.Worst(self._concave(factor, term), linear(term.term, view)))
+            elif isinstance(term, Sum) and isinstance(term.term, Log):
+                logs.append(_logs(self._concave(factor, term), linear(term.term.term, view), view))
             else:
                 total = total.plus(self._single(linear(term, view), term).scaled(factor))
-        return Statement(snapshot, tuple(worst), total, self._requirements(view), repr(self), self.sign)
+        requirements = self._requirements(view)
+        return Statement(snapshot, tuple(worst), total, requirements, repr(self), self.sign, tuple(logs))
+
+    def constrained(self, constraints: Sequence[Constraint]) -> "Maximize":
+        """The same program with further constraints."""
+        other = copy(self)
+        Maximize.__init__(other, self.objective, (*self.constraints, *constraints))
+        other.name = ""
+        return other
 
     def _requirements(self, view: View) -> tuple[stated.Requirement, ...]:
         return tuple(
@@ -120,4 +147,15 @@ def _gain(constraint: Constraint, view: View) -> stated.Affine:
     more, less = (constraint.left, constraint.right)
     if constraint.sense == "<=":
         more, less = less, more
+    if isinstance(less, Fractional) and isinstance(more, Number):
+        below, above = less.denominator(view), less.numerator(view)
+        finite_R = below.matrix_RC @ view.snapshot.usable_C.astype(float) + below.constant_R > 0
+        return below.scaled(more.value).plus(above.scaled(-1.0)).scaled(finite_R.astype(float))
     return Plus(more, -1.0 * less).linear(view)
+
+
+def _logs(factor: float, affine: stated.Affine, view: View) -> stated.Logs:
+    """Logarithms of rows, counted by priority; those that are 0 whatever the shares are do not count."""
+    reach_R = affine.matrix_RC @ view.snapshot.usable_C.astype(float) + affine.constant_R
+    weight_R = view.weight_J if affine.rows == "job" else np.ones(len(affine.constant_R))
+    return stated.Logs(np.where(reach_R > 0, factor * weight_R, 0.0), affine)

@@ -16,10 +16,13 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gavelx.errors import PolicyError
+from gavelx.errors import PolicyError, ProgramError
 from gavelx.policies.view import View
 from gavelx.solvers.statement import Affine
+
+Floats = NDArray[np.float64]
 
 
 class Term:
@@ -108,6 +111,8 @@ class Sum(Linear):
     term: Term
 
     def linear(self, view: View) -> Affine:
+        if isinstance(self.term, Log):
+            raise PolicyError("it is concave, so it cannot stand here", where=repr(self), hint="Maximize(...)")
         return linear(self.term, view).total()
 
     def __repr__(self) -> str:
@@ -121,6 +126,44 @@ class SumThroughput(Linear):
         return view.throughput.total()
 
 
+class ThroughputPerDollar(Linear):
+    """Steps/s of each job per dollar/hour of one device: sum_c T_jc x_c / price_c (Gavel, OSDI'20, section 4.2).
+
+    A gang's steps are divided by the price of one of its devices, as published.
+    """
+
+    def linear(self, view: View) -> Affine:
+        return view.throughput_per_dollar
+
+
+class NeededThroughput(Linear):
+    """Steps/s with which each job just meets its deadline, steps left / time left; 0 without a deadline.
+
+    Raises :class:`ProgramError` for a deadline that has passed.
+    """
+
+    def linear(self, view: View) -> Affine:
+        for job, needed in zip(view.snapshot.jobs, view.needed_throughput_J, strict=True):
+            if np.isinf(needed):
+                raise ProgramError(
+                    f"the deadline of job {job.id} has passed", where="NeededThroughput()", hint="min_cost_slo"
+                )
+        return view.throughput.scaled(0.0).shifted(view.needed_throughput_J)
+
+
+@dataclass(frozen=True, repr=False)
+class Log(Term):
+    """Logarithm of each row of a linear term, counted by priority, p_j log(term)_j; used as ``Sum(Log(...))``.
+
+    Concave, so the sum can be made large but not small. Jobs that can run nowhere are left out.
+    """
+
+    term: Term
+
+    def __repr__(self) -> str:
+        return f"Log({self.term!r})"
+
+
 @dataclass(frozen=True, repr=False)
 class Worst(Term):
     """The least row of a linear term: min_r (term)_r. Concave, so it can be made large but not small."""
@@ -132,7 +175,7 @@ class Worst(Term):
 
 
 class Fractional(Term):
-    """A term with one ratio of two linear terms per job; ``Minimize(Largest(...))`` is its place."""
+    """A term with one ratio of two linear terms per job, for ``Minimize(Largest(...))`` or ``... <= number``."""
 
     @abstractmethod
     def numerator(self, view: View) -> Affine:
@@ -165,9 +208,49 @@ class FinishTimeRatio(Fractional):
         return view.throughput.scaled(view.elapsed_s_J).shifted(view.steps_left_J)
 
     def denominator(self, view: View) -> Affine:
+        return view.throughput.scaled(self.equal_share_s(view))
+
+    def equal_share_s(self, view: View) -> Floats:
+        """Seconds from arrival to completion with an equal share: D_j + r_j / e_j(equal share)."""
         speed_J = view.equal_share_throughput_J
         alone_s_J = np.divide(view.steps_left_J, speed_J, out=np.zeros(view.J), where=speed_J > 0)
-        return view.throughput.scaled(view.equal_share_s_J + alone_s_J)
+        return view.equal_share_s_J + alone_s_J
+
+
+class CostRatio(Fractional):
+    """mu of each job: its dollars under these shares over its dollars with an equal share of the cluster.
+
+    mu_j = (spent_j + r_j (price.x)_j / e_j) / (K_j + r_j (price.z)_j / e_j(z)), where r is the steps left,
+    (price.x)_j the dollars per second of what the job holds, spent its dollars so far, K those that equal shares
+    would have cost for the steps done, and z an equal share. Our form of the measure of shared-cloud cost
+    fairness: the thesis has no price in what is still to pay.
+    """
+
+    def numerator(self, view: View) -> Affine:
+        hours_J = view.steps_left_J / 3600.0
+        return view.throughput.scaled(view.spent_usd_J).plus(view.usd_per_hour_of_job.scaled(hours_J))
+
+    def denominator(self, view: View) -> Affine:
+        speed_J, usd_J = view.equal_share_throughput_J, view.equal_share_usd_per_hour_J / 3600.0
+        hourly_J = np.divide(view.steps_left_J * usd_J, speed_J, out=np.zeros(view.J), where=speed_J > 0)
+        return view.throughput.scaled(view.equal_share_usd_J + hourly_J)
+
+
+class ThesisCostRatio(Fractional):
+    """The ratio of Algorithm 5.1 as printed: finish-time fairness with throughput per dollar for throughput.
+
+    (a_j + r_j / e'_j) / (K_j + r_j / e'_j(z)), e'_j = sum_a T_ja x_ja / price_a, a the seconds since arrival, z an
+    equal share, and K what equal shares cost for the steps done. It adds seconds to dollars, and dollars counted
+    so are right only for a job that uses one type (see ``CostRatio``).
+    """
+
+    def numerator(self, view: View) -> Affine:
+        return view.throughput_per_dollar.scaled(view.elapsed_s_J).shifted(view.steps_left_J)
+
+    def denominator(self, view: View) -> Affine:
+        worth_J = view.with_equal_share(1.0 / view.usd_per_hour_A)
+        alone_J = np.divide(view.steps_left_J, worth_J, out=np.zeros(view.J), where=worth_J > 0)
+        return view.throughput_per_dollar.scaled(3600.0 * view.equal_share_usd_J + alone_J)
 
 
 @dataclass(frozen=True, repr=False)

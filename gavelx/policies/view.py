@@ -55,6 +55,36 @@ class View:
     @cached_property
     def usd_per_hour(self) -> Affine:
         """What the devices in use cost. Raises :class:`PolicyError` where a type has no known price."""
+        self._check_prices()
+        return self.devices.scaled(self.usd_per_hour_A).total()
+
+    @cached_property
+    def usd_per_hour_of_job(self) -> Affine:
+        """What the devices in use by each job cost; the members of a pair pay equal parts.
+
+        The rows add up to :attr:`usd_per_hour`. Raises :class:`PolicyError` where a type has no known price.
+        """
+        self._check_prices()
+        table = self.snapshot.configurations
+        price_C = self.usd_per_hour_A[table.accelerator_C] * table.devices_C / np.maximum(1, table.members_C)
+        return self._per_job(sparse.csr_array(table.membership_JC @ sparse.diags_array(price_C)))
+
+    @cached_property
+    def throughput_per_dollar(self) -> Affine:
+        """Steps/s of each job over the price of one device of the type that it runs on: sum_c T_jc x_c / price_c.
+
+        Raises :class:`PolicyError` where a type has no known price, or is free.
+        """
+        self._check_prices()
+        if free := [n for n, usd in zip(self.snapshot.accelerators, self.usd_per_hour_A, strict=True) if usd <= 0]:
+            raise PolicyError(
+                f"{', '.join(free)} costs nothing", where="ThroughputPerDollar()", expected="prices above 0"
+            )
+        table = self.snapshot.configurations
+        price_C = self.usd_per_hour_A[table.accelerator_C]
+        return self._per_job(sparse.csr_array(table.throughput_JC @ sparse.diags_array(1.0 / price_C)))
+
+    def _check_prices(self) -> None:
         unknown = [
             n for n, usd in zip(self.snapshot.accelerators, self.usd_per_hour_A, strict=True) if np.isnan(usd)
         ]
@@ -64,7 +94,6 @@ class View:
                 where="Cost()",
                 hint="--prices TYPE=USD_PER_HOUR,...",
             )
-        return self.devices.scaled(self.usd_per_hour_A).total()
 
     @cached_property
     def proportional_throughput_J(self) -> Floats:
@@ -77,8 +106,50 @@ class View:
     @cached_property
     def equal_share_throughput_J(self) -> Floats:
         """Steps/s of each job with 1/n of every type, n being the number of jobs (the isolated allocation)."""
-        T_JA, n_J = self.snapshot.configurations.throughput_JA, np.full(self.J, float(self.J))
+        return self.with_equal_share(np.ones(len(self.snapshot.accelerators)))
+
+    @cached_property
+    def equal_share_usd_per_hour_J(self) -> Floats:
+        """What the equal share of each job costs while the job holds it."""
+        self._check_prices()
+        scale_J, devices_A = self.scale_factor_J, self.snapshot.devices_A
+        share_JA = devices_A / (max(1, self.J) * scale_J)[:, None]
+        share_JA /= np.maximum(1.0, share_JA.sum(axis=1, keepdims=True))
+        return np.asarray(scale_J * (share_JA @ self.usd_per_hour_A))
+
+    def with_equal_share(self, worth_A: Floats) -> Floats:
+        """Steps/s of each job with an equal share of the cluster, a step on type a counting ``worth_A``."""
+        T_JA, n_J = self.snapshot.configurations.throughput_JA * worth_A, np.full(self.J, float(self.J))
         return equal_share_throughput(T_JA, self.scale_factor_J, self.snapshot.devices_A, n_J)
+
+    @cached_property
+    def fastest_throughput_J(self) -> Floats:
+        """Steps/s of each job in the fastest configuration that the cluster can hold."""
+        table = self.snapshot.configurations
+        fastest_J = np.zeros(self.J)
+        usable_M = self.snapshot.usable_C[table.configuration_M]
+        np.maximum.at(fastest_J, table.job_M[usable_M], table.throughput_M[usable_M])
+        return fastest_J
+
+    @cached_property
+    def needed_throughput_J(self) -> Floats:
+        """Steps/s with which each job would just meet its deadline: steps left / time left; 0 without a deadline.
+
+        Infinite where the deadline has passed.
+        """
+        due_s_J = np.array([np.inf if job.deadline_s is None else job.deadline_s for job in self.snapshot.jobs])
+        left_s_J = np.maximum(0.0, due_s_J - self.snapshot.time_s)
+        needed_J = np.full(self.J, np.inf)
+        np.divide(self.steps_left_J, left_s_J, out=needed_J, where=left_s_J > 0)
+        return needed_J
+
+    @property
+    def spent_usd_J(self) -> Floats:
+        return self.snapshot.spent_usd_J
+
+    @property
+    def equal_share_usd_J(self) -> Floats:
+        return self.snapshot.equal_share_usd_J
 
     @property
     def equal_share_s_J(self) -> Floats:
@@ -86,7 +157,7 @@ class View:
 
     @property
     def nothing(self) -> Affine:
-        """Zero, whatever the shares are."""
+        """Zero, whatever the shares are, as a single row."""
         return Affine(sparse.csr_array((1, len(self.snapshot.configurations))), np.zeros(1), "total")
 
     @property

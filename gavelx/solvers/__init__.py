@@ -13,8 +13,9 @@ from scipy import sparse
 from gavelx.allocation import Allocation
 from gavelx.errors import ProgramError, SolverError
 from gavelx.solvers.certify import certified, repaired
+from gavelx.solvers.conic import solve_logs
 from gavelx.solvers.highs import UnsolvedError
-from gavelx.solvers.linear import solve_linear
+from gavelx.solvers.linear import Answer, solve_linear
 from gavelx.solvers.ratio import solve_ratio
 from gavelx.solvers.spreading import spread
 from gavelx.solvers.statement import Affine, RatioStatement, Statement
@@ -35,7 +36,7 @@ def solve(statement: Statement | RatioStatement) -> Allocation:
             raise _infeasible(statement)
         return certified(snapshot, np.zeros(0), path="empty", seconds=0.0, classes=0)
     try:
-        answer = solve_linear(statement) if isinstance(statement, Statement) else solve_ratio(statement)
+        answer = _answer(statement)
     except UnsolvedError as failure:
         if failure.status != "infeasible":
             raise SolverError(f"{statement.text}: {failure}") from failure
@@ -53,6 +54,12 @@ def solve(statement: Statement | RatioStatement) -> Allocation:
         marginal_A=None if answer.marginal_A is None else sign * answer.marginal_A,
         requirements=statement.requirements,
     )
+
+
+def _answer(statement: Statement | RatioStatement) -> Answer:
+    if isinstance(statement, RatioStatement):
+        return solve_ratio(statement)
+    return solve_logs(statement) if statement.logs else solve_linear(statement)
 
 
 def _infeasible(statement: Statement | RatioStatement) -> ProgramError:

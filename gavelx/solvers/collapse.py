@@ -47,6 +47,7 @@ class Classes:
 
     representative_G: Ints
     count_G: Ints
+    class_J: Ints
     kind_C: Ints
     first_Z: Ints
     number_Z: Ints
@@ -72,7 +73,7 @@ class Classes:
             cell_E = np.arange(R).repeat(np.diff(matrix_RC.indptr)) * Z + kind_E
             matrix_RZ = sparse.csr_array(np.bincount(cell_E, matrix_RC.data, R * Z).reshape(R, Z))
         else:
-            matrix_RZ = sparse.csr_array((matrix_RC.data, kind_E, matrix_RC.indptr), shape=(R, Z))
+            matrix_RZ = sparse.csr_array((matrix_RC.data, kind_E, matrix_RC.indptr), shape=(R, Z), copy=True)
             matrix_RZ.sum_duplicates()
         matrix_RZ.data = matrix_RZ.data * self.unit_Z[matrix_RZ.indices]
         return matrix_RZ
@@ -89,13 +90,13 @@ def collapse(statement: Statement) -> Classes:
     representative_G, count_G, class_J = _distinct(colour_J)
     if len(representative_G) == len(colour_J):
         one_J, one_C = np.ones(J, dtype=np.int64), np.ones(C, dtype=np.int64)
-        return Classes(np.arange(J), one_J, np.arange(C), np.arange(C), one_C, one_C.astype(float))
+        return Classes(np.arange(J), one_J, np.arange(J), np.arange(C), np.arange(C), one_C, one_C.astype(float))
     if colour_C is None:
         kind_C, first_Z = _by_place(table, representative_G, class_J)
         number_Z = count_G[class_J[table.job_M[first_Z]]]
     else:
         first_Z, number_Z, kind_C = _distinct(colour_C)
-    classes = Classes(representative_G, count_G, kind_C, first_Z, number_Z, np.ones(len(first_Z)))
+    classes = Classes(representative_G, count_G, class_J, kind_C, first_Z, number_Z, np.ones(len(first_Z)))
     member_GZ, _ = classes.rows(Affine(table.membership_JC, np.zeros(J), "job"))
     return replace(classes, unit_Z=1.0 / member_GZ.max(axis=0).toarray().ravel())
 

@@ -54,7 +54,7 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
     Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
     """
     classes = collapse(statement)
-    rows = _Rows(statement, classes)
+    rows = Rows(statement, classes)
     program = LinearProgram(
         objective_V=rows.objective_V,
         upper_V=rows.upper_V,
@@ -74,7 +74,7 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
 
 
 def _raise_levels(
-    program: LinearProgram, rows: "_Rows", value_V: Floats, multiplier_K: Floats
+    program: LinearProgram, rows: "Rows", value_V: Floats, multiplier_K: Floats
 ) -> tuple[Floats, bool]:
     """Freeze the rows that cannot rise, raise the level of the others, until all rows are frozen.
 
@@ -118,7 +118,7 @@ def _solve_on_floors(
     return program.solve()
 
 
-def _cheapest(program: LinearProgram, rows: "_Rows", value_V: Floats) -> Floats:
+def _cheapest(program: LinearProgram, rows: "Rows", value_V: Floats) -> Floats:
     """Among the allocations with these throughputs, the one that costs least (or holds the fewest devices)."""
     program.set_objective(np.concatenate([-rows.cost_Z, [0.0]]))
     try:
@@ -128,7 +128,7 @@ def _cheapest(program: LinearProgram, rows: "_Rows", value_V: Floats) -> Floats:
     return cheapest_V if rows.cost_Z @ cheapest_V[: rows.Z] < rows.cost_Z @ value_V[: rows.Z] else value_V
 
 
-class _Rows:
+class Rows:
     """The program's rows over the classes: time, devices, requirements, then the rows of each Worst.
 
     Requirements and rows of a Worst are scaled by the root of their largest coefficient, which balances it with

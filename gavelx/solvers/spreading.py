@@ -5,8 +5,10 @@ that is x_ja = y_j W_a / sum_b W_b over the types b that j can use, and that is 
 jobs that can only use some types make it too much for one, the quadratic program says who makes way. Its optimum
 is unique, so the answer does not depend on the order of jobs or on the solver.
 
-Legend: J jobs, G classes of jobs with the same time, scale factor and types, A accelerator types,
-C configurations.
+Where jobs share devices, a pair is spread like a job: what is divided is the time in each mode of running.
+
+Legend: N modes of running (a job or a pair, on so many devices), G classes of modes with the same time, devices
+and types, A accelerator types, C configurations.
 """
 
 import numpy as np
@@ -24,38 +26,41 @@ SAME = 12
 def spread(snapshot: Snapshot, share_C: Floats) -> Floats:
     """The spread shares; ``share_C`` as it was where the quadratic program is not solved."""
     table, devices_A = snapshot.configurations, snapshot.devices_A.astype(float)
-    J, A = table.shape
-    job_C, type_C = np.empty(len(table), dtype=np.int64), table.accelerator_C
-    job_C[table.configuration_M] = table.job_M
-    usable_JA = np.zeros((J, A), dtype=bool)
-    usable_JA[job_C, type_C] = snapshot.usable_C
-    time_J = np.asarray(table.membership_JC @ share_C)
-    weight_JA = np.where(usable_JA, devices_A, 0.0)
-    total_J1 = weight_JA.sum(axis=1, keepdims=True)
-    spread_JA = time_J[:, None] * np.divide(weight_JA, total_J1, out=np.zeros((J, A)), where=total_J1 > 0)
-    if (snapshot.scale_factor_J @ spread_JA > devices_A * (1 + 1e-12)).any():
+    mode_C, type_C = table.mode_C, table.accelerator_C
+    N, A = int(mode_C.max(initial=-1)) + 1, len(devices_A)
+    scale_N, usable_NA, time_N = (
+        np.zeros(N),
+        np.zeros((N, A), dtype=bool),
+        np.bincount(mode_C, share_C, N).astype(float),
+    )
+    scale_N[mode_C] = table.devices_C
+    usable_NA[mode_C, type_C] = snapshot.usable_C
+    weight_NA = np.where(usable_NA, devices_A, 0.0)
+    total_N1 = weight_NA.sum(axis=1, keepdims=True)
+    spread_NA = time_N[:, None] * np.divide(weight_NA, total_N1, out=np.zeros((N, A)), where=total_N1 > 0)
+    if (scale_N @ spread_NA > devices_A * (1 + 1e-12)).any():
         try:
-            spread_JA = _fitted(time_J, snapshot.scale_factor_J.astype(float), usable_JA, devices_A)
+            spread_NA = _fitted(time_N, scale_N, usable_NA, devices_A)
         except UnsolvedError:
             return share_C
-    return np.asarray(spread_JA[job_C, type_C])
+    return np.asarray(spread_NA[mode_C, type_C])
 
 
-def _fitted(time_J: Floats, scale_factor_J: Floats, usable_JA: NDArray[np.bool_], devices_A: Floats) -> Floats:
+def _fitted(time_N: Floats, scale_N: Floats, usable_NA: NDArray[np.bool_], devices_A: Floats) -> Floats:
     """The quadratic program, one row per class and a variable for each type that the class can use."""
-    data_JV = np.column_stack([time_J.round(SAME), scale_factor_J, usable_JA])
-    _, first_G, class_J, count_G = np.unique(
-        data_JV, axis=0, return_index=True, return_inverse=True, return_counts=True
+    data_NV = np.column_stack([time_N.round(SAME), scale_N, usable_NA])
+    _, first_G, class_N, count_G = np.unique(
+        data_NV, axis=0, return_index=True, return_inverse=True, return_counts=True
     )
-    class_V, type_V = np.nonzero(usable_JA[first_G])
-    devices_V = (count_G * scale_factor_J[first_G])[class_V]
+    class_V, type_V = np.nonzero(usable_NA[first_G])
+    devices_V = (count_G * scale_N[first_G])[class_V]
     share_V = quadratic_program(
         curvature_V=devices_V / devices_A[type_V],
         equal_EV=(np.arange(len(first_G))[:, None] == class_V).astype(float),
-        equal_E=time_J[first_G],
+        equal_E=time_N[first_G],
         at_most_KV=(np.arange(len(devices_A))[:, None] == type_V) * devices_V,
         at_most_K=devices_A,
     )
     share_GA = np.zeros((len(first_G), len(devices_A)))
     share_GA[class_V, type_V] = share_V
-    return np.asarray(share_GA[class_J.ravel()])
+    return np.asarray(share_GA[class_N.ravel()])

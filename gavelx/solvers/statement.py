@@ -195,6 +195,7 @@ class RatioStatement:
 
 
 def _scaled(matrix_RC: sparse.csr_array, factor_R: Floats) -> sparse.csr_array:
-    """Every row times its factor."""
-    data = matrix_RC.data * factor_R.repeat(np.diff(matrix_RC.indptr))
-    return sparse.csr_array((data, matrix_RC.indices, matrix_RC.indptr), shape=matrix_RC.shape)
+    """Every row times its factor. Nothing is shared with the original, for scipy sorts indices in place."""
+    scaled_RC = matrix_RC.copy()
+    scaled_RC.data *= factor_R.repeat(np.diff(matrix_RC.indptr))
+    return scaled_RC

@@ -1,0 +1,74 @@
+"""What a scheduler that counts GPUs would do: one speed for all accelerator types.
+
+Legend: J jobs, A accelerator types, C configurations, M memberships, N modes of running.
+"""
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import FEASIBLE, Allocation
+from gavelx.asking import ask
+from gavelx.policies.modifiers import Modifier
+from gavelx.policies.program import Maximize
+from gavelx.snapshot import Snapshot
+from gavelx.solvers import Statement, certified, repaired, spread
+from gavelx.solvers.certify import missing
+
+Floats = NDArray[np.float64]
+
+
+class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min_fairness))
+    """The same policy as a scheduler that counts GPUs would have it: one speed for all accelerator types.
+
+    Every job is shown the mean of its speeds, weighted by devices over the types that it can run on, on all types;
+    those that it cannot run on are barred. Such a program does not care which type a job gets, and a solver's
+    vertex sends whole job types to one accelerator, which would flatter everything compared with it. So ties are
+    spread: each job's time is divided over the types in proportion to their devices
+    (:mod:`gavelx.solvers.spreading`). A policy that queues (its allocation is ``strict``) chose whole devices, and
+    keeps them; so does a program of which spreading would break a constraint or the objective (one with a budget,
+    say, that tells types apart by their price).
+    """
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        seen = ask(self.policy, one_speed(snapshot))
+        snapshot = snapshot.replace(opened=seen.snapshot.opened)
+        path, share_C = seen.certificate.path, seen.share_C
+        if not seen.strict:
+            spread_C = repaired(snapshot, spread(snapshot, share_C))
+            if not self._is_worse(seen, spread_C):  # a budget, say, that only the unspread shares keep
+                path, share_C = f"{path}, spread", spread_C
+        known = seen.certificate
+        return certified(
+            snapshot,
+            share_C,
+            path=path,
+            seconds=known.seconds,
+            objective=known.objective,
+            bound=known.bound,
+            classes=known.classes,
+            strict=seen.strict,
+        )
+
+    def _is_worse(self, seen: Allocation, share_C: Floats) -> bool:
+        """Whether spreading broke a constraint or cost a part of the objective of a program."""
+        if not isinstance(self.policy, Maximize):
+            return False
+        statement = self.policy.state(seen.snapshot)
+        before, after = statement.objective(seen.share_C), statement.objective(share_C)
+        lost = before - after if isinstance(statement, Statement) else after - before  # a ratio is made small
+        return missing(statement.requirements, share_C) > FEASIBLE or lost > 1e-6 * max(1e-12, abs(before))
+
+
+def one_speed(snapshot: Snapshot) -> Snapshot:
+    """The snapshot in which each job runs equally fast wherever it runs at all, alone and beside each partner."""
+    table, devices_A = snapshot.known, snapshot.devices_A
+    type_M = table.accelerator_C[table.configuration_M]
+    weight_M = np.where(table.throughput_M > 0, np.maximum(devices_A[type_M], 1e-9), 0.0)
+    _, group_M = np.unique(table.mode_C[table.configuration_M] * table.shape[0] + table.job_M, return_inverse=True)
+    total_N = np.bincount(group_M, weight_M)
+    speed_N = np.bincount(group_M, weight_M * table.throughput_M)
+    mean_N = np.divide(speed_N, total_N, out=np.zeros(len(speed_N)), where=total_N > 0)
+    known = dataclasses.replace(table, throughput_M=mean_N[group_M], barred_C=~table.runnable_C)
+    return snapshot.replace(known=known)

@@ -1,0 +1,73 @@
+"""Read a formula of terms as text: what a program prints as, it can be made from again.
+
+Only calls of terms and forms by name, numbers, lists, + - * and one comparison are understood.
+"""
+
+import ast
+import inspect
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gavelx.errors import PolicyError, did_you_mean
+from gavelx.policies import program, terms
+from gavelx.policies.fifo_program import QueuePosition
+from gavelx.policies.shared_cloud_cost_fairness import DollarsToGo
+
+WORDS: Mapping[str, Callable[..., Any]] = {
+    **{
+        name: value
+        for name, value in vars(terms).items()
+        if isinstance(value, type) and issubclass(value, terms.Term) and not inspect.isabstract(value)
+    },
+    "DollarsToGo": DollarsToGo,
+    "Maximize": program.Maximize,
+    "Minimize": program.Minimize,
+    "QueuePosition": QueuePosition,
+}
+OPERATORS: Mapping[type, Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.LtE: operator.le,
+    ast.GtE: operator.ge,
+    ast.USub: operator.neg,
+}
+
+
+def read_formula(text: str) -> Any:
+    """The term, constraint or program that ``text`` spells, such as ``Cost() <= 40``.
+
+    Raises :class:`PolicyError` naming the part that is not understood.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise PolicyError(f"cannot be read: {error}", where=f"{text:.100}", expected="Cost() <= 40, say") from None
+    try:
+        return _read(tree.body)
+    except TypeError as error:
+        raise PolicyError(str(error), where=f"{text:.100}", expected="terms with their arguments") from None
+
+
+def _read(node: ast.expr) -> Any:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        options = {str(keyword.arg): _read(keyword.value) for keyword in node.keywords}
+        return _word(node.func.id)(*(_read(argument) for argument in node.args), **options)
+    if isinstance(node, ast.List):
+        return [_read(element) for element in node.elts]
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return node.value
+    if isinstance(node, ast.BinOp) and (combine := OPERATORS.get(type(node.op))):
+        return combine(_read(node.left), _read(node.right))
+    if isinstance(node, ast.UnaryOp) and (change := OPERATORS.get(type(node.op))):
+        return change(_read(node.operand))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and (compare := OPERATORS.get(type(node.ops[0]))):
+        return compare(_read(node.left), _read(node.comparators[0]))
+    raise PolicyError("is not understood", where=ast.unparse(node)[:100], expected="terms, numbers, + - * <= >=")
+
+
+def _word(name: str) -> Callable[..., Any]:
+    if name not in WORDS:
+        raise PolicyError(f"unknown term {name!r:.60}", where="formula", hint=did_you_mean(name, WORDS))
+    return WORDS[name]
