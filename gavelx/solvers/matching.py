@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+ITS=[]
 AT_ONCE = 24
 """Jobs of which the favourite slots are found in one go."""
 
@@ -150,21 +151,34 @@ class _Slots:
         self._enter(j, s)
 
     def _find_prices(self) -> None:
-        """Shortest paths to room, by Bellman and Ford, from those that stay within a type to the best of all."""
+        """Shortest paths to room, by Bellman and Ford, from the paths that were shortest before."""
         self._open()
         self._update_moves()
-        price_S, next_S = np.zeros(len(self.type_S)), np.zeros(len(self.type_S), dtype=np.int64)
-        for slots in self.slots_of_A:
-            next_S[slots[:-1]] = slots[1:]
-            price_S[slots[-2::-1]] = self.move_SS[slots[-2::-1], slots[:0:-1]].cumsum()
+        S = np.arange(len(self.type_S))
+        next_S, move_SS, epsilon = self.next_S, self.move_SS, self.epsilon
+        price_S = self._along(next_S)
+        its = 0
         while True:
-            through_SS = self.move_SS + price_S
-            better = np.flatnonzero(through_SS.min(axis=1) < price_S - self.epsilon)
+            its += 1
+            through_SS = move_SS + price_S
+            best_S = through_SS.argmin(axis=1)
+            least_S = through_SS[S, best_S]
+            (better,) = (least_S < price_S - epsilon).nonzero()
             if not len(better):
                 break
-            next_S[better] = through_SS[better].argmin(axis=1)
-            price_S[better] = through_SS[better, next_S[better]]
-        self.price_S, self.next_S = price_S, next_S
+            next_S[better], price_S[better] = best_S[better], least_S[better]
+        ITS.append(its)
+        self.price_S = price_S
+
+    def _along(self, next_S: Ints) -> Floats:
+        """Lengths of the paths that these steps make, in doubling strides."""
+        S = np.arange(len(next_S))
+        ahead_S = np.where(self.room_S, S, next_S)
+        length_S = np.where(self.room_S, 0.0, self.move_SS[S, next_S])
+        for _ in range(len(S).bit_length()):
+            length_S += length_S[ahead_S]
+            ahead_S = ahead_S[ahead_S]
+        return length_S
 
     def _update_moves(self) -> None:
         """Find again the cheapest moves out of the slots whose jobs changed."""
@@ -180,8 +194,11 @@ class _Slots:
         if not full:
             return
         last_S = np.array([slots[-1] for slots in full])
-        for slots in full:
-            slots.append(len(self.type_S) + full.index(slots))
+        new_S = np.arange(len(self.type_S), len(self.type_S) + len(full))
+        for slots, new in zip(full, new_S.tolist(), strict=True):
+            slots.append(new)
+        self.next_S = np.append(self.next_S, new_S)
+        self.next_S[last_S] = new_S
         new_A, position_S = self.type_S[last_S], self.position_S[last_S] + 1
         self.type_S = np.append(self.type_S, new_A)
         self.position_S = np.append(self.position_S, position_S)
