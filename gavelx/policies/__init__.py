@@ -4,6 +4,7 @@ Take one by name (`load_policy`), compose your own from terms (`Maximize`, `Wors
 `Policy`.
 """
 
+from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
 from gavelx.policies.fifo import Fifo
@@ -34,6 +35,7 @@ from gavelx.policies.terms import (
 from gavelx.policies.view import View
 
 __all__ = [
+    "Allox",
     "Constraint",
     "Cost",
     "Devices",

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from gavelx.errors import PolicyError, did_you_mean
+from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
@@ -31,6 +32,7 @@ ENTRY_POINTS = "gavelx.policies"
 def catalog() -> dict[str, Policy]:
     """Every policy that has a name, ours and those of installed packages."""
     ours: tuple[Policy, ...] = (
+        Allox(),
         Fifo(),
         FinishTimeFairness(),
         Isolated(),

@@ -9,8 +9,8 @@ Jobs are placed one after another, the longest first, each by a shortest path ov
 job that it displaces takes one elsewhere, and so on to a slot with room. Nothing grows with the number of devices
 but the slots' lists of jobs. The price of a slot is the length of the shortest path from it to room. Prices are a
 dual solution: as long as a job likes best (cost + price) a slot with room, it is placed at once and the prices
-stay right. Source: successive shortest paths (R. Ahuja, T. Magnanti, J. Orlin, Network Flows, 1993, chapter 9); the
-problem is that of AlloX (T. N. Le et al., EuroSys 2020, section 4), solved there as a matching of jobs with every
+stay right. Source: successive shortest paths (R. Ahuja, T. Magnanti, J. Orlin, Network Flows, 1993, chapter 9);
+the problem is that of AlloX (T. N. Le et al., EuroSys 2020), solved there as a matching of jobs with every
 position of every device.
 
 Legend: J jobs, A accelerator types, S slots (a type and a position), P the slots along a path, F places in a slot.
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-ITS=[]
 AT_ONCE = 24
 """Jobs of which the favourite slots are found in one go."""
 
@@ -45,24 +44,27 @@ def match(seconds_JA: Floats, devices_A: Ints) -> Plan:
     """The plan with the least sum of completion times, exact but for rounding.
 
     ``seconds_JA`` is the length of each job on each type, infinite where it cannot run; every job must be able to
-    run on some type with devices. Ties go to the job listed first.
+    run on some type with devices. Among several best plans the same input gets the same one.
     """
     assert (seconds_JA[:, devices_A > 0].min(axis=1, initial=np.inf) < np.inf).all()
     J = len(seconds_JA)
+    if not J:
+        return Plan(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), 0.0, 0.0)
     types = np.flatnonzero(devices_A)
-    order_J = np.argsort(-seconds_JA[:, types].min(axis=1, initial=np.inf), kind="stable")
-    slots = _Slots(seconds_JA[np.ix_(order_J, types)], np.minimum(devices_A[types], max(J, 1)))
+    order_J = np.argsort(-seconds_JA[:, types].min(axis=1), kind="stable")
+    slots = _Slots(seconds_JA[np.ix_(order_J, types)], np.minimum(devices_A[types], J))
     slots.place_all()
     type_J, position_J = np.empty(J, dtype=np.int64), np.empty(J, dtype=np.int64)
     type_J[order_J], position_J[order_J] = types[slots.type_S[slots.slot_J]], slots.position_S[slots.slot_J]
-    return Plan(type_J, position_J, cost=float(slots.cost_J.sum()), bound=slots.bound())
+    cost = float(slots.cost_J.sum())
+    return Plan(type_J, position_J, cost, bound=min(slots.bound(), cost))
 
 
 class _Slots:
     """The slots in use, the jobs in them, and what it costs to move a job from one to another.
 
-    ``move_SS[s, t]`` is the least rise of cost by which one of the jobs in s can go to t; ``job_SF`` lists the jobs
-    in a slot, filled up with J, the number of a job that costs nothing where it is and cannot go anywhere.
+    ``move_SS[s, t]`` is the least rise of cost by which one of the jobs in s can go to t; ``job_SF`` lists the
+    jobs in a slot, filled up with J, the number of a job that costs nothing where it is and cannot go anywhere.
     """
 
     def __init__(self, seconds_JA: Floats, devices_A: Ints) -> None:
@@ -75,11 +77,11 @@ class _Slots:
         self.next_S = np.zeros(A, dtype=np.int64)  # on the shortest path to room
         self.all_cost_JS = np.vstack([seconds_JA, np.full(A, np.inf)])  # of the slots that exist, and J's row
         self.move_SS = np.full((A, A), np.inf)
-        self.job_SF = np.full((A, int(devices_A.max(initial=0))), J)
+        self.job_SF = np.full((A, int(devices_A.max())), J)
         self.cost_J1 = np.zeros(J + 1)  # where the job is
         self.changed: set[int] = set()  # slots whose row of move_SS is out of date
-        longest = seconds_JA[np.isfinite(seconds_JA)].max(initial=0.0)
-        self.epsilon = 1e-14 * longest * max(1.0, J / max(1, devices_A.sum()))
+        longest = seconds_JA[np.isfinite(seconds_JA)].max()
+        self.epsilon = 1e-14 * longest * max(1.0, J / devices_A.sum())
 
     @property
     def cost_J(self) -> Floats:
@@ -106,7 +108,7 @@ class _Slots:
     def bound(self) -> float:
         """The dual value: every job pays for the place it likes best, and gets its share of what places earn."""
         self._find_prices()
-        paid_J = (self.all_cost_JS[:-1] + self.price_S).min(axis=1, initial=np.inf)
+        paid_J = (self.all_cost_JS[:-1] + self.price_S).min(axis=1)
         return float(paid_J.sum() - self.price_S @ self.devices_A[self.type_S])
 
     def _has_room(self, j: int) -> bool:
@@ -157,9 +159,7 @@ class _Slots:
         S = np.arange(len(self.type_S))
         next_S, move_SS, epsilon = self.next_S, self.move_SS, self.epsilon
         price_S = self._along(next_S)
-        its = 0
         while True:
-            its += 1
             through_SS = move_SS + price_S
             best_S = through_SS.argmin(axis=1)
             least_S = through_SS[S, best_S]
@@ -167,7 +167,6 @@ class _Slots:
             if not len(better):
                 break
             next_S[better], price_S[better] = best_S[better], least_S[better]
-        ITS.append(its)
         self.price_S = price_S
 
     def _along(self, next_S: Ints) -> Floats:
