@@ -182,10 +182,15 @@ class _Slots:
     def _update_moves(self) -> None:
         """Find again the cheapest moves out of the slots whose jobs changed."""
         if self.changed:
-            s = np.array(sorted(self.changed))
-            job_SF = self.job_SF[s]
-            self.move_SS[s] = (self.all_cost_JS[job_SF] - self.cost_J1[job_SF][:, :, None]).min(axis=1)
+            changed = np.array(list(self.changed))
+            self.move_SS[changed] = self._moves(changed, slice(None))
             self.changed.clear()
+
+    def _moves(self, from_S: Ints, to_S: slice) -> Floats:
+        """The least rise of cost by which a job in each of these slots goes to each of those."""
+        job_SF = self.job_SF[from_S]
+        rise_SFS = self.all_cost_JS[:, to_S][job_SF] - self.cost_J1[job_SF][:, :, None]
+        return np.asarray(rise_SFS.min(axis=1))
 
     def _open(self) -> None:
         """Behind every full last slot of a type, the next one."""
@@ -209,5 +214,5 @@ class _Slots:
         S = len(self.type_S)
         moves_SS = np.full((S, S), np.inf)
         moves_SS[: S - len(full), : S - len(full)] = self.move_SS
+        moves_SS[:, new_S] = self._moves(np.arange(S), slice(S - len(full), S))
         self.move_SS = moves_SS
-        self.changed.update(range(S))

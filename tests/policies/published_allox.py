@@ -33,25 +33,27 @@ class PublishedPlan:
     cost: float
 
 
-def grown_matrix(seconds_JN: np.ndarray) -> np.ndarray:
-    """Columns for positions 1 to J, appended one after the other, as in the published code: J copies."""
-    cost = seconds_JN.copy()
+def grown_matrix(seconds_JN: np.ndarray, age_s_J: np.ndarray) -> np.ndarray:
+    """Columns for positions 1 to J, appended one after the other, as the published code does: J copies, twice."""
+    age_JN = np.repeat(age_s_J[:, None], seconds_JN.shape[1], axis=1)
+    cost, age = seconds_JN.copy(), age_JN.copy()
     for position in range(2, len(seconds_JN) + 1):
         cost = np.concatenate((cost, position * seconds_JN), axis=1)
-    return cost
+        age = np.concatenate((age, age_JN), axis=1)
+    return cost + age
 
 
-def matrix_at_once(seconds_JN: np.ndarray) -> np.ndarray:
-    """The same matrix without the copies."""
+def matrix_at_once(seconds_JN: np.ndarray, age_s_J: np.ndarray) -> np.ndarray:
+    """The same matrix without the copies: what a careful author would write."""
     positions = range(1, len(seconds_JN) + 1)
-    return np.concatenate([position * seconds_JN for position in positions], axis=1)
+    return np.concatenate([position * seconds_JN for position in positions], axis=1) + age_s_J[:, None]
 
 
 def published_allox(
     seconds_JA: np.ndarray,
     free_A: np.ndarray,
     age_s_J: np.ndarray | float = 0.0,
-    build: Callable[[np.ndarray], np.ndarray] = matrix_at_once,
+    build: Callable[[np.ndarray, np.ndarray], np.ndarray] = matrix_at_once,
 ) -> PublishedPlan:
     """The published plan for jobs of these lengths on so many free devices of each type.
 
@@ -64,14 +66,16 @@ def published_allox(
     starts_J = np.full(J, WAITING)
     if not J or not N:
         return PublishedPlan(starts_J, starts_J.copy(), starts_J.copy(), 0.0)
-    cost = build(seconds_JA[:, type_N])
-    job, column = linear_sum_assignment(cost + np.broadcast_to(age_s_J, J)[:, None])
+    seconds_JN = seconds_JA[:, type_N]
+    job, column = linear_sum_assignment(build(seconds_JN, np.broadcast_to(age_s_J, J)))
     position_J, device_J = column // N + 1, column % N
     for device in range(N):
         in_line = np.flatnonzero(device_J == device)
         if len(in_line):
             starts_J[in_line[position_J[in_line].argmax()]] = type_N[device]
-    return PublishedPlan(starts_J, type_N[device_J], position_J, float(cost[job, column].sum()))
+    return PublishedPlan(
+        starts_J, type_N[device_J], position_J, float((position_J * seconds_JN[job, device_J]).sum())
+    )
 
 
 def assert_starts_of(

@@ -95,5 +95,6 @@ def test_many_jobs_are_planned_with_a_proof() -> None:
 
 
 def test_both_ways_to_build_the_published_matrix_agree() -> None:
-    seconds_JN = np.random.default_rng(0).uniform(size=(6, 4))
-    np.testing.assert_array_equal(grown_matrix(seconds_JN), matrix_at_once(seconds_JN))
+    random = np.random.default_rng(0)
+    seconds_JN, age_s_J = random.uniform(size=(6, 4)), random.uniform(size=6)
+    np.testing.assert_array_equal(grown_matrix(seconds_JN, age_s_J), matrix_at_once(seconds_JN, age_s_J))
