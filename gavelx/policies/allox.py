@@ -17,6 +17,8 @@ from gavelx.solvers.matching import Plan, match
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+NEVER_S = 1e30
+"""A job that would take longer than that cannot run there; sums of completion times stay finite."""
 
 
 class Allox(Policy):
@@ -88,9 +90,9 @@ def keepers(snapshot: Snapshot, T_JA: Floats) -> tuple[Ints, Ints]:
 def lengths(steps_left_J: Floats, T_JA: Floats) -> Floats:
     """Seconds that each job would still take on each type; infinite where it cannot run."""
     seconds_JA = np.full(T_JA.shape, np.inf)
-    with np.errstate(over="ignore"):  # so slow that it does not run
+    with np.errstate(over="ignore"):
         np.divide(steps_left_J[:, None], T_JA, out=seconds_JA, where=T_JA > 0)
-    return seconds_JA
+    return np.where(seconds_JA < NEVER_S, seconds_JA, np.inf)
 
 
 def the_queue(snapshot: Snapshot, waits_J: NDArray[np.bool_]) -> Ints:

@@ -70,7 +70,7 @@ class _Slots:
     def __init__(self, seconds_JA: Floats, devices_A: Ints) -> None:
         J, A = seconds_JA.shape
         self.seconds_JA, self.devices_A = seconds_JA, devices_A
-        self.slots_of_A = [[a] for a in range(A)]
+        self.last_A = np.arange(A)  # of each type the only slot with room, if it has any
         self.type_S, self.position_S = np.arange(A), np.ones(A, dtype=np.int64)
         self.used_S, self.room_S = np.zeros(A, dtype=np.int64), devices_A.copy()
         self.price_S = np.zeros(A)
@@ -80,7 +80,7 @@ class _Slots:
         self.job_SF = np.full((A, int(devices_A.max())), J)
         self.cost_J1 = np.zeros(J + 1)  # where the job is
         self.changed: set[int] = set()  # slots whose row of move_SS is out of date
-        longest = seconds_JA[np.isfinite(seconds_JA)].max()
+        longest = seconds_JA.min(axis=1).max()  # where they are quick: a place that takes ages has no say
         self.epsilon = 1e-14 * longest * max(1.0, J / devices_A.sum())
 
     @property
@@ -193,26 +193,25 @@ class _Slots:
         return np.asarray(rise_SFS.min(axis=1))
 
     def _open(self) -> None:
-        """Behind every full last slot of a type, the next one."""
-        full = [slots for slots in self.slots_of_A if not self.room_S[slots[-1]]]
-        if not full:
+        """Behind every last slot of a type that is full, the next one."""
+        (full_A,) = (self.room_S[self.last_A] == 0).nonzero()
+        if not len(full_A):
             return
-        last_S = np.array([slots[-1] for slots in full])
-        new_S = np.arange(len(self.type_S), len(self.type_S) + len(full))
-        for slots, new in zip(full, new_S.tolist(), strict=True):
-            slots.append(new)
+        S, new = len(self.type_S), len(full_A)
+        position_S = self.position_S[self.last_A[full_A]] + 1
+        new_S = np.arange(S, S + new)
+        self.next_S[self.last_A[full_A]] = new_S
+        self.last_A[full_A] = new_S
         self.next_S = np.append(self.next_S, new_S)
-        self.next_S[last_S] = new_S
-        new_A, position_S = self.type_S[last_S], self.position_S[last_S] + 1
-        self.type_S = np.append(self.type_S, new_A)
+        self.type_S = np.append(self.type_S, full_A)
         self.position_S = np.append(self.position_S, position_S)
-        self.used_S = np.append(self.used_S, np.zeros_like(last_S))
-        self.room_S = np.append(self.room_S, self.devices_A[new_A])
-        new_JS = np.vstack([self.seconds_JA[:, new_A] * position_S, np.full(len(full), np.inf)])
+        self.used_S = np.append(self.used_S, np.zeros_like(full_A))
+        self.room_S = np.append(self.room_S, self.devices_A[full_A])
+        new_JS = np.vstack([self.seconds_JA[:, full_A] * position_S, np.full(new, np.inf)])
         self.all_cost_JS = np.hstack([self.all_cost_JS, new_JS])
-        self.job_SF = np.vstack([self.job_SF, np.full((len(full), self.job_SF.shape[1]), len(self.seconds_JA))])
-        S = len(self.type_S)
-        moves_SS = np.full((S, S), np.inf)
-        moves_SS[: S - len(full), : S - len(full)] = self.move_SS
-        moves_SS[:, new_S] = self._moves(np.arange(S), slice(S - len(full), S))
-        self.move_SS = moves_SS
+        empty_SF = np.full((new, self.job_SF.shape[1]), len(self.seconds_JA))
+        self.job_SF = np.vstack([self.job_SF, empty_SF])
+        move_SS = np.full((S + new, S + new), np.inf)
+        move_SS[:S, :S] = self.move_SS
+        move_SS[:, S:] = self._moves(np.arange(S + new), slice(S, S + new))
+        self.move_SS = move_SS

@@ -65,6 +65,12 @@ def test_no_share_where_nothing_is_free_or_a_job_cannot_run() -> None:
     assert Allox().allocate(full).share_JA.tolist() == [[1.0, 0.0], [0.0, 0.0]]
 
 
+@pytest.mark.parametrize("speed", [1e-300, 1e-40])
+def test_a_speed_that_never_gets_anywhere_is_none(speed: float) -> None:
+    given = snapshot([1e9, 1e9, 1e9], {"v100": 1, "k80": 1}, v100=1.0, k80=speed)
+    assert Allox().allocate(given).share_JA.tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+
+
 def test_a_gang_is_refused_by_name() -> None:
     made = snapshot([5.0], {"v100": 4}, v100=1.0)
     jobs = (Job(7, "net", 5.0, scale_factor=2), Job(8, "net", 5.0, scale_factor=4))

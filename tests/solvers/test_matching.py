@@ -80,6 +80,14 @@ def test_lengths_of_very_different_size() -> None:
     assert plan.cost == pytest.approx(published_allox(seconds_JA, devices_A).cost, rel=1e-9)
 
 
+def test_one_place_that_takes_ages_makes_nothing_coarse() -> None:
+    seconds_JA, devices_A = contested(60, 3), np.array([2, 2, 1])
+    seconds_JA[::7, 0] = 1e29
+    plan = match(seconds_JA, devices_A)
+    assert_sound(plan, seconds_JA, devices_A)
+    assert plan.cost == pytest.approx(published_allox(seconds_JA, devices_A).cost, rel=1e-12)
+
+
 def test_of_several_best_plans_it_is_the_same_every_time() -> None:
     first, again = (match(np.full((9, 2), 7.0), np.array([1, 2])) for _ in range(2))
     assert_sound(first, np.full((9, 2), 7.0), np.array([1, 2]))
