@@ -50,10 +50,11 @@ class Certificate:
 class Allocation:
     """The share of wall-clock time that each configuration gets.
 
-    ``marginal_A`` says by how much the objective would rise with one more device of each type, where the path
-    knows it. With ``strict``, a job without a share waits for its turn: the shares are whole, and the mechanism
-    must not fill idle devices with other jobs (first-come-first-served is such a policy). ``notes`` say in words
-    what the shares do not: a deadline that cannot be met, say.
+    * ``marginal_A``: by how much the objective would rise with one more device of each type, where the path knows;
+    * ``whole``: shares are devices handed out, not parts of time;
+    * ``strict``: a job without a share waits for its turn, and the mechanism must not fill idle devices with other
+      jobs (as in first come, first served);
+    * ``notes``: say in words what the shares do not, such as a deadline that cannot be met.
     """
 
     snapshot: Snapshot
@@ -61,6 +62,7 @@ class Allocation:
     certificate: Certificate
     marginal_A: Mapping[str, float] = field(default_factory=dict)
     strict: bool = False
+    whole: bool = False
     notes: tuple[str, ...] = ()
 
     def with_notes(self, notes: Sequence[str]) -> "Allocation":

@@ -355,8 +355,15 @@ class Mechanism:
             usd_per_hour_A=self.prices.array(cluster.accelerators),
             time_s=self._now_s,
             equal_share_s_J=rows["equal_share_s"].copy(),
-            running_J=rows["type"].copy(),
+            running_J=self._holding_J(),
         )
+
+    def _holding_J(self) -> NDArray[np.int64]:
+        """The type that each job holds. Leases of whole steps end with the round: who has all its time goes on."""
+        if not self.rules.whole_steps:
+            return np.array(self.live.rows["type"], dtype=np.int64)
+        whole_JA = self.live.rows["share"] == 1.0
+        return np.where(whole_JA.any(axis=1), whole_JA.argmax(axis=1), WAITING)
 
     @property
     def cluster(self) -> Cluster:

@@ -5,6 +5,7 @@ Take one by name (`load_policy`), compose your own from terms (`Maximize`, `Wors
 """
 
 from gavelx.policies.agnostic import agnostic
+from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
 from gavelx.policies.fifo import Fifo
@@ -53,6 +54,7 @@ from gavelx.policies.view import View
 from gavelx.policies.water_filling import WaterFilling
 
 __all__ = [
+    "Allox",
     "Constraint",
     "Cost",
     "CostRatio",

@@ -26,16 +26,16 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
     those that it cannot run on are barred. Such a program does not care which type a job gets, and a solver's
     vertex sends whole job types to one accelerator, which would flatter everything compared with it. So ties are
     spread: each job's time is divided over the types in proportion to their devices
-    (:mod:`gavelx.solvers.spreading`). A policy that queues (its allocation is ``strict``) chose whole devices, and
-    keeps them; so does a program of which spreading would break a constraint or the objective (one with a budget,
-    say, that tells types apart by their price).
+    (:mod:`gavelx.solvers.spreading`). A policy that hands out ``whole`` devices keeps to its choice; so does a
+    program of which spreading would break a constraint or the objective (one with a budget, say, that tells types
+    apart by their price).
     """
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         seen = ask(self.policy, one_speed(snapshot))
         snapshot = snapshot.replace(opened=seen.snapshot.opened)
         path, share_C = seen.certificate.path, seen.share_C
-        if not seen.strict:
+        if not seen.whole:
             spread_C = repaired(snapshot, spread(snapshot, share_C))
             if not self._is_worse(seen, spread_C):  # a budget, say, that only the unspread shares keep
                 path, share_C = f"{path}, spread", spread_C
@@ -49,6 +49,7 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             bound=known.bound,
             classes=known.classes,
             strict=seen.strict,
+            whole=seen.whole,
         )
 
     def _is_worse(self, seen: Allocation, share_C: Floats) -> bool:

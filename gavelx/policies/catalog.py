@@ -18,6 +18,7 @@ from types import ModuleType
 
 from gavelx.errors import PolicyError, did_you_mean
 from gavelx.policies.agnostic import agnostic
+from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram
@@ -42,6 +43,7 @@ ENTRY_POINTS = "gavelx.policies"
 def catalog() -> dict[str, Policy]:
     """Every policy that has a name, ours and those of installed packages."""
     ours: tuple[Policy, ...] = (
+        Allox(),
         Fifo(),
         FifoProgram(),
         FinishTimeFairness(),

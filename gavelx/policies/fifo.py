@@ -36,4 +36,4 @@ class Fifo(Policy):
                 free_A[best] -= scale
         share_C = np.zeros(len(table))
         share_C[table.configuration_M] = type_J[table.job_M] == table.accelerator_C[table.configuration_M]
-        return certified(snapshot, share_C, path="greedy", seconds=0.0, strict=True)
+        return certified(snapshot, share_C, path="greedy", seconds=0.0, strict=True, whole=True)

@@ -3,6 +3,8 @@
 Legend: J jobs, A accelerator types, C configurations.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from gavelx.allocation import Allocation
@@ -47,7 +49,8 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
             statement = program.state(whole)
             objective = getattr(statement, "sign", 1.0) * statement.objective(share_C)
         path = f"{parts} parts: {answer.certificate.path}"
-        return certified(whole, share_C, path=path, seconds=seconds, objective=objective, strict=answer.strict)
+        merged = certified(whole, share_C, path=path, seconds=seconds, objective=objective)
+        return replace(merged, strict=answer.strict, whole=answer.whole)
 
     def __repr__(self) -> str:
         return f"partitioned({self.policy!r}, {getattr(self, 'parts', '?')})"

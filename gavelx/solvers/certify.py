@@ -27,6 +27,7 @@ def certified(
     marginal_A: Floats | None = None,
     requirements: tuple[Requirement, ...] = (),
     strict: bool = False,
+    whole: bool = False,
 ) -> Allocation:
     """The allocation with these shares and a certificate recomputed from them.
 
@@ -42,7 +43,7 @@ def certified(
         classes=len(snapshot.jobs) if classes is None else classes,
         seconds=seconds,
     )
-    return Allocation(snapshot, share_C, certificate, marginal, strict)
+    return Allocation(snapshot, share_C, certificate, marginal, strict, whole)
 
 
 def violation(snapshot: Snapshot, share_C: Floats) -> float:

@@ -2,8 +2,8 @@
 
 ``tests/data/golden_instances.json`` holds jobs, clusters and pairs as the published scheduler saw them;
 ``exact_optimum`` comes from linear programs written down from the papers and solved by HiGHS;
-``fifo_perf_rows`` and ``isolated_rows`` are what the published policies returned, for types in the order of
-``REFERENCE_ORDER``. A job that is missing from those rows had no share.
+``fifo_perf_rows``, ``isolated_rows`` and ``allox_rows`` are what the published policies returned, for types in the
+order of ``REFERENCE_ORDER``. A job that is missing from those rows had no share.
 
 Legend: J jobs, A accelerator types.
 """
@@ -19,6 +19,8 @@ from gavelx.allocation import Allocation
 from gavelx.files.snapshots import snapshot_from_json
 from gavelx.policies import load_policy
 from gavelx.snapshot import Snapshot
+from gavelx.solvers.matching import match
+from tests.policies.published_allox import assert_starts_of
 from tests.policies.reference import Instance
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_instances.json"
@@ -107,3 +109,20 @@ def test_makespan_reaches_the_exact_optimum(golden: dict[str, Any]) -> None:
 def test_rows_equal_the_published_ones(golden: dict[str, Any], policy: str, key: str) -> None:
     _, allocation, share_JA = allocate(golden, policy)
     np.testing.assert_allclose(share_JA, reference_rows(golden, key, allocation.snapshot), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "golden",
+    [golden for golden in INSTANCES if "allox_rows" in golden],
+    ids=lambda golden: f"instance_{golden['instance']}",
+)
+def test_allox_starts_the_published_jobs(golden: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal rows; in long queues, jobs that may start first under a plan of least cost."""
+    _, allocation, share_JA = allocate(golden, "allox")
+    np.testing.assert_array_equal(share_JA, reference_rows(golden, "allox_rows", allocation.snapshot))
+    monkeypatch.setattr("gavelx.policies.allox.MATRIX_MAX", 0)
+    _, allocation, share_JA = allocate(golden, "allox")
+    snapshot = allocation.snapshot
+    plan = match(snapshot.steps_left_J[:, None] / snapshot.configurations.throughput_JA, snapshot.devices_A)
+    for shares in (share_JA, reference_rows(golden, "allox_rows", snapshot)):
+        assert_starts_of(plan.type_J, plan.position_J, shares, snapshot.devices_A)

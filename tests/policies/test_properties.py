@@ -6,6 +6,8 @@ with the package's own checks.
 Legend: J jobs, A accelerator types.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -27,7 +29,18 @@ SMALL = settings(max_examples=40)
 
 SLICES = ("isolated", "proportional", "alg51")
 """Policies that give every job a slice of every type: one on which it cannot run stays idle."""
+NO_GANGS = ("allox", "agnostic(allox)")
+"""Policies that refuse jobs of several devices."""
+
 every_policy = pytest.mark.parametrize("policy", [load_policy(name) for name in EVERY], ids=str)
+
+
+def suited(snapshot: Snapshot, policy: Policy | str) -> Snapshot:
+    """The snapshot with one device for each job, if the policy wants it so."""
+    if str(policy) not in NO_GANGS:
+        return snapshot
+    jobs = tuple(dataclasses.replace(job, scale_factor=1) for job in snapshot.jobs)
+    return snapshot_of(jobs, snapshot.cluster, snapshot.configurations.throughput_JA)
 
 
 def those_that_promise(what: str) -> list[Policy]:
@@ -37,6 +50,7 @@ def those_that_promise(what: str) -> list[Policy]:
 @every_policy
 @given(snapshot=snapshots())
 def test_allocations_are_feasible(policy: Policy, snapshot: Snapshot) -> None:
+    snapshot = suited(snapshot, policy)
     allocation = policy.allocate(snapshot)
     assert allocation.share_JA.shape == (len(snapshot.jobs), len(snapshot.accelerators))
     assert Instance.of(snapshot).violation(allocation.share_JA) <= EPSILON
@@ -46,6 +60,7 @@ def test_allocations_are_feasible(policy: Policy, snapshot: Snapshot) -> None:
 @every_policy
 @given(snapshot=snapshots())
 def test_throughput_is_what_the_shares_give(policy: Policy, snapshot: Snapshot) -> None:
+    snapshot = suited(snapshot, policy)
     allocation = policy.allocate(snapshot)
     expected_J = (Instance.of(snapshot).throughput_JA * allocation.share_JA).sum(axis=1)
     np.testing.assert_allclose(allocation.throughput_J, expected_J, rtol=1e-12, atol=1e-12)
@@ -54,6 +69,7 @@ def test_throughput_is_what_the_shares_give(policy: Policy, snapshot: Snapshot) 
 @pytest.mark.parametrize("name", [name for name in EVERY if not any(slices in name for slices in SLICES)])
 @given(snapshot=snapshots())
 def test_no_share_where_a_job_cannot_run(name: str, snapshot: Snapshot) -> None:
+    snapshot = suited(snapshot, name)
     allocation = load_policy(name).allocate(snapshot)
     assert not allocation.share_JA[~Instance.of(snapshot).usable_JA].any()
 
@@ -61,6 +77,7 @@ def test_no_share_where_a_job_cannot_run(name: str, snapshot: Snapshot) -> None:
 @every_policy
 @given(snapshot=snapshots())
 def test_the_same_snapshot_gets_the_same_answer(policy: Policy, snapshot: Snapshot) -> None:
+    snapshot = suited(snapshot, policy)
     first, again = policy.allocate(snapshot), policy.allocate(snapshot.replace())
     assert first.share_C.tobytes() == again.share_C.tobytes()
     assert first.marginal_A == again.marginal_A
@@ -69,6 +86,7 @@ def test_the_same_snapshot_gets_the_same_answer(policy: Policy, snapshot: Snapsh
 @pytest.mark.parametrize("name", UNIQUE)
 @given(snapshot=snapshots(), data=st.data())
 def test_the_order_of_jobs_does_not_matter(name: str, snapshot: Snapshot, data: st.DataObject) -> None:
+    snapshot = suited(snapshot, name)
     order = data.draw(st.permutations(range(len(snapshot.jobs))))
     throughput_J = load_policy(name).allocate(snapshot).throughput_J
     other_J = load_policy(name).allocate(permuted(snapshot, order)).throughput_J
@@ -86,6 +104,7 @@ def test_the_largest_sum_does_not_depend_on_the_order_of_jobs(snapshot: Snapshot
 @every_policy
 @given(snapshot=snapshots())
 def test_the_names_of_types_do_not_matter(policy: Policy, snapshot: Snapshot) -> None:
+    snapshot = suited(snapshot, policy)
     names = [f"type {a} of another name" for a in range(len(snapshot.accelerators))][::-1]
     share_JA = policy.allocate(snapshot).share_JA
     assert policy.allocate(renamed(snapshot, names)).share_JA.tobytes() == share_JA.tobytes()

@@ -1,7 +1,8 @@
 """Runs of the published simulator, repeated under its rules.
 
 ``tests/data/golden_runs.json`` holds runs of the reference implementation on Python 3.11 with ECOS; its job lists
-are in ``tests/data/jobs``. First-come-first-served is deterministic: every job must complete at the same instant.
+are in ``tests/data/jobs``. First-come-first-served is deterministic: every job must complete at the same instant;
+so is AlloX, up to the choice among equally good plans.
 Max-min and finish-time fairness have many optima and the reference takes whichever its solver finds, so figures
 are compared, and only where the run is long enough for the choice not to matter; elsewhere ours must not be worse.
 """
@@ -60,7 +61,22 @@ def repeat(golden: dict[str, Any], policy: str) -> Result:
 
 @runs("fifo_perf")
 def test_fifo_completes_every_job_at_the_same_instant(golden: dict[str, Any]) -> None:
-    result = repeat(golden, "fifo")
+    assert_same_instants(golden, "fifo")
+
+
+@runs("allox")
+def test_the_published_allox_completes_every_job_at_the_same_instant(golden: dict[str, Any]) -> None:
+    """With its own matrix, that is with its own choice among best plans."""
+    assert_same_instants(golden, "tests.policies.published_allox:PublishedAllox")
+
+
+@runs("allox")
+def test_allox_completes_every_job_at_the_same_instant(golden: dict[str, Any]) -> None:
+    assert_same_instants(golden, "allox")
+
+
+def assert_same_instants(golden: dict[str, Any], policy: str) -> None:
+    result = repeat(golden, policy)
     expected = {int(job): jct_s for job, jct_s in golden["per_job_completion_s"].items()}
     expected_J = np.array([expected.get(job.id, np.nan) for job in result.jobs], dtype=float)
     np.testing.assert_allclose(result.jct_s_J, expected_J, rtol=1e-6)
