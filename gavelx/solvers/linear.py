@@ -33,8 +33,9 @@ from gavelx.solvers.statement import Affine, Statement
 
 Floats = NDArray[np.float64]
 SLACKS = (1e-11, 1e-10, 1e-9, 1e-8)
-POSITIVE = 1e-11
-"""Multipliers of a simplex basis are exact zeros or proper numbers; this only cuts rounding."""
+POSITIVE = 1e-8
+"""A row is frozen if its multiplier, times its rate, is at least this part of the largest. What is less may be
+rounding; a row that is missed is at its end at the next level too, and frozen then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +85,10 @@ def _raise_levels(
     lower_R, scale_R = rows.lower_K[rows.worst].copy(), rows.scale_K[rows.worst]
     rising_R = np.ones(len(rate_R), dtype=bool)
     while True:
-        bound_R = rising_R & (rate_R > 0) & (np.abs(multiplier_K[rows.worst]) > POSITIVE)
-        if not bound_R.any():
+        push_R = np.where(rising_R, np.abs(multiplier_K[rows.worst]) * scale_R * rate_R, 0.0)
+        if not push_R.any():
             return value_V, False
+        bound_R = push_R >= POSITIVE * push_R.max()
         rising_R &= ~bound_R
         new_R = rows.rates(rising_R)
         lower_R += (rate_R - new_R) * scale_R * value_V[rows.Z]
