@@ -18,7 +18,10 @@ WORDS: Mapping[str, Callable[..., Any]] = {
     **{
         name: value
         for name, value in vars(terms).items()
-        if isinstance(value, type) and issubclass(value, terms.Term) and not inspect.isabstract(value)
+        if isinstance(value, type)
+        and issubclass(value, terms.Term)
+        and not inspect.isabstract(value)
+        and value is not terms.Term
     },
     "DollarsToGo": DollarsToGo,
     "Maximize": program.Maximize,

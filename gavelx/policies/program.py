@@ -46,6 +46,12 @@ class Maximize(Policy):
     uses = frozenset[Kind]({"pairs", "placements"})
 
     def __init__(self, objective: Term, constraints: Sequence[Constraint] = ()) -> None:
+        if not isinstance(objective, Term):
+            raise PolicyError(
+                f"{objective!r} is no term",
+                where=f"{type(self).__name__}(...)",
+                hint="Worst(NormalizedThroughput())",
+            )
         for constraint in constraints:
             if not isinstance(constraint, Constraint):
                 raise PolicyError(

@@ -164,13 +164,14 @@ def _refined(statement: Statement) -> tuple[Colours, Colours]:
     if own_C is None:
         return np.arange(J).view(np.uint64), np.arange(len(table)).view(np.uint64)
     merged, colour_C = _merged(edges), own_C
+    alone = len(merged) == 1 and (table.members_C == 1).all()  # nothing but a job itself sees its configurations
     while True:
         colour_J = _seen_from_rows(own_J, colour_C, merged)
         distinct = len(_distinct(colour_J)[0])
         if distinct == J:
             return colour_J, colour_C
         colour_C = _seen_from_columns(own_C, colour_J, merged)
-        if distinct == number or (table.members_C == 1).all():
+        if distinct == number or alone:
             return colour_J, colour_C
         number = distinct
 

@@ -78,7 +78,12 @@ def _exponential_program(
     share_V = sparse.eye_array(rows.Z, V, format="csr")
     blocks = [rows.matrix_KV[has_upper], -rows.matrix_KV[has_lower], share_V, -share_V]
     linear = sparse.hstack([sparse.vstack(blocks), sparse.csr_array((sum(b.shape[0] for b in blocks), U))])
-    limits = [rows.upper_K[has_upper], -rows.lower_K[has_lower], rows.upper_V[: rows.Z], np.zeros(rows.Z)]
+    limits = [
+        rows.upper_K[has_upper],
+        -rows.lower_K[has_lower],
+        np.minimum(1.0, rows.upper_V[: rows.Z]),
+        np.zeros(rows.Z),
+    ]
     row = 3 * np.arange(U)
     cone_u = sparse.csr_array((-np.ones(U), (row, np.arange(U))), shape=(3 * U, U))
     lifted = sparse.csr_array((scale_U, (row + 2, np.arange(U))), shape=(3 * U, U))

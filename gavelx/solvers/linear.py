@@ -196,9 +196,9 @@ class Rows:
 
     @cached_property
     def upper_V(self) -> Floats:
-        """A kind of configuration that cannot run stays at zero."""
+        """A kind of configuration that cannot run stays at zero; the others are limited by their jobs' time."""
         usable_Z = self.statement.snapshot.usable_C[self.classes.first_Z]
-        return np.concatenate([np.where(usable_Z, 1.0, 0.0), np.full(len(self.level_weight), np.inf)])
+        return np.concatenate([np.where(usable_Z, np.inf, 0.0), np.full(len(self.level_weight), np.inf)])
 
     @cached_property
     def lower_V(self) -> Floats:
