@@ -14,15 +14,15 @@ from gavelx.policies import program, terms
 from gavelx.policies.fifo_program import QueuePosition
 from gavelx.policies.shared_cloud_cost_fairness import DollarsToGo
 
+
+def _is_word(value: object) -> bool:
+    if not (isinstance(value, type) and issubclass(value, terms.Term)):
+        return False
+    return value is not terms.Term and not inspect.isabstract(value)
+
+
 WORDS: Mapping[str, Callable[..., Any]] = {
-    **{
-        name: value
-        for name, value in vars(terms).items()
-        if isinstance(value, type)
-        and issubclass(value, terms.Term)
-        and not inspect.isabstract(value)
-        and value is not terms.Term
-    },
+    **{name: value for name, value in vars(terms).items() if _is_word(value)},
     "DollarsToGo": DollarsToGo,
     "Maximize": program.Maximize,
     "Minimize": program.Minimize,

@@ -1,6 +1,6 @@
 """Teams and their members: worked by hand, and against a slow progressive filling.
 
-With one type of device and jobs of one speed, a value of s_j e_j / e_j(proportional) is just the devices a job holds.
+With one type of device and jobs of one speed, s_j e_j / e_j(proportional) is just the devices that a job holds.
 
 Legend: J jobs, A accelerator types.
 """
@@ -40,16 +40,8 @@ ALIKE = Throughputs({Setting("net", "v100"): 1.0})
 
 def held(devices: int, owners: dict[str, Any], *jobs: tuple[str, float] | str) -> list[float]:
     """Devices that each job holds: jobs are an owner, or an owner and a priority."""
-    made = [
-        Job(
-            j,
-            "net",
-            100.0,
-            owner=job if isinstance(job, str) else job[0],
-            weight=1.0 if isinstance(job, str) else job[1],
-        )
-        for j, job in enumerate(jobs)
-    ]
+    pairs = [(job, 1.0) if isinstance(job, str) else job for job in jobs]
+    made = [Job(j, "net", 100.0, owner=owner, weight=weight) for j, (owner, weight) in enumerate(pairs)]
     snapshot = Snapshot.of(made, Cluster.of({"v100": devices}), ALIKE)
     allocation = hierarchical(MaxMinFairness(), owners).allocate(snapshot)
     return [round(value, 9) for value in allocation.share_JA[:, 0].tolist()]
@@ -157,7 +149,7 @@ def test_what_has_no_worst_row_is_refused(policy: Any) -> None:
 
 @pytest.mark.parametrize("owner", ["", "fast", "0", "-1", "1 2", "fifo fifo", "nan", "inf", "2 lifo"])
 def test_an_owner_is_a_weight_or_a_queue(owner: str) -> None:
-    with pytest.raises(PolicyError, match="weigh|expected a weight"):
+    with pytest.raises(PolicyError, match=r"weigh|expected a weight"):
         hierarchical(MaxMinFairness(), {"ml": owner})
     with pytest.raises(PolicyError):
         load_policy(f"hierarchical(max_min_fairness, ml={owner})")

@@ -49,17 +49,15 @@ def test_a_pair_that_runs_faster_than_halves_is_used_when_it_is_open() -> None:
     alone = load_policy("max_min_fairness").allocate(one_each())
     assert alone.throughput_J == pytest.approx([5.0, 2.0])
     together = load_policy("packed(max_min_fairness)").allocate(one_each())
-    # the pair all the time: 7/10 and 3/4 of their speeds; a bit of a alone evens them out: 0.7 + 0.3 t = 0.75 (1 - t)
+    # the pair all the time: 7/10 and 3/4 of their speeds; with a alone for a part t: 0.7 + 0.3 t = 0.75 (1 - t)
     assert together.certificate.objective == pytest.approx(0.75 * (1 - 0.05 / 1.05))
     assert together.throughput_J[0] / 10.0 == pytest.approx(together.throughput_J[1] / 4.0)
     assert together.certificate.bound == pytest.approx(together.certificate.objective)
 
 
 def test_a_pair_is_paid_for_once() -> None:
-    allocation = packed(Maximize(Sum(Throughput()), [Cost() <= 2.0])).allocate(one_each())
-    assert allocation.throughput_J == pytest.approx([10.0, 0.0]) or allocation.throughput_J.sum() == pytest.approx(
-        10.0
-    )
+    whole = packed(Maximize(Sum(Throughput()), [Cost() <= 2.0])).allocate(one_each())
+    assert whole.throughput_J.sum() == pytest.approx(10.0)
     half = packed(Maximize(Sum(Throughput()), [Cost() <= 1.0])).allocate(one_each())
     assert half.throughput_J.sum() == pytest.approx(5.0)
 
@@ -69,9 +67,7 @@ def test_an_unknown_or_one_sided_pair_is_no_pair() -> None:
     assert not (one_each(pairs=False).known.members_C > 1).any()
 
 
-@pytest.mark.parametrize(
-    "text", ["max_min_fairness", "makespan", "nash_welfare", "min_cost", "fifo_program", "fifo"]
-)
+@pytest.mark.parametrize("text", ["max_min_fairness", "makespan", "nash_welfare", "min_cost", "fifo"])
 def test_pairs_that_are_known_but_not_open_change_nothing(text: str) -> None:
     policy = load_policy(text)
     with_pairs, without = policy.allocate(one_each()), policy.allocate(one_each(pairs=False))
@@ -131,7 +127,7 @@ def test_parts_together_are_feasible_and_no_better_than_the_whole(snapshot: Snap
     whole = MaxMinFairness().allocate(snapshot)
     divided = partitioned(MaxMinFairness(), parts).allocate(snapshot)
     assert Instance.of(snapshot).violation(divided.share_JA) <= 1e-9
-    if snapshot.jobs:
+    if whole.certificate.objective is not None:
         assert divided.certificate.objective <= whole.certificate.objective * (1 + 1e-9) + 1e-12
         assert divided.certificate.bound is None
 
