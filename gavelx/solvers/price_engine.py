@@ -58,18 +58,24 @@ def _root(rows: Rows, price_A: Floats, start: float) -> tuple[float, float]:
     """
     cap_G = rows.need.cap_G
     highest = float(cap_G[np.isfinite(cap_G)].max())
-    low, high, level, rise = -np.inf, np.inf, min(start, highest), 0.0
+    low, high, level, rise, bound = -np.inf, np.inf, min(start, highest), 0.0, np.inf
     for _ in range(100):
         excess, rise = rows.excess(price_A, level)
-        if excess > 0 and rise == 0 and not (cap_G < level).any():
-            raise UnsolvedError("infeasible")
-        low, high = (low, level) if excess > 0 else (level, high)
-        step = -excess / rise if rise > 0 else -np.sign(excess) * np.inf
-        if (excess <= 0 and level >= highest) or abs(excess) <= 1e-14 or abs(step) <= 1e-15 * abs(level):
+        step = -excess / rise if rise > 0 else np.inf
+        if excess > 0:
+            if rise == 0 and not (cap_G < level).any():
+                raise UnsolvedError("infeasible")
+            high, bound = level, level + step if rise > 0 else level
+        elif level >= highest:
+            return highest, rise
+        else:
+            low = level
+        if abs(step) <= 1e-14 * abs(level) or abs(excess) <= 1e-15 and rise > 0:
             return min(level + step, highest), rise
+        kinked = ((cap_G > low) & (cap_G < high)).any()
+        if not kinked and bound <= low + 1e-14 * abs(low) or high <= low + 1e-15 * abs(low):
+            return max(low, bound), rise
         level = _between(low, high, min(level + step, highest), level)
-        if level in {low, high}:
-            return high, rise
     return high, rise
 
 
@@ -79,45 +85,51 @@ def _between(low: float, high: float, level: float, last: float) -> float:
         return level
     if np.isinf(low):
         return last - 2.0 * (abs(last) + 1.0)
-    return (low + high) / 2.0 if np.isfinite(high) else max(level, low)
+    return (low + high) / 2.0
 
 
 def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: float | None = None) -> _Found:
     """Solve one level, saturated rows kept at their best."""
     rng = np.random.default_rng(limits.seed)
-    size = WIDE if len(rows) <= limits.direct else 0.02 if price_A is not None else 3.0 / np.sqrt(limits.sample)
+    direct = len(rows) <= limits.direct
     if level is None:
-        finite_G = rows.need.cap_G[np.isfinite(rows.need.cap_G)]
-        level = float(np.median(finite_G))
+        level = float(np.median(rows.need.cap_G[np.isfinite(rows.need.cap_G)]))
+    known = price_A is not None
     if price_A is None:
-        price_A, level = np.ones(rows.A), level
-        if len(rows) > limits.direct:
+        price_A = np.ones(rows.A)
+        if not direct:
             price_A, level = _sampled_prices(rows, limits, rng, level)
+    size = WIDE if direct else 0.02 if known else 3.0 / np.sqrt(limits.sample)
     price_A = price_A / float(price_A @ rows.devices_A)
     upper, rise = _root(rows, price_A, level)
-    lower, share, t0 = -np.inf, None, time.perf_counter()
-    for number in range(limits.rounds):
+    lower, best, target = -np.inf, None, upper
+    for number in range(1, limits.rounds + 1):
         width_A = np.maximum(price_A, DUST / rows.devices_A.sum())
-        box = _Box(price_A, width_A, upper, 1.0 / rise, size)
+        level_width = 1.0 / rise if rise > 0 else 1.0 + abs(upper)
+        box = _Box(price_A, width_A, target, level_width, size)
         result = _step(rows, box, limits, rng)
         if result.feasible and result.level > lower:
-            lower, share = result.level, result
-        new_A = result.price_A
-        moved = float(np.max(np.abs(new_A - price_A) / width_A)) if new_A is not None else 0.0
+            lower, best = result.level, result
+        new_A, new_upper, new_rise = result.price_A, np.inf, 0.0
         if new_A is not None:
             new_upper, new_rise = _root(rows, new_A, result.level)
-        better = new_A is not None and new_upper <= upper
         if VERBOSE:
-            print(f"  {number} {time.perf_counter()-t0:.3f} size {size:.2e} tied {result.tied} in {result.used} exact {result.exact} feas {result.feasible} bought {result.bought:.1e} t {result.level:.15g} upper {upper:.15g} new {new_upper:.15g} moved {moved:.2e}")
+            print(f"  {number} size {size:.2e} tied {result.tied} in {result.used} exact {result.exact} feas {result.feasible} bought {result.bought:.1e} target {target:.15g} t {result.level:.15g} upper {upper:.15g} new {new_upper:.15g}")
+        better = new_upper < upper
+        moved = float(np.max(np.abs(new_A - price_A) / width_A)) if new_A is not None else 0.0
         if better:
             price_A, upper, rise = new_A, new_upper, new_rise
-        if upper - lower <= limits.gap * max(abs(upper), 1e-3 / rise):
+        if upper - lower <= limits.gap * max(abs(upper), 1e-3 * level_width):
             break
-        if not better:
+        if better or lower >= target:
+            target = upper if lower < target else (lower + upper) / 2.0
+        elif result.exact:
+            target = (max(lower, result.level) + target) / 2.0
+        if not better and not result.exact:
             size /= 3.0
         elif moved < 0.9 * size and not result.exact:
             size /= 5.0
-    return _Found(lower, upper, price_A, share.shares() if share is not None else None, number + 1)
+    return _Found(lower, upper, price_A, best.shares() if best is not None else None, number)
 
 
 def _sampled_prices(rows: Rows, limits: Limits, rng, level):
@@ -234,3 +246,187 @@ def _program(rows, box, index, weight, room_A, rise_A):
     step = float(value_V[n]) / money * box.level_width
     bought = float((value_V[n + 1 : n + 1 + A] * unit / rows.devices_A).max())
     return share_KA, step, price_A / worth if worth > 0 else None, bought
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    share_GA: Floats
+    level: float
+    bound: float
+    price_A: Floats
+    complete: bool
+    rounds: int
+
+
+def solve_levels(
+    gain_GA: Floats,
+    constant_G: Floats,
+    slope_G: Floats,
+    scale_G: Floats,
+    count_G: Floats,
+    capacity_A: Floats,
+    *,
+    start_A: Floats | None = None,
+    lexicographic: bool = True,
+    limits: Limits = LIMITS,
+) -> Levels:
+    gain_AG = np.array(gain_GA.T, dtype=float, order="C")  # a copy, also of a single row or column
+    gain_AG[capacity_A <= 0] = 0.0
+    best_G = gain_AG.max(axis=0, initial=0.0)
+    gain_AG /= np.where(best_G > 0, best_G, 1.0)
+    need = LinearNeed(constant_G, slope_G, best_G)
+    rows = Rows(gain_AG, scale_G * count_G, np.where(capacity_A > 0, capacity_A, 1.0), need)
+    first, complete, rounds = None, False, 0
+    share_GA = np.zeros((len(rows), rows.A))
+    left = np.arange(len(rows))  # rows that are not fixed for good
+    part, price_A = rows, start_A
+    for _ in range(LEVELS):
+        sloped = part.need.slope_G > 0
+        cap = float(part.need.cap_G[sloped].min()) if sloped.any() else np.inf
+        done = _saturated(part, limits)
+        if done is not None:
+            share_GA[left], complete = done, True
+            first = first or (cap, np.zeros(part.A))
+            break
+        found = _find(part, limits, price_A)
+        rounds += found.rounds
+        if found.share_GA is None or found.upper - found.level > 1e-8 * max(abs(found.upper), 1e-3):
+            if first is None:
+                raise UnsolvedError("no certified optimum")
+            break
+        price = np.where(found.price_A * part.devices_A.sum() > ZERO, found.price_A, 0.0)
+        first = first or (min(cap, found.upper), price if found.upper <= cap else 0.0 * price)
+        share_GA[left] = found.share_GA
+        if not lexicographic:
+            break
+        part, left = _next_level(part, found, price, left)
+        price_A = None
+        if not (part.need.slope_G > 0).any():
+            complete = True
+            break
+    share_GA = _within(share_GA, rows)
+    level = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
+    return Levels(share_GA, level, first[0], first[1], complete, rounds)
+
+LEVELS = 100
+ZERO = 1e-10
+TIED = 1e-8
+
+
+def _next_level(rows: Rows, found: _Found, price_A: Floats, left: Ints) -> tuple[Rows, Ints]:
+    """What remains once all rows that this level's prices hold are fixed.
+
+    Rows with a positive multiplier are at this level in every optimum, saturated ones at their best. They keep
+    their shares, unless they could do the same otherwise at the same cost: those stay, as floors, with just the
+    types in question. The others may only use types without a price (complementary slackness).
+    """
+    replies = rows.replies(price_A, price_A, found.level, 1.0)
+    need_G, rise_G = rows.needs(found.level)
+    saturated_G = (rows.need.slope_G > 0) & (rise_G == 0)
+    priced_G = replies.price_G > 0
+    held_G = saturated_G | priced_G
+    gain_AG = np.where(_in_question(rows, price_A, replies, saturated_G, priced_G), rows.gain_AG, 0.0)
+    options_G = (gain_AG > 0).sum(axis=0) + ~saturated_G
+    index = np.flatnonzero(~held_G | (options_G > 2 - saturated_G))
+    if held_G[index].all():
+        return rows.take(index[:0], rows.devices_A), left[:0]
+    gone = np.ones(len(rows), dtype=bool)
+    gone[index] = False
+    fixed_A = rows.load_G[gone] @ found.share_GA[gone]
+    best_G = gain_AG[:, index].max(axis=0)
+    gain_AG = gain_AG[:, index] / np.where(best_G > 0, best_G, 1.0)
+    held_G, need = held_G[index], rows.need
+    floor_G = -need_G[index] * need.best_G[index] * (1.0 - SLACK)
+    constant_G = np.where(held_G, floor_G, need.constant_G[index])
+    slope_G = np.where(held_G, 0.0, need.slope_G[index])
+    devices_A = np.maximum(rows.devices_A - fixed_A, 1e-12 * rows.devices_A)
+    need = LinearNeed(constant_G, slope_G, best_G * need.best_G[index])
+    return Rows(np.ascontiguousarray(gain_AG), rows.load_G[index], devices_A, need), left[index]
+
+
+SLACK = 1e-11
+
+
+def _in_question(rows: Rows, price_A: Floats, replies: Replies, saturated_G, priced_G):
+    """The types that a row may use in an optimum: those on the line of its cheapest mix."""
+    lower, upper = replies.lower_G, replies.upper_G
+    every = np.arange(len(rows))
+    start = np.where(lower >= 0, rows.gain_AG[lower, every], 0.0)
+    base = np.where(lower >= 0, price_A[lower], 0.0)
+    on_AG = np.zeros(rows.gain_AG.shape, dtype=bool)
+    for a, gain in enumerate(rows.gain_AG):
+        line = base + replies.price_G * (gain - start)
+        near = price_A[a] - line <= TIED * (price_A[a] + np.abs(line))
+        on_AG[a] = np.where(priced_G & ~saturated_G, near, price_A[a] == 0.0)
+        on_AG[a] = np.where(saturated_G, (gain == 1.0) & (price_A[a] <= price_A[upper] * (1.0 + TIED)), on_AG[a])
+    return on_AG
+
+
+def _saturated(rows: Rows, limits: Limits) -> Floats | None:
+    """Shares with which every row that can rise is at its best, if there are such."""
+    sloped_G = rows.need.slope_G > 0
+    need_G, _ = rows.needs(float(rows.need.cap_G[sloped_G].max()))
+    need_G = np.where(sloped_G, rows.top_G, need_G)
+    best_AG = (rows.gain_AG == 1.0) & sloped_G
+    single_G = best_AG.sum(axis=0) == 1
+    share_GA = np.zeros((len(rows), rows.A))
+    share_GA[single_G] = best_AG[:, single_G].T
+    room_A = rows.devices_A - rows.load_G @ share_GA
+    if (room_A < -1e-10 * rows.devices_A).any():
+        return None
+    many = np.flatnonzero(best_AG.sum(axis=0) > 1)
+    floors = np.flatnonzero(~sloped_G & (need_G > 0))
+    if len(floors) > limits.last:
+        return None
+    if len(many) + len(floors) == 0:
+        return share_GA
+    # Rows with the same best types are one: the total is split, and every row follows the split.
+    patterns_AP, class_G = np.unique(best_AG[:, many], axis=1, return_inverse=True)
+    load_P = np.bincount(class_G.ravel(), rows.load_G[many], patterns_AP.shape[1])
+    gain_BA = np.concatenate([patterns_AP.T.astype(float), rows.gain_AG[:, floors].T])
+    need_B = np.concatenate([np.ones(len(load_P)), need_G[floors]])
+    load_B = np.concatenate([load_P, rows.load_G[floors]])
+    share_BA = _least_load(gain_BA, need_B, load_B, np.maximum(room_A, 0.0))
+    if share_BA is None:
+        return None
+    share_GA[many] = share_BA[: len(load_P)][class_G.ravel()]
+    share_GA[floors] = share_BA[len(load_P) :]
+    return share_GA
+
+
+def _least_load(gain_BA, need_B, load_B, room_A):
+    """Shares that meet the needs within the devices; None if there are none."""
+    B, A = gain_BA.shape
+    b, a = np.nonzero(gain_BA > 0)
+    n = len(b)
+    matrix = sparse.csr_array(
+        (
+            np.concatenate([gain_BA[b, a], np.ones(n), load_B[b] / load_B.mean()]),
+            (np.concatenate([b, B + b, 2 * B + a]), np.tile(np.arange(n), 3)),
+        ),
+        shape=(2 * B + A, n),
+    )
+    program = LinearProgram(
+        objective_V=-load_B[b] / load_B.mean(),
+        lower_V=np.zeros(n),
+        upper_V=np.ones(n),
+        matrix_KV=matrix,
+        lower_K=np.concatenate([need_B, np.full(B + A, -np.inf)]),
+        upper_K=np.concatenate([np.full(B, np.inf), np.ones(B), room_A / load_B.mean()]),
+    )
+    try:
+        value_V, _ = program.solve()
+    except UnsolvedError:
+        return None
+    share_BA = np.zeros((B, A))
+    share_BA[b, a] = value_V
+    return share_BA
+
+
+def _within(share_GA: Floats, rows: Rows) -> Floats:
+    """Rounding taken out: no share below zero, no row above one, no type above its devices."""
+    np.maximum(share_GA, 0.0, out=share_GA)
+    share_GA /= np.maximum(share_GA.sum(axis=1), 1.0)[:, None]
+    used_A = rows.load_G @ share_GA
+    share_GA *= np.minimum(1.0, rows.devices_A / np.maximum(used_A, 1e-300))
+    return share_GA
