@@ -103,11 +103,12 @@ def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: floa
     price_A = price_A / float(price_A @ rows.devices_A)
     upper, rise = _root(rows, price_A, level)
     lower, best, target = -np.inf, None, upper
+    most = max(limits.program, limits.direct)
     for number in range(1, limits.rounds + 1):
         width_A = np.maximum(price_A, DUST / rows.devices_A.sum())
         level_width = 1.0 / rise if rise > 0 else 1.0 + abs(upper)
         box = _Box(price_A, width_A, target, level_width, size)
-        result = _step(rows, box, limits, rng)
+        result = _step(rows, box, most, rng)
         if result.feasible and result.level > lower:
             lower, best = result.level, result
         new_A, new_upper, new_rise = result.price_A, np.inf, 0.0
@@ -125,15 +126,18 @@ def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: floa
             target = upper if lower < target else (lower + upper) / 2.0
         elif result.exact:
             target = (max(lower, result.level) + target) / 2.0
-        if not better and not result.exact:
-            size /= 3.0
-        elif moved < 0.9 * size and not result.exact:
-            size /= 5.0
+        if not result.exact:
+            size /= 3.0 if not better else 5.0 if moved < 0.9 * size else 1.0
+            most = most if better else min(2 * most, limits.last)
+        elif result.bought > 1e-10 or not better:
+            size = min(4.0 * size, WIDE)
     return _Found(lower, upper, price_A, best.shares() if best is not None else None, number)
 
 
 def _sampled_prices(rows: Rows, limits: Limits, rng, level):
     index = np.sort(rng.choice(len(rows), limits.sample, replace=False))
+    if not np.isfinite(rows.need.cap_G[index]).any():
+        return np.ones(rows.A), level
     part = rows.take(index, rows.devices_A * (rows.load_G[index].sum() / rows.load_G.sum()))
     try:
         found = _find(part, replace(limits, direct=limits.sample, gap=1e-3, rounds=5), None, level)
@@ -174,13 +178,12 @@ class _Result:
     base: float = 0.0
 
 
-def _step(rows: Rows, box: _Box, limits: Limits, rng: np.random.Generator) -> _Result:
+def _step(rows: Rows, box: _Box, most: int, rng: np.random.Generator) -> _Result:
     """One program over the rows that are near a tie, the others as they reply now."""
     replies = rows.replies(box.price_A, box.width_A, box.level, 2.0 * box.level_width)
     tied = np.flatnonzero(replies.margin_G <= box.size)
-    most = limits.program if box.size > 1e-7 else limits.last
-    exact = len(tied) <= max(most, limits.direct)
-    index = tied if exact else np.sort(rng.choice(tied, limits.program, replace=False))
+    exact = len(tied) <= most
+    index = tied if exact else np.sort(rng.choice(tied, most, replace=False))
     weight = 1.0 if exact else len(tied) / len(index)
     # What the sample misses of all tied rows at the present prices is put right: the sample only stands for changes.
     use_A, rise_A = _usage(rows, replies, None)
