@@ -129,7 +129,7 @@ def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: floa
         if not result.exact:
             size /= 3.0 if not better else 5.0 if moved < 0.9 * size else 1.0
             most = most if better else min(2 * most, limits.last)
-        elif result.bought > 1e-10 or not better:
+        elif moved > 0.9 * size or not better:
             size = min(4.0 * size, WIDE)
     return _Found(lower, upper, price_A, best.shares() if best is not None else None, number)
 
@@ -279,6 +279,8 @@ def solve_levels(
     gain_AG /= np.where(best_G > 0, best_G, 1.0)
     need = LinearNeed(constant_G, slope_G, best_G)
     rows = Rows(gain_AG, scale_G * count_G, np.where(capacity_A > 0, capacity_A, 1.0), need)
+    if (need.cap_G == -np.inf).any():
+        raise UnsolvedError("infeasible")
     first, complete, rounds = None, False, 0
     share_GA = np.zeros((len(rows), rows.A))
     left = np.arange(len(rows))  # rows that are not fixed for good
@@ -293,7 +295,8 @@ def solve_levels(
             break
         found = _find(part, limits, price_A)
         rounds += found.rounds
-        if found.share_GA is None or found.upper - found.level > 1e-8 * max(abs(found.upper), 1e-3):
+        proven = (1e-8 if first is None else 1e-6) * max(abs(found.upper), 1e-3)
+        if found.share_GA is None or found.upper - found.level > proven:
             if first is None:
                 raise UnsolvedError("no certified optimum")
             break
