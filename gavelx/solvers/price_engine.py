@@ -15,6 +15,7 @@ class Limits:
     direct: int = 150
     """Up to this many rows all of them enter the program."""
     sample: int = 150
+    thinning: int = 32
     program: int = 300
     last: int = 4000
     rounds: int = 40
@@ -50,7 +51,7 @@ class _Box:
     size: float
 
 
-def _root(rows: Rows, price_A: Floats, start: float) -> tuple[float, float]:
+def _root(rows: Rows, price_A: Floats, start: float, tolerance: float = 1e-14) -> tuple[float, float]:
     """The level above which these prices prove that nothing is, and the rise of the cost there.
 
     Newton's method, kept between levels known to be too low and too high: the cost is convex in the level but for
@@ -70,7 +71,7 @@ def _root(rows: Rows, price_A: Floats, start: float) -> tuple[float, float]:
             return highest, rise
         else:
             low = level
-        if abs(step) <= 1e-14 * abs(level) or abs(excess) <= 1e-15 and rise > 0:
+        if rise > 0 and abs(excess) <= tolerance:
             return min(level + step, highest), rise
         kinked = ((cap_G > low) & (cap_G < high)).any()
         if not kinked and bound <= low + 1e-14 * abs(low) or high <= low + 1e-15 * abs(low):
@@ -88,7 +89,7 @@ def _between(low: float, high: float, level: float, last: float) -> float:
     return (low + high) / 2.0
 
 
-def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: float | None = None) -> _Found:
+def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: float | None = None, enough: float = 0.0) -> _Found:
     """Solve one level, saturated rows kept at their best."""
     rng = np.random.default_rng(limits.seed)
     direct = len(rows) <= limits.direct
@@ -99,7 +100,7 @@ def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: floa
         price_A = np.ones(rows.A)
         if not direct:
             price_A, level = _sampled_prices(rows, limits, rng, level)
-    size = WIDE if direct else 0.02 if known else 3.0 / np.sqrt(limits.sample)
+    size = WIDE if direct else 0.02 if known else 3.0 / np.sqrt(max(limits.sample, len(rows) // limits.thinning))
     price_A = price_A / float(price_A @ rows.devices_A)
     upper, rise = _root(rows, price_A, level)
     lower, best, target = -np.inf, None, upper
@@ -111,16 +112,18 @@ def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: floa
         result = _step(rows, box, most, rng)
         if result.feasible and result.level > lower:
             lower, best = result.level, result
-        new_A, new_upper, new_rise = result.price_A, np.inf, 0.0
-        if new_A is not None:
-            new_upper, new_rise = _root(rows, new_A, result.level)
+        moved = float(np.max(np.abs(result.price_A - price_A) / width_A))
+        worth = float(result.price_A @ rows.devices_A)
+        new_A, new_upper, new_rise = price_A, upper, rise
+        if worth > 0:
+            new_A = result.price_A / worth
+            new_upper, new_rise = _root(rows, new_A, result.level, 1e-14 if result.exact else 1e-3 * size**2)
         if VERBOSE:
             print(f"  {number} size {size:.2e} tied {result.tied} in {result.used} exact {result.exact} feas {result.feasible} bought {result.bought:.1e} target {target:.15g} t {result.level:.15g} upper {upper:.15g} new {new_upper:.15g}")
         better = new_upper < upper
-        moved = float(np.max(np.abs(new_A - price_A) / width_A)) if new_A is not None else 0.0
         if better:
             price_A, upper, rise = new_A, new_upper, new_rise
-        if upper - lower <= limits.gap * max(abs(upper), 1e-3 * level_width):
+        if size < enough or upper - lower <= max(limits.gap, 1e-2 * enough**2) * max(abs(upper), 1e-3 * level_width):
             break
         if better or lower >= target:
             target = upper if lower < target else (lower + upper) / 2.0
@@ -135,12 +138,13 @@ def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: floa
 
 
 def _sampled_prices(rows: Rows, limits: Limits, rng, level):
-    index = np.sort(rng.choice(len(rows), limits.sample, replace=False))
+    size = max(limits.sample, len(rows) // limits.thinning)
+    index = np.sort(rng.choice(len(rows), size, replace=False))
     if not np.isfinite(rows.need.cap_G[index]).any():
         return np.ones(rows.A), level
     part = rows.take(index, rows.devices_A * (rows.load_G[index].sum() / rows.load_G.sum()))
     try:
-        found = _find(part, replace(limits, direct=limits.sample, gap=1e-3, rounds=5), None, level)
+        found = _find(part, replace(limits, direct=max(limits.direct, limits.sample)), None, level, 1.0 / np.sqrt(size))
     except UnsolvedError:
         return np.ones(rows.A), level
     return found.price_A, found.upper
@@ -153,7 +157,7 @@ class _Result:
     index: Ints
     share_KA: Floats
     level: float
-    price_A: Floats | None
+    price_A: Floats
     bought: float
     exact: bool
     tied: int
@@ -244,11 +248,10 @@ def _program(rows, box, index, weight, room_A, rise_A):
     value_V, dual = program.solve()
     share_KA = np.zeros((K, A))
     share_KA[k, a] = value_V[:n]
-    price_A = np.maximum(dual[2 * K :], 0.0)
-    worth = float(price_A @ rows.devices_A)
+    price_A = np.maximum(dual[2 * K :], 0.0) / (unit * money)
     step = float(value_V[n]) / money * box.level_width
     bought = float((value_V[n + 1 : n + 1 + A] * unit / rows.devices_A).max())
-    return share_KA, step, price_A / worth if worth > 0 else None, bought
+    return share_KA, step, price_A, bought
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +296,12 @@ def solve_levels(
             share_GA[left], complete = done, True
             first = first or (cap, np.zeros(part.A))
             break
-        found = _find(part, limits, price_A)
+        try:
+            found = _find(part, limits, price_A)
+        except UnsolvedError:
+            if first is None:
+                raise
+            break
         rounds += found.rounds
         proven = (1e-8 if first is None else 1e-6) * max(abs(found.upper), 1e-3)
         if found.share_GA is None or found.upper - found.level > proven:
@@ -350,7 +358,7 @@ def _next_level(rows: Rows, found: _Found, price_A: Floats, left: Ints) -> tuple
     return Rows(np.ascontiguousarray(gain_AG), rows.load_G[index], devices_A, need), left[index]
 
 
-SLACK = 1e-11
+SLACK = 1e-10
 
 
 def _in_question(rows: Rows, price_A: Floats, replies: Replies, saturated_G, priced_G):
