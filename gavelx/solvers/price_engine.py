@@ -51,7 +51,7 @@ class _Box:
     size: float
 
 
-def _root(rows: Rows, price_A: Floats, start: float, tolerance: float = 1e-14) -> tuple[float, float]:
+def _root(rows: Rows, price_A: Floats, start: float, level_width: float = np.inf, tolerance: float = 1e-14) -> tuple[float, float]:
     """The level above which these prices prove that nothing is, and the rise of the cost there.
 
     Newton's method, kept between levels known to be too low and too high: the cost is convex in the level but for
@@ -71,7 +71,9 @@ def _root(rows: Rows, price_A: Floats, start: float, tolerance: float = 1e-14) -
             return highest, rise
         else:
             low = level
-        if rise > 0 and abs(excess) <= tolerance:
+        ends = sorted((level, level + step))
+        straight = rise > 0 and not ((cap_G > ends[0]) & (cap_G < ends[1])).any()
+        if straight and abs(excess) <= tolerance and abs(step) <= tolerance * level_width:
             return min(level + step, highest), rise
         kinked = ((cap_G > low) & (cap_G < high)).any()
         if not kinked and bound <= low + 1e-14 * abs(low) or high <= low + 1e-15 * abs(low):
@@ -117,13 +119,13 @@ def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: floa
         new_A, new_upper, new_rise = price_A, upper, rise
         if worth > 0:
             new_A = result.price_A / worth
-            new_upper, new_rise = _root(rows, new_A, result.level, 1e-14 if result.exact else 1e-3 * size**2)
+            new_upper, new_rise = _root(rows, new_A, result.level, level_width, 1e-14 if result.exact else 0.1 * size)
         if VERBOSE:
             print(f"  {number} size {size:.2e} tied {result.tied} in {result.used} exact {result.exact} feas {result.feasible} bought {result.bought:.1e} target {target:.15g} t {result.level:.15g} upper {upper:.15g} new {new_upper:.15g}")
         better = new_upper < upper
         if better:
             price_A, upper, rise = new_A, new_upper, new_rise
-        if size < enough or upper - lower <= max(limits.gap, 1e-2 * enough**2) * max(abs(upper), 1e-3 * level_width):
+        if size < enough or upper - lower <= max(limits.gap, 1e-2 * enough**2) * max(abs(upper), 1e-3 / rise if rise > 0 else 0.0):
             break
         if better or lower >= target:
             target = upper if lower < target else (lower + upper) / 2.0

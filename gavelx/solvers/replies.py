@@ -28,6 +28,7 @@ Ints = NDArray[np.int64]
 Bytes = NDArray[np.int8]
 CHUNK = 16384
 """Rows worked on at a time: what a chunk needs stays in the cache."""
+TINY = 1e-250
 THREADS = min(2, os.cpu_count() or 1)
 T = TypeVar("T")
 
@@ -182,27 +183,31 @@ def _cost(rows: Rows, price_A: Floats, need_G: Floats, rise_G: Floats, part: sli
     cost = base + slope * (need - start)
     cost[need <= 0] = 0.0
     slope[need <= 0] = 0.0
-    return float(load @ cost), float(load @ (slope * rise_G[part]))
+    slope *= rise_G[part]
+    # Sums, not dot products: those start threads of their own, which get in each other's way here.
+    return float(np.sum(load * cost)), float(np.sum(load * slope))
 
 
 def _walk(gain_An: Floats, need_n: Floats, price_A: Floats) -> tuple[Bytes, Bytes, Floats, Floats, Floats]:
     """The hull's segment above each need: its two types, their gains and its slope (price per gain)."""
-    n = len(need_n)
-    slope, upper, end = np.full(n, np.inf), np.zeros(n, dtype=np.int8), np.zeros(n)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for a, price in enumerate(price_A):
-            candidate = price / gain_An[a]
-            better = candidate < slope
-            np.copyto(slope, candidate, where=better)
-            np.copyto(upper, a, where=better, casting="unsafe")
-            np.copyto(end, gain_An[a], where=better)
+    n, every = len(need_n), np.arange(len(need_n))
+    per_price_A = 1.0 / np.maximum(price_A, TINY)
+    best, upper = gain_An[0] * per_price_A[0], np.zeros(n, dtype=np.int8)
+    candidate, better = np.empty(n), np.empty(n, dtype=bool)
+    for a in range(1, len(price_A)):
+        np.multiply(gain_An[a], per_price_A[a], out=candidate)
+        np.greater(candidate, best, out=better)
+        np.maximum(best, candidate, out=best)
+        np.maximum(upper, better.view(np.int8) * np.int8(a), out=upper)  # quicker than a masked copy
+    end = gain_An[upper, every]
+    slope = price_A[upper] / np.where(end > 0, end, 1.0)
     lower, start = np.full(n, -1, dtype=np.int8), np.zeros(n)
     short = np.flatnonzero(end < need_n)
     while len(short):
         lower[short], start[short] = upper[short], end[short]
         slope[short], upper[short], end[short] = _next(gain_An[:, short], upper[short], end[short], price_A)
         short = short[end[short] < need_n[short]]
-    slope[~np.isfinite(slope)] = 0.0  # rows that can run nowhere
+    slope[end <= 0] = 0.0  # rows that can run nowhere
     return lower, upper, start, end, slope
 
 
@@ -260,16 +265,22 @@ def _price_margins(
     A saturated row is at the line's upper end: only another type with the very same gain can take its place.
     """
     real = lower >= 0
-    price_low, width_low = np.where(real, price_A[lower], 0.0), np.where(real, width_A[lower], 0.0)
+    price_low, width_low = price_A[lower] * real, width_A[lower] * real
     rise, width_up = price_A[upper] - price_low, width_A[upper]
     for a in range(-1, len(price_A)):
         gain_a = gain[a] if a >= 0 else 0.0
         z = (gain_a - start) / span
-        height = (price_A[a] if a >= 0 else 0.0) - price_low - z * rise
-        reach = (width_A[a] if a >= 0 else 0.0) + np.abs(1.0 - z) * width_low + np.abs(z) * width_up
-        skip = (lower == a) | (upper == a)
+        height = z * rise
+        np.subtract((price_A[a] if a >= 0 else 0.0) - price_low, height, out=height)
+        reach = np.abs(z) * width_up
+        np.subtract(1.0, z, out=z)
+        np.abs(z, out=z)
+        z *= width_low
+        reach += z
+        reach += (width_A[a] if a >= 0 else 0.0) + 1e-300
+        height /= reach
+        out = (lower == a) | (upper == a) | (pinned & (gain_a < 1.0))
         if a >= 0:
-            skip |= gain_a <= 0.0
-        skip |= pinned & (gain_a < 1.0)
-        close = height / np.maximum(reach, 1e-300)
-        np.minimum(margin, close, out=margin, where=~skip)
+            out |= gain_a <= 0.0
+        height[out] = np.inf
+        np.minimum(margin, height, out=margin)
