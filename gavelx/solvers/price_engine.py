@@ -19,7 +19,7 @@ class Limits:
     program: int = 300
     last: int = 4000
     rounds: int = 40
-    gap: float = 1e-9
+    gap: float = 1e-11
     seed: int = 0
 
 
@@ -91,7 +91,7 @@ def _between(low: float, high: float, level: float, last: float) -> float:
     return (low + high) / 2.0
 
 
-def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: float | None = None, enough: float = 0.0) -> _Found:
+def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: float | None = None, enough: float = 0.0, goal: float = np.inf) -> _Found:
     """Solve one level, saturated rows kept at their best."""
     rng = np.random.default_rng(limits.seed)
     direct = len(rows) <= limits.direct
@@ -125,8 +125,11 @@ def _find(rows: Rows, limits: Limits, price_A: Floats | None = None, level: floa
         better = new_upper < upper
         if better:
             price_A, upper, rise = new_A, new_upper, new_rise
-        if size < enough or upper - lower <= max(limits.gap, 1e-2 * enough**2) * max(abs(upper), 1e-3 / rise if rise > 0 else 0.0):
+        close = max(limits.gap, 1e-2 * enough**2) * max(abs(upper), 1e-3 / rise if rise > 0 else 0.0)
+        if size < enough or lower >= goal or abs(upper - lower) <= close:
             break
+        if lower > upper:  # the needs were not straight between target and level
+            lower, best = -np.inf, None
         if better or lower >= target:
             target = upper if lower < target else (lower + upper) / 2.0
         elif result.exact:
@@ -322,7 +325,7 @@ def solve_levels(
             break
     share_GA = _within(share_GA, rows)
     level = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
-    return Levels(share_GA, level, first[0], first[1], complete, rounds)
+    return Levels(share_GA, level, first[0] + ROUNDING * abs(first[0]), first[1], complete, rounds)
 
 LEVELS = 100
 ZERO = 1e-10
@@ -361,6 +364,7 @@ def _next_level(rows: Rows, found: _Found, price_A: Floats, left: Ints) -> tuple
 
 
 SLACK = 1e-10
+ROUNDING = 1e-12
 
 
 def _in_question(rows: Rows, price_A: Floats, replies: Replies, saturated_G, priced_G):
@@ -446,3 +450,64 @@ def _within(share_GA: Floats, rows: Rows) -> Floats:
     used_A = rows.load_G @ share_GA
     share_GA *= np.minimum(1.0, rows.devices_A / np.maximum(used_A, 1e-300))
     return share_GA
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    share_GA: Floats
+    ratio: float
+    bound: float
+    price_A: Floats
+    complete: bool
+    rounds: int
+
+
+def solve_ratios(
+    throughput_GA: Floats,
+    steps_G: Floats,
+    elapsed_G: Floats,
+    deadline_G: Floats,
+    scale_G: Floats,
+    count_G: Floats,
+    capacity_A: Floats,
+    *,
+    start_A: Floats | None = None,
+    lexicographic: bool = True,
+    limits: Limits = LIMITS,
+) -> Ratios:
+    gain_AG = np.array(throughput_GA.T, dtype=float, order="C")
+    gain_AG[capacity_A <= 0] = 0.0
+    best_G = gain_AG.max(axis=0)
+    assert (best_G > 0).all() and (steps_G > 0).all(), "rows without steps or without a type are left out"
+    gain_AG /= best_G
+    need = RatioNeed(elapsed_G, steps_G, deadline_G, best_G)
+    rows = Rows(gain_AG, scale_G * count_G, np.where(capacity_A > 0, capacity_A, 1.0), need)
+    cap = float(need.cap_G.min())
+    found = _find(rows, limits, start_A, cap if start_A is None else None, goal=cap)
+    if found.share_GA is None or (found.upper - found.level > 1e-8 * abs(found.upper) and found.level < cap):
+        raise UnsolvedError("no certified optimum")
+    share_GA = _within(found.share_GA, rows)
+    pinned = found.level >= cap
+    ratio = -cap if pinned else _worst(throughput_GA, share_GA, steps_G, elapsed_G, deadline_G)
+    bound = -min(found.upper, cap)
+    complete, rounds = not pinned and bool((found.price_A * rows.devices_A.sum() > ZERO).all()), found.rounds
+    if lexicographic and not complete:
+        gain_GA = throughput_GA * ((ratio * deadline_G - elapsed_G) / steps_G)[:, None]
+        ones_G = np.ones(len(rows))
+        try:
+            last = solve_levels(gain_GA, -ones_G, ones_G, scale_G, count_G, capacity_A, start_A=found.price_A, limits=limits)
+        except UnsolvedError:
+            last = None
+        if last is not None:
+            reached = _worst(throughput_GA, last.share_GA, steps_G, elapsed_G, deadline_G)
+            rounds += last.rounds
+            if reached <= ratio * (1.0 + 1e-9):
+                share_GA, complete = last.share_GA, last.complete
+    ratio = _worst(throughput_GA, share_GA, steps_G, elapsed_G, deadline_G)
+    return Ratios(share_GA, ratio, bound - ROUNDING * abs(bound), found.price_A, complete, rounds)
+
+
+def _worst(throughput_GA, share_GA, steps_G, elapsed_G, deadline_G) -> float:
+    reached_G = (throughput_GA * share_GA).sum(axis=1)
+    with np.errstate(divide="ignore"):
+        return float(((elapsed_G + steps_G / reached_G) / deadline_G).max())
