@@ -41,6 +41,11 @@ class Need(Protocol):
     @property
     def cap_G(self) -> Floats: ...
 
+    @property
+    def rises_G(self) -> NDArray[np.bool_]:
+        """Rows whose need depends on the level."""
+        ...
+
     def reached(self, part_G: Floats) -> Floats:
         """The level that each row reaches with this part of its best gain."""
         ...
@@ -65,6 +70,10 @@ class LinearNeed:
         room_G = self.best_G + self.constant_G
         never_G = np.where(room_G >= -1e-9 * np.abs(self.constant_G), np.inf, -np.inf)
         return np.where(self.slope_G > 0, room_G / np.where(self.slope_G > 0, self.slope_G, 1.0), never_G)
+
+    @property
+    def rises_G(self) -> NDArray[np.bool_]:
+        return self.slope_G > 0
 
     def reached(self, part_G: Floats) -> Floats:
         room_G = part_G * self.best_G + self.constant_G
@@ -94,6 +103,10 @@ class RatioNeed:
     def cap_G(self) -> Floats:
         return -(self.elapsed_G + self.steps_G / self.best_G) / self.deadline_G
 
+    @property
+    def rises_G(self) -> NDArray[np.bool_]:
+        return np.ones(len(self.steps_G), dtype=bool)
+
     def reached(self, part_G: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             return -(self.elapsed_G + self.steps_G / (part_G * self.best_G)) / self.deadline_G
@@ -116,6 +129,10 @@ class Replies:
     rise_G: Floats
     price_G: Floats
     margin_G: Floats
+
+    def take(self, index: Ints) -> "Replies":
+        parts = (self.lower_G, self.upper_G, self.part_G, self.rise_G, self.price_G, self.margin_G)
+        return Replies(*(part[index] for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +163,9 @@ class Rows:
         """Need and its rise; a saturated row needs all of its best type, whatever the level."""
         need_G, rise_G = self.need(level)
         saturated_G = self.need.cap_G < level
-        return np.where(saturated_G, self.top_G, np.minimum(need_G, self.top_G)), np.where(saturated_G, 0.0, rise_G)
+        return np.where(saturated_G, self.top_G, np.minimum(need_G, self.top_G)), np.where(
+            saturated_G, 0.0, rise_G
+        )
 
     def excess(self, price_A: Floats, level: float) -> tuple[float, float]:
         """Cost of all replies minus the worth of all devices, and how fast it rises with the level."""
