@@ -1,17 +1,19 @@
 """Max-min programs with very many different rows, exactly, by working on the prices of the few accelerator types.
 
-``solve_levels`` is max-min fairness over rows that are linear in the shares, ``solve_ratios`` the smallest largest
-ratio (finish-time fairness, makespan). The first level comes from `price_search`; what is left goes to the others,
-level by level. Rows are fixed where they cannot rise, which multipliers tell (as in `linear`):
+``solve_levels`` is max-min fairness over rows that are linear in the shares, ``solve_ratios`` makes the largest
+ratio small (finish-time fairness, makespan). The first level comes from `price_search`; what is left goes to the
+others, level by level. Rows are fixed where they cannot rise, which multipliers tell (as in `linear`):
 
-* A row limited by its own best type is *saturated*. These need no level of their own: the search keeps them at their
-  best while the others go on. The first level is then the lowest one at which a row saturates.
-* Where devices bind, rows with a positive multiplier are at this level in every optimum. If all types have a price
-  these are all rows, and the work is done.
-* Rows without a multiplier can only use types without a price (complementary slackness); the next level is a smaller
-  problem over those. A row that is fixed but could do the same otherwise at the same cost goes along as a floor.
+* A row limited by its own best type is *saturated*. These need no level of their own: the search keeps them at
+  their best while the others go on. The first level is then the lowest one at which a row saturates.
+* Where devices bind, rows with a positive multiplier are at this level in every optimum. If all types have a
+  price these are all rows, and the work is done.
+* Rows without a multiplier can only use types without a price (complementary slackness); the next level is a
+  smaller problem over those. A row that is fixed but could do the same otherwise at the same cost goes along as a
+  floor.
 
-Choose this for thousands of rows that do not collapse into classes; `linear` for few, and for all other constraints.
+Choose this for hundreds of rows and more that do not collapse into classes; `linear` for few, and for all other
+constraints.
 
 Legend: G rows (jobs, or classes of identical ones), A accelerator types, B blocks of rows, E shares of a program.
 """
@@ -74,10 +76,10 @@ def solve_levels(
     gain_GA: Floats,
     constant_G: Floats,
     slope_G: Floats,
+    *,
     scale_G: Floats,
     count_G: Floats,
     capacity_A: Floats,
-    *,
     start_A: Floats | None = None,
     lexicographic: bool = True,
     limits: Limits = LIMITS,
@@ -85,12 +87,12 @@ def solve_levels(
     """Raise the least of all rows, then the least of those that can rise further, and so on.
 
     Maximise t subject to ``gain_g . x_g + constant_g >= slope_g t`` in every row, ``sum_a x_ga <= 1``,
-    ``sum_g count_g scale_g x_ga <= capacity_a``, x >= 0; x_ga = 0 where the gain is 0. A slope of 0 makes the row a
-    fixed floor. A row that can run nowhere has the value of its constant: leave it out if that is not meant.
+    ``sum_g count_g scale_g x_ga <= capacity_a``, x >= 0; x_ga = 0 where the gain is 0. A slope of 0 makes the row
+    a fixed floor. A row that can run nowhere has the value of its constant: leave it out if that is not meant.
 
-    Raises :class:`~gavelx.solvers.highs.UnsolvedError` where floors cannot be met, where no row has a slope, or if
-    bound and level do not meet within 1e-8 (relative to the level, or to a thousandth of the level that all devices
-    are worth if that is more).
+    Raises :class:`~gavelx.solvers.highs.UnsolvedError` where floors cannot be met, where no row has a slope, or
+    if bound and level do not meet within 1e-8, relative to the level (or to a thousandth of the change in level
+    that all devices together are worth, if that is more).
     """
     if not (slope_G > 0).any():
         raise UnsolvedError("no row has a slope")
@@ -124,10 +126,10 @@ def solve_ratios(
     steps_G: Floats,
     elapsed_G: Floats,
     deadline_G: Floats,
+    *,
     scale_G: Floats,
     count_G: Floats,
     capacity_A: Floats,
-    *,
     start_A: Floats | None = None,
     lexicographic: bool = True,
     limits: Limits = LIMITS,
@@ -162,7 +164,14 @@ def solve_ratios(
         one_G = np.ones(len(rows))
         try:
             last = solve_levels(
-                surplus_GA, -one_G, one_G, scale_G, count_G, capacity_A, start_A=price_A, limits=limits
+                surplus_GA,
+                -one_G,
+                one_G,
+                scale_G=scale_G,
+                count_G=count_G,
+                capacity_A=capacity_A,
+                start_A=price_A,
+                limits=limits,
             )
         except UnsolvedError:  # the ratio stands; what is left stays idle
             last = None
@@ -269,8 +278,8 @@ def _with_floors(rows: Rows, gain_AG: Floats, held_G: Bools, need_G: Floats) -> 
     )
 
 
-def _in_question(rows: Rows, price_A: Floats, replies: Replies, saturated_G: Bools) -> NDArray[np.bool_]:
-    """The types that a row may use in an optimum: those on the line of its cheapest mix, those that cost nothing."""
+def _in_question(rows: Rows, price_A: Floats, replies: Replies, saturated_G: Bools) -> Bools:
+    """The types that a row may use in an optimum: those on the line of its cheapest mix, and free ones."""
     start_G, base_G = _line(rows, price_A, replies)
     may_AG = np.zeros(rows.gain_AG.shape, dtype=bool)
     for a, gain_G in enumerate(rows.gain_AG):

@@ -1,21 +1,20 @@
 """The highest level that all rows can reach, found by moving the few prices of the accelerator types.
 
-At given prices almost every row has one cheapest mix of types (`replies`), and keeps it while the prices stay in a
-small box. So only the rows that are near a tie enter a linear program, in which the prices may move within the box:
-devices can be bought at its upper edge and sold at its lower one. All other rows are 2 A numbers there: what they
-use, and how that rises with the level. The program's multipliers are the next prices; the box shrinks.
+At given prices almost every row has one cheapest mix of types (`replies`), and keeps it while the prices stay in
+a small box. So only the rows that are near a tie enter a linear program, in which the prices may move within the
+box: devices can be bought at its upper edge and sold at its lower one. All other rows are 2 A numbers there: what
+they use, and how that rises with the level. The program's multipliers are the next prices; the box shrinks.
 
-* Where too many rows are near a tie, a sample of them stands for the *changes* that all of them would make. What the
-  sample misses at the present prices is added as a constant, which makes the next prices accurate.
+* Where too many rows are near a tie, a sample of them stands for the *changes* that all of them would make. What
+  the sample misses at the present prices is added as a constant, which makes the next prices accurate.
 * Where all of them fit and nothing is bought, the program's optimum is one of the whole: a level that is reached.
-* The root t(p) of the replies' cost bounds the level from above for any prices, so the two close in on the optimum,
-  and prices that prove less than the best so far are discarded.
+* The replies' cost bounds the level from above for any prices, so the two close in on the optimum, and prices that
+  prove less than the best so far are discarded.
 * The first prices come from a sample of the rows with its part of the devices, solved in the same way.
 
-The idea of working on prices only is Dantzig and Wolfe's ("Decomposition principle for linear programs", Operations
-Research 8, 1960); the box is that of Marsten, Hogan and Blankenship ("The boxstep method for large-scale
-optimization", Operations Research 23, 1975), with the slack columns of du Merle and others (stabilised column
-generation, Discrete Mathematics 194, 1999). Ours keeps whole rows instead of generating columns.
+Working on prices is Dantzig and Wolfe's idea ("Decomposition principle for linear programs", Operations Research
+8, 1960), the box that of Marsten, Hogan and Blankenship ("The boxstep method for large-scale optimization",
+Operations Research 23, 1975). Ours keeps whole rows in the program, so that few rounds are enough.
 
 Legend: G rows, A accelerator types, K rows in a program, V its variables, E its shares.
 """
@@ -57,7 +56,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices (all devices together are worth 1), the level above which they prove that nothing is, cost per level."""
+    """Prices (all devices are worth 1), the level above which they prove that nothing is, and cost per level."""
 
     price_A: Floats
     upper: float
@@ -134,9 +133,7 @@ class _Search:
             close = max(self.limits.gap, 0.01 * enough**2) * prices.scale
             if self.size < enough or self.lower >= goal or abs(prices.upper - self.lower) <= close:
                 break
-            if (
-                self.lower > prices.upper
-            ):  # needs were bent between target and level: what was reached is not quite
+            if self.lower > prices.upper:  # needs are bent between target and level: not quite reached
                 self.lower, self.best = -np.inf, None
         share_GA = self.best.shares() if self.best is not None else None
         return Found(self.lower, share_GA, self.prices, number)
@@ -170,7 +167,8 @@ class _Search:
 
     @property
     def _width_A(self) -> Floats:
-        return np.maximum(self.prices.price_A, DUST / self.rows.devices_A.sum())
+        width_A: Floats = np.maximum(self.prices.price_A, DUST / self.rows.devices_A.sum())
+        return width_A
 
     def _sampled(self, level: float) -> tuple[Floats, float]:
         """Prices and level of a sample of the rows with its part of the devices."""
@@ -276,7 +274,7 @@ class _Step:
         use_A, rise_A = _usage(rows, replies)
         own_A, own_rise_A = _usage(rows.take(index, rows.devices_A), replies.take(index))
         free = (rows.devices_A - use_A + weight * own_A, rise_A - weight * own_rise_A)
-        share_KA, down, price_A, bought = _solve_program(rows, box, index, weight, *free)
+        share_KA, down, price_A, bought = _solve_program(rows, box, index, weight, free)
         return cls(rows, replies, box.level, index, exact, share_KA, box.level + down, price_A, bought)
 
     @property
@@ -298,8 +296,8 @@ class _Step:
 def _usage(rows: Rows, replies: Replies) -> tuple[Floats, Floats]:
     """Devices of each type that the rows hold, and how fast that rises with the level."""
     load_G, upper_G, part_G = rows.load_G, replies.upper_G, replies.part_G
-    use_A = np.bincount(upper_G, load_G * part_G, rows.A)
-    rise_A = np.bincount(upper_G, load_G * replies.rise_G, rows.A)
+    use_A = np.bincount(upper_G, load_G * part_G, rows.A).astype(float)
+    rise_A = np.bincount(upper_G, load_G * replies.rise_G, rows.A).astype(float)
     mixed = np.flatnonzero(replies.lower_G >= 0)
     lower, load = replies.lower_G[mixed], load_G[mixed]
     use_A += np.bincount(lower, load * (1.0 - part_G[mixed]), rows.A)
@@ -308,14 +306,15 @@ def _usage(rows: Rows, replies: Replies) -> tuple[Floats, Floats]:
 
 
 def _solve_program(
-    rows: Rows, box: _Box, index: Ints, weight: float, room_A: Floats, rise_A: Floats, /
+    rows: Rows, box: _Box, index: Ints, weight: float, free: tuple[Floats, Floats]
 ) -> tuple[Floats, float, Floats, float]:
     """Shares of the rows, the step of the level, the prices, and the largest part of a type that had to be bought.
 
+    ``free`` are the devices that the other rows leave, and how fast the others' use rises with the level.
     Variables: shares row by row, the level's step down, devices bought, devices sold. Constraints: needs, time,
     devices. Loads are in units of the mean load, prices in units of the largest, so that all numbers are near 1.
     """
-    A, K = rows.A, len(index)
+    A, K, (room_A, rise_A) = rows.A, len(index), free
     need_K, slope_K = (all_G[index] for all_G in rows.needs(box.level))
     width = box.around.level_width
     load_K = rows.load_G[index] * weight

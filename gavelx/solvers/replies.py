@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.int8]
+Bools = NDArray[np.bool_]
 CHUNK = 16384
 """Rows worked on at a time: what a chunk needs stays in the cache."""
 TINY = 1e-250
@@ -42,7 +43,7 @@ class Need(Protocol):
     def cap_G(self) -> Floats: ...
 
     @property
-    def rises_G(self) -> NDArray[np.bool_]:
+    def rises_G(self) -> Bools:
         """Rows whose need depends on the level."""
         ...
 
@@ -72,7 +73,7 @@ class LinearNeed:
         return np.where(self.slope_G > 0, room_G / np.where(self.slope_G > 0, self.slope_G, 1.0), never_G)
 
     @property
-    def rises_G(self) -> NDArray[np.bool_]:
+    def rises_G(self) -> Bools:
         return self.slope_G > 0
 
     def reached(self, part_G: Floats) -> Floats:
@@ -104,7 +105,7 @@ class RatioNeed:
         return -(self.elapsed_G + self.steps_G / self.best_G) / self.deadline_G
 
     @property
-    def rises_G(self) -> NDArray[np.bool_]:
+    def rises_G(self) -> Bools:
         return np.ones(len(self.steps_G), dtype=bool)
 
     def reached(self, part_G: Floats) -> Floats:
@@ -131,8 +132,14 @@ class Replies:
     margin_G: Floats
 
     def take(self, index: Ints) -> "Replies":
-        parts = (self.lower_G, self.upper_G, self.part_G, self.rise_G, self.price_G, self.margin_G)
-        return Replies(*(part[index] for part in parts))
+        return Replies(
+            self.lower_G[index],
+            self.upper_G[index],
+            self.part_G[index],
+            self.rise_G[index],
+            self.price_G[index],
+            self.margin_G[index],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,16 +176,14 @@ class Rows:
 
     def excess(self, price_A: Floats, level: float) -> tuple[float, float]:
         """Cost of all replies minus the worth of all devices, and how fast it rises with the level."""
-        need_G, rise_G = self.needs(level)
-        parts = _each_chunk(partial(_cost, self, price_A, need_G, rise_G), len(self))
+        parts = _each_chunk(partial(_cost, self, price_A, self.needs(level)), len(self))
         cost, rise = (float(np.sum(part)) for part in zip(*parts, strict=True))
         return cost - float(price_A @ self.devices_A), rise
 
     def replies(self, price_A: Floats, width_A: Floats, level: float, level_width: float) -> Replies:
         """Every row's mix; prices may move by their widths and the level by its own within a margin of one."""
-        need_G, rise_G = self.needs(level)
-        work = partial(_reply, self, price_A, width_A, need_G, rise_G, level_width)
-        parts = zip(*_each_chunk(work, len(self)), strict=True)
+        moves = _Moves(price_A, width_A, level_width)
+        parts = zip(*_each_chunk(partial(_reply, self, moves, self.needs(level)), len(self)), strict=True)
         return Replies(*(np.concatenate(part) for part in parts))
 
 
@@ -195,111 +200,110 @@ def _slices(G: int) -> Iterator[slice]:
     return (slice(start, min(start + CHUNK, G)) for start in range(0, G, CHUNK))
 
 
-def _cost(rows: Rows, price_A: Floats, need_G: Floats, rise_G: Floats, part: slice) -> tuple[float, float]:
-    need, load = np.maximum(need_G[part], 0.0), rows.load_G[part]
-    lower, _, start, _, slope = _walk(rows.gain_AG[:, part], need, price_A)
-    base = np.where(lower >= 0, price_A[lower], 0.0)
-    cost = base + slope * (need - start)
-    cost[need <= 0] = 0.0
-    slope[need <= 0] = 0.0
-    slope *= rise_G[part]
+@dataclass(frozen=True, eq=False)
+class _Segment:
+    """The part of each row's hull that holds its need: types and gains of its ends, price per gain along it."""
+
+    lower_n: Bytes
+    upper_n: Bytes
+    start_n: Floats
+    end_n: Floats
+    slope_n: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """The prices, and how far they and the level may move within a margin of one."""
+
+    price_A: Floats
+    width_A: Floats
+    level_width: float
+
+
+def _cost(rows: Rows, price_A: Floats, needs: tuple[Floats, Floats], part: slice) -> tuple[float, float]:
+    need_n, rise_n, load_n = needs[0][part], needs[1][part], rows.load_G[part]
+    mix, runs_n = _walk(rows.gain_AG[:, part], need_n, price_A), need_n > 0
+    base_n = price_A[mix.lower_n] * (mix.lower_n >= 0)
+    cost_n = (base_n + mix.slope_n * (need_n - mix.start_n)) * runs_n
     # Sums, not dot products: those start threads of their own, which get in each other's way here.
-    return float(np.sum(load * cost)), float(np.sum(load * slope))
+    return float(np.sum(load_n * cost_n)), float(np.sum(load_n * (mix.slope_n * rise_n * runs_n)))
 
 
-def _walk(gain_An: Floats, need_n: Floats, price_A: Floats) -> tuple[Bytes, Bytes, Floats, Floats, Floats]:
-    """The hull's segment above each need: its two types, their gains and its slope (price per gain)."""
+def _walk(gain_An: Floats, need_n: Floats, price_A: Floats) -> _Segment:
     n, every = len(need_n), np.arange(len(need_n))
     per_price_A = 1.0 / np.maximum(price_A, TINY)
-    best, upper = gain_An[0] * per_price_A[0], np.zeros(n, dtype=np.int8)
-    candidate, better = np.empty(n), np.empty(n, dtype=bool)
+    best_n, upper_n = gain_An[0] * per_price_A[0], np.zeros(n, dtype=np.int8)
+    gain_n, better_n = np.empty(n), np.empty(n, dtype=bool)
     for a in range(1, len(price_A)):
-        np.multiply(gain_An[a], per_price_A[a], out=candidate)
-        np.greater(candidate, best, out=better)
-        np.maximum(best, candidate, out=best)
-        np.maximum(upper, better.view(np.int8) * np.int8(a), out=upper)  # quicker than a masked copy
-    end = gain_An[upper, every]
-    slope = price_A[upper] / np.where(end > 0, end, 1.0)
-    lower, start = np.full(n, -1, dtype=np.int8), np.zeros(n)
-    short = np.flatnonzero(end < need_n)
+        np.multiply(gain_An[a], per_price_A[a], out=gain_n)
+        np.greater(gain_n, best_n, out=better_n)
+        np.maximum(best_n, gain_n, out=best_n)
+        np.maximum(upper_n, better_n.view(np.int8) * np.int8(a), out=upper_n)  # quicker than a masked copy
+    end_n = gain_An[upper_n, every]
+    slope_n = price_A[upper_n] / np.where(end_n > 0, end_n, 1.0)
+    lower_n, start_n = np.full(n, -1, dtype=np.int8), np.zeros(n)
+    short = np.flatnonzero(end_n < need_n)
     while len(short):
-        lower[short], start[short] = upper[short], end[short]
-        slope[short], upper[short], end[short] = _next(gain_An[:, short], upper[short], end[short], price_A)
-        short = short[end[short] < need_n[short]]
-    slope[end <= 0] = 0.0  # rows that can run nowhere
-    return lower, upper, start, end, slope
+        lower_n[short], start_n[short] = upper_n[short], end_n[short]
+        slope_n[short], upper_n[short], end_n[short] = _next(gain_An[:, short], upper_n[short], price_A)
+        short = short[end_n[short] < need_n[short]]
+    slope_n[end_n <= 0] = 0.0  # rows that can run nowhere
+    return _Segment(lower_n, upper_n, start_n, end_n, slope_n)
 
 
-def _next(gain_An: Floats, from_n: Bytes, start: Floats, price_A: Floats) -> tuple[Floats, Bytes, Floats]:
+def _next(gain_An: Floats, from_n: Bytes, price_A: Floats) -> tuple[Floats, Bytes, Floats]:
     """One step up the hull, for rows that have a larger gain than where they are."""
-    slope, upper, end = np.full(len(start), np.inf), from_n.copy(), np.full(len(start), np.inf)
-    base = price_A[from_n]
+    slope_n, upper_n, end_n = np.full(len(from_n), np.inf), from_n.copy(), np.full(len(from_n), np.inf)
+    base_n, start_n = price_A[from_n], gain_An[from_n, np.arange(len(from_n))]
     for a, price in enumerate(price_A):
-        gap = gain_An[a] - start
-        candidate = np.where(gap > 0, (price - base) / np.where(gap > 0, gap, 1.0), np.inf)
-        better = candidate < slope
-        slope[better], upper[better], end[better] = candidate[better], a, gain_An[a][better]
-    return slope, upper, end
+        gap_n = gain_An[a] - start_n
+        candidate_n = np.where(gap_n > 0, (price - base_n) / np.where(gap_n > 0, gap_n, 1.0), np.inf)
+        better = candidate_n < slope_n
+        slope_n[better], upper_n[better], end_n[better] = candidate_n[better], a, gain_An[a][better]
+    return slope_n, upper_n, end_n
 
 
 def _reply(
-    rows: Rows,
-    price_A: Floats,
-    width_A: Floats,
-    need_G: Floats,
-    rise_G: Floats,
-    level_width: float,
-    part: slice,
+    rows: Rows, moves: _Moves, needs: tuple[Floats, Floats], part: slice
 ) -> tuple[Bytes, Bytes, Floats, Floats, Floats, Floats]:
-    gain, need, rise = rows.gain_AG[:, part], need_G[part], rise_G[part]
-    lower, upper, start, end, slope = _walk(gain, np.maximum(need, 0.0), price_A)
-    span = np.where(end > start, end - start, 1.0)
-    share = (need - start) / span
-    room = np.minimum(np.abs(share), 1.0 - share) * span
-    margin = np.where(rise > 0, room / (np.where(rise > 0, rise, 1.0) * level_width), np.inf)
-    pinned = (rise == 0) & (need >= 1.0)
-    _price_margins(gain, lower, upper, start, span, price_A, width_A, pinned, margin)
-    margin[(rise == 0) & (need <= 0)] = np.inf
-    idle = need < 0
-    share[idle] = 0.0
-    slope[need <= 0] = 0.0
-    rise_of_share = np.where(idle, 0.0, rise / span)
-    return lower, upper, share, rise_of_share, slope, margin
+    """The fields of `Replies` for one chunk. No need, no reply: such rows are idle and have no multiplier."""
+    gain_An, need_n, rise_n = rows.gain_AG[:, part], needs[0][part], needs[1][part]
+    mix = _walk(gain_An, need_n, moves.price_A)
+    span_n = np.where(mix.end_n > mix.start_n, mix.end_n - mix.start_n, 1.0)
+    part_n = (need_n - mix.start_n) / span_n
+    room_n = np.minimum(np.abs(part_n), 1.0 - part_n) * span_n
+    rises_n = rise_n > 0
+    margin_n = np.where(rises_n, room_n / (np.where(rises_n, rise_n, 1.0) * moves.level_width), np.inf)
+    _price_margins(gain_An, mix, moves, ~rises_n & (need_n >= 1.0), margin_n)
+    margin_n[~rises_n & (need_n <= 0)] = np.inf
+    part_n[need_n < 0] = 0.0
+    price_n = np.where(need_n > 0, mix.slope_n, 0.0)
+    return mix.lower_n, mix.upper_n, part_n, np.where(need_n < 0, 0.0, rise_n / span_n), price_n, margin_n
 
 
-def _price_margins(
-    gain: Floats,
-    lower: Bytes,
-    upper: Bytes,
-    start: Floats,
-    span: Floats,
-    price_A: Floats,
-    width_A: Floats,
-    pinned: NDArray[np.bool_],
-    margin: Floats,
-) -> None:
+def _price_margins(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bools, margin_n: Floats) -> None:
     """How far each type's price is above the line through the mix, in units of what the widths can make up.
 
     The line at gain T is (1 - z) price_lower + z price_upper with z = (T - start) / span, and moves accordingly.
     A saturated row is at the line's upper end: only another type with the very same gain can take its place.
     """
-    real = lower >= 0
-    price_low, width_low = price_A[lower] * real, width_A[lower] * real
-    rise, width_up = price_A[upper] - price_low, width_A[upper]
-    for a in range(-1, len(price_A)):
-        gain_a = gain[a] if a >= 0 else 0.0
-        z = (gain_a - start) / span
-        height = z * rise
-        np.subtract((price_A[a] if a >= 0 else 0.0) - price_low, height, out=height)
-        reach = np.abs(z) * width_up
-        np.subtract(1.0, z, out=z)
-        np.abs(z, out=z)
-        z *= width_low
-        reach += z
-        reach += (width_A[a] if a >= 0 else 0.0) + 1e-300
-        height /= reach
-        out = (lower == a) | (upper == a) | (pinned & (gain_a < 1.0))
+    price_A, width_A, mixed_n = moves.price_A, moves.width_A, mix.lower_n >= 0
+    price_low_n, width_low_n = price_A[mix.lower_n] * mixed_n, width_A[mix.lower_n] * mixed_n
+    rise_n, width_up_n = price_A[mix.upper_n] - price_low_n, width_A[mix.upper_n]
+    span_n = np.where(mix.end_n > mix.start_n, mix.end_n - mix.start_n, 1.0)
+    for a in range(-1, len(price_A)):  # -1 is idleness, which costs nothing and gains nothing
+        price, width, gain_n = (price_A[a], width_A[a], gain_An[a]) if a >= 0 else (0.0, 0.0, 0.0)
+        z_n = (gain_n - mix.start_n) / span_n
+        height_n = (price - price_low_n) - z_n * rise_n
+        reach_n = np.abs(z_n) * width_up_n
+        np.subtract(1.0, z_n, out=z_n)
+        np.abs(z_n, out=z_n)
+        z_n *= width_low_n
+        reach_n += z_n
+        reach_n += width + TINY
+        height_n /= reach_n
+        out_n = (mix.lower_n == a) | (mix.upper_n == a) | (pinned_n & (gain_n < 1.0))
         if a >= 0:
-            out |= gain_a <= 0.0
-        height[out] = np.inf
-        np.minimum(margin, height, out=margin)
+            out_n |= gain_n <= 0.0
+        height_n[out_n] = np.inf
+        np.minimum(margin_n, height_n, out=margin_n)
