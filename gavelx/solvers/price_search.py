@@ -41,10 +41,11 @@ EXACT = 1e-14
 class Limits:
     """Sizes of the search; the answers do not depend on them, only the time that they take."""
 
-    direct: int = 150  # up to so many rows all enter the program
-    sample: int = 150  # rows of the smallest sample ...
-    thinning: int = 32  # ... each sample being this part of the next one
-    program: int = 300  # rows in a program at first ...
+    direct: int = 100  # up to so many rows all enter the program
+    sample: int = 80  # rows of the smallest sample ...
+    thinning: int = 16  # ... each sample being this part of the next one
+    program: int = 300  # rows in a program at first, at least ...
+    program_part: float = 1e-3  # ... this part of all, ...
     largest: int = 4000  # ... and at most
     rounds: int = 60
     gap: float = 1e-11
@@ -108,7 +109,8 @@ class _Search:
     def __init__(self, rows: Rows, limits: Limits, start_A: Floats | None, level: float) -> None:
         self.rows, self.limits = rows, limits
         self.rng = np.random.default_rng(limits.seed)
-        self.program = max(limits.program, limits.direct)
+        wanted = max(limits.program, limits.direct, int(limits.program_part * len(rows)))
+        self.program = min(wanted, limits.largest)
         if len(rows) <= limits.direct:
             self.size = WIDE
         elif start_A is not None:
