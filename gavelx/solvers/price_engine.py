@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.price_search import LIMITS, Found, Limits, find_level
+from gavelx.solvers.price_search import LIMITS, Found, Limits, Prices, find_level, prove
 from gavelx.solvers.replies import Floats, Ints, LinearNeed, RatioNeed, Replies, Rows
 
 Bools = NDArray[np.bool_]
@@ -112,11 +112,13 @@ def solve_levels(
         share_GA[left] = level.share_GA
         first, rounds, start_A = first or level, rounds + level.rounds, None
         part, left = level.rest, left[level.rest_G]
-        if not lexicographic or not len(left):
+        if (not lexicographic and level.whole) or not len(left):
             break
     assert first is not None
     share_GA = _within(share_GA, rows)
     reached = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
+    if first.bound - reached > CERTIFIED * first.scale:
+        raise UnsolvedError("bound and level did not meet")
     bound = first.bound + ROUNDING * abs(first.bound)
     return Levels(share_GA, reached, bound, first.price_A, first.start_A, not len(left), rounds)
 
@@ -200,15 +202,20 @@ def _rows(gain_GA: Floats, load_G: Floats, capacity_A: Floats) -> tuple[Rows, Fl
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """Shares at one level, its bound and prices, and what remains: rows ``rest_G`` as the problem ``rest``."""
+    """Shares at one level, its bound and prices, and what remains: rows ``rest_G`` as the problem ``rest``.
+
+    Not ``whole``: of those that remain some have no shares yet.
+    """
 
     share_GA: Floats
     bound: float
+    scale: float
     price_A: Floats
     start_A: Floats
     rounds: int
     rest: Rows
     rest_G: Ints
+    whole: bool = True
 
 
 def _raise(rows: Rows, start_A: Floats | None, limits: Limits, *, later: bool) -> _Level:
@@ -217,14 +224,55 @@ def _raise(rows: Rows, start_A: Floats | None, limits: Limits, *, later: bool) -
     share_GA = _saturated(rows, limits)
     if share_GA is not None:
         nothing_A, none_G = np.zeros(rows.A), np.arange(0)
-        return _Level(share_GA, cap, nothing_A, np.ones(rows.A), 0, rows.take(none_G, rows.devices_A), none_G)
+        return _Level(
+            share_GA, cap, abs(cap), nothing_A, np.ones(rows.A), 0, rows.take(none_G, rows.devices_A), none_G
+        )
+    gap = CERTIFIED_LATER if later else CERTIFIED
     found = find_level(rows, limits, start_A=start_A)
-    share_GA, prices = _certified(found, CERTIFIED_LATER if later else CERTIFIED), found.prices
-    price_A = _paid(rows, prices.price_A)
+    price_A = _paid(rows, found.prices.price_A)
+    whole = found.share_GA is not None
+    if not whole:
+        found = _held_alone(rows, found, limits)
+        price_A = found.prices.price_A
+    share_GA, prices = _certified(found, gap), found.prices
     rest, rest_G = _rest(rows, found.level, share_GA, price_A)
     binds = prices.upper <= cap and prices.rise > 0
     marginal_A = price_A / prices.rise if binds else np.zeros(rows.A)
-    return _Level(share_GA, min(cap, prices.upper), marginal_A, prices.price_A, found.rounds, rest, rest_G)
+    bound = min(cap, prices.upper)
+    return _Level(share_GA, bound, prices.scale, marginal_A, prices.price_A, found.rounds, rest, rest_G, whole)
+
+
+def _held_alone(rows: Rows, found: Found, limits: Limits) -> Found:
+    """The same level without the rows that pay nothing, which may be too many to be told how to share free types.
+
+    They do not count for the bound either. Whether the free types are enough for them shows at the next level.
+    """
+    prices = _without_idle_prices(rows, found.prices)
+    replies = rows.replies(prices.price_A, prices.price_A, prices.upper, 1.0)
+    held = np.flatnonzero(_held(rows, replies, prices.upper))
+    if not rows.need.rises_G[held].any():
+        raise UnsolvedError("bound and level did not meet")
+    alone = find_level(rows.take(held, rows.devices_A), limits, start_A=prices.price_A, level=prices.upper)
+    share_GA = np.zeros((len(rows), rows.A))
+    share_GA[held] = _certified(alone, CERTIFIED)
+    return Found(min(alone.level, prices.upper), share_GA, prices, found.rounds + alone.rounds)
+
+
+def _without_idle_prices(rows: Rows, prices: Prices) -> Prices:
+    """The prices without those that the bound does not need."""
+    for a in np.argsort(prices.price_A * rows.devices_A, kind="stable")[:-1]:
+        price_A = prices.price_A.copy()
+        price_A[a] = 0.0
+        fewer = prove(rows, price_A, prices.upper)
+        if fewer.upper <= prices.upper + 1e-10 * prices.scale:
+            prices = fewer
+    return prices
+
+
+def _held(rows: Rows, replies: Replies, level: float) -> Bools:
+    """Rows that cannot rise: those at their best, and those that pay for what they have."""
+    held_G: Bools = (rows.need.rises_G & (rows.needs(level)[1] == 0)) | (replies.price_G > 0)
+    return held_G
 
 
 def _certified(found: Found, gap: float) -> Floats:
@@ -246,7 +294,7 @@ def _rest(rows: Rows, level: float, share_GA: Floats, price_A: Floats) -> tuple[
         return rows.take(np.arange(0), rows.devices_A), np.arange(0)
     replies = rows.replies(price_A, price_A, level, 1.0)
     saturated_G = rows.need.rises_G & (rise_G == 0)
-    held_G = saturated_G | (replies.price_G > 0)
+    held_G = _held(rows, replies, level)
     gain_AG = np.where(_in_question(rows, price_A, replies, saturated_G), rows.gain_AG, 0.0)
     # A mix of two types, or of one and idleness, is fixed by its value; a saturated row is at one type.
     choices_G = np.where(saturated_G, (gain_AG > 0).sum(axis=0), (gain_AG > 0).sum(axis=0) - 1)

@@ -35,6 +35,8 @@ KNOWN = 0.02
 """Size of the first box around prices that the caller gave."""
 BOUGHT = 1e-10
 EXACT = 1e-14
+LOST = 1e-6
+"""Size of a box in which there should no longer be more ties than a program can hold."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ class _Search:
             self._round()
             prices = self.prices
             close = max(self.limits.gap, 0.01 * enough**2) * prices.scale
-            if self.size < enough or self.lower >= goal or abs(prices.upper - self.lower) <= close:
+            lost = self.program >= self.limits.largest < len(self.rows) and self.size < LOST
+            if self.size < enough or lost or self.lower >= goal or abs(prices.upper - self.lower) <= close:
                 break
             if self.lower > prices.upper:  # needs are bent between target and level: not quite reached
                 self.lower, self.best = -np.inf, None
