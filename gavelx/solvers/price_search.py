@@ -123,7 +123,7 @@ class _Search:
         price_A = np.ones(rows.A) if start_A is None else start_A
         self.prices = prove(rows, price_A, level)
         self.target = self.prices.upper
-        self.lower, self.best = -np.inf, None
+        self.lower, self.best, self.at_edge = -np.inf, None, 0
 
     lower: float
     best: "_Step | None"
@@ -156,11 +156,20 @@ class _Search:
             self.prices = new if better else old
         self._aim(step, better)
         moved = float(np.max(np.abs(step.price_A - old.price_A) / width_A))
-        if not step.exact:
-            self.size /= 3.0 if not better else 5.0 if moved < 0.9 * size else 1.0
-            self.program = self.program if better else min(2 * self.program, self.limits.largest)
-        elif not better or moved > 0.9 * size:
-            self.size = min(4.0 * size, WIDE)
+        self._resize(step.exact, better, at_edge=moved > 0.9 * size)
+
+    def _resize(self, exact: bool, better: bool, *, at_edge: bool) -> None:
+        """Shrink the box where prices settle inside it, grow it where they want out again and again."""
+        self.at_edge = self.at_edge + 1 if at_edge else 0
+        if exact:
+            self.size = min(4.0 * self.size, WIDE) if at_edge or not better else self.size
+        elif not better:
+            self.size /= 3.0
+            self.program = min(2 * self.program, self.limits.largest)
+        elif at_edge:
+            self.size = min(4.0 * self.size, WIDE) if self.at_edge > 2 else self.size
+        else:
+            self.size /= 5.0
 
     def _aim(self, step: "_Step", better: bool) -> None:
         """Aim at the proven bound; halve the way to it where rows that saturate on it lead the program astray."""
