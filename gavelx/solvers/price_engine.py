@@ -117,7 +117,7 @@ def solve_levels(
     assert first is not None
     share_GA = _within(share_GA, rows)
     reached = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
-    if first.bound - reached > CERTIFIED * first.scale:
+    if first.bound - reached > CERTIFIED * max(first.scale, _size_of_terms(rows)):
         raise UnsolvedError("bound and level did not meet")
     bound = first.bound + ROUNDING * abs(first.bound)
     return Levels(share_GA, reached, bound, first.price_A, first.start_A, not len(left), rounds)
@@ -181,6 +181,15 @@ def solve_ratios(
             share_GA, complete, rounds = last.share_GA, last.complete, rounds + last.rounds
     bound -= ROUNDING * abs(bound)
     return Ratios(share_GA, _largest_ratio(rows, share_GA), bound, price_A, complete, rounds)
+
+
+def _size_of_terms(rows: Rows) -> float:
+    """How large the terms are that make up the level at which the first row saturates; they may cancel."""
+    need = rows.need
+    assert isinstance(need, LinearNeed)
+    rising = np.flatnonzero(need.rises_G)
+    lowest = rising[np.argmin(need.cap_G[rising])]
+    return float((need.best_G[lowest] + abs(need.constant_G[lowest])) / need.slope_G[lowest])
 
 
 def _largest_ratio(rows: Rows, share_GA: Floats) -> float:
