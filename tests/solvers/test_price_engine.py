@@ -384,7 +384,7 @@ def test_a_job_at_its_own_best_sets_the_ratio_and_the_rest_goes_on():
 
 
 def test_what_one_job_at_its_best_leaves_is_given_to_the_others():
-    """The ratio is set by a job at its best, so the surplus starts at a level of exactly zero: no scale of its own."""
+    """The ratio is set by a job at its best, so the surplus starts at a level of exactly zero."""
     one = np.ones(3)
     race = Race(np.ones((3, 1)), np.array([10.0, 1, 1]), np.array([5.0, 0, 0]), one, one, np.array([1.6]))
     answer = race.solve()
