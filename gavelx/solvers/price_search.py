@@ -1,0 +1,362 @@
+"""The highest level that all rows can reach, found by moving the few prices of the accelerator types.
+
+At given prices almost every row has one cheapest mix of types (`replies`), and keeps it while the prices stay in
+a small box. So only the rows that are near a tie enter a linear program, in which the prices may move within the
+box: devices can be bought at its upper edge and sold at its lower one. All other rows are 2 A numbers there: what
+they use, and how that rises with the level. The program's multipliers are the next prices; the box shrinks.
+
+* Where too many rows are near a tie, a sample of them stands for the *changes* that all of them would make. What
+  the sample misses at the present prices is added as a constant, which makes the next prices accurate.
+* Where all of them fit and nothing is bought, the program's optimum is one of the whole: a level that is reached.
+* The replies' cost bounds the level from above for any prices, so the two close in on the optimum, and prices that
+  prove less than the best so far are discarded.
+* The first prices come from a sample of the rows with its part of the devices, solved in the same way.
+
+Working on prices is Dantzig and Wolfe's idea ("Decomposition principle for linear programs", Operations Research
+8, 1960), the box that of Marsten, Hogan and Blankenship ("The boxstep method for large-scale optimization",
+Operations Research 23, 1975). Ours keeps whole rows in the program, so that few rounds are enough.
+
+Legend: G rows, A accelerator types, K rows in a program, V its variables, E its shares.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from gavelx.solvers.highs import LinearProgram, UnsolvedError
+from gavelx.solvers.replies import Floats, Ints, Replies, Rows
+
+WIDE = 1e3
+"""Size of a box that holds all prices."""
+DUST = 1e-3
+"""Part of the mean price that is the least width of a price: zero prices can rise, too."""
+KNOWN = 0.02
+"""Size of the first box around prices that the caller gave."""
+BOUGHT = 1e-10
+EXACT = 1e-14
+LOST = 1e-6
+"""Size of a box in which there should no longer be more ties than a program can hold."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes of the search; the answers do not depend on them, only the time that they take."""
+
+    direct: int = 100  # up to so many rows all enter the program
+    sample: int = 80  # rows of the smallest sample ...
+    thinning: int = 16  # ... each sample being this part of the next one
+    program: int = 300  # rows in a program at first, at least ...
+    program_part: float = 1e-3  # ... this part of all, ...
+    largest: int = 4000  # ... and at most
+    rounds: int = 60
+    gap: float = 1e-11
+    seed: int = 0
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """Prices (all devices are worth 1), the level above which they prove that nothing is, and cost per level."""
+
+    price_A: Floats
+    upper: float
+    rise: float
+
+    @property
+    def level_width(self) -> float:
+        """The change of the level that changes the cost by all that the devices are worth."""
+        return 1.0 / self.rise if self.rise > 0 else 1.0 + abs(self.upper)
+
+    @property
+    def scale(self) -> float:
+        """What gaps are measured by: the level, or a thousandth of its width where that is more."""
+        return max(abs(self.upper), 1e-3 / self.rise if self.rise > 0 else 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The level reached with these shares (None if none was) and the prices that bound it."""
+
+    level: float
+    share_GA: Floats | None
+    prices: Prices
+    rounds: int
+
+
+def find_level(
+    rows: Rows,
+    limits: Limits = LIMITS,
+    *,
+    start_A: Floats | None = None,
+    level: float | None = None,
+    goal: float = np.inf,
+) -> Found:
+    """Raise the level of all rows as far as possible; saturated rows stay at their best while the others go on.
+
+    ``start_A`` are prices to begin with, up to a factor, and ``level`` a guess. Stops early once ``goal`` is
+    reached. Raises :class:`~gavelx.solvers.highs.UnsolvedError` where prices prove that not even needs that do not
+    depend on the level can be met.
+    """
+    if level is None:
+        level = float(np.median(rows.need.cap_G[np.isfinite(rows.need.cap_G)]))
+    return _Search(rows, limits, start_A, level).run(goal)
+
+
+class _Search:
+    """The state of one search: best prices, best level reached, the level aimed at, and the size of the box."""
+
+    def __init__(self, rows: Rows, limits: Limits, start_A: Floats | None, level: float) -> None:
+        self.rows, self.limits = rows, limits
+        self.rng = np.random.default_rng(limits.seed)
+        wanted = max(limits.program, limits.direct, int(limits.program_part * len(rows)))
+        self.program = min(wanted, limits.largest)
+        if len(rows) <= limits.direct:
+            self.size = WIDE
+        elif start_A is not None:
+            self.size = KNOWN
+        else:
+            start_A, level = self._sampled(level)
+            self.size = 3.0 / np.sqrt(_sample_size(rows, limits))
+        price_A = np.ones(rows.A) if start_A is None else start_A
+        self.prices = prove(rows, price_A, level)
+        self.target = self.prices.upper
+        self.lower, self.best, self.at_edge = -np.inf, None, 0
+
+    lower: float
+    best: "_Step | None"
+
+    def run(self, goal: float = np.inf, enough: float = 0.0) -> Found:
+        """Rounds until the bounds meet, the goal is reached, or the prices are known to a part ``enough``."""
+        number = 0
+        for number in range(1, self.limits.rounds + 1):  # noqa: B007
+            self._round()
+            prices = self.prices
+            close = max(self.limits.gap, 0.01 * enough**2) * prices.scale
+            lost = self.program >= self.limits.largest < len(self.rows) and self.size < LOST
+            if self.size < enough or lost or self.lower >= goal or abs(prices.upper - self.lower) <= close:
+                break
+            if self.lower > prices.upper:  # needs are bent between target and level: not quite reached
+                self.lower, self.best = -np.inf, None
+        share_GA = self.best.shares() if self.best is not None else None
+        return Found(self.lower, share_GA, self.prices, number)
+
+    def _round(self) -> None:
+        old, size, width_A = self.prices, self.size, self._width_A
+        step = _Step.solve(self.rows, _Box(old, width_A, self.target, size), self.program, self.rng)
+        if step.feasible and step.level > self.lower:
+            self.lower, self.best = step.level, step
+        better = False
+        if step.price_A.any():
+            tolerance = EXACT if step.exact else 0.1 * size
+            new = prove(self.rows, step.price_A, step.level, old.level_width, tolerance)
+            better = new.upper < old.upper
+            self.prices = new if better else old
+        self._aim(step, better)
+        moved = float(np.max(np.abs(step.price_A - old.price_A) / width_A))
+        self._resize(step.exact, better, at_edge=moved > 0.9 * size)
+
+    def _resize(self, exact: bool, better: bool, *, at_edge: bool) -> None:
+        """Shrink the box where prices settle inside it, grow it where they want out again and again."""
+        self.at_edge = self.at_edge + 1 if at_edge else 0
+        if exact:
+            self.size = min(4.0 * self.size, WIDE) if at_edge or not better else self.size
+        elif not better:
+            self.size /= 3.0
+            self.program = min(2 * self.program, self.limits.largest)
+        elif at_edge:
+            self.size = min(4.0 * self.size, WIDE) if self.at_edge > 2 else self.size
+        else:
+            self.size /= 5.0
+
+    def _aim(self, step: "_Step", better: bool) -> None:
+        """Aim at the proven bound; halve the way to it where rows that saturate on it lead the program astray."""
+        if better or self.lower >= self.target:
+            upper = self.prices.upper
+            self.target = upper if self.lower < self.target else (self.lower + upper) / 2.0
+        elif step.exact:
+            self.target = (max(self.lower, step.level) + self.target) / 2.0
+
+    @property
+    def _width_A(self) -> Floats:
+        width_A: Floats = np.maximum(self.prices.price_A, DUST / self.rows.devices_A.sum())
+        return width_A
+
+    def _sampled(self, level: float) -> tuple[Floats, float]:
+        """Prices and level of a sample of the rows with its part of the devices."""
+        rows, limits = self.rows, self.limits
+        size = _sample_size(rows, limits)
+        index = np.sort(self.rng.choice(len(rows), size, replace=False))
+        part = rows.take(index, rows.devices_A * (rows.load_G[index].sum() / rows.load_G.sum()))
+        if not np.isfinite(part.need.cap_G).any():
+            return np.ones(rows.A), level
+        try:
+            search = _Search(part, replace(limits, direct=max(limits.direct, limits.sample)), None, level)
+            found = search.run(enough=1.0 / np.sqrt(size))
+        except UnsolvedError:
+            return np.ones(rows.A), level
+        return found.prices.price_A, found.prices.upper
+
+
+def _sample_size(rows: Rows, limits: Limits) -> int:
+    return max(min(limits.sample, len(rows)), len(rows) // limits.thinning)
+
+
+def prove(
+    rows: Rows, price_A: Floats, start: float, level_width: float = np.inf, tolerance: float = EXACT
+) -> Prices:
+    """The level above which these prices, scaled to a worth of 1, prove that nothing is.
+
+    Newton's method, kept between levels known to be too low and too high. The cost is convex in the level but for
+    the kinks where rows saturate, so between kinks each tangent gives a bound: one is taken that is near enough.
+    """
+    price_A = price_A / float(price_A @ rows.devices_A)
+    cap_G = rows.need.cap_G
+    highest = float(cap_G[np.isfinite(cap_G)].max())
+    low, high, bound, level, rise = -np.inf, np.inf, np.inf, min(start, highest), 0.0
+    for _ in range(100):
+        excess, rise = rows.excess(price_A, level)
+        step = -excess / rise if rise > 0 else np.inf
+        if rise > 0 and abs(excess) <= tolerance and abs(step) <= tolerance * level_width:
+            ends = sorted((level, level + step))
+            if not ((cap_G > ends[0]) & (cap_G < ends[1])).any():
+                return Prices(price_A, min(level + step, highest), rise)
+        if excess > 0:
+            if rise == 0 and not (cap_G < level).any():
+                raise UnsolvedError("infeasible")
+            high, bound = level, level + step if rise > 0 else level
+        elif level >= highest:
+            return Prices(price_A, highest, rise)
+        else:
+            low = level
+        bent = ((cap_G > low) & (cap_G < high)).any()
+        if (not bent and bound <= low + EXACT * abs(low)) or high <= low + EXACT * abs(low):
+            return Prices(price_A, max(low, bound), rise)
+        level = _between(low, high, min(level + step, highest), level)
+    return Prices(price_A, high, rise)
+
+
+def _between(low: float, high: float, level: float, last: float) -> float:
+    """The level, or the middle if it is outside; a long way down where nothing is known below."""
+    if low < level < high:
+        return level
+    if np.isinf(low):
+        return last - 2.0 * (abs(last) + 1.0)
+    return (low + high) / 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Box:
+    """Where one program looks: prices within ``size`` widths, the level from the target down by as much twice."""
+
+    around: Prices
+    width_A: Floats
+    level: float
+    size: float
+
+    @property
+    def edges_A(self) -> tuple[Floats, Floats]:
+        price_A, reach_A = self.around.price_A, self.size * self.width_A
+        return np.maximum(price_A - reach_A, 0.0), price_A + reach_A
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """What one program found: rows ``index`` have ``share_KA`` at ``level``, the others reply as before."""
+
+    rows: Rows
+    replies: Replies
+    from_level: float
+    index: Ints
+    exact: bool
+    share_KA: Floats
+    level: float
+    price_A: Floats
+    bought: float
+
+    @classmethod
+    def solve(cls, rows: Rows, box: _Box, most: int, rng: np.random.Generator) -> "_Step":
+        width = box.around.level_width
+        replies = rows.replies(box.around.price_A, box.width_A, box.level, 2.0 * width)
+        index = np.flatnonzero(replies.margin_G <= box.size)
+        exact, weight = len(index) <= most, 1.0
+        if not exact:
+            weight = len(index) / most
+            index = np.sort(rng.choice(index, most, replace=False))
+        use_A, rise_A = _usage(rows, replies)
+        own_A, own_rise_A = _usage(rows.take(index, rows.devices_A), replies.take(index))
+        free = (rows.devices_A - use_A + weight * own_A, rise_A - weight * own_rise_A)
+        share_KA, down, price_A, bought = _solve_program(rows, box, index, weight, free)
+        return cls(rows, replies, box.level, index, exact, share_KA, box.level + down, price_A, bought)
+
+    @property
+    def feasible(self) -> bool:
+        return self.exact and self.bought <= BOUGHT
+
+    def shares(self) -> Floats:
+        """All rows' shares at the level reached."""
+        replies, every = self.replies, np.arange(len(self.rows))
+        part_G = replies.part_G + replies.rise_G * (self.level - self.from_level)
+        share_GA = np.zeros((len(self.rows), self.rows.A))
+        share_GA[every, replies.upper_G] = part_G
+        mixed_G = np.flatnonzero(replies.lower_G >= 0)
+        share_GA[mixed_G, replies.lower_G[mixed_G]] = 1.0 - part_G[mixed_G]
+        share_GA[self.index] = self.share_KA
+        return share_GA
+
+
+def _usage(rows: Rows, replies: Replies) -> tuple[Floats, Floats]:
+    """Devices of each type that the rows hold, and how fast that rises with the level."""
+    load_G, upper_G, part_G = rows.load_G, replies.upper_G, replies.part_G
+    use_A = np.bincount(upper_G, load_G * part_G, rows.A).astype(float)
+    rise_A = np.bincount(upper_G, load_G * replies.rise_G, rows.A).astype(float)
+    mixed = np.flatnonzero(replies.lower_G >= 0)
+    lower, load = replies.lower_G[mixed], load_G[mixed]
+    use_A += np.bincount(lower, load * (1.0 - part_G[mixed]), rows.A)
+    rise_A -= np.bincount(lower, load * replies.rise_G[mixed], rows.A)
+    return use_A, rise_A
+
+
+def _solve_program(
+    rows: Rows, box: _Box, index: Ints, weight: float, free: tuple[Floats, Floats]
+) -> tuple[Floats, float, Floats, float]:
+    """Shares of the rows, the step of the level, the prices, and the largest part of a type that had to be bought.
+
+    ``free`` are the devices that the other rows leave, and how fast the others' use rises with the level.
+    Variables: shares row by row, the level's step down, devices bought, devices sold. Constraints: needs, time,
+    devices. Loads are in units of the mean load, prices in units of the largest, so that all numbers are near 1.
+    """
+    A, K, (room_A, rise_A) = rows.A, len(index), free
+    need_K, slope_K = (all_G[index] for all_G in rows.needs(box.level))
+    width = box.around.level_width
+    load_K = rows.load_G[index] * weight
+    unit = float(load_K.mean()) if K else 1.0
+    money = 1.0 / (unit * float(box.width_A.max()))
+    k, a = np.nonzero(rows.gain_AG[:, index].T > 0)
+    E, every, types = len(k), np.arange(K), np.arange(A)
+    shares_E3 = np.column_stack([rows.gain_AG[a, index[k]], np.ones(E), load_K[k] / unit])
+    level = np.concatenate([-slope_K * (width / money), rise_A * (width / (unit * money))])
+    values = np.concatenate([shares_E3.ravel(), level, -np.ones(A), np.ones(A)])
+    rows_E3 = np.column_stack([k, K + k, 2 * K + a])
+    devices = 2 * K + types
+    where = np.concatenate([rows_E3.ravel(), every, devices, devices, devices])
+    starts = np.concatenate([3 * np.arange(E + 1), 3 * E + K + A + np.arange(2 * A + 1)])
+    sell_A, buy_A = (edge_A * (unit * money) for edge_A in box.edges_A)
+    program = LinearProgram(
+        objective_V=np.concatenate([np.zeros(E), [1.0], -buy_A, sell_A]),
+        lower_V=np.concatenate([np.zeros(E), [-2.0 * box.size * money], np.zeros(2 * A)]),
+        upper_V=np.concatenate([np.ones(E), [0.0], np.full(2 * A, np.inf)]),
+        matrix_KV=sparse.csc_array(
+            (values, where.astype(np.int32), starts.astype(np.int32)), shape=(2 * K + A, E + 1 + 2 * A)
+        ),
+        lower_K=np.concatenate([need_K, np.full(K + A, -np.inf)]),
+        upper_K=np.concatenate([np.full(K, np.inf), np.ones(K), room_A / unit]),
+    )
+    value_V, multiplier_K = program.solve()
+    share_KA = np.zeros((K, A))
+    share_KA[k, a] = value_V[:E]
+    bought_A = value_V[E + 1 : E + 1 + A] * unit / rows.devices_A
+    price_A = np.maximum(multiplier_K[2 * K :], 0.0) / (unit * money)
+    return share_KA, float(value_V[E]) / money * width, price_A, float(bought_A.max())

@@ -1,0 +1,309 @@
+"""What every row would do at given prices: the cheapest way to the throughput it needs, in closed form.
+
+A row must reach a need r_g(t) that rises with the level t. At prices p its cheapest mix of types lies on the
+lower convex hull of the points (0, 0) and (gain_ga, p_a): one type and idleness, or two types, whatever its scale.
+The hull is walked from the cheapest type per unit of gain upwards, all rows at once, at most A steps.
+
+By duality, ``cost of all replies at t > p.W`` proves that no shares reach t: the root t(p) of the difference is an
+upper bound on the level for any p >= 0, and the least such bound over all prices is the optimum.
+
+Gains are divided by the row's largest one here, so that needs lie in [0, 1]. A row's need stops rising where it is
+limited by its own best type (it is *saturated*): cap_G, the level at which this happens.
+
+Legend: G rows, A accelerator types, n rows of one chunk.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.int8]
+Bools = NDArray[np.bool_]
+CHUNK = 16384
+"""Rows worked on at a time: what a chunk needs stays in the cache."""
+TINY = 1e-250
+THREADS = min(2, os.cpu_count() or 1)
+T = TypeVar("T")
+
+
+class Need(Protocol):
+    """The part of its best gain that each row needs at a level, and how fast that rises; convex in the level."""
+
+    def __call__(self, level: float) -> tuple[Floats, Floats]: ...
+
+    @property
+    def cap_G(self) -> Floats: ...
+
+    @property
+    def rises_G(self) -> Bools:
+        """Rows whose need depends on the level."""
+        ...
+
+    def reached(self, part_G: Floats) -> Floats:
+        """The level that each row reaches with this part of its best gain."""
+        ...
+
+    def take(self, index: Ints) -> "Need": ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearNeed:
+    """``gain >= slope * level - constant``, with ``best_G`` the largest gain of each row."""
+
+    constant_G: Floats
+    slope_G: Floats
+    best_G: Floats
+
+    def __call__(self, level: float) -> tuple[Floats, Floats]:
+        unit_G = np.where(self.best_G > 0, self.best_G, 1.0)
+        return (self.slope_G * level - self.constant_G) / unit_G, self.slope_G / unit_G
+
+    @cached_property
+    def cap_G(self) -> Floats:
+        room_G = self.best_G + self.constant_G
+        never_G = np.where(room_G >= -1e-9 * np.abs(self.constant_G), np.inf, -np.inf)
+        return np.where(self.slope_G > 0, room_G / np.where(self.slope_G > 0, self.slope_G, 1.0), never_G)
+
+    @property
+    def rises_G(self) -> Bools:
+        return self.slope_G > 0
+
+    def reached(self, part_G: Floats) -> Floats:
+        room_G = part_G * self.best_G + self.constant_G
+        return np.where(self.slope_G > 0, room_G / np.where(self.slope_G > 0, self.slope_G, 1.0), np.inf)
+
+    def take(self, index: Ints) -> "LinearNeed":
+        return LinearNeed(self.constant_G[index], self.slope_G[index], self.best_G[index])
+
+
+@dataclass(frozen=True, eq=False)
+class RatioNeed:
+    """``(elapsed e + steps) / (deadline e) <= -level`` as a need: e >= steps / (-level deadline - elapsed)."""
+
+    elapsed_G: Floats
+    steps_G: Floats
+    deadline_G: Floats
+    best_G: Floats
+
+    def __call__(self, level: float) -> tuple[Floats, Floats]:
+        slack_G = -level * self.deadline_G - self.elapsed_G
+        positive_G = slack_G > 0
+        slack_G = np.where(positive_G, slack_G, 1.0)
+        need_G = np.where(positive_G, self.steps_G / (slack_G * self.best_G), np.inf)
+        return need_G, np.where(positive_G, need_G * self.deadline_G / slack_G, 0.0)
+
+    @cached_property
+    def cap_G(self) -> Floats:
+        return -(self.elapsed_G + self.steps_G / self.best_G) / self.deadline_G
+
+    @property
+    def rises_G(self) -> Bools:
+        return np.ones(len(self.steps_G), dtype=bool)
+
+    def reached(self, part_G: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return -(self.elapsed_G + self.steps_G / (part_G * self.best_G)) / self.deadline_G
+
+    def take(self, index: Ints) -> "RatioNeed":
+        parts = (self.elapsed_G, self.steps_G, self.deadline_G, self.best_G)
+        return RatioNeed(*(part[index] for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Replies:
+    """Each row's cheapest mix: a share ``part_G`` of type ``upper_G``, the rest of ``lower_G`` (-1: idle).
+
+    ``margin_G``: by which part of the prices' widths the prices may move before the mix can change.
+    """
+
+    lower_G: Bytes
+    upper_G: Bytes
+    part_G: Floats
+    rise_G: Floats
+    price_G: Floats
+    margin_G: Floats
+
+    def take(self, index: Ints) -> "Replies":
+        return Replies(
+            self.lower_G[index],
+            self.upper_G[index],
+            self.part_G[index],
+            self.rise_G[index],
+            self.price_G[index],
+            self.margin_G[index],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Gains in [0, 1] (types first), devices of a full share, devices there are."""
+
+    gain_AG: Floats
+    load_G: Floats
+    devices_A: Floats
+    need: Need
+
+    def __len__(self) -> int:
+        return len(self.load_G)
+
+    @property
+    def A(self) -> int:
+        return len(self.devices_A)
+
+    @cached_property
+    def top_G(self) -> Floats:
+        return np.where(self.gain_AG.max(axis=0) > 0, 1.0, 0.0)
+
+    def take(self, index: Ints, devices_A: Floats) -> "Rows":
+        gain_AG = np.ascontiguousarray(self.gain_AG[:, index])
+        return Rows(gain_AG, self.load_G[index], devices_A, self.need.take(index))
+
+    def needs(self, level: float) -> tuple[Floats, Floats]:
+        """Need and its rise; a saturated row needs all of its best type, whatever the level."""
+        need_G, rise_G = self.need(level)
+        saturated_G = self.need.cap_G < level
+        return np.where(saturated_G, self.top_G, np.minimum(need_G, self.top_G)), np.where(
+            saturated_G, 0.0, rise_G
+        )
+
+    def excess(self, price_A: Floats, level: float) -> tuple[float, float]:
+        """Cost of all replies minus the worth of all devices, and how fast it rises with the level."""
+        parts = _each_chunk(partial(_cost, self, price_A, self.needs(level)), len(self))
+        cost, rise = (float(np.sum(part)) for part in zip(*parts, strict=True))
+        return cost - float(price_A @ self.devices_A), rise
+
+    def replies(self, price_A: Floats, width_A: Floats, level: float, level_width: float) -> Replies:
+        """Every row's mix; prices may move by their widths and the level by its own within a margin of one."""
+        moves = _Moves(price_A, width_A, level_width)
+        parts = zip(*_each_chunk(partial(_reply, self, moves, self.needs(level)), len(self)), strict=True)
+        return Replies(*(np.concatenate(part) for part in parts))
+
+
+def _each_chunk(work: Callable[[slice], T], G: int) -> list[T]:
+    """Results in the order of the chunks, so that sums come out the same on any number of threads."""
+    slices = list(_slices(G))
+    if len(slices) == 1:
+        return [work(slices[0])]
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(work, slices))
+
+
+def _slices(G: int) -> Iterator[slice]:
+    return (slice(start, min(start + CHUNK, G)) for start in range(0, G, CHUNK))
+
+
+@dataclass(frozen=True, eq=False)
+class _Segment:
+    """The part of each row's hull that holds its need: types and gains of its ends, price per gain along it."""
+
+    lower_n: Bytes
+    upper_n: Bytes
+    start_n: Floats
+    end_n: Floats
+    slope_n: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """The prices, and how far they and the level may move within a margin of one."""
+
+    price_A: Floats
+    width_A: Floats
+    level_width: float
+
+
+def _cost(rows: Rows, price_A: Floats, needs: tuple[Floats, Floats], part: slice) -> tuple[float, float]:
+    need_n, rise_n, load_n = needs[0][part], needs[1][part], rows.load_G[part]
+    mix, runs_n = _walk(rows.gain_AG[:, part], need_n, price_A), need_n > 0
+    base_n = price_A[mix.lower_n] * (mix.lower_n >= 0)
+    cost_n = (base_n + mix.slope_n * (need_n - mix.start_n)) * runs_n
+    # Sums, not dot products: those start threads of their own, which get in each other's way here.
+    return float(np.sum(load_n * cost_n)), float(np.sum(load_n * (mix.slope_n * rise_n * runs_n)))
+
+
+def _walk(gain_An: Floats, need_n: Floats, price_A: Floats) -> _Segment:
+    n, every = len(need_n), np.arange(len(need_n))
+    per_price_A = 1.0 / np.maximum(price_A, TINY)
+    best_n, upper_n = gain_An[0] * per_price_A[0], np.zeros(n, dtype=np.int8)
+    gain_n, better_n = np.empty(n), np.empty(n, dtype=bool)
+    for a in range(1, len(price_A)):
+        np.multiply(gain_An[a], per_price_A[a], out=gain_n)
+        np.greater(gain_n, best_n, out=better_n)
+        np.maximum(best_n, gain_n, out=best_n)
+        np.maximum(upper_n, better_n.view(np.int8) * np.int8(a), out=upper_n)  # quicker than a masked copy
+    end_n = gain_An[upper_n, every]
+    slope_n = price_A[upper_n] / np.where(end_n > 0, end_n, 1.0)
+    lower_n, start_n = np.full(n, -1, dtype=np.int8), np.zeros(n)
+    short = np.flatnonzero(end_n < need_n)
+    while len(short):
+        lower_n[short], start_n[short] = upper_n[short], end_n[short]
+        slope_n[short], upper_n[short], end_n[short] = _next(gain_An[:, short], upper_n[short], price_A)
+        short = short[end_n[short] < need_n[short]]
+    slope_n[end_n <= 0] = 0.0  # rows that can run nowhere
+    return _Segment(lower_n, upper_n, start_n, end_n, slope_n)
+
+
+def _next(gain_An: Floats, from_n: Bytes, price_A: Floats) -> tuple[Floats, Bytes, Floats]:
+    """One step up the hull, for rows that have a larger gain than where they are."""
+    slope_n, upper_n, end_n = np.full(len(from_n), np.inf), from_n.copy(), np.full(len(from_n), np.inf)
+    base_n, start_n = price_A[from_n], gain_An[from_n, np.arange(len(from_n))]
+    for a, price in enumerate(price_A):
+        gap_n = gain_An[a] - start_n
+        candidate_n = np.where(gap_n > 0, (price - base_n) / np.where(gap_n > 0, gap_n, 1.0), np.inf)
+        better = candidate_n < slope_n
+        slope_n[better], upper_n[better], end_n[better] = candidate_n[better], a, gain_An[a][better]
+    return slope_n, upper_n, end_n
+
+
+def _reply(
+    rows: Rows, moves: _Moves, needs: tuple[Floats, Floats], part: slice
+) -> tuple[Bytes, Bytes, Floats, Floats, Floats, Floats]:
+    """The fields of `Replies` for one chunk. No need, no reply: such rows are idle and have no multiplier."""
+    gain_An, need_n, rise_n = rows.gain_AG[:, part], needs[0][part], needs[1][part]
+    mix = _walk(gain_An, need_n, moves.price_A)
+    span_n = np.where(mix.end_n > mix.start_n, mix.end_n - mix.start_n, 1.0)
+    part_n = (need_n - mix.start_n) / span_n
+    room_n = np.minimum(np.abs(part_n), 1.0 - part_n) * span_n
+    rises_n = rise_n > 0
+    margin_n = np.where(rises_n, room_n / (np.where(rises_n, rise_n, 1.0) * moves.level_width), np.inf)
+    _price_margins(gain_An, mix, moves, ~rises_n & (need_n >= 1.0), margin_n)
+    margin_n[~rises_n & (need_n <= 0)] = np.inf
+    part_n[need_n < 0] = 0.0
+    price_n = np.where(need_n > 0, mix.slope_n, 0.0)
+    return mix.lower_n, mix.upper_n, part_n, np.where(need_n < 0, 0.0, rise_n / span_n), price_n, margin_n
+
+
+def _price_margins(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bools, margin_n: Floats) -> None:
+    """How far each type's price is above the line through the mix, in units of what the widths can make up.
+
+    The line at gain T is (1 - z) price_lower + z price_upper with z = (T - start) / span, and moves accordingly.
+    A saturated row is at the line's upper end: only another type with the very same gain can take its place.
+    """
+    price_A, width_A, mixed_n = moves.price_A, moves.width_A, mix.lower_n >= 0
+    price_low_n, width_low_n = price_A[mix.lower_n] * mixed_n, width_A[mix.lower_n] * mixed_n
+    rise_n, width_up_n = price_A[mix.upper_n] - price_low_n, width_A[mix.upper_n]
+    span_n = np.where(mix.end_n > mix.start_n, mix.end_n - mix.start_n, 1.0)
+    for a in range(-1, len(price_A)):  # -1 is idleness, which costs nothing and gains nothing
+        price, width, gain_n = (price_A[a], width_A[a], gain_An[a]) if a >= 0 else (0.0, 0.0, 0.0)
+        z_n = (gain_n - mix.start_n) / span_n
+        height_n = (price - price_low_n) - z_n * rise_n
+        reach_n = np.abs(z_n) * width_up_n
+        np.subtract(1.0, z_n, out=z_n)
+        np.abs(z_n, out=z_n)
+        z_n *= width_low_n
+        reach_n += z_n
+        reach_n += width + TINY
+        height_n /= reach_n
+        out_n = (mix.lower_n == a) | (mix.upper_n == a) | (pinned_n & (gain_n < 1.0))
+        if a >= 0:
+            out_n |= gain_n <= 0.0
+        height_n[out_n] = np.inf
+        np.minimum(margin_n, height_n, out=margin_n)
