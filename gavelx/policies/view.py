@@ -55,6 +55,21 @@ class View:
     @cached_property
     def usd_per_hour(self) -> Affine:
         """What the devices in use cost. Raises :class:`PolicyError` where a type has no known price."""
+        self._check_prices()
+        return self.devices.scaled(self.usd_per_hour_A).total()
+
+    @cached_property
+    def usd_per_hour_of_job(self) -> Affine:
+        """What the devices in use by each job cost; the members of a pair pay equal parts.
+
+        The rows add up to :attr:`usd_per_hour`. Raises :class:`PolicyError` where a type has no known price.
+        """
+        self._check_prices()
+        table = self.snapshot.configurations
+        price_C = self.usd_per_hour_A[table.accelerator_C] * table.devices_C / np.maximum(1, table.members_C)
+        return self._per_job(sparse.csr_array(table.membership_JC @ sparse.diags_array(price_C)))
+
+    def _check_prices(self) -> None:
         unknown = [
             n for n, usd in zip(self.snapshot.accelerators, self.usd_per_hour_A, strict=True) if np.isnan(usd)
         ]
@@ -64,7 +79,6 @@ class View:
                 where="Cost()",
                 hint="--prices TYPE=USD_PER_HOUR,...",
             )
-        return self.devices.scaled(self.usd_per_hour_A).total()
 
     @cached_property
     def proportional_throughput_J(self) -> Floats:
@@ -99,6 +113,11 @@ class View:
     @property
     def weight_J(self) -> Floats:
         return self.snapshot.weight_J
+
+    @cached_property
+    def team_J(self) -> NDArray[np.str_]:
+        """Whose each job is: the first part of its owner's path, ``ml`` for ``ml/ann``; empty where nobody's."""
+        return np.array([job.owner.partition("/")[0] for job in self.snapshot.jobs], dtype=np.str_)
 
     @property
     def steps_left_J(self) -> Floats:

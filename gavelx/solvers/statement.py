@@ -58,6 +58,10 @@ class Affine:
         """Every row plus a number."""
         return Affine(self.matrix_RC, self.constant_R + constant, self.rows)
 
+    def where(self, keep_R: NDArray[np.bool_]) -> "Affine":
+        """The rows to keep; the others become zero."""
+        return self.scaled(np.where(keep_R, 1.0, 0.0))
+
     def total(self) -> "Affine":
         """The sum of all rows, as one row."""
         row_1C = sparse.csr_array(np.asarray(self.matrix_RC.sum(axis=0)).reshape(1, -1))
