@@ -40,9 +40,10 @@ MAY_IMPORT = {
     "simulator": {"nouns", "mechanism", "drive", "simulator"},
     "files": {"nouns", "files"},
     "report": {"nouns", "report"},
+    "explain": {"nouns", "solvers", "explain"},
     "cli": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "simulator"),
-        *("files", "report", "cli", "package"),
+        *("files", "report", "explain", "cli", "package"),
     },
     "package": set(),
 }

@@ -1,0 +1,182 @@
+"""Is an allocation fair, and does it waste anything? Three properties as numbers, each from the shares alone.
+
+Everything is measured in effective throughput, e_j = sum_c T_jc x_c steps/s, counting only configurations that can
+run in this cluster: a share of time in one that cannot (the isolated allocation has such shares) is worth nothing.
+Weights are not corrected for: a job of weight 5 is meant to have more than one of weight 1, which may then envy it
+and stay below its equal share. The same holds for the deadlines and budgets of a policy.
+
+Legend: J jobs, A accelerator types, C configurations, B bundles of device-time, K jobs of one chunk.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import Allocation
+from gavelx.metrics import equal_share_throughput
+from gavelx.snapshot import Snapshot
+from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.linear import Answer, solve_linear
+from gavelx.solvers.statement import Affine, Requirement, Statement
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+NOBODY = -1
+ROUNDING = 1e-9
+"""Envy up to this is rounding."""
+GRID = 1e-12
+"""Throughputs are told apart to this part of a job's top speed; it keeps identical jobs in one class."""
+SLACKS = (0.0, 1e-11, 1e-10, 1e-9, 1e-8)
+CHUNK = 1_000_000
+"""Numbers held at a time while envy is looked for."""
+
+
+def utility_J(allocation: Allocation) -> Floats:
+    """How fast each job runs, steps/s, counting only configurations that can run here."""
+    snapshot = allocation.snapshot
+    return np.asarray(snapshot.configurations.throughput_JC @ np.where(snapshot.usable_C, allocation.share_C, 0.0))
+
+
+def speed_JA(snapshot: Snapshot) -> Floats:
+    """Steps/s of each job alone, all the time, in its best way to run on each type; 0 where it cannot run."""
+    table = snapshot.configurations
+    alone_C = np.where(snapshot.usable_C & (table.members_C == 1), 1.0, 0.0)
+    out_JA = np.zeros(table.shape)
+    place = (table.job_M, table.accelerator_C[table.configuration_M])
+    np.maximum.at(out_JA, place, table.throughput_M * alone_C[table.configuration_M])
+    return out_JA
+
+
+def top_speed_J(snapshot: Snapshot) -> Floats:
+    """Steps/s of each job in the fastest configuration open to it, pairs included; 0: it can run nowhere."""
+    table = snapshot.configurations
+    out_J = np.zeros(table.shape[0])
+    np.maximum.at(out_J, table.job_M, np.where(snapshot.usable_C[table.configuration_M], table.throughput_M, 0.0))
+    return out_J
+
+
+def equal_share_gain_J(allocation: Allocation) -> Floats:
+    """By how much each job runs faster than it would with an equal share of the cluster (0.12: by 12 %).
+
+    e_j / e_j(equal share) - 1, where the share is W_a / (n s_j) of every type with n the number of jobs, scaled
+    down where the shares of a job add up to more than its whole time. Below 0 the sharing incentive is broken:
+    the job would do better on a cluster of its own with 1/n of the devices. NaN where an equal share gives
+    nothing. Source: Gavel (OSDI'20), section 4; it is what :class:`~gavelx.policies.Isolated` gives.
+
+    A type on which no configuration of the job can ever run (no known speed, or a gang wider than the type) gives
+    nothing in an equal share either; its slice stays idle and is not exchanged for another type. A gang gets the
+    fraction W_a / (n s_j) of all its devices at once, also where W_a / n is less than the gang's width, as if
+    slices could be saved up. Pairs are no part of an equal share.
+    """
+    snapshot = allocation.snapshot
+    n_J = np.full(len(snapshot.jobs), float(len(snapshot.jobs)))
+    equal_J = equal_share_throughput(
+        speed_JA(snapshot), snapshot.scale_factor_J.astype(float), snapshot.devices_A, n_J
+    )
+    ratio_J = np.divide(utility_J(allocation), equal_J, out=np.full(len(n_J), np.nan), where=equal_J > 0)
+    return np.asarray(ratio_J - 1.0)
+
+
+def envy_JJ(allocation: Allocation) -> Floats:
+    """By how much job j (row) would run faster with the device-time of job i (column); 0 or less: no envy.
+
+    The bundle of i is the number of devices of each type that it holds on average, d_ia = share_ia s_i; the
+    members of a pair hold half a device each. Job j would spend d_ia / s_j of its time on type a, alone, fastest
+    type first, until its whole time is used; that over its own e_j, less 1. Infinite for a job that has nothing
+    and would run with the other's bundle; 0 on the diagonal. A gang may use one device for eight hours like
+    eight for one, as in an equal share. Source: envy-freeness as in Foley, "Resource allocation and the public
+    sector" (Yale Economic Essays 7, 1967); for GPU shares Themis (NSDI'20), section 3.
+
+    J x J numbers: for thousands of jobs take :func:`worst_envy_J`.
+    """
+    with_other_JJ = _speed_with(allocation.snapshot, _bundle_JA(allocation), slice(None))
+    out_JJ = _gain(with_other_JJ, utility_J(allocation)[:, None])
+    np.fill_diagonal(out_JJ, 0.0)
+    return out_JJ
+
+
+def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
+    """How much each job envies the job that it envies most, and which that is (an index).
+
+    The largest entry of each row of :func:`envy_JJ`: 0 or more, and ``NOBODY`` where it is 0 up to rounding. Jobs
+    with the same bundle are looked at once, and of several that are envied most the first is named.
+    """
+    J = len(allocation.snapshot.jobs)
+    if not J:
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
+    bundles_BA, first_B, bundle_J = np.unique(
+        _bundle_JA(allocation), axis=0, return_index=True, return_inverse=True
+    )
+    last_B = np.zeros(len(bundles_BA), dtype=np.int64)
+    np.maximum.at(last_B, bundle_J.ravel(), np.arange(J))
+    worst_J, envied_J, now_J = np.zeros(J), np.full(J, NOBODY), utility_J(allocation)
+    step = max(1, CHUNK // max(1, bundles_BA.size))
+    for jobs_K in np.split(np.arange(J), range(step, J, step)):
+        envy_KB = _gain(_speed_with(allocation.snapshot, bundles_BA, jobs_K), now_J[jobs_K, None])
+        owner_KB = np.where(first_B == jobs_K[:, None], last_B, first_B)
+        envy_KB[owner_KB == jobs_K[:, None]] = 0.0  # nobody else has this bundle
+        most_K = _first_largest(envy_KB, owner_KB)
+        worst_J[jobs_K] = np.maximum(0.0, np.take_along_axis(envy_KB, most_K[:, None], axis=1)[:, 0])
+        envied_J[jobs_K] = np.take_along_axis(owner_KB, most_K[:, None], axis=1)[:, 0]
+    envied_J[worst_J <= ROUNDING] = NOBODY
+    return worst_J, envied_J
+
+
+def pareto_slack(allocation: Allocation) -> float:
+    """How much faster jobs could run, summed, while nobody runs slower; 0 up to 1e-7: Pareto efficient.
+
+    The largest sum_j (e_j(y) - e_j) / top_j over all feasible shares y with e(y) >= e, by one linear program over
+    every configuration that is open in the snapshot, pairs and placements included; top_j is the speed of j's
+    fastest configuration, so 1 is one job going from standstill to full speed. (Relative to e_j itself, a job with
+    no share would gain infinitely.) Who only needs fewer devices for the same throughput gains nothing here: an
+    allocation may be efficient and yet not the cheapest.
+
+    Raises :class:`~gavelx.solvers.highs.UnsolvedError` if the solver fails.
+    """
+    snapshot = allocation.snapshot
+    if not snapshot.usable_C.any():
+        return 0.0
+    top_J = top_speed_J(snapshot)
+    per_top_J = np.divide(1.0, top_J, out=np.zeros(len(top_J)), where=top_J > 0)
+    relative = Affine(snapshot.configurations.throughput_JC, np.zeros(len(top_J)), "job").scaled(per_top_J)
+    now_J = np.floor(utility_J(allocation) * per_top_J / GRID) * GRID
+    answer = _best_on_floors(snapshot, relative, now_J)
+    return max(0.0, float((relative(answer.share_C) - now_J).sum()))
+
+
+def _best_on_floors(snapshot: Snapshot, relative: Affine, floor_J: Floats) -> Answer:
+    """The largest sum above all floors; a hair below them where their own shares are feasible to rounding only."""
+    for slack in SLACKS:
+        floors = Requirement(relative.shifted(-floor_J * (1.0 - slack)), "nobody loses")
+        try:
+            return solve_linear(Statement(snapshot, (), relative.total(), (floors,), "Pareto improvement"))
+        except UnsolvedError as failure:
+            last = failure
+    raise last
+
+
+def _bundle_JA(allocation: Allocation) -> Floats:
+    """Devices of each type that each job holds on average, in configurations that can run."""
+    table = allocation.snapshot.configurations
+    share_C = np.where(allocation.snapshot.usable_C, allocation.share_C, 0.0)
+    return table.by_job_and_type(share_C * table.devices_C / np.maximum(1, table.members_C))
+
+
+def _speed_with(snapshot: Snapshot, bundles_BA: Floats, jobs_K: slice | Ints) -> Floats:
+    """Steps/s (K x B) of each of these jobs with each bundle of device-time, fastest type first."""
+    speeds_KA = speed_JA(snapshot)[jobs_K]
+    order_KA = np.argsort(-speeds_KA, axis=1, kind="stable")
+    time_KBA = bundles_BA.T[order_KA].swapaxes(1, 2) / snapshot.scale_factor_J[jobs_K, None, None]
+    used_KBA = np.diff(np.minimum(1.0, np.cumsum(time_KBA, axis=2)), axis=2, prepend=0.0)
+    return np.asarray(np.einsum("kba,ka->kb", used_KBA, np.take_along_axis(speeds_KA, order_KA, axis=1)))
+
+
+def _gain(new: Floats, now: Floats) -> Floats:
+    """new / now - 1; from nothing to something is infinite, from nothing to nothing no gain."""
+    new, now = np.broadcast_arrays(new, now)
+    return np.divide(new, now, out=np.where(new > 0, np.inf, 1.0), where=now > 0) - 1.0
+
+
+def _first_largest(value_KB: Floats, owner_KB: Ints) -> Ints:
+    """The column of the largest value in each row; among equals the one with the first owner."""
+    is_largest_KB = value_KB == value_KB.max(axis=1, keepdims=True)
+    return np.asarray(np.where(is_largest_KB, owner_KB, np.iinfo(np.int64).max).argmin(axis=1))
