@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
+import pytest
 
 from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.cluster import Cluster
@@ -86,7 +86,9 @@ class Answers(Checks):
 
     def test_jobs_that_can_run_nowhere(self) -> None:
         """Known not to run, or nothing known, or a wide gang: the others are served all the same."""
-        self._check_case([[0.0, 0.0], [2.0, 1.0], [NAN, NAN], [0.0, NAN], [3.0, 3.0]], scale_factors=[1, 1, 1, 1, 9])
+        self._check_case(
+            [[0.0, 0.0], [2.0, 1.0], [NAN, NAN], [0.0, NAN], [3.0, 3.0]], scale_factors=[1, 1, 1, 1, 9]
+        )
         self._check_case([[0.0, 0.0], [NAN, NAN]])
 
     def test_identical_jobs(self) -> None:
@@ -109,21 +111,23 @@ class Answers(Checks):
     ) -> None:
         """One snapshot, with all that can be said of one answer."""
         scales = scale_factors or [1] * len(speeds)
-        jobs = [Job(j, f"kind {row}", 1000.0, scale_factor=s) for j, (row, s) in enumerate(zip(speeds, scales, strict=True))]
+        jobs = [
+            Job(j, f"kind {row}", 1000.0, scale_factor=s)
+            for j, (row, s) in enumerate(zip(speeds, scales, strict=True))
+        ]
         T_JA = np.array(speeds, dtype=float).reshape(len(jobs), 2)
         snapshot = snapshot_of(jobs, Cluster.of(devices or {"v100": 2, "k80": 4}), T_JA)
 
-        @self.for_all(st.just(snapshot))
-        def check(snapshot: Snapshot) -> None:
-            try:
-                self._check_json(self.check_feasible(snapshot), snapshot)
-            except RefusedError:
-                return
-            self.check_useful(snapshot)
-            self.check_certificate(snapshot)
+        try:
+            self._check_json(self.ask(snapshot), snapshot)
+        except RefusedError as refused:
+            pytest.skip(str(refused.__cause__))
+        self.check_feasible(snapshot)
+        self.check_useful(snapshot)
+        self.check_certificate(snapshot)
 
-    def check_feasible(self, snapshot: Snapshot) -> Allocation:
-        """Raises :class:`NonConformance` unless the answer is feasible; the answer."""
+    def check_feasible(self, snapshot: Snapshot) -> None:
+        """Raises :class:`NonConformance` unless the answer is feasible."""
         allocation = self.ask(snapshot)
         self._check_rows(allocation, snapshot)
         share_C, rule = allocation.share_C, "allocations are feasible"
@@ -132,11 +136,14 @@ class Answers(Checks):
             self.fail(rule, f"a share is {share_C.min():.9g}", snapshot, REPAIR)
         for job, time in zip(snapshot.jobs, used.time_J, strict=True):
             if time > 1.0 + FEASIBLE:
-                self.fail(rule, f"job {job.id} gets {time:.12g} of its time, more than all of it", snapshot, REPAIR)
+                self.fail(
+                    rule, f"job {job.id} gets {time:.12g} of its time, more than all of it", snapshot, REPAIR
+                )
         for name, busy, there in zip(snapshot.accelerators, used.devices_A, devices_A, strict=True):
             if busy > there + FEASIBLE:
-                self.fail(rule, f"{busy:.12g} devices of {name!r} are in use, and there are {there}", snapshot, REPAIR)
-        return allocation
+                self.fail(
+                    rule, f"{busy:.12g} devices of {name!r} are in use, and there are {there}", snapshot, REPAIR
+                )
 
     def _check_rows(self, allocation: Allocation, snapshot: Snapshot) -> None:
         """Every configuration of the answer is one of the snapshot's, at its speeds."""
@@ -159,7 +166,9 @@ class Answers(Checks):
                 ids = " and ".join(str(snapshot.jobs[j].id) for j in row.jobs)
                 name, there = snapshot.accelerators[row.accelerator], snapshot.devices_A[row.accelerator]
                 speeds = ", ".join(f"{speed:g}" for speed in row.steps_per_second)
-                seen = f"job {ids}: share {share:.6g} of {row.devices} x {name!r} ({speeds} steps/s, {there} devices)"
+                seen = (
+                    f"job {ids}: share {share:.6g} of {row.devices} x {name!r} ({speeds} steps/s, {there} devices)"
+                )
                 hint = "share_C[~snapshot.usable_C] = 0, or idle_slices = True in the test class"
                 self.fail("no share where a job cannot run", seen, snapshot, hint)
 
@@ -207,12 +216,13 @@ class Answers(Checks):
             pass
 
     def _check_same_bits(self, one: Allocation, other: Allocation, snapshot: Snapshot, rule: str) -> None:
-        facts = [(a.certificate.objective, a.certificate.bound, dict(a.marginal_A), a.strict) for a in (one, other)]
+        facts = [
+            (a.certificate.objective, a.certificate.bound, dict(a.marginal_A), a.strict) for a in (one, other)
+        ]
         if one.share_C.tobytes() == other.share_C.tobytes() and facts[0] == facts[1]:
             return
-        changed = np.flatnonzero(one.share_C != other.share_C) if one.share_C.shape == other.share_C.shape else []
-        seen = f"shares {one.share_C[changed].tolist()} became {other.share_C[changed].tolist()}"
-        if not len(changed):
+        seen = f"the shares {one.share_C.tolist()} became {other.share_C.tolist()}"
+        if one.share_C.tobytes() == other.share_C.tobytes():
             seen = f"objective, bound, marginal values and strictness {facts[0]} became {facts[1]}"
         hint = "no clock, no chance without a seed, no memory between calls, no iteration over sets"
         self.fail(rule, seen, snapshot, hint)

@@ -1,6 +1,7 @@
 """How the kit asks a policy, on how many generated snapshots, and how it words what it found."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -8,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from hypothesis import HealthCheck, Verbosity, given, reject, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
@@ -76,7 +78,8 @@ class Checks:
                 except RefusedError:
                     reject()
 
-            drawn.__name__ = f"{type(self).__name__} {check.__qualname__}"  # draws differ from check to check
+            # draws follow from the name, and should differ from check to check
+            drawn.__name__ = re.sub(r"\W", "_", f"{type(self).__name__}_{check.__qualname__}")
             quietly = settings(
                 max_examples=self.examples,
                 deadline=None,
@@ -85,7 +88,10 @@ class Checks:
                 suppress_health_check=list(HealthCheck),
             )
             __tracebackhide__ = True
-            quietly(given(st.tuples(*strategies))(drawn))()
+            try:
+                quietly(given(st.tuples(*strategies))(drawn))()
+            except Flaky as error:
+                raise _first(error) from None
 
         return run
 
@@ -130,6 +136,12 @@ class Checks:
         lines = [f"{self.make_policy()} breaks a rule: {rule}", f"  seen:     {seen}"]
         lines += [f"  try:      {hint}"] if hint else []
         return NonConformance("\n".join([*lines, f"  snapshot: {short_json(snapshot)}"]))
+
+
+def _first(flaky: Flaky) -> BaseException:
+    """What went wrong at first in a check that then went otherwise: a policy that is not deterministic."""
+    found = getattr(flaky, "exceptions", ())
+    return next((error for error in found if isinstance(error, NonConformance)), flaky)
 
 
 def program_of(policy: Policy) -> Maximize | None:

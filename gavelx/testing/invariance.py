@@ -6,6 +6,8 @@ the objective of the original snapshot, where the policy is a program, or by wha
 Legend: J jobs, A accelerator types, C configurations.
 """
 
+from random import Random
+
 from hypothesis import strategies as st
 
 from gavelx.allocation import Allocation
@@ -25,7 +27,7 @@ class Invariance(Checks):
         """Jobs listed in another order get what they got."""
 
         @self.for_all(snapshots(), st.randoms(use_true_random=False))
-        def check(snapshot: Snapshot, random: "st.random.Random") -> None:
+        def check(snapshot: Snapshot, random: Random) -> None:
             order = list(range(len(snapshot.jobs)))
             random.shuffle(order)
             other = changes.permuted(snapshot, order)
@@ -94,9 +96,9 @@ class Invariance(Checks):
             objective = program.state(snapshot).objective
             self._check_objectives(objective(one.share_C), objective(back_C), snapshot, rule, hint)
         elif unit == 1.0:
-            seen = one.certificate.objective, two.certificate.objective
-            if None not in seen:
-                self._check_objectives(*seen, snapshot, rule, hint)
+            before, after = one.certificate.objective, two.certificate.objective
+            if before is not None and after is not None:
+                self._check_objectives(before, after, snapshot, rule, hint)
 
     def _check_throughputs(
         self, one: Allocation, back_C: plain.Floats, snapshot: Snapshot, rule: str, hint: str

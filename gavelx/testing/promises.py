@@ -4,18 +4,18 @@ Legend: J jobs, A accelerator types.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from hypothesis import target
 
-from gavelx.explain.properties import NOBODY, equal_share_gain_J, pareto_slack, worst_envy_J
+from gavelx.explain.properties import equal_share_gain_J, pareto_slack, worst_envy_J
 from gavelx.snapshot import Snapshot
 from gavelx.testing import plain
 from gavelx.testing.changes import misreported
 from gavelx.testing.checks import Checks, RefusedError
-from gavelx.testing.snapshots import equals, snapshots
+from gavelx.testing.snapshots import contested, equals
 
 PROMISES = ("sharing_incentive", "pareto_efficiency", "envy_freeness", "strategy_proofness")
 OR_NOT = "leave the word out of the policy's promises"
@@ -37,22 +37,28 @@ class Promises(Checks):
         def check(snapshot: Snapshot) -> None:
             allocation = self.ask(snapshot)
             gain_J = np.nan_to_num(equal_share_gain_J(allocation), nan=0.0)
+            target(-float(gain_J.min(initial=0.0)))
             if gain_J.min(initial=0.0) < -self.tolerance:
                 j = int(gain_J.argmin())
                 got = allocation.throughput_J[j]
-                seen = f"job {snapshot.jobs[j].id} gets {got:.6g} steps/s, {-gain_J[j]:.2%} less than its equal share"
+                seen = (
+                    f"job {snapshot.jobs[j].id} gets {got:.6g} steps/s, {-gain_J[j]:.2%} less than its equal share"
+                )
                 self.fail("sharing incentive", seen, snapshot, OR_NOT)
 
     def test_pareto_efficiency(self) -> None:
         """No job could run faster without another running slower."""
         self._only_if_promised("pareto_efficiency")
 
-        @self.for_all(snapshots())
+        @self.for_all(contested())
         def check(snapshot: Snapshot) -> None:
             slack = pareto_slack(self.ask(snapshot))
+            target(slack)
             if slack > self.tolerance:
                 seen = f"without a loss to anyone, jobs could gain {slack:.6g} of their full speeds in all"
-                self.fail("Pareto efficiency", seen, snapshot, f"a second stage that uses what is left, or {OR_NOT}")
+                self.fail(
+                    "Pareto efficiency", seen, snapshot, f"a second stage that uses what is left, or {OR_NOT}"
+                )
 
     def test_envy_freeness(self) -> None:
         """No job would rather have another's devices."""
@@ -61,8 +67,9 @@ class Promises(Checks):
         @self.for_all(self._jobs())
         def check(snapshot: Snapshot) -> None:
             envy_J, envied_J = worst_envy_J(self.ask(snapshot))
-            j = int(envy_J.argmax()) if len(envy_J) else NOBODY
-            if j != NOBODY and envy_J[j] > self.tolerance:
+            j = int(envy_J.argmax())
+            target(min(1e6, float(envy_J[j])))
+            if envy_J[j] > self.tolerance:
                 much = "would run only" if math.isinf(envy_J[j]) else f"would run {envy_J[j]:.2%} faster"
                 seen = f"job {snapshot.jobs[j].id} {much} with the devices of job {snapshot.jobs[envied_J[j]].id}"
                 self.fail("envy-freeness", seen, snapshot, OR_NOT)
@@ -70,12 +77,11 @@ class Promises(Checks):
     def test_strategy_proofness(self) -> None:
         """No job runs faster because it misreported its speeds."""
         self._only_if_promised("strategy_proofness")
-        lie = st.lists(st.one_of(st.floats(0.05, 20.0), st.just(1.0)), min_size=5, max_size=5)
+        lie = st.lists(st.one_of(st.floats(0.05, 20.0), st.just(1.0)), min_size=3, max_size=3)
 
-        @self.for_all(self._jobs(max_jobs=6), st.integers(0, 5), lie)
+        @self.for_all(self._jobs(), st.integers(0, 7), lie)
         def check(snapshot: Snapshot, number: int, factors: list[float]) -> None:
-            if snapshot.jobs:
-                self._check_lie(snapshot, number % len(snapshot.jobs), factors[: len(snapshot.accelerators)])
+            self._check_lie(snapshot, number % len(snapshot.jobs), factors[: len(snapshot.accelerators)])
 
     def _check_lie(self, snapshot: Snapshot, j: int, factor_A: list[float]) -> None:
         """Job j gets no more true throughput by multiplying its speeds with these factors."""
@@ -87,13 +93,14 @@ class Promises(Checks):
         table = honest.snapshot.configurations
         truth = plain.use(table, honest.share_C).throughput_J[j]
         gained = plain.use(table, plain.in_the_order_of(lying, honest.snapshot)).throughput_J[j]
+        target((gained - truth) / max(truth, 1e-3))
         if gained > truth + self.tolerance * max(truth, 1e-3):
             told = ", ".join(f"{f:.4g}" for f in factor_A)
             seen = f"job {snapshot.jobs[j].id} runs at {truth:.6g} steps/s, and at {gained:.6g} if it says speeds x ({told})"
             self.fail("strategy-proofness", seen, snapshot, OR_NOT)
 
-    def _jobs(self, **changes: Any) -> st.SearchStrategy[Snapshot]:
-        return equals(**changes) if self.among_equals else snapshots(**changes)
+    def _jobs(self) -> st.SearchStrategy[Snapshot]:
+        return equals() if self.among_equals else contested()
 
     def _only_if_promised(self, word: str) -> None:
         if word not in self.make_policy().promises:

@@ -31,10 +31,12 @@ SLOS = st.sampled_from((None, None, 1.2, 3.0, 50.0))
 
 
 @st.composite
-def clusters(draw: st.DrawFn, max_types: int = 5, min_devices: int = 0) -> Cluster:
+def clusters(draw: st.DrawFn, max_types: int = 5, min_devices: int = 0, max_devices: int = 8) -> Cluster:
     """One to ``max_types`` types in servers of one to four devices, at least one device in all."""
     names = draw(st.lists(st.sampled_from(ODD_NAMES), min_size=1, max_size=max_types, unique=True))
-    counts = draw(st.lists(st.integers(min_devices, 8), min_size=len(names), max_size=len(names)).filter(any))
+    counts = draw(
+        st.lists(st.integers(min_devices, max_devices), min_size=len(names), max_size=len(names)).filter(any)
+    )
     return Cluster.of(dict(zip(names, counts, strict=True)), draw(st.sampled_from((4, 4, 1, 2))))
 
 
@@ -42,9 +44,11 @@ def clusters(draw: st.DrawFn, max_types: int = 5, min_devices: int = 0) -> Clust
 def snapshots(
     draw: st.DrawFn,
     *,
+    min_jobs: int = 0,
     max_jobs: int = 12,
     max_types: int = 5,
     min_devices: int = 0,
+    max_devices: int = 8,
     throughputs: st.SearchStrategy[float] = THROUGHPUTS,
     scale_factors: st.SearchStrategy[int] = SCALE_FACTORS,
     weights: st.SearchStrategy[float] = WEIGHTS,
@@ -54,10 +58,12 @@ def snapshots(
 
     ``extras``: whether pairs and placements are known too; left out, they often are.
     """
-    cluster = draw(clusters(max_types, min_devices))
+    cluster = draw(clusters(max_types, min_devices, max_devices))
     A = len(cluster.accelerators)
-    kinds = draw(st.lists(st.lists(throughputs, min_size=A, max_size=A), min_size=1, max_size=6))
-    kind_J = draw(st.lists(st.integers(0, len(kinds) - 1), max_size=max_jobs))
+    kinds = draw(
+        st.lists(st.lists(throughputs, min_size=A, max_size=A), min_size=min(3, max(1, min_jobs)), max_size=6)
+    )
+    kind_J = draw(st.lists(st.integers(0, len(kinds) - 1), min_size=min_jobs, max_size=max_jobs))
     slo_J = draw(st.lists(SLOS, min_size=len(kind_J), max_size=len(kind_J)))
     jobs = tuple(
         Job(
@@ -110,9 +116,14 @@ def _progressed(draw: st.DrawFn, snapshot: Snapshot) -> Snapshot:
     )
 
 
-def equals(**changes: Any) -> st.SearchStrategy[Snapshot]:
-    """Snapshots of one-device jobs of equal weight, among which fairness is plainly defined."""
-    return snapshots(**{"scale_factors": st.just(1), "weights": st.just(1.0), **changes})
+def contested(**changes: Any) -> st.SearchStrategy[Snapshot]:
+    """Snapshots with more jobs than devices, mostly, and several kinds of both: where promises are put to the test."""
+    return snapshots(**{"min_jobs": 3, "max_jobs": 8, "max_types": 3, "max_devices": 3, **changes})
+
+
+def equals() -> st.SearchStrategy[Snapshot]:
+    """Contested snapshots of one-device jobs of equal weight, among which fairness is plainly defined."""
+    return contested(scale_factors=st.just(1), weights=st.just(1.0))
 
 
 def snapshot_of(
