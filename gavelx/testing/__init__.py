@@ -5,7 +5,8 @@
 
 `policies` is that class, made of `answers` (feasible and honest), `invariance` (what must not matter) and
 `promises` (fairness and efficiency, where the policy claims them); `snapshots` generates clusters and jobs;
-`changes` makes the same instant look different; `plain` counts shares from scratch; `checks` asks and words failures.
+`changes` makes the same instant look different; `plain` counts shares from scratch; `checks` asks and words
+failures.
 """
 
 try:

@@ -19,8 +19,16 @@ from gavelx.policies import Maximize, Policy
 from gavelx.snapshot import Snapshot
 
 DEFAULTS: dict[str, Any] = {
-    **{"scale_factor": 1, "priority_weight": 1.0, "arrival_s": 0.0, "slo": None, "duration_s": None, "owner": ""},
-    **{"equal_share_s": 0.0, "spent_usd": 0.0, "equal_share_usd": 0.0, "running": None},
+    "scale_factor": 1,
+    "priority_weight": 1.0,
+    "arrival_s": 0.0,
+    "slo": None,
+    "duration_s": None,
+    "owner": "",
+    "equal_share_s": 0.0,
+    "spent_usd": 0.0,
+    "equal_share_usd": 0.0,
+    "running": None,
 }
 """What need not be written of a job and its progress, since reading puts it there."""
 

@@ -108,7 +108,8 @@ class Invariance(Checks):
         top_J = table.throughput_JC.max(axis=1).toarray().ravel() if len(table) else before.throughput_J
         wrong_J = abs(before.throughput_J - after.throughput_J) > self.tolerance * top_J
         for j in wrong_J.nonzero()[0]:
-            seen = f"job {snapshot.jobs[j].id} had {before.throughput_J[j]:.9g} steps/s and gets {after.throughput_J[j]:.9g}"
+            speeds = f"{before.throughput_J[j]:.9g} steps/s and gets {after.throughput_J[j]:.9g}"
+            seen = f"job {snapshot.jobs[j].id} had {speeds}"
             self.fail(rule, seen, snapshot, f"{hint}, or unique = False in the test class")
 
     def _check_objectives(self, before: float, after: float, snapshot: Snapshot, rule: str, hint: str) -> None:

@@ -23,7 +23,9 @@ from gavelx.ways_to_run import ways_to_run
 
 ODD_NAMES = ("v100", "p100", "k80", "a100 80gb", "x=1,y", "größe", "(", "mi300x_unconsolidated", "0", "🐢", "nan")
 POSITIVE = st.floats(0.05, 50.0)
-THROUGHPUTS = st.one_of(POSITIVE, POSITIVE, POSITIVE, st.just(0.0), st.just(np.nan))
+SPEEDS = st.sampled_from((0.4, 0.7, 1.0, 1.6, 2.5, 4.0, 6.3, 10.0, 16.0))
+"""Drawn evenly, unlike floats, which tend to be all alike: jobs and types that really differ."""
+THROUGHPUTS = st.one_of(POSITIVE, SPEEDS, SPEEDS, st.sampled_from((0.0, np.nan, 1.0)))
 SCALE_FACTORS = st.sampled_from((1, 1, 1, 2, 4, 8))
 WEIGHTS = st.sampled_from((1.0, 1.0, 5.0, 0.3))
 OWNERS = st.sampled_from(("", "a", "a/ann", "a/bob", "b", "b/cy"))
@@ -117,8 +119,9 @@ def _progressed(draw: st.DrawFn, snapshot: Snapshot) -> Snapshot:
 
 
 def contested(**changes: Any) -> st.SearchStrategy[Snapshot]:
-    """Snapshots with more jobs than devices, mostly, and several kinds of both: where promises are put to the test."""
-    return snapshots(**{"min_jobs": 3, "max_jobs": 8, "max_types": 3, "max_devices": 3, **changes})
+    """Snapshots with more jobs than devices, mostly, and several kinds of both: promises are tried on them."""
+    size = {"min_jobs": 3, "max_jobs": 6, "max_types": 3, "min_devices": 1, "max_devices": 2}
+    return snapshots(**{**size, "throughputs": st.one_of(SPEEDS, THROUGHPUTS), **changes})
 
 
 def equals() -> st.SearchStrategy[Snapshot]:

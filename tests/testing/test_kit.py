@@ -1,6 +1,5 @@
 """The kit catches what it should, and only that: each planted fault breaks exactly its own checks."""
 
-import dataclasses
 import json
 import random
 import re
@@ -11,29 +10,20 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
 
-from gavelx.allocation import Allocation, Certificate
-from gavelx.cluster import Cluster
+from gavelx.allocation import Allocation
 from gavelx.errors import ProgramError
+from gavelx.files.configuration_rows import rows_of
 from gavelx.files.snapshots import snapshot_from_json
-from gavelx.policies import (
-    Cost,
-    Fifo,
-    Isolated,
-    Maximize,
-    MaxMinFairness,
-    NormalizedThroughput,
-    Policy,
-    SumThroughput,
-    Throughput,
-    Worst,
-)
+from gavelx.policies import Cost, Fifo, Isolated, Maximize, MaxMinFairness, NormalizedThroughput, Policy, Worst
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import certified, repaired
 from gavelx.testing import NonConformance, PolicyConformance, snapshots
 from gavelx.testing.changes import PER_JOB, permuted
 from gavelx.testing.checks import short_json
-from gavelx.testing.plain import in_the_order_of
+from tests.testing import planted
+from tests.testing.planted import Floor, Fragile, Snob, Starving, Wasteful
 from tests.testing.snapshots_alike import assert_alike
 
 CASES = {
@@ -47,206 +37,27 @@ COMPARISONS = {
     "test_configurations_that_are_not_opened_do_not_matter",
 }
 
-
-class Fair(MaxMinFairness):
-    """A good policy, to spoil."""
-
-    name = ""
-    promises = ()
-
-
-class Greedy(Policy):
-    """All of every type to everyone, and a certificate that says all is well."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        share_C = np.ones(len(snapshot.configurations))
-        return Allocation(snapshot, share_C, Certificate(None, None, 0.0, "greedy", 0, 0.0))
-
-
-class Boaster(Fair):
-    """Claims more than its shares give."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        return boasted(super().allocate(snapshot), objective=1.0)
-
-
-class SureOfItself(Fair):
-    """Claims a bound that its own answer passes."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        return boasted(super().allocate(snapshot), bound=-1.0)
-
-
-class Queue(Policy):
-    """The first three jobs of the list share the cluster."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        return scaled(snapshot, np.arange(len(snapshot.jobs)) < 3)
-
-
-class Snob(Policy):
-    """Prefers accelerators by the sound of their names."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        best = min(snapshot.accelerators)
-        liked_C = np.array([snapshot.accelerators[a] == best for a in snapshot.configurations.accelerator_C])
-        return masked(snapshot, liked_C)
-
-
-class Dice(Policy):
-    """Another answer every time."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        return scaled(snapshot, np.full(len(snapshot.jobs), random.SystemRandom().random()))
-
-
-class Memory(Policy):
-    """Remembers whether it was asked before."""
-
-    asked = False
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        part, self.asked = (0.5 if self.asked else 1.0), True
-        return scaled(snapshot, np.full(len(snapshot.jobs), part))
-
-
-class Vandal(Fair):
-    """Takes the steps that are left down to nothing in the snapshot itself."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        allocation = super().allocate(snapshot)
-        snapshot.steps_left_J.setflags(write=True)
-        snapshot.steps_left_J[:] = 0.0
-        return allocation
-
-
-class Parked(Policy):
-    """Time everywhere, also where it is of no use."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        return Isolated().allocate(snapshot)
-
-
-class Peeper(Policy):
-    """Looks at what was not opened for it: with pairs known, everyone gets half."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        part = 0.5 if (snapshot.known.members_C > 1).any() else 1.0
-        return scaled(snapshot, np.full(len(snapshot.jobs), part))
-
-
-class Dollars(Policy):
-    """Half of everything if the first type costs more than a dollar."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        part = 0.5 if snapshot.usd_per_hour_A[0] > 4.0 else 1.0
-        return scaled(snapshot, np.full(len(snapshot.jobs), part))
-
-
-class Steps(Policy):
-    """Nothing for jobs with more than 5000 steps to go."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        return scaled(snapshot, snapshot.steps_left_J < 5000.0)
-
-
-class Fragile(Fair):
-    """Does not think of an empty cluster."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        snapshot.jobs[0]
-        return super().allocate(snapshot)
-
-
-class Faster(Policy):
-    """Answers with speeds of its own."""
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        table = snapshot.known
-        better = dataclasses.replace(table, throughput_M=table.throughput_M * 2.0)
-        return scaled(snapshot.replace(known=better), np.ones(len(snapshot.jobs)))
-
-
-class Wasteful(Policy):
-    """Half of the cluster stays idle."""
-
-    promises = ("pareto_efficiency",)
-
-    def allocate(self, snapshot: Snapshot) -> Allocation:
-        return scaled(snapshot, np.full(len(snapshot.jobs), 0.5))
-
-
-class Starving(Maximize):
-    """The most steps per second, whoever's they are."""
-
-    promises = ("sharing_incentive",)
-
-    def __init__(self) -> None:
-        super().__init__(SumThroughput())
-
-
-class Envied(Starving):
-    """The same, with another promise."""
-
-    promises = ("envy_freeness",)
-
-
-class Gullible(Fair):
-    """Believes everyone, and says that this does not matter."""
-
-    promises = ("strategy_proofness",)
-
-
-class Vague(Fair):
-    """Promises what nobody can check."""
-
-    promises = ("justice",)
-
-
-def boasted(allocation: Allocation, **shifts: float) -> Allocation:
-    """The allocation with the objective, so much better, as some figures of its certificate."""
-    seen = allocation.certificate
-    changes = {name: (seen.objective or 0.0) + shift for name, shift in shifts.items()}
-    return dataclasses.replace(allocation, certificate=dataclasses.replace(seen, **changes))
-
-
-def scaled(snapshot: Snapshot, part_J: np.ndarray) -> Allocation:
-    """A part of an equal share of the types that each job can use."""
-    table = snapshot.configurations
-    part_C = np.zeros(len(table))
-    np.add.at(part_C, table.configuration_M, part_J[table.job_M].astype(float))
-    return masked(snapshot, part_C)
-
-
-def masked(snapshot: Snapshot, part_C: np.ndarray) -> Allocation:
-    """A part of an equal share, configuration by configuration."""
-    table = snapshot.configurations
-    share_C = part_C * snapshot.devices_A[table.accelerator_C] / (table.devices_C * max(1, len(snapshot.jobs)))
-    share_C = repaired(snapshot, np.where(snapshot.usable_C, np.minimum(1.0, share_C), 0.0))
-    return certified(snapshot, share_C, path="planted", seconds=0.0)
-
-
 FAULTS = [
-    (Greedy, {"test_allocations_are_feasible", "test_no_share_where_a_job_cannot_run",
+    (planted.Greedy, {"test_allocations_are_feasible", "test_no_share_where_a_job_cannot_run",
         "test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
-    (Boaster, {"test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
-    (SureOfItself, {"test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
-    (Queue, {"test_the_order_of_jobs_does_not_matter"}),
-    (Snob, {"test_the_names_of_types_do_not_matter"}),
-    (Dice, COMPARISONS),
-    (Memory, {"test_the_same_snapshot_gets_the_same_answer"}),
-    (Vandal, {"test_the_snapshot_is_left_as_it_was"}),
-    (Parked, {"test_no_share_where_a_job_cannot_run", "test_jobs_that_can_run_nowhere",
+    (planted.Boaster, {"test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
+    (planted.SureOfItself, {"test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
+    (planted.Queue, {"test_the_order_of_jobs_does_not_matter"}),
+    (planted.Snob, {"test_the_names_of_types_do_not_matter"}),
+    (planted.Dice, COMPARISONS),
+    (planted.Memory, {"test_the_same_snapshot_gets_the_same_answer"}),
+    (planted.Vandal, {"test_the_snapshot_is_left_as_it_was"}),
+    (planted.Parked, {"test_no_share_where_a_job_cannot_run", "test_jobs_that_can_run_nowhere",
         "test_gangs_wider_than_a_type", "test_types_without_devices"}),
-    (Peeper, {"test_configurations_that_are_not_opened_do_not_matter"}),
-    (Dollars, {"test_the_currency_does_not_matter"}),
-    (Steps, {"test_the_unit_of_steps_does_not_matter"}),
-    (Faster, {"test_allocations_are_feasible"} | CASES - {"test_no_job"}),
-    (Wasteful, {"test_pareto_efficiency"}),
-    (Starving, {"test_sharing_incentive"}),
-    (Envied, {"test_envy_freeness"}),
-    (Gullible, {"test_strategy_proofness"}),
-    (Vague, {"test_promises_are_known_words"}),
+    (planted.Peeper, {"test_configurations_that_are_not_opened_do_not_matter"}),
+    (planted.Dollars, {"test_the_currency_does_not_matter"}),
+    (planted.Steps, {"test_the_unit_of_steps_does_not_matter"}),
+    (planted.Faster, {"test_allocations_are_feasible"} | CASES - {"test_no_job"}),
+    (planted.Wasteful, {"test_pareto_efficiency"}),
+    (planted.Starving, {"test_sharing_incentive"}),
+    (planted.Envied, {"test_envy_freeness"}),
+    (planted.Gullible, {"test_strategy_proofness"}),
+    (planted.Vague, {"test_promises_are_known_words"}),
 ]  # fmt: skip
 
 
@@ -264,7 +75,7 @@ def unshrunk() -> Iterator[None]:
 def failures(kind: type[PolicyConformance]) -> dict[str, str]:
     """The checks that fail, with their messages; run as plain methods."""
     found = {}
-    for name in sorted(name for name in dir(kind) if name.startswith("test_")):
+    for name in sorted(name for name in dir(kind) if name.startswith("test_") and callable(getattr(kind, name))):
         try:
             getattr(kind(), name)()
         except (NonConformance, pytest.fail.Exception) as failure:
@@ -286,3 +97,90 @@ def test_a_planted_fault_breaks_its_own_checks(policy: type[Policy], expected: s
     assert set(found) == expected, found
     for message in found.values():
         assert str(policy()) in message
+
+
+def test_a_failure_reads_well() -> None:
+    """Policy, rule, job, figures, what to try, and a snapshot that shows it again, made small."""
+    settings.load_profile("repeat")
+    message = failures(conformance(Wasteful))["test_pareto_efficiency"]
+    lines = message.splitlines()
+    assert lines[0] == "Wasteful breaks a rule: Pareto efficiency"
+    assert [line.partition(":")[0].strip() for line in lines[1:]] == ["seen", "try", "snapshot"]
+    assert "without a loss to anyone, jobs could gain 0.5" in lines[1]
+    assert "leave the word out of the policy's promises" in lines[2]
+    shown = snapshot_from_json(json.loads(lines[3].partition(":")[2]))
+    assert len(shown.jobs) == 3  # promises are tried on three jobs or more
+    assert np.isclose(Wasteful().allocate(shown).share_JA.sum(), 0.5)
+
+
+def test_a_policy_that_raises_is_named_with_the_error() -> None:
+    found = failures(conformance(Fragile))
+    assert "test_no_job" in found
+    assert "it raised IndexError: tuple index out of range" in found["test_no_job"]
+
+
+def test_a_refusal_is_a_failure_unless_the_author_says_that_it_may_happen() -> None:
+    found = failures(conformance(Floor, amounts=("steps",)))
+    assert "may_refuse = True" in found["test_jobs_that_can_run_nowhere"]
+    assert "Throughput() >= 0.001 cannot be met" in found["test_jobs_that_can_run_nowhere"]
+    assert failures(conformance(Floor, amounts=("steps",), may_refuse=True)) == {}
+
+
+def test_a_policy_that_refuses_everything_does_not_pass() -> None:
+    class Never(Policy):
+        def allocate(self, snapshot: Snapshot) -> Allocation:
+            raise ProgramError("I would rather not")
+
+    with pytest.raises(Unsatisfiable):
+        conformance(Never, may_refuse=True)().test_allocations_are_feasible()
+
+
+def test_an_amount_that_the_policy_states_ties_it_to_its_unit() -> None:
+    policy = Maximize(Worst(NormalizedThroughput()), [Cost() <= 2.0])
+    assert set(failures(conformance(policy))) == {"test_the_currency_does_not_matter"}
+    assert failures(conformance(policy, amounts=("usd",))) == {}
+
+
+def test_time_that_is_of_no_use_may_be_meant() -> None:
+    assert failures(conformance(Isolated, idle_slices=True)) == {}
+
+
+def test_a_promise_is_among_equals_unless_the_author_says_more() -> None:
+    """Max-min fairness gives a job of weight 0.3 less than an equal share, as it should."""
+    promising = MaxMinFairness()
+    assert failures(conformance(promising)) == {}
+    assert "test_sharing_incentive" in failures(conformance(promising, among_equals=False))
+
+
+def test_a_check_is_taken_out_by_none() -> None:
+    assert failures(type("Lax", (conformance(Snob),), {"test_the_names_of_types_do_not_matter": None})) == {}
+
+
+def test_what_a_policy_does_not_promise_is_skipped() -> None:
+    with pytest.raises(pytest.skip.Exception, match="fifo does not promise envy_freeness"):
+        conformance(Fifo)().test_envy_freeness()
+
+
+@given(snapshots())
+def test_the_json_of_a_failure_is_the_snapshot(snapshot: Snapshot) -> None:
+    assert_alike(snapshot_from_json(json.loads(short_json(snapshot))), snapshot)
+
+
+@given(snapshots(), st.randoms(use_true_random=False))
+def test_jobs_permuted_and_put_back_are_as_before(snapshot: Snapshot, chance: random.Random) -> None:
+    order = list(range(len(snapshot.jobs)))
+    chance.shuffle(order)
+    back = permuted(permuted(snapshot, order), np.argsort(order).tolist() if order else [])
+    assert back.jobs == snapshot.jobs
+    assert sorted(rows_of(back.known)) == sorted(rows_of(snapshot.known))
+    for name in PER_JOB:
+        np.testing.assert_array_equal(getattr(back, name), getattr(snapshot, name))
+
+
+def test_without_hypothesis_the_kit_says_what_to_install() -> None:
+    code = "import sys; sys.modules['hypothesis'] = None; import gavelx.testing"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = run.stderr.splitlines()[-1]
+    assert re.fullmatch(r"ImportError: gavelx.testing needs hypothesis.*pip install 'gavelx\[testing\]'", last), (
+        last
+    )
