@@ -58,9 +58,11 @@ def snapshots(
 ) -> Snapshot:
     """Some jobs of a few kinds on some cluster, each of them somewhere between its start and its end.
 
-    ``extras``: whether pairs and placements are known too; left out, they often are.
+    Half of the clusters are small, so that jobs get into each other's way. ``extras``: whether pairs and placements
+    are known too; left out, they often are.
     """
-    cluster = draw(clusters(max_types, min_devices, max_devices))
+    crowded = draw(st.booleans())
+    cluster = draw(clusters(max_types, min_devices, min(2, max_devices) if crowded else max_devices))
     A = len(cluster.accelerators)
     kinds = draw(
         st.lists(st.lists(throughputs, min_size=A, max_size=A), min_size=min(3, max(1, min_jobs)), max_size=6)
@@ -82,7 +84,7 @@ def snapshots(
         for j, kind in enumerate(kind_J)
     )
     table = speeds(kinds, cluster.accelerators, jobs)
-    extras = draw(st.booleans()) if extras is None else extras
+    extras = draw(st.sampled_from((True, True, False))) if extras is None else extras
     known = ways_to_run(jobs, cluster.accelerators, table, pairs=extras, placements=extras)
     T_JA = np.array([kinds[kind] for kind in kind_J], dtype=float).reshape(len(jobs), A)
     return draw(_progressed(snapshot_of(jobs, cluster, T_JA, known=known)))
@@ -100,7 +102,7 @@ def speeds(kinds: Sequence[Sequence[float]], names: Sequence[str], jobs: Sequenc
                 isolated[Setting(f"kind {k}", name, scale)] = float(speed)
                 isolated[Setting(f"kind {k}", name, scale, consolidated=False)] = 0.7 * float(speed)
             for other in range(len(kinds)):
-                part = (0.9, 0.6, 0.35, 0.0)[(k + 2 * other) % 4]
+                part = (0.95, 0.7, 0.8, 0.0, 0.55)[(k + 2 * other) % 5]
                 colocated[Pairing(f"kind {k}", f"kind {other}", name)] = part * float(speed)
     return Throughputs(isolated, colocated)
 
