@@ -80,7 +80,17 @@ def misreported(snapshot: Snapshot, j: int, factor_A: Sequence[float]) -> Snapsh
     table = snapshot.known
     mine_M = table.job_M == j
     factor_M = np.where(mine_M, np.array(factor_A)[table.accelerator_C[table.configuration_M]], 1.0)
-    return snapshot.replace(known=dataclasses.replace(table, throughput_M=table.throughput_M * factor_M))
+    return snapshot.replace(
+        known=Configurations(  # made anew: whatever is known of jobs that are alike no longer holds
+            shape=table.shape,
+            accelerator_C=table.accelerator_C,
+            devices_C=table.devices_C,
+            job_M=table.job_M,
+            configuration_M=table.configuration_M,
+            throughput_M=table.throughput_M * factor_M,
+            spread_C=table.spread_C,
+        )
+    )
 
 
 def knowing_only(snapshot: Snapshot, opened: frozenset[str]) -> Snapshot:

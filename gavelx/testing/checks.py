@@ -147,9 +147,13 @@ class Checks:
 
 
 def _first(flaky: Flaky) -> BaseException:
-    """What went wrong at first in a check that then went otherwise: a policy that is not deterministic."""
-    found = getattr(flaky, "exceptions", ())
-    return next((error for error in found if isinstance(error, NonConformance)), flaky)
+    """What went wrong at first in a check that went otherwise when repeated."""
+    for error in getattr(flaky, "exceptions", ()):
+        if isinstance(error, NonConformance):
+            return NonConformance(
+                f"{error}\n  but:      not again on the same snapshot; the policy is not deterministic"
+            )
+    return flaky
 
 
 def program_of(policy: Policy) -> Maximize | None:

@@ -58,8 +58,8 @@ def snapshots(
 ) -> Snapshot:
     """Some jobs of a few kinds on some cluster, each of them somewhere between its start and its end.
 
-    Half of the clusters are small, so that jobs get into each other's way. ``extras``: whether pairs and placements
-    are known too; left out, they often are.
+    Half of the clusters are small, so that jobs get into each other's way. ``extras``: whether pairs and
+    placements are known too; left out, they often are.
     """
     crowded = draw(st.booleans())
     cluster = draw(clusters(max_types, min_devices, min(2, max_devices) if crowded else max_devices))

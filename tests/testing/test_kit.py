@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from gavelx.allocation import Allocation
+from gavelx.cluster import Cluster
 from gavelx.errors import ProgramError
 from gavelx.files.configuration_rows import rows_of
 from gavelx.files.snapshots import snapshot_from_json
+from gavelx.jobs import Job
 from gavelx.policies import Cost, Fifo, Isolated, Maximize, MaxMinFairness, NormalizedThroughput, Policy, Worst
 from gavelx.snapshot import Snapshot
-from gavelx.testing import NonConformance, PolicyConformance, snapshots
+from gavelx.testing import NonConformance, PolicyConformance, snapshot_of, snapshots
 from gavelx.testing.changes import PER_JOB, permuted
 from gavelx.testing.checks import short_json
 from tests.testing import planted
@@ -111,6 +113,20 @@ def test_a_failure_reads_well() -> None:
     shown = snapshot_from_json(json.loads(lines[3].partition(":")[2]))
     assert len(shown.jobs) == 3  # promises are tried on three jobs or more
     assert np.isclose(Wasteful().allocate(shown).share_JA.sum(), 0.5)
+
+
+def test_a_fault_that_does_not_happen_again_is_told_as_what_it_is() -> None:
+    kind = conformance(planted.Warming)()
+    one = snapshot_of([Job(0, "net", 1.0)], Cluster.of({"a": 1}), np.array([[1.0]]))
+
+    def all_is_used(snapshot: Snapshot) -> None:
+        if (used := kind.ask(snapshot).share_C.sum()) < 1.0:
+            kind.fail("all is used", f"{used} of 1", snapshot)
+
+    with pytest.raises(NonConformance) as caught:
+        kind.for_all(st.just(one))(all_is_used)
+    assert "0.5 of 1" in str(caught.value)
+    assert "the policy is not deterministic" in str(caught.value)
 
 
 def test_a_policy_that_raises_is_named_with_the_error() -> None:
