@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
-from hypothesis import HealthCheck, Verbosity, given, reject, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
@@ -92,6 +92,7 @@ class Checks:
                 max_examples=self.examples,
                 deadline=None,
                 report_multiple_bugs=False,
+                phases=[phase for phase in settings().phases if phase is not Phase.explain],
                 verbosity=Verbosity.quiet,  # our own message has the snapshot
                 suppress_health_check=list(HealthCheck),
             )
@@ -111,12 +112,13 @@ class Checks:
         if not isinstance(allocation, Allocation):
             seen = f"allocate() returned a {type(allocation).__name__}"
             self.fail("a policy returns an Allocation", seen, snapshot, "gavelx.solvers.certified makes one")
-        answered, share_C = allocation.snapshot, allocation.share_C
+        answered, share_C = allocation.snapshot, np.asarray(allocation.share_C)
         if answered.jobs != snapshot.jobs or answered.cluster != snapshot.cluster:
             seen = "the allocation holds a snapshot with other jobs or another cluster"
             self.fail("a policy answers for the snapshot it is given", seen, snapshot)
-        if share_C.shape != (len(answered.configurations),) or not np.isfinite(share_C).all():
-            seen = f"{share_C.shape[0]} shares for {len(answered.configurations)} configurations: {share_C}"
+        right = share_C.shape == (len(answered.configurations),) and share_C.dtype.kind in "fiu"
+        if not (right and np.isfinite(share_C).all()):
+            seen = f"{share_C.size} shares for {len(answered.configurations)} configurations: {share_C}"
             self.fail("there is one finite share per configuration", seen, snapshot)
         return allocation
 
@@ -131,7 +133,7 @@ class Checks:
                 raise RefusedError from error
             hint = "may_refuse = True in the test class, if there are clusters on which it cannot be met"
             self.fail("a policy answers every snapshot", f"it refused: {error}", snapshot, hint)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             seen = f"it raised {type(error).__name__}: {error}"
             raise self._failure("a policy answers every snapshot", seen, snapshot) from error
 

@@ -52,7 +52,7 @@ class Invariance(Checks):
             @self.for_all(snapshots())
             def check(snapshot: Snapshot) -> None:
                 rule, hint = "the unit of steps does not matter", 'amounts = ("steps",) if the policy states steps'
-                self._check_same(snapshot, changes.in_other_steps(snapshot, FACTOR), rule, hint, unit=FACTOR)
+                self._check_same(snapshot, changes.in_other_steps(snapshot, FACTOR), rule, hint, same_units=False)
 
     def test_the_currency_does_not_matter(self) -> None:
         """All prices and bills in another currency."""
@@ -61,7 +61,7 @@ class Invariance(Checks):
             @self.for_all(snapshots())
             def check(snapshot: Snapshot) -> None:
                 rule, hint = "the currency does not matter", 'amounts = ("usd",) if the policy states a budget'
-                self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, unit=None)
+                self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, same_units=False)
 
     def test_configurations_that_are_not_opened_do_not_matter(self) -> None:
         """Pairs and placements that are known, but not opened for this policy, change nothing."""
@@ -84,9 +84,9 @@ class Invariance(Checks):
             self.fail(rule, f"the other way it refused: {refused.__cause__}", snapshot)
 
     def _check_same(
-        self, snapshot: Snapshot, other: Snapshot, rule: str, hint: str, unit: float | None = 1.0
+        self, snapshot: Snapshot, other: Snapshot, rule: str, hint: str, same_units: bool = True
     ) -> None:
-        """The other snapshot's answer is as good for this one; ``unit`` steps there are one step here."""
+        """The other snapshot's answer is as good for this one; objectives compare if both have the same units."""
         one, two = self._both(snapshot, other, rule)
         back_C = plain.in_the_order_of(two, one.snapshot)
         program = program_of(self.make_policy())
@@ -95,7 +95,7 @@ class Invariance(Checks):
         elif program is not None:
             objective = program.state(snapshot).objective
             self._check_objectives(objective(one.share_C), objective(back_C), snapshot, rule, hint)
-        elif unit == 1.0:
+        elif same_units:
             before, after = one.certificate.objective, two.certificate.objective
             if before is not None and after is not None:
                 self._check_objectives(before, after, snapshot, rule, hint)

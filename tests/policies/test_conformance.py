@@ -18,7 +18,7 @@ MODIFIED = {
 
 def conformance_of(text: str) -> type[PolicyConformance]:
     """The kit's class for the policy that ``text`` describes."""
-    said = {"unique": True, "policy": load_policy(text)}
+    said = {"unique": True, "policy": load_policy(text), "examples": 10 if "(" in text else 25}
     for name, attributes in SAID.items():
         if text == name or f"({name}" in text:
             said |= attributes
