@@ -20,7 +20,7 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers.certify import missing
 from gavelx.testing import plain
 from gavelx.testing.checks import Checks, RefusedError, program_of
-from gavelx.testing.snapshots import snapshot_of, snapshots
+from gavelx.testing.snapshots import snapshot_of
 
 NAN = float("nan")
 REPAIR = "gavelx.solvers.repaired(snapshot, share_C) takes out rounding"
@@ -31,20 +31,20 @@ class Answers(Checks):
 
     def test_allocations_are_feasible(self) -> None:
         """No share below 0, no job in two places, no type oversubscribed; counted row by row."""
-        self.for_all(snapshots())(self.check_feasible)
+        self.for_all(self.snapshots())(self.check_feasible)
 
     def test_no_share_where_a_job_cannot_run(self) -> None:
         """Time on a type where a job makes no progress, or whose devices are too few for it, helps nobody."""
-        self.for_all(snapshots())(self.check_useful)
+        self.for_all(self.snapshots())(self.check_useful)
 
     def test_the_certificate_is_honest(self) -> None:
         """Violation and objective are what the shares give, and no allocation passes the bound."""
-        self.for_all(snapshots())(self.check_certificate)
+        self.for_all(self.snapshots())(self.check_certificate)
 
     def test_the_same_snapshot_gets_the_same_answer(self) -> None:
         """Bit for bit: from the same policy after another question, from a new one, and from a saved snapshot."""
 
-        @self.for_all(snapshots(), snapshots())
+        @self.for_all(self.snapshots(), self.snapshots())
         def check(snapshot: Snapshot, other: Snapshot) -> None:
             first = self.ask(snapshot, policy := self.make_policy())
             self._ask_in_between(other, policy)
@@ -54,7 +54,7 @@ class Answers(Checks):
     def test_a_saved_snapshot_gets_the_same_answer(self) -> None:
         """A snapshot written as JSON and read again gets the same bits, and the answer can be written as JSON."""
 
-        @self.for_all(snapshots())
+        @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:
             text = json.dumps(snapshot_to_json(snapshot), allow_nan=False)
             first, again = self.ask(snapshot), self.ask(snapshot_from_json(json.loads(text)))
@@ -64,7 +64,7 @@ class Answers(Checks):
     def test_the_snapshot_is_left_as_it_was(self) -> None:
         """A policy reads the snapshot; others read it after it."""
 
-        @self.for_all(snapshots())
+        @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:
             before = _contents(snapshot)
             self.ask(snapshot)
@@ -111,7 +111,7 @@ class Answers(Checks):
         scale_factors: list[int] | None = None,
     ) -> None:
         """One snapshot, with all that can be said of one answer."""
-        scales = scale_factors or [1] * len(speeds)
+        scales = (scale_factors if self.gangs else None) or [1] * len(speeds)
         jobs = [
             Job(j, f"kind {row}", 1000.0, scale_factor=s)
             for j, (row, s) in enumerate(zip(speeds, scales, strict=True))

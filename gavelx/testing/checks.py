@@ -17,6 +17,7 @@ from gavelx.errors import ProgramError
 from gavelx.files.snapshots import snapshot_to_json
 from gavelx.policies import Maximize, Policy
 from gavelx.snapshot import Snapshot
+from gavelx.testing.snapshots import snapshots
 
 DEFAULTS: dict[str, Any] = {
     "scale_factor": 1,
@@ -52,6 +53,7 @@ class Checks:
     * ``may_refuse``: on some clusters its constraints cannot be met, and it raises
       :class:`~gavelx.errors.ProgramError`;
     * ``idle_slices``: it gives time on types where a job cannot run, as the isolated allocation does;
+    * ``gangs``: False for a policy that is only for jobs of one device;
     * ``among_equals``: promises of fairness are meant among one-device jobs of equal weight; False: among all;
     * ``examples``: generated snapshots per check; ``tolerance``: relative, in throughput and objective.
 
@@ -63,6 +65,7 @@ class Checks:
     amounts: tuple[str, ...] = ()
     may_refuse = False
     idle_slices = False
+    gangs = True
     among_equals = True
     examples = 25
     tolerance = 1e-6
@@ -70,6 +73,10 @@ class Checks:
     def make_policy(self) -> Policy:
         """The policy under test, anew."""
         return self.policy() if isinstance(self.policy, type) else self.policy
+
+    def snapshots(self, **changes: Any) -> st.SearchStrategy[Snapshot]:
+        """Generated snapshots such as the policy is for."""
+        return snapshots(**changes) if self.gangs else snapshots(**{**changes, "scale_factors": st.just(1)})
 
     def for_all(self, *strategies: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], None]:
         """Run a check on ``examples`` draws of these strategies, at once.

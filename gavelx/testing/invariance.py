@@ -14,7 +14,6 @@ from gavelx.allocation import Allocation
 from gavelx.snapshot import Snapshot
 from gavelx.testing import changes, plain
 from gavelx.testing.checks import Checks, RefusedError, program_of
-from gavelx.testing.snapshots import snapshots
 
 FACTOR = 7.3
 """One unit in another; no power of two, so that rounding differs."""
@@ -26,7 +25,7 @@ class Invariance(Checks):
     def test_the_order_of_jobs_does_not_matter(self) -> None:
         """Jobs listed in another order get what they got."""
 
-        @self.for_all(snapshots(), st.randoms(use_true_random=False))
+        @self.for_all(self.snapshots(), st.randoms(use_true_random=False))
         def check(snapshot: Snapshot, random: Random) -> None:
             order = list(range(len(snapshot.jobs)))
             random.shuffle(order)
@@ -36,7 +35,7 @@ class Invariance(Checks):
     def test_the_names_of_types_do_not_matter(self) -> None:
         """A type is what it has and costs, not what it is called; the very same shares."""
 
-        @self.for_all(snapshots())
+        @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:
             A, rule = len(snapshot.accelerators), "the names of accelerator types do not matter"
             other = changes.renamed(snapshot, [f"type {a} of another name" for a in range(A)][::-1])
@@ -49,7 +48,7 @@ class Invariance(Checks):
         """Speeds and steps of work, both counted in smaller steps."""
         if "steps" not in self.amounts:
 
-            @self.for_all(snapshots())
+            @self.for_all(self.snapshots())
             def check(snapshot: Snapshot) -> None:
                 rule, hint = "the unit of steps does not matter", 'amounts = ("steps",) if the policy states steps'
                 self._check_same(snapshot, changes.in_other_steps(snapshot, FACTOR), rule, hint, same_units=False)
@@ -58,7 +57,7 @@ class Invariance(Checks):
         """All prices and bills in another currency."""
         if "usd" not in self.amounts:
 
-            @self.for_all(snapshots())
+            @self.for_all(self.snapshots())
             def check(snapshot: Snapshot) -> None:
                 rule, hint = "the currency does not matter", 'amounts = ("usd",) if the policy states a budget'
                 self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, same_units=False)
@@ -66,7 +65,7 @@ class Invariance(Checks):
     def test_configurations_that_are_not_opened_do_not_matter(self) -> None:
         """Pairs and placements that are known, but not opened for this policy, change nothing."""
 
-        @self.for_all(snapshots(extras=True))
+        @self.for_all(self.snapshots(extras=True))
         def check(snapshot: Snapshot) -> None:
             one = self.ask(snapshot)
             two = self.ask(changes.knowing_only(snapshot, one.snapshot.opened))

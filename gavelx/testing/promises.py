@@ -16,7 +16,7 @@ from gavelx.snapshot import Snapshot
 from gavelx.testing import plain
 from gavelx.testing.changes import misreported
 from gavelx.testing.checks import Checks, RefusedError
-from gavelx.testing.snapshots import contested, equals
+from gavelx.testing.snapshots import CONTESTED, EQUALS
 
 PROMISES = ("sharing_incentive", "pareto_efficiency", "envy_freeness", "strategy_proofness")
 OR_NOT = "leave the word out of the policy's promises"
@@ -51,7 +51,7 @@ class Promises(Checks):
         """No job could run faster without another running slower."""
         self._only_if_promised("pareto_efficiency")
 
-        @self.for_all(contested())
+        @self.for_all(self.snapshots(**CONTESTED))
         def check(snapshot: Snapshot) -> None:
             slack = pareto_slack(self.ask(snapshot))
             target(slack)
@@ -104,7 +104,7 @@ class Promises(Checks):
             self.fail("strategy-proofness", seen, snapshot, OR_NOT)
 
     def _jobs(self) -> st.SearchStrategy[Snapshot]:
-        return equals() if self.among_equals else contested()
+        return self.snapshots(**CONTESTED, **(EQUALS if self.among_equals else {}))
 
     def _only_if_promised(self, word: str) -> None:
         if word not in self.make_policy().promises:

@@ -120,15 +120,17 @@ def _progressed(draw: st.DrawFn, snapshot: Snapshot) -> Snapshot:
     )
 
 
-def contested(**changes: Any) -> st.SearchStrategy[Snapshot]:
-    """Snapshots with more jobs than devices, mostly, and several kinds of both: promises are tried on them."""
-    size = {"min_jobs": 3, "max_jobs": 6, "max_types": 3, "min_devices": 1, "max_devices": 2}
-    return snapshots(**{**size, "throughputs": st.one_of(SPEEDS, THROUGHPUTS), **changes})
-
-
-def equals() -> st.SearchStrategy[Snapshot]:
-    """Contested snapshots of one-device jobs of equal weight, among which fairness is plainly defined."""
-    return contested(scale_factors=st.just(1), weights=st.just(1.0))
+CONTESTED: dict[str, Any] = {
+    "min_jobs": 3,
+    "max_jobs": 6,
+    "max_types": 3,
+    "min_devices": 1,
+    "max_devices": 2,
+    "throughputs": st.one_of(SPEEDS, THROUGHPUTS),
+}
+"""For :func:`snapshots`: mostly more jobs than devices, and several kinds of both; promises are tried on them."""
+EQUALS: dict[str, Any] = {"scale_factors": st.just(1), "weights": st.just(1.0)}
+"""One-device jobs of equal weight, among which fairness is plainly defined."""
 
 
 def snapshot_of(

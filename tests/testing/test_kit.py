@@ -161,6 +161,16 @@ def test_time_that_is_of_no_use_may_be_meant() -> None:
     assert failures(conformance(Isolated, idle_slices=True)) == {}
 
 
+def test_a_policy_for_jobs_of_one_device_is_not_asked_about_gangs() -> None:
+    class Singles(MaxMinFairness):
+        def allocate(self, snapshot: Snapshot) -> Allocation:
+            assert (snapshot.scale_factor_J == 1).all()
+            return super().allocate(snapshot)
+
+    assert "it raised AssertionError" in failures(conformance(Singles))["test_gangs_wider_than_a_type"]
+    assert failures(conformance(Singles, gangs=False)) == {}
+
+
 def test_a_promise_is_among_equals_unless_the_author_says_more() -> None:
     """Max-min fairness gives a job of weight 0.3 less than an equal share, as it should."""
     promising = MaxMinFairness()
