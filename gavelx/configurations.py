@@ -114,6 +114,22 @@ class Configurations:
         shape = (len(job_S), self.shape[1])
         return replace(table, shape=shape, job_M=number_J[table.job_M], kind_J=kind_S), np.flatnonzero(keep_C)
 
+    def unlike(self) -> tuple[int, int] | None:
+        """Two jobs that ``kind_J`` takes for one kind although they can run otherwise, or None."""
+        if self.kind_J is None:
+            return None
+        sum_C = np.bincount(self.configuration_M, self.kind_J[self.job_M] + 1.0, len(self))
+        partner_M = sum_C[self.configuration_M] - self.kind_J[self.job_M] - 1.0
+        columns = (self.accelerator_C, self.devices_C, self.spread_C, self.barred_C)
+        ways_MV = np.column_stack([*(c[self.configuration_M] for c in columns), partner_M, self.throughput_M])
+        order_M = np.lexsort((*ways_MV.T, self.job_M))
+        by_job = np.split(ways_MV[order_M], np.searchsorted(self.job_M[order_M], np.arange(1, self.shape[0])))
+        first: dict[int, int] = {}
+        for j, kind in enumerate(self.kind_J.tolist()):
+            if not np.array_equal(by_job[j], by_job[first.setdefault(kind, j)]):
+                return first[kind], j
+        return None
+
     @cached_property
     def plain_M(self) -> NDArray[np.bool_]:
         """Whether the configuration of a membership is of one job, consolidated."""

@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "simulator": {"nouns", "mechanism", "drive", "simulator"},
     "files": {"nouns", "files"},
     "report": {"nouns", "report"},
+    "testing": {"nouns", "files", "solvers", "policies", "explain", "testing"},
     "explain": {"nouns", "solvers", "explain"},
     "cli": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "simulator"),
@@ -59,6 +60,8 @@ HOMES = {
     "click": {"cli"},
     "rich": {"cli"},
     "pandas": {"result"},  # and there inside functions only
+    "hypothesis": {"testing"},
+    "pytest": {"testing"},
     "torch": set(),
     "grpc": set(),
 }

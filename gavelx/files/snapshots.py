@@ -11,6 +11,7 @@
                  ``equal_share_usd`` (seconds and dollars that an equal share would have taken so far; else 0),
                  ``spent_usd`` (dollars so far; else 0) and ``running`` (the accelerator type that it holds;
                  else it waits)
+``kinds``        optional, a number for each job: jobs with the same one can run in the same ways
 ``prices``       dollars per device-hour by accelerator type; null where unknown
 ===============  =================================================================================
 
@@ -23,13 +24,14 @@ The instances published with reference results (:mod:`gavelx.files.instances`) a
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gavelx.cluster import Cluster, Server
+from gavelx.configurations import Configurations
 from gavelx.errors import OptionError
 from gavelx.files.atomic import write_atomically
 from gavelx.files.configuration_rows import ConfigurationRow, configurations_of, rows_of
@@ -103,6 +105,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
             }
             for j in range(len(ids))
         ],
+        **({} if snapshot.known.kind_J is None else {"kinds": snapshot.known.kind_J.tolist()}),
         "prices": {
             name: None if math.isnan(usd) else usd
             for name, usd in zip(types, snapshot.usd_per_hour_A.tolist(), strict=True)
@@ -131,11 +134,26 @@ def _snapshot(node: Node) -> Snapshot:
     return Snapshot(
         cluster=cluster,
         jobs=jobs,
-        known=configurations_of(rows, (len(jobs), len(cluster.accelerators))),
+        known=_of_kinds(node, configurations_of(rows, (len(jobs), len(cluster.accelerators))), jobs),
         **_progress(node["progress"], index_of, cluster.accelerators),
         usd_per_hour_A=usd_per_hour(node["prices"], cluster.accelerators),
         time_s=node["time_s"].number(low=0) if "time_s" in node else 0.0,
     )
+
+
+def _of_kinds(node: Node, known: Configurations, jobs: Sequence[Job]) -> Configurations:
+    """The same table with the kinds that the file tells, if it does."""
+    if "kinds" not in node:
+        return known
+    kinds = [kind.whole(low=0) for kind in node["kinds"].elements()]
+    if len(kinds) != len(jobs):
+        raise node["kinds"].mistake(f"there are {len(kinds)} kinds", expected=f"{len(jobs)}, one per job")
+    told = replace(known, kind_J=np.array(kinds, dtype=np.int64))
+    if (pair := told.unlike()) is not None:
+        first, second = (jobs[j].id for j in pair)
+        problem = f"jobs {first} and {second} are said to be of one kind, and can run in different ways"
+        raise node["kinds"].mistake(problem, hint="leave the kinds out")
+    return told
 
 
 def _cluster(node: Node) -> Cluster:

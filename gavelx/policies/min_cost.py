@@ -20,11 +20,11 @@ class MinCost(Maximize):
     """Run as many steps per second and dollar as the cluster can, whoever's they are.
 
     maximise sum_j sum_c T_jc x_c / price_c. Source: Gavel (OSDI'20), section 4.2, cost policies. Like
-    ``max_sum_throughput`` it favours jobs with small steps and may leave others waiting.
+    ``max_sum_throughput`` it favours jobs with small steps and may leave others waiting; a fast type may stay idle
+    because it is dear.
     """
 
     name = "min_cost"
-    promises = ("pareto_efficiency",)
 
     def __init__(self) -> None:
         super().__init__(Sum(ThroughputPerDollar()))

@@ -47,7 +47,8 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
         share_C, objective = share_K[whole.open_C], None
         if isinstance(program := _innermost(self.policy), Maximize):
             statement = program.state(whole)
-            objective = getattr(statement, "sign", 1.0) * statement.objective(share_C)
+            value = getattr(statement, "sign", 1.0) * statement.objective(share_C)
+            objective = value if np.isfinite(value) else None  # of no job
         path = f"{parts} parts: {answer.certificate.path}"
         merged = certified(whole, share_C, path=path, seconds=seconds, objective=objective)
         return replace(merged, strict=answer.strict, whole=answer.whole)

@@ -172,6 +172,11 @@ class View:
     def weight_J(self) -> Floats:
         return self.snapshot.weight_J
 
+    @cached_property
+    def team_J(self) -> NDArray[np.str_]:
+        """Whose each job is: the first part of its owner's path, ``ml`` for ``ml/ann``; empty where nobody's."""
+        return np.array([job.owner.partition("/")[0] for job in self.snapshot.jobs], dtype=np.str_)
+
     @property
     def steps_left_J(self) -> Floats:
         return self.snapshot.steps_left_J

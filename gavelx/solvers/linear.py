@@ -27,12 +27,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.configurations import Configurations
+from gavelx.snapshot import Snapshot
 from gavelx.solvers.collapse import Classes, collapse
+from gavelx.solvers.grid import levels_by_price
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.statement import Affine, Statement
+from gavelx.solvers.statement import Affine, Requirement, Statement
 
 Floats = NDArray[np.float64]
 SLACKS = (1e-11, 1e-10, 1e-9, 1e-8)
+CHEAPEST_MAX = 20_000
+"""Different rows up to which the cheapest of equally good shares are looked for after the price engine."""
 POSITIVE = 1e-8
 """A row is frozen if its multiplier, times its rate, is at least this part of the largest. What is less may be
 rounding; a row that is missed is at its end at the next level too, and frozen then."""
@@ -55,6 +59,8 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
     Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
     """
     classes = collapse(statement)
+    if (answer := _by_price(statement, classes, lexicographic)) is not None:
+        return answer
     rows = Rows(statement, classes)
     program = LinearProgram(
         objective_V=rows.objective_V,
@@ -74,6 +80,45 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
     return Answer(classes.shares(value_V[: rows.Z]), bound, marginal_A, len(classes), path)
 
 
+def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> Answer | None:
+    """The answer of the price engine, where it applies and finds one."""
+    try:
+        priced = levels_by_price(statement, classes, lexicographic)
+    except UnsolvedError:
+        return None
+    if priced is None:
+        return None
+    share_C = priced.share_C
+    if lexicographic:
+        share_C = spend_least(statement.snapshot, statement.worst[0].affine, share_C)
+    return Answer(share_C, priced.bound, priced.marginal_A, len(classes), priced.path)
+
+
+def spend_least(snapshot: Snapshot, affine: Affine, share_C: Floats) -> Floats:
+    """The cheapest shares with which the rows of ``affine`` keep their values, or the same ones.
+
+    Where all devices are in use their cost is what it is; where very many rows differ it is left at that.
+    """
+    in_use_A = snapshot.configurations.devices_A(share_C)
+    idle = (in_use_A < snapshot.devices_A * (1.0 - 1e-9)).any()
+    if not idle or len(affine.constant_R) > CHEAPEST_MAX:
+        return share_C
+    value_R = affine(share_C)
+    floor = Requirement(affine.shifted(SLACKS[1] * np.abs(value_R) - value_R), "what everyone has")
+    cost = Affine(snapshot.configurations.devices_AC, np.zeros(len(in_use_A)), "accelerator")
+    least = cost.scaled(-money(snapshot)).total()
+    try:
+        return solve_linear(Statement(snapshot, (), least, (floor,), "least money")).share_C
+    except UnsolvedError:
+        return share_C
+
+
+def money(snapshot: Snapshot) -> Floats:
+    """Dollars per hour of a device of each type; 1 for all if some type in use has no known price."""
+    usd_A = np.where(snapshot.devices_A > 0, snapshot.usd_per_hour_A, 0.0)
+    return np.ones_like(usd_A) if np.isnan(usd_A).any() else usd_A
+
+
 def _raise_levels(
     program: LinearProgram, rows: "Rows", value_V: Floats, multiplier_K: Floats
 ) -> tuple[Floats, bool]:
@@ -88,7 +133,8 @@ def _raise_levels(
         push_R = np.where(rising_R, np.abs(multiplier_K[rows.worst]) * scale_R * rate_R, 0.0)
         if not push_R.any():
             return value_V, False
-        bound_R = push_R >= POSITIVE * push_R.max()
+        bound_R = (push_R >= POSITIVE * push_R.max()) | rows.at_floor(multiplier_K, POSITIVE * push_R.max())
+        bound_R &= rising_R
         rising_R &= ~bound_R
         new_R = rows.rates(rising_R)
         lower_R += (rate_R - new_R) * scale_R * value_V[rows.Z]
@@ -179,6 +225,28 @@ class Rows:
         devices_Z = table.devices_C[first_Z] * self.classes.number_Z * self.classes.unit_Z
         return sparse.csr_array((devices_Z, (table.accelerator_C[first_Z], np.arange(self.Z))), shape=(A, self.Z))
 
+    def at_floor(self, multiplier_K: Floats, least: float) -> NDArray[np.bool_]:
+        """The rows of a max-min program that a requirement holds at what they have: they cannot rise either.
+
+        Requirements of the same expression count, each job's row of it times some number.
+        """
+        at_floor_R = np.zeros(len(self.rate_R), dtype=bool)
+        worst, start = self.statement.worst[0].affine, self.gains.start
+        for requirement in self.statement.requirements:
+            size = len(self.classes.rows(requirement.affine)[1])
+            part = slice(start, start + size)
+            start += size
+            if requirement.affine.base_RC is worst.base_RC:
+                push_R = np.abs(multiplier_K[part]) * self.scale_K[part] * self._factors(requirement.affine)
+                at_floor_R |= push_R >= least * self._factors(worst)
+        return at_floor_R
+
+    def _factors(self, affine: Affine) -> Floats:
+        """The factor of each class's row; 1 where there are none."""
+        if affine.factor_R is None:
+            return np.ones(len(self.classes))
+        return affine.factor_R[self.classes.representative_G]
+
     def rates(self, rising_R: NDArray[np.bool_]) -> Floats:
         """The rates at which the rows of a max-min program rise together from here on."""
         rates, classes = self.statement.worst[0].rates, self.classes
@@ -206,11 +274,8 @@ class Rows:
 
     @cached_property
     def cost_Z(self) -> Floats:
-        """Dollars per hour of each kind of configuration; its devices if some type in use has no known price."""
-        snapshot = self.statement.snapshot
-        usd_A = np.where(snapshot.devices_A > 0, snapshot.usd_per_hour_A, 0.0)
-        usd_A = np.ones_like(usd_A) if np.isnan(usd_A).any() else usd_A
-        return np.asarray(usd_A @ self.devices_AZ)
+        """Dollars per hour of each kind of configuration."""
+        return np.asarray(money(self.statement.snapshot) @ self.devices_AZ)
 
     def bound(self, multiplier_K: Floats) -> tuple[float, Floats]:
         """A bound that holds for any multipliers y of the gain rows, m of the jobs' time, prices p of the devices.

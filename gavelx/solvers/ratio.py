@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from gavelx.solvers.grid import ratios_by_price
 from gavelx.solvers.highs import UnsolvedError
-from gavelx.solvers.linear import Answer, solve_linear
+from gavelx.solvers.linear import Answer, solve_linear, spend_least
 from gavelx.solvers.statement import Affine, RatioStatement, Requirement, Statement, Worst
 
 Floats = NDArray[np.float64]
@@ -33,7 +34,12 @@ PROVEN = (1e-9, 1e-7)
 
 
 def solve_ratio(statement: RatioStatement) -> Answer:
-    """Solve a ratio program. Raises :class:`~gavelx.solvers.highs.UnsolvedError`."""
+    """Solve a ratio program, by prices where many rows differ.
+
+    Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
+    """
+    if (answer := _by_price(statement)) is not None:
+        return answer
     best = solve_linear(_everyone_runs(statement), lexicographic=False)
     level, steps = statement.objective(best.share_C), 0
     while steps < STEPS:
@@ -43,10 +49,30 @@ def solve_ratio(statement: RatioStatement) -> Answer:
             break
         best, level = answer, statement.objective(answer.share_C)
     bound = next((low for part in PROVEN if _beyond(statement, low := level * (1.0 - part), best.share_C)), None)
-    last = _try(_last(statement, level), lexicographic=True)
-    if last is not None and statement.objective(last.share_C) <= level * (1.0 + 1e-9):
-        best = last
+    best = _with_what_is_left(statement, best, level)
     return Answer(best.share_C, bound, None, best.classes, f"dinkelbach, {steps} steps; {best.path}")
+
+
+def _with_what_is_left(statement: RatioStatement, best: Answer, level: float) -> Answer:
+    """The last stage, unless the solver gives up or it would cost part of the level."""
+    last = _try(_last(statement, level), lexicographic=True)
+    return last if last is not None and statement.objective(last.share_C) <= level * (1.0 + 1e-9) else best
+
+
+def _by_price(statement: RatioStatement) -> Answer | None:
+    """The answer of the price engine, where it applies and finds one."""
+    try:
+        priced = ratios_by_price(statement)
+    except UnsolvedError:
+        return None
+    if priced is None:
+        return None
+    rows = len(statement.denominator.constant_R)
+    best = Answer(priced.share_C, priced.bound, None, rows, priced.path)
+    if statement.then is not None:
+        last = _with_what_is_left(statement, best, statement.objective(best.share_C))
+        return replace(best, share_C=last.share_C, path=f"{priced.path}; {last.path}")
+    return replace(best, share_C=spend_least(statement.snapshot, statement.denominator, best.share_C))
 
 
 def _try(program: Statement, *, lexicographic: bool = False) -> Answer | None:

@@ -60,6 +60,12 @@ class Affine:
 
     def plus(self, other: "Affine") -> "Affine":
         """Row by row sum; a total is added to each row of the other."""
+        if self.base_RC is other.base_RC and self.rows == other.rows:
+            one_R = np.ones(len(self.constant_R))
+            factor_R = (self.factor_R if self.factor_R is not None else one_R) + (
+                other.factor_R if other.factor_R is not None else one_R
+            )
+            return Affine(self.base_RC, self.constant_R + other.constant_R, self.rows, factor_R)
         a, b = (self, other) if self.rows != "total" else (other, self)
         if b.rows == "total" and a.rows != "total":
             ones_R1 = sparse.csr_array(np.ones((len(a.constant_R), 1)))
@@ -70,6 +76,10 @@ class Affine:
     def shifted(self, constant: Floats | float) -> "Affine":
         """Every row plus a number."""
         return Affine(self.base_RC, self.constant_R + constant, self.rows, self.factor_R)
+
+    def where(self, keep_R: NDArray[np.bool_]) -> "Affine":
+        """The rows to keep; the others become zero."""
+        return self.scaled(np.where(keep_R, 1.0, 0.0))
 
     def total(self) -> "Affine":
         """The sum of all rows, as one row."""

@@ -1,0 +1,145 @@
+"""A program as a grid of jobs and accelerator types, for the price engine.
+
+It fits where every job is alone in its configurations, has one at most on each type, needs as many devices on all
+of them, and the program talks of nothing but each job's own speed.
+
+Legend: J jobs, G classes of jobs, A accelerator types, C configurations, E entries.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gavelx.snapshot import Snapshot
+from gavelx.solvers.collapse import Classes
+from gavelx.solvers.price_engine import solve_levels, solve_ratios
+from gavelx.solvers.statement import Affine, RatioStatement, Statement
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+ROWS_MIN = 128
+"""Fewer different rows than this are as quick, and exact to the last levels, as linear programs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Where each configuration of the jobs in ``row_G`` stands in a G x A matrix, flattened; and their devices."""
+
+    snapshot: Snapshot
+    row_G: Ints
+    cell_E: Ints
+    configuration_E: Ints
+    scale_G: Floats
+
+    def gains(self, base_RC: sparse.csr_array) -> Floats:
+        """The coefficients of these rows, G x A; 0 where a job cannot run."""
+        A = len(self.snapshot.devices_A)
+        gain_GA = np.zeros(len(self.row_G) * A)
+        gain_GA[self.cell_E] = base_RC[self.row_G].data if len(self.row_G) < base_RC.shape[0] else base_RC.data
+        gain_GA[self.cell_E[~self.snapshot.usable_C[self.configuration_E]]] = 0.0
+        return gain_GA.reshape(len(self.row_G), A)
+
+    def shares(self, share_GA: Floats) -> Floats:
+        """The share of every configuration of these rows; 0 for all others."""
+        share_C = np.zeros(len(self.snapshot.configurations))
+        share_C[self.configuration_E] = share_GA.ravel()[self.cell_E]
+        return share_C
+
+
+def as_grid(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> Grid | None:
+    """The grid of these rows of a matrix, or None where they do not make one."""
+    table, A = snapshot.configurations, len(snapshot.devices_A)
+    if table.first_J is None or table.first_J[-1] != len(table):
+        return None
+    if len(base_RC.indices) != len(table) or not np.array_equal(base_RC.indptr, table.first_J):
+        return None
+    rows = base_RC if len(row_G) == base_RC.shape[0] else base_RC[row_G]
+    length_G = np.diff(rows.indptr)
+    configuration_E = rows.indices.astype(np.int64)
+    cell_E = np.arange(len(row_G)).repeat(length_G) * A + table.accelerator_C[configuration_E]
+    once = (np.diff(cell_E) > 0).all() or len(np.unique(cell_E)) == len(cell_E)
+    scale_G = snapshot.scale_factor_J[row_G].astype(float)
+    own = np.array_equal(table.devices_C[configuration_E], scale_G.repeat(length_G))
+    if not once or not own or not (length_G > 0).all():
+        return None
+    return Grid(snapshot, row_G, cell_E, configuration_E, scale_G)
+
+
+def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool) -> "Priced | None":
+    """A max-min program, by prices; None where it is none, too small or no grid. Raises :class:`UnsolvedError`."""
+    snapshot = statement.snapshot
+    if len(classes) < ROWS_MIN or statement.requirements or not _is_plain_max_min(statement):
+        return None
+    worst = statement.worst[0]
+    grid = as_grid(snapshot, worst.affine.base_RC, classes.representative_G)
+    if grid is None:
+        return None
+    factor_G = _factor(worst.affine)[grid.row_G]
+    answer = solve_levels(
+        grid.gains(worst.affine.base_RC) * factor_G[:, None],
+        worst.affine.constant_R[grid.row_G],
+        np.ones(len(grid.row_G)),
+        scale_G=grid.scale_G,
+        count_G=classes.count_G.astype(float),
+        capacity_A=snapshot.devices_A.astype(float),
+        lexicographic=lexicographic,
+    )
+    share_C = grid.shares(answer.share_GA)
+    if len(classes) < len(classes.class_J):
+        share_C = classes.shares(share_C[classes.first_Z] / classes.unit_Z)
+    level = statement.linear.constant_R[0] + worst.weight * answer.bound
+    path = _path(answer.rounds, complete=answer.complete or not lexicographic)
+    return Priced(share_C, float(level), worst.weight * answer.price_A, path)
+
+
+def ratios_by_price(statement: RatioStatement) -> "Priced | None":
+    """A ratio program, by prices; None where it is too small or no grid. Raises :class:`UnsolvedError`."""
+    top, bottom, snapshot = statement.numerator, statement.denominator, statement.snapshot
+    if top.base_RC is not bottom.base_RC or statement.requirements or (bottom.constant_R != 0).any():
+        return None
+    row_G = np.flatnonzero(statement.finite_R)
+    steps_G, deadline_G = top.constant_R[row_G], _factor(bottom)[row_G]
+    if len(row_G) < ROWS_MIN or not (steps_G > 0).all() or not (deadline_G > 0).all():
+        return None
+    grid = as_grid(snapshot, bottom.base_RC, row_G)
+    if grid is None:
+        return None
+    answer = solve_ratios(
+        grid.gains(bottom.base_RC),
+        steps_G,
+        _factor(top)[row_G],
+        deadline_G,
+        scale_G=grid.scale_G,
+        count_G=np.ones(len(row_G)),
+        capacity_A=snapshot.devices_A.astype(float),
+        lexicographic=statement.then is None,
+    )
+    path = _path(answer.rounds, complete=answer.complete or statement.then is not None)
+    return Priced(grid.shares(answer.share_GA), answer.bound, None, path)
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """Shares of all configurations, a proven bound, and what one more device is worth where that is known."""
+
+    share_C: Floats
+    bound: float
+    marginal_A: Floats | None
+    path: str
+
+
+def _path(rounds: int, *, complete: bool) -> str:
+    return f"prices, {rounds} rounds" + ("" if complete else ", levels not all raised")
+
+
+def _is_plain_max_min(statement: Statement) -> bool:
+    if len(statement.worst) != 1 or statement.linear.base_RC.nnz or statement.logs:
+        return False
+    worst = statement.worst[0]
+    return worst.weight > 0 and worst.rates is None and worst.affine.rows == "job"
+
+
+def _factor(affine: Affine) -> Floats:
+    return np.ones(len(affine.constant_R)) if affine.factor_R is None else affine.factor_R

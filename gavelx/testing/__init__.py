@@ -1,0 +1,25 @@
+"""Is my policy a good citizen? One class to subclass, and pytest tries it on generated clusters.
+
+    class TestMine(PolicyConformance):
+        policy = my_policy
+
+`policies` is that class, made of `answers` (feasible and honest), `invariance` (what must not matter) and
+`promises` (fairness and efficiency, where the policy claims them); `snapshots` generates clusters and jobs;
+`changes` makes the same instant look different; `plain` counts shares from scratch; `checks` asks and words
+failures.
+"""
+
+try:
+    import hypothesis as _hypothesis
+    import pytest as _pytest
+except ModuleNotFoundError as missing:
+    raise ImportError(
+        f"gavelx.testing needs {missing.name}, which is not installed. Try: pip install 'gavelx[testing]'"
+    ) from missing
+
+from gavelx.testing.checks import NonConformance
+from gavelx.testing.policies import PolicyConformance
+from gavelx.testing.snapshots import clusters, snapshot_of, snapshots
+
+__all__ = ["NonConformance", "PolicyConformance", "clusters", "snapshot_of", "snapshots"]
+_ = (_hypothesis, _pytest)

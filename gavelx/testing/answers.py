@@ -1,0 +1,240 @@
+"""Answers: feasible, honest about themselves, the same every time, and an answer to every snapshot.
+
+Legend: J jobs, A accelerator types, C configurations.
+"""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gavelx.allocation import FEASIBLE, Allocation
+from gavelx.cluster import Cluster
+from gavelx.files.configuration_rows import rows_of
+from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
+from gavelx.jobs import Job
+from gavelx.policies import Minimize
+from gavelx.snapshot import Snapshot
+from gavelx.solvers.certify import missing
+from gavelx.testing import plain
+from gavelx.testing.checks import Checks, RefusedError, program_of
+from gavelx.testing.snapshots import snapshot_of
+
+NAN = float("nan")
+REPAIR = "gavelx.solvers.repaired(snapshot, share_C) takes out rounding"
+
+
+class Answers(Checks):
+    """What a policy answers, on generated snapshots and on the ones at the edge."""
+
+    def test_allocations_are_feasible(self) -> None:
+        """No share below 0, no job in two places, no type oversubscribed; counted row by row."""
+        self.for_all(self.snapshots())(self.check_feasible)
+
+    def test_no_share_where_a_job_cannot_run(self) -> None:
+        """Time on a type where a job makes no progress, or whose devices are too few for it, helps nobody."""
+        self.for_all(self.snapshots())(self.check_useful)
+
+    def test_the_certificate_is_honest(self) -> None:
+        """Violation and objective are what the shares give, and no allocation passes the bound."""
+        self.for_all(self.snapshots())(self.check_certificate)
+
+    def test_the_same_snapshot_gets_the_same_answer(self) -> None:
+        """Bit for bit: from the same policy after another question, from a new one, and from a saved snapshot."""
+
+        @self.for_all(self.snapshots(), self.snapshots())
+        def check(snapshot: Snapshot, other: Snapshot) -> None:
+            first = self.ask(snapshot, policy := self.make_policy())
+            self._ask_in_between(other, policy)
+            for again in (self.ask(snapshot.replace(), policy), self.ask(snapshot.replace())):
+                self._check_same_bits(first, again, snapshot, "the same snapshot gets the same answer")
+
+    def test_a_saved_snapshot_gets_the_same_answer(self) -> None:
+        """A snapshot written as JSON and read again gets the same bits, and the answer can be written as JSON."""
+
+        @self.for_all(self.snapshots())
+        def check(snapshot: Snapshot) -> None:
+            text = json.dumps(snapshot_to_json(snapshot), allow_nan=False)
+            first, again = self.ask(snapshot), self.ask(snapshot_from_json(json.loads(text)))
+            self._check_same_bits(first, again, snapshot, "a snapshot read from its JSON gets the same answer")
+            self._check_json(first, snapshot)
+
+    def test_the_snapshot_is_left_as_it_was(self) -> None:
+        """A policy reads the snapshot; others read it after it."""
+
+        @self.for_all(self.snapshots())
+        def check(snapshot: Snapshot) -> None:
+            before = _contents(snapshot)
+            self.ask(snapshot)
+            after = _contents(snapshot)
+            if changed := [name for name, value in before.items() if after[name] != value]:
+                seen = f"allocate() changed {', '.join(changed)}"
+                self.fail("a policy leaves its snapshot as it was", seen, snapshot, "work on a copy: array.copy()")
+
+    def test_no_job(self) -> None:
+        """Nobody gets anything, and that is an answer."""
+        self._check_case([])
+
+    def test_one_job(self) -> None:
+        """One job with the cluster to itself."""
+        self._check_case([[2.0, 1.0]])
+
+    def test_more_jobs_than_devices(self) -> None:
+        """Thirty jobs for six devices."""
+        self._check_case([[2.0, 1.0], [1.0, 3.0], [4.0, NAN]] * 10)
+
+    def test_jobs_that_can_run_nowhere(self) -> None:
+        """Known not to run, or nothing known, or a wide gang: the others are served all the same."""
+        self._check_case(
+            [[0.0, 0.0], [2.0, 1.0], [NAN, NAN], [0.0, NAN], [3.0, 3.0]], scale_factors=[1, 1, 1, 1, 9]
+        )
+        self._check_case([[0.0, 0.0], [NAN, NAN]])
+
+    def test_identical_jobs(self) -> None:
+        """Nothing tells them apart but their number."""
+        self._check_case([[2.0, 1.0]] * 9)
+
+    def test_gangs_wider_than_a_type(self) -> None:
+        """Eight devices at once where one type has four of them: only the other type will do."""
+        self._check_case([[2.0, 1.0], [2.0, 1.0], [9.0, 1.0]], {"v100": 4, "k80": 8}, scale_factors=[8, 1, 4])
+
+    def test_types_without_devices(self) -> None:
+        """A type may be known and have no device at this instant."""
+        self._check_case([[9.0, 1.0], [9.0, 0.0]], {"v100": 0, "k80": 3})
+
+    def _check_case(
+        self,
+        speeds: list[list[float]],
+        devices: dict[str, int] | None = None,
+        scale_factors: list[int] | None = None,
+    ) -> None:
+        """One snapshot, with all that can be said of one answer."""
+        scales = (scale_factors if self.gangs else None) or [1] * len(speeds)
+        jobs = [
+            Job(j, f"kind {row}", 1000.0, scale_factor=s)
+            for j, (row, s) in enumerate(zip(speeds, scales, strict=True))
+        ]
+        T_JA = np.array(speeds, dtype=float).reshape(len(jobs), 2)
+        snapshot = snapshot_of(jobs, Cluster.of(devices or {"v100": 2, "k80": 4}), T_JA)
+
+        try:
+            self._check_json(self.ask(snapshot), snapshot)
+        except RefusedError as refused:
+            pytest.skip(str(refused.__cause__))
+        self.check_feasible(snapshot)
+        self.check_useful(snapshot)
+        self.check_certificate(snapshot)
+
+    def check_feasible(self, snapshot: Snapshot) -> None:
+        """Raises :class:`NonConformance` unless the answer is feasible."""
+        allocation = self.ask(snapshot)
+        self._check_rows(allocation, snapshot)
+        share_C, rule = allocation.share_C, "allocations are feasible"
+        used, devices_A = plain.use(allocation.snapshot.configurations, share_C), snapshot.devices_A
+        if share_C.min(initial=0.0) < -FEASIBLE:
+            self.fail(rule, f"a share is {share_C.min():.9g}", snapshot, REPAIR)
+        for job, time in zip(snapshot.jobs, used.time_J, strict=True):
+            if time > 1.0 + FEASIBLE:
+                self.fail(
+                    rule, f"job {job.id} gets {time:.12g} of its time, more than all of it", snapshot, REPAIR
+                )
+        for name, busy, there in zip(snapshot.accelerators, used.devices_A, devices_A, strict=True):
+            if busy > there + FEASIBLE:
+                self.fail(
+                    rule, f"{busy:.12g} devices of {name!r} are in use, and there are {there}", snapshot, REPAIR
+                )
+
+    def _check_rows(self, allocation: Allocation, snapshot: Snapshot) -> None:
+        """Every configuration of the answer is one of the snapshot's, at its speeds."""
+        known = plain.rows_by_key(snapshot, snapshot.known)
+        for row in rows_of(allocation.snapshot.configurations):
+            if known.get(plain.key(snapshot, row)) != row:
+                ids = " and ".join(str(snapshot.jobs[j].id) for j in row.jobs)
+                where = f"job {ids} on {row.devices} x {snapshot.accelerators[row.accelerator]!r}"
+                seen = f"the answer has {where} at {row.steps_per_second} steps/s, the snapshot has not"
+                hint = "certified(snapshot, ...) with the snapshot that was given, or that opened"
+                self.fail("an answer shares out the configurations of its snapshot", seen, snapshot, hint)
+
+    def check_useful(self, snapshot: Snapshot) -> None:
+        """Raises :class:`NonConformance` where a job gets time that is of no use."""
+        allocation = self.ask(snapshot)
+        if self.idle_slices:
+            return
+        for row, share in zip(rows_of(allocation.snapshot.configurations), allocation.share_C, strict=True):
+            if share > 0 and not plain.can_run(snapshot, row):
+                ids = " and ".join(str(snapshot.jobs[j].id) for j in row.jobs)
+                name, there = snapshot.accelerators[row.accelerator], snapshot.devices_A[row.accelerator]
+                speeds = ", ".join(f"{speed:g}" for speed in row.steps_per_second)
+                seen = (
+                    f"job {ids}: share {share:.6g} of {row.devices} x {name!r} ({speeds} steps/s, {there} devices)"
+                )
+                hint = "share_C[~snapshot.usable_C] = 0, or idle_slices = True in the test class"
+                self.fail("no share where a job cannot run", seen, snapshot, hint)
+
+    def check_certificate(self, snapshot: Snapshot) -> None:
+        """Raises :class:`NonConformance` where the certificate says what the shares do not."""
+        allocation = self.ask(snapshot)
+        used, seen = plain.use(allocation.snapshot.configurations, allocation.share_C), allocation.certificate
+        excess = max(
+            float((used.time_J - 1.0).max(initial=0.0)),
+            float((used.devices_A - snapshot.devices_A).max(initial=0.0)),
+            float((-allocation.share_C).max(initial=0.0)),
+        )
+        if not excess - 1e-12 <= seen.violation <= FEASIBLE:
+            figures = f"certificate.violation is {seen.violation:.3g}, the shares exceed a limit by {excess:.3g}"
+            self.fail("the certificate's violation is that of the shares", figures, snapshot)
+        for name, value in (("objective", seen.objective), ("bound", seen.bound)):
+            if value is not None and not np.isfinite(value):
+                self.fail("a certificate holds finite numbers, or None", f"{name} is {value}", snapshot)
+        if program_of(self.make_policy()) is not None and len(allocation.snapshot.configurations):
+            self._check_program(allocation, snapshot)
+
+    def _check_program(self, allocation: Allocation, snapshot: Snapshot) -> None:
+        """Objective, constraints and bound of a policy that can state its program."""
+        policy, seen = program_of(self.make_policy()), allocation.certificate
+        assert policy is not None
+        statement = policy.state(snapshot)
+        sign = getattr(statement, "sign", 1.0)
+        value = sign * statement.objective(allocation.share_C)
+        size = self.tolerance * max(1.0, abs(value))
+        if seen.objective is None or not abs(seen.objective - value) <= 1e-9 * max(1.0, abs(value)):
+            figures = f"certificate.objective is {seen.objective}, the shares give {value:.12g}"
+            self.fail("the certificate's objective is that of the shares", figures, snapshot)
+        if (short := missing(statement.requirements, allocation.share_C)) > FEASIBLE:
+            names = " or ".join(r.text for r in statement.requirements)
+            self.fail("the constraints are met", f"{names} is missed by {short:.3g}", snapshot)
+        better = -1.0 if isinstance(policy, Minimize) else 1.0
+        if seen.bound is not None and better * (seen.bound - seen.objective) < -size:
+            figures = f"bound {seen.bound:.12g}, objective {seen.objective:.12g}"
+            self.fail("no allocation passes the bound, this one included", figures, snapshot)
+
+    def _ask_in_between(self, snapshot: Snapshot, policy: Any) -> None:
+        with suppress(RefusedError):
+            self.ask(snapshot, policy)
+
+    def _check_same_bits(self, one: Allocation, other: Allocation, snapshot: Snapshot, rule: str) -> None:
+        facts = [
+            (a.certificate.objective, a.certificate.bound, dict(a.marginal_A), a.strict) for a in (one, other)
+        ]
+        if one.share_C.tobytes() == other.share_C.tobytes() and facts[0] == facts[1]:
+            return
+        seen = f"the shares {one.share_C.tolist()} became {other.share_C.tolist()}"
+        if one.share_C.tobytes() == other.share_C.tobytes():
+            seen = f"objective, bound, marginal values and strictness {facts[0]} became {facts[1]}"
+        hint = "no clock, no chance without a seed, no memory between calls, no iteration over sets"
+        self.fail(rule, seen, snapshot, hint)
+
+    def _check_json(self, allocation: Allocation, snapshot: Snapshot) -> None:
+        try:
+            json.dumps(allocation.to_json(), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            self.fail("an allocation can be written as JSON", str(error), snapshot, "float(...), int(...)")
+
+
+def _contents(snapshot: Snapshot) -> dict[str, Any]:
+    """All that could be changed in a snapshot, to compare."""
+    fields = {**vars(snapshot), **{f"known.{name}": value for name, value in vars(snapshot.known).items()}}
+    arrays = {name: value.tobytes() for name, value in fields.items() if isinstance(value, np.ndarray)}
+    return {**arrays, "jobs": snapshot.jobs, "cluster": snapshot.cluster, "opened": snapshot.opened}

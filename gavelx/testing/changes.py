@@ -1,0 +1,104 @@
+"""The same instant seen differently: jobs in another order, other names, other units, a lie about speed.
+
+Legend: J jobs, A accelerator types, C configurations, M memberships.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.cluster import Cluster
+from gavelx.configurations import Configurations
+from gavelx.snapshot import Snapshot
+
+Floats = NDArray[np.float64]
+PER_JOB = ("steps_left_J", "elapsed_s_J", "equal_share_s_J", "spent_usd_J", "equal_share_usd_J", "running_J")
+
+
+def permuted(snapshot: Snapshot, order: Sequence[int]) -> Snapshot:
+    """The same instant with its jobs listed in another order, and their configurations with them."""
+    index = np.array(order, dtype=np.int64)
+    return snapshot.replace(
+        jobs=tuple(snapshot.jobs[j] for j in order),
+        known=_relabelled(snapshot.known, np.argsort(index)),
+        **{name: getattr(snapshot, name)[index] for name in PER_JOB},
+    )
+
+
+def _relabelled(table: Configurations, place_J: NDArray[np.int64]) -> Configurations:
+    """The table in which job j has become ``place_J[j]``, sorted by kind, then by job."""
+    job_M = place_J[table.job_M]
+    first_C = np.full(len(table), table.shape[0], dtype=np.int64)
+    np.minimum.at(first_C, table.configuration_M, job_M)
+    order_C = np.lexsort((first_C, table.spread_C, table.members_C))
+    place_C = np.argsort(order_C)[table.configuration_M]
+    order_M = np.lexsort((job_M, place_C))
+    return Configurations(
+        shape=table.shape,
+        accelerator_C=table.accelerator_C[order_C],
+        devices_C=table.devices_C[order_C],
+        job_M=job_M[order_M],
+        configuration_M=place_C[order_M],
+        throughput_M=table.throughput_M[order_M],
+        spread_C=table.spread_C[order_C],
+    )
+
+
+def renamed(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
+    """The same instant with other names for the accelerator types."""
+    new = dict(zip(snapshot.accelerators, names, strict=True))
+    servers = tuple(
+        dataclasses.replace(server, accelerator=new[server.accelerator]) for server in snapshot.cluster.servers
+    )
+    return snapshot.replace(cluster=Cluster(servers, tuple(names)))
+
+
+def in_other_steps(snapshot: Snapshot, factor: float) -> Snapshot:
+    """The same instant where what was one step counts as ``factor`` steps."""
+    table = snapshot.known
+    jobs = tuple(dataclasses.replace(job, total_steps=job.total_steps * factor) for job in snapshot.jobs)
+    return snapshot.replace(
+        jobs=jobs,
+        known=dataclasses.replace(table, throughput_M=table.throughput_M * factor),
+        steps_left_J=snapshot.steps_left_J * factor,
+    )
+
+
+def in_other_money(snapshot: Snapshot, factor: float) -> Snapshot:
+    """The same instant where what cost a dollar costs ``factor`` of another currency."""
+    return snapshot.replace(
+        usd_per_hour_A=snapshot.usd_per_hour_A * factor,
+        spent_usd_J=snapshot.spent_usd_J * factor,
+        equal_share_usd_J=snapshot.equal_share_usd_J * factor,
+    )
+
+
+def misreported(snapshot: Snapshot, j: int, factor_A: Sequence[float]) -> Snapshot:
+    """What job j would have a scheduler believe: its speed on each type times a factor, alone and in pairs."""
+    table = snapshot.known
+    mine_M = table.job_M == j
+    factor_M = np.where(mine_M, np.array(factor_A)[table.accelerator_C[table.configuration_M]], 1.0)
+    return snapshot.replace(
+        known=Configurations(  # made anew: whatever is known of jobs that are alike no longer holds
+            shape=table.shape,
+            accelerator_C=table.accelerator_C,
+            devices_C=table.devices_C,
+            job_M=table.job_M,
+            configuration_M=table.configuration_M,
+            throughput_M=table.throughput_M * factor_M,
+            spread_C=table.spread_C,
+        )
+    )
+
+
+def knowing_only(snapshot: Snapshot, opened: frozenset[str]) -> Snapshot:
+    """The same instant in which nothing is known of the kinds of configuration that are not opened."""
+    table = snapshot.known
+    keep_C = np.ones(len(table), dtype=bool)
+    if "pairs" not in opened:
+        keep_C &= table.members_C == 1
+    if "placements" not in opened:
+        keep_C &= ~table.spread_C
+    return snapshot.replace(known=table.where(keep_C))

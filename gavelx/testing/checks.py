@@ -1,0 +1,184 @@
+"""How the kit asks a policy, on how many generated snapshots, and how it words what it found."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Flaky
+
+from gavelx.allocation import Allocation
+from gavelx.cluster import Cluster
+from gavelx.errors import ProgramError
+from gavelx.files.snapshots import snapshot_to_json
+from gavelx.policies import Maximize, Policy
+from gavelx.snapshot import Snapshot
+from gavelx.testing.snapshots import snapshots
+
+DEFAULTS: dict[str, Any] = {
+    "scale_factor": 1,
+    "priority_weight": 1.0,
+    "arrival_s": 0.0,
+    "slo": None,
+    "duration_s": None,
+    "owner": "",
+    "equal_share_s": 0.0,
+    "spent_usd": 0.0,
+    "equal_share_usd": 0.0,
+    "running": None,
+}
+"""What need not be written of a job and its progress, since reading puts it there."""
+
+
+class NonConformance(AssertionError):  # noqa: N818  (what it is called in a report)
+    """A policy breaks a property; the message names policy, property, job and figures, and holds the snapshot."""
+
+
+class RefusedError(Exception):
+    """The policy says that no allocation meets its constraints, and may say so."""
+
+
+class Checks:
+    """What a subclass says about its policy, and the tools of all checks.
+
+    * ``policy``: the policy, or a class made without arguments; or override :meth:`make_policy`;
+    * ``unique``: its effective throughputs are unique, so invariance is checked on them; otherwise on the
+      objective, where the policy is a program;
+    * ``amounts``: units in which the policy itself states amounts, ``"usd"`` (a budget) or ``"steps"`` (a floor in
+      steps/s); it may then depend on the unit;
+    * ``may_refuse``: on some clusters its constraints cannot be met, and it raises
+      :class:`~gavelx.errors.ProgramError`;
+    * ``idle_slices``: it gives time on types where a job cannot run, as the isolated allocation does;
+    * ``gangs``: False for a policy that is only for jobs of one device;
+    * ``among_equals``: promises of fairness are meant among one-device jobs of equal weight; False: among all;
+    * ``examples``: generated snapshots per check; ``tolerance``: relative, in throughput and objective.
+
+    A check that does not apply is taken out by setting it to None in the subclass.
+    """
+
+    policy: Policy | type[Policy]
+    unique = False
+    amounts: tuple[str, ...] = ()
+    may_refuse = False
+    idle_slices = False
+    gangs = True
+    among_equals = True
+    examples = 25
+    tolerance = 1e-6
+
+    def make_policy(self) -> Policy:
+        """The policy under test, anew."""
+        return self.policy() if isinstance(self.policy, type) else self.policy
+
+    def snapshots(self, **changes: Any) -> st.SearchStrategy[Snapshot]:
+        """Generated snapshots such as the policy is for."""
+        return snapshots(**changes) if self.gangs else snapshots(**{**changes, "scale_factors": st.just(1)})
+
+    def for_all(self, *strategies: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], None]:
+        """Run a check on ``examples`` draws of these strategies, at once.
+
+        The draws are made inside the test method, so that subclasses may set ``examples`` and inherited methods
+        never share a hypothesis test between classes.
+        """
+
+        def run(check: Callable[..., None]) -> None:
+            def drawn(values: tuple[Any, ...]) -> None:
+                __tracebackhide__ = True
+                try:
+                    check(*values)
+                except RefusedError:
+                    reject()
+
+            # draws follow from the name, and should differ from check to check
+            drawn.__name__ = re.sub(r"\W", "_", f"{type(self).__name__}_{check.__qualname__}")
+            quietly = settings(
+                max_examples=self.examples,
+                deadline=None,
+                report_multiple_bugs=False,
+                phases=[phase for phase in settings().phases if phase is not Phase.explain],
+                verbosity=Verbosity.quiet,  # our own message has the snapshot
+                suppress_health_check=list(HealthCheck),
+            )
+            __tracebackhide__ = True
+            try:
+                quietly(given(st.tuples(*strategies))(drawn))()
+            except Flaky as error:
+                raise _first(error) from None
+
+        return run
+
+    def ask(self, snapshot: Snapshot, policy: Policy | None = None) -> Allocation:
+        """The policy's answer: an allocation of this snapshot's jobs with one finite share a configuration."""
+        __tracebackhide__ = True
+        with self._worded(snapshot):
+            allocation = (policy or self.make_policy()).allocate(snapshot)
+        if not isinstance(allocation, Allocation):
+            seen = f"allocate() returned a {type(allocation).__name__}"
+            self.fail("a policy returns an Allocation", seen, snapshot, "gavelx.solvers.certified makes one")
+        answered, share_C = allocation.snapshot, np.asarray(allocation.share_C)
+        if answered.jobs != snapshot.jobs or answered.cluster != snapshot.cluster:
+            seen = "the allocation holds a snapshot with other jobs or another cluster"
+            self.fail("a policy answers for the snapshot it is given", seen, snapshot)
+        right = share_C.shape == (len(answered.configurations),) and share_C.dtype.kind in "fiu"
+        if not (right and np.isfinite(share_C).all()):
+            seen = f"{share_C.size} shares for {len(answered.configurations)} configurations: {share_C}"
+            self.fail("there is one finite share per configuration", seen, snapshot)
+        return allocation
+
+    @contextmanager
+    def _worded(self, snapshot: Snapshot) -> Iterator[None]:
+        """Turn what a policy raises into a failure that says on which snapshot."""
+        __tracebackhide__ = True
+        try:
+            yield
+        except ProgramError as error:
+            if self.may_refuse:
+                raise RefusedError from error
+            hint = "may_refuse = True in the test class, if there are clusters on which it cannot be met"
+            self.fail("a policy answers every snapshot", f"it refused: {error}", snapshot, hint)
+        except (Exception, SystemExit) as error:
+            seen = f"it raised {type(error).__name__}: {error}"
+            raise self._failure("a policy answers every snapshot", seen, snapshot) from error
+
+    def fail(self, rule: str, seen: str, snapshot: Snapshot, hint: str = "") -> NoReturn:
+        """Raise :class:`NonConformance` saying which rule is broken, by what figures, where, and what to try."""
+        __tracebackhide__ = True
+        raise self._failure(rule, seen, snapshot, hint)
+
+    def _failure(self, rule: str, seen: str, snapshot: Snapshot, hint: str = "") -> NonConformance:
+        lines = [f"{self.make_policy()} breaks a rule: {rule}", f"  seen:     {seen}"]
+        lines += [f"  try:      {hint}"] if hint else []
+        return NonConformance("\n".join([*lines, f"  snapshot: {short_json(snapshot)}"]))
+
+
+def _first(flaky: Flaky) -> BaseException:
+    """What went wrong at first in a check that went otherwise when repeated."""
+    for error in getattr(flaky, "exceptions", ()):
+        if isinstance(error, NonConformance):
+            return NonConformance(
+                f"{error}\n  but:      not again on the same snapshot; the policy is not deterministic"
+            )
+    return flaky
+
+
+def program_of(policy: Policy) -> Maximize | None:
+    """The policy as a program that can state itself, or None."""
+    return policy if isinstance(policy, Maximize) else None
+
+
+def short_json(snapshot: Snapshot) -> str:
+    """The snapshot as JSON on one line without what reading puts there anyway."""
+    value = snapshot_to_json(snapshot)
+    for part in ("jobs", "progress"):
+        value[part] = [
+            {name: seen for name, seen in entry.items() if name not in DEFAULTS or seen != DEFAULTS[name]}
+            for entry in value[part]
+        ]
+    counts = dict(zip(snapshot.accelerators, snapshot.devices_A.tolist(), strict=True))
+    if Cluster.of(counts) == snapshot.cluster:
+        value["cluster"] = counts
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,116 @@
+"""What must not matter: the order of jobs, names, units, and what is known but not opened.
+
+Throughputs are compared where the policy says that its answer is unique. Otherwise both answers are weighed by
+the objective of the original snapshot, where the policy is a program, or by what their certificates say.
+
+Legend: J jobs, A accelerator types, C configurations.
+"""
+
+from random import Random
+
+from hypothesis import strategies as st
+
+from gavelx.allocation import Allocation
+from gavelx.snapshot import Snapshot
+from gavelx.testing import changes, plain
+from gavelx.testing.checks import Checks, RefusedError, program_of
+
+FACTOR = 7.3
+"""One unit in another; no power of two, so that rounding differs."""
+
+
+class Invariance(Checks):
+    """The same instant seen differently gets the same decision."""
+
+    def test_the_order_of_jobs_does_not_matter(self) -> None:
+        """Jobs listed in another order get what they got."""
+
+        @self.for_all(self.snapshots(), st.randoms(use_true_random=False))
+        def check(snapshot: Snapshot, random: Random) -> None:
+            order = list(range(len(snapshot.jobs)))
+            random.shuffle(order)
+            other = changes.permuted(snapshot, order)
+            self._check_same(snapshot, other, "the order of jobs does not matter", "order jobs by arrival or id")
+
+    def test_the_names_of_types_do_not_matter(self) -> None:
+        """A type is what it has and costs, not what it is called; the very same shares."""
+
+        @self.for_all(self.snapshots())
+        def check(snapshot: Snapshot) -> None:
+            A, rule = len(snapshot.accelerators), "the names of accelerator types do not matter"
+            other = changes.renamed(snapshot, [f"type {a} of another name" for a in range(A)][::-1])
+            one, two = self._both(snapshot, other, rule)
+            if one.share_C.tobytes() != two.share_C.tobytes():
+                seen = f"the shares were {one.share_C.tolist()}, and with other names {two.share_C.tolist()}"
+                self.fail(rule, seen, snapshot, "go by throughput, devices and price")
+
+    def test_the_unit_of_steps_does_not_matter(self) -> None:
+        """Speeds and steps of work, both counted in smaller steps."""
+        if "steps" not in self.amounts:
+
+            @self.for_all(self.snapshots())
+            def check(snapshot: Snapshot) -> None:
+                rule, hint = "the unit of steps does not matter", 'amounts = ("steps",) if the policy states steps'
+                self._check_same(snapshot, changes.in_other_steps(snapshot, FACTOR), rule, hint, same_units=False)
+
+    def test_the_currency_does_not_matter(self) -> None:
+        """All prices and bills in another currency."""
+        if "usd" not in self.amounts:
+
+            @self.for_all(self.snapshots())
+            def check(snapshot: Snapshot) -> None:
+                rule, hint = "the currency does not matter", 'amounts = ("usd",) if the policy states a budget'
+                self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, same_units=False)
+
+    def test_configurations_that_are_not_opened_do_not_matter(self) -> None:
+        """Pairs and placements that are known, but not opened for this policy, change nothing."""
+
+        @self.for_all(self.snapshots(extras=True))
+        def check(snapshot: Snapshot) -> None:
+            one = self.ask(snapshot)
+            two = self.ask(changes.knowing_only(snapshot, one.snapshot.opened))
+            if plain.shares_by_key(one) != plain.shares_by_key(two):
+                seen = f"{one.share_C.tolist()} became {two.share_C.tolist()} without them"
+                hint = "read snapshot.configurations rather than snapshot.known"
+                self.fail("what is not opened for a policy does not matter", seen, snapshot, hint)
+
+    def _both(self, snapshot: Snapshot, other: Snapshot, rule: str) -> tuple[Allocation, Allocation]:
+        """The answers to both; a policy that refuses one refuses the other."""
+        one = self.ask(snapshot)
+        try:
+            return one, self.ask(other)
+        except RefusedError as refused:
+            self.fail(rule, f"the other way it refused: {refused.__cause__}", snapshot)
+
+    def _check_same(
+        self, snapshot: Snapshot, other: Snapshot, rule: str, hint: str, same_units: bool = True
+    ) -> None:
+        """The other snapshot's answer is as good for this one; objectives compare if both have the same units."""
+        one, two = self._both(snapshot, other, rule)
+        back_C = plain.in_the_order_of(two, one.snapshot)
+        program = program_of(self.make_policy())
+        if self.unique:
+            self._check_throughputs(one, back_C, snapshot, rule, hint)
+        elif program is not None:
+            objective = program.state(snapshot).objective
+            self._check_objectives(objective(one.share_C), objective(back_C), snapshot, rule, hint)
+        elif same_units:
+            before, after = one.certificate.objective, two.certificate.objective
+            if before is not None and after is not None:
+                self._check_objectives(before, after, snapshot, rule, hint)
+
+    def _check_throughputs(
+        self, one: Allocation, back_C: plain.Floats, snapshot: Snapshot, rule: str, hint: str
+    ) -> None:
+        table = one.snapshot.configurations
+        before, after = plain.use(table, one.share_C), plain.use(table, back_C)
+        top_J = table.throughput_JC.max(axis=1).toarray().ravel() if len(table) else before.throughput_J
+        wrong_J = abs(before.throughput_J - after.throughput_J) > self.tolerance * top_J
+        for j in wrong_J.nonzero()[0]:
+            speeds = f"{before.throughput_J[j]:.9g} steps/s and gets {after.throughput_J[j]:.9g}"
+            seen = f"job {snapshot.jobs[j].id} had {speeds}"
+            self.fail(rule, seen, snapshot, f"{hint}, or unique = False in the test class")
+
+    def _check_objectives(self, before: float, after: float, snapshot: Snapshot, rule: str, hint: str) -> None:
+        if before != after and not abs(before - after) <= self.tolerance * max(1.0, abs(before)):
+            self.fail(rule, f"the objective was {before:.9g} and is {after:.9g}", snapshot, hint)

@@ -1,0 +1,69 @@
+"""What shares amount to, counted row by row from the table of configurations.
+
+Shares nothing with the package's own checks, which multiply sparse matrices.
+
+Legend: J jobs, A accelerator types, C configurations.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import Allocation
+from gavelx.configurations import Configurations
+from gavelx.files.configuration_rows import ConfigurationRow, rows_of
+from gavelx.snapshot import Snapshot
+
+Floats = NDArray[np.float64]
+Key = tuple[tuple[int, ...], int, int, bool]
+"""A configuration by what it is: job ids, accelerator type (an index), devices, spread."""
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """Time of each job, devices of each type, steps/s of each job."""
+
+    time_J: Floats
+    devices_A: Floats
+    throughput_J: Floats
+
+
+def use(table: Configurations, share_C: Floats) -> Use:
+    """What these shares take and give."""
+    J, A = table.shape
+    found = Use(np.zeros(J), np.zeros(A), np.zeros(J))
+    for row, share in zip(rows_of(table), share_C.tolist(), strict=True):
+        found.devices_A[row.accelerator] += row.devices * share
+        for job, speed in zip(row.jobs, row.steps_per_second, strict=True):
+            found.time_J[job] += share
+            found.throughput_J[job] += speed * share
+    return found
+
+
+def rows_by_key(snapshot: Snapshot, table: Configurations) -> dict[Key, ConfigurationRow]:
+    """Each configuration of a table under its name."""
+    return {key(snapshot, row): row for row in rows_of(table)}
+
+
+def key(snapshot: Snapshot, row: ConfigurationRow) -> Key:
+    """The name of a configuration, whatever the order of jobs; members in order of their ids."""
+    return tuple(sorted(snapshot.jobs[j].id for j in row.jobs)), row.accelerator, row.devices, row.spread
+
+
+def shares_by_key(allocation: Allocation) -> dict[Key, float]:
+    """The share of every configuration under its name."""
+    snapshot = allocation.snapshot
+    rows = rows_of(snapshot.configurations)
+    return {key(snapshot, row): share for row, share in zip(rows, allocation.share_C.tolist(), strict=True)}
+
+
+def in_the_order_of(allocation: Allocation, snapshot: Snapshot) -> Floats:
+    """The shares as an array over the configurations of another snapshot of the same jobs."""
+    shares = shares_by_key(allocation)
+    return np.array([shares.get(key(snapshot, row), 0.0) for row in rows_of(snapshot.configurations)])
+
+
+def can_run(snapshot: Snapshot, row: ConfigurationRow) -> bool:
+    """Whether every member makes progress and the type has enough devices."""
+    return min(row.steps_per_second) > 0 and row.devices <= snapshot.devices_A[row.accelerator]

@@ -1,0 +1,153 @@
+"""Generated snapshots: the cases that break schedulers are all in here, and common.
+
+Zero and unknown throughputs, gangs wider than a type, types without devices, more jobs than devices, jobs that
+can run nowhere, identical jobs, no job at all, deadlines and owners or none, and names that nobody would give an
+accelerator. Many snapshots know pairs and placements as well, which a policy sees only where it opens them.
+
+Legend: J jobs, A accelerator types.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gavelx.cluster import Cluster
+from gavelx.configurations import Configurations
+from gavelx.jobs import Job
+from gavelx.snapshot import Snapshot
+from gavelx.throughputs import Pairing, Setting, Throughputs
+from gavelx.ways_to_run import ways_to_run
+
+ODD_NAMES = ("v100", "p100", "k80", "a100 80gb", "x=1,y", "größe", "(", "mi300x_unconsolidated", "0", "🐢", "nan")
+POSITIVE = st.floats(0.05, 50.0)
+SPEEDS = st.sampled_from((0.4, 0.7, 1.0, 1.6, 2.5, 4.0, 6.3, 10.0, 16.0))
+"""Drawn evenly, unlike floats, which tend to be all alike: jobs and types that really differ."""
+THROUGHPUTS = st.one_of(POSITIVE, SPEEDS, SPEEDS, st.sampled_from((0.0, np.nan, 1.0)))
+SCALE_FACTORS = st.sampled_from((1, 1, 1, 2, 4, 8))
+WEIGHTS = st.sampled_from((1.0, 1.0, 5.0, 0.3))
+OWNERS = st.sampled_from(("", "a", "a/ann", "a/bob", "b", "b/cy"))
+SLOS = st.sampled_from((None, None, 1.2, 3.0, 50.0))
+
+
+@st.composite
+def clusters(draw: st.DrawFn, max_types: int = 5, min_devices: int = 0, max_devices: int = 8) -> Cluster:
+    """One to ``max_types`` types in servers of one to four devices, at least one device in all."""
+    names = draw(st.lists(st.sampled_from(ODD_NAMES), min_size=1, max_size=max_types, unique=True))
+    counts = draw(
+        st.lists(st.integers(min_devices, max_devices), min_size=len(names), max_size=len(names)).filter(any)
+    )
+    return Cluster.of(dict(zip(names, counts, strict=True)), draw(st.sampled_from((4, 4, 1, 2))))
+
+
+@st.composite
+def snapshots(
+    draw: st.DrawFn,
+    *,
+    min_jobs: int = 0,
+    max_jobs: int = 12,
+    max_types: int = 5,
+    min_devices: int = 0,
+    max_devices: int = 8,
+    throughputs: st.SearchStrategy[float] = THROUGHPUTS,
+    scale_factors: st.SearchStrategy[int] = SCALE_FACTORS,
+    weights: st.SearchStrategy[float] = WEIGHTS,
+    extras: bool | None = None,
+) -> Snapshot:
+    """Some jobs of a few kinds on some cluster, each of them somewhere between its start and its end.
+
+    Half of the clusters are small, so that jobs get into each other's way. ``extras``: whether pairs and
+    placements are known too; left out, they often are.
+    """
+    crowded = draw(st.booleans())
+    cluster = draw(clusters(max_types, min_devices, min(2, max_devices) if crowded else max_devices))
+    A = len(cluster.accelerators)
+    kinds = draw(
+        st.lists(st.lists(throughputs, min_size=A, max_size=A), min_size=min(3, max(1, min_jobs)), max_size=6)
+    )
+    kind_J = draw(st.lists(st.integers(0, len(kinds) - 1), min_size=min_jobs, max_size=max_jobs))
+    slo_J = draw(st.lists(SLOS, min_size=len(kind_J), max_size=len(kind_J)))
+    jobs = tuple(
+        Job(
+            id=10 * j + 3,
+            job_type=f"kind {kind}",
+            total_steps=1000.0 * (j + 1),
+            scale_factor=draw(scale_factors),
+            weight=draw(weights),
+            arrival_s=60.0 * j,
+            slo=slo_J[j],
+            duration_s=None if slo_J[j] is None else 3600.0 * (j + 1),
+            owner=draw(OWNERS),
+        )
+        for j, kind in enumerate(kind_J)
+    )
+    table = speeds(kinds, cluster.accelerators, jobs)
+    extras = draw(st.sampled_from((True, True, False))) if extras is None else extras
+    known = ways_to_run(jobs, cluster.accelerators, table, pairs=extras, placements=extras)
+    T_JA = np.array([kinds[kind] for kind in kind_J], dtype=float).reshape(len(jobs), A)
+    return draw(_progressed(snapshot_of(jobs, cluster, T_JA, known=known)))
+
+
+def speeds(kinds: Sequence[Sequence[float]], names: Sequence[str], jobs: Sequence[Job]) -> Throughputs:
+    """The throughput table of these kinds of job: whole jobs at these speeds whatever their scale factor, spread
+    gangs at 0.7 of them, and beside another kind at a part that depends on both."""
+    isolated, colocated = {}, {}
+    for k, row in enumerate(kinds):
+        for name, speed in zip(names, row, strict=True):
+            if np.isnan(speed):
+                continue
+            for scale in {job.scale_factor for job in jobs}:
+                isolated[Setting(f"kind {k}", name, scale)] = float(speed)
+                isolated[Setting(f"kind {k}", name, scale, consolidated=False)] = 0.7 * float(speed)
+            for other in range(len(kinds)):
+                part = (0.95, 0.7, 0.8, 0.0, 0.55)[(k + 2 * other) % 5]
+                colocated[Pairing(f"kind {k}", f"kind {other}", name)] = part * float(speed)
+    return Throughputs(isolated, colocated)
+
+
+@st.composite
+def _progressed(draw: st.DrawFn, snapshot: Snapshot) -> Snapshot:
+    """The snapshot with a past: what equal shares would have taken, what was spent, and who runs where."""
+    J, A = snapshot.known.shape
+    part = draw(st.sampled_from((0.0, 0.5, 2.0)))
+    return snapshot.replace(
+        equal_share_s_J=part * snapshot.elapsed_s_J,
+        spent_usd_J=np.linspace(0.0, 5.0 * part, J),
+        equal_share_usd_J=np.linspace(2.0 * part, 0.0, J),
+        running_J=np.array(draw(st.lists(st.integers(-1, A - 1), min_size=J, max_size=J)), dtype=np.int64),
+    )
+
+
+CONTESTED: dict[str, Any] = {
+    "min_jobs": 3,
+    "max_jobs": 6,
+    "max_types": 3,
+    "min_devices": 1,
+    "max_devices": 2,
+    "throughputs": st.one_of(SPEEDS, THROUGHPUTS),
+}
+"""For :func:`snapshots`: mostly more jobs than devices, and several kinds of both; promises are tried on them."""
+EQUALS: dict[str, Any] = {"scale_factors": st.just(1), "weights": st.just(1.0)}
+"""One-device jobs of equal weight, among which fairness is plainly defined."""
+
+
+def snapshot_of(
+    jobs: Sequence[Job], cluster: Cluster, T_JA: NDArray[np.float64], known: Configurations | None = None
+) -> Snapshot:
+    """A snapshot of jobs with these speeds (NaN: unknown) an hour after the last one arrived.
+
+    ``known`` holds more configurations than those of the matrix, where there are.
+    """
+    now_s = 3600.0 + max((job.arrival_s for job in jobs), default=0.0)
+    scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
+    return Snapshot(
+        cluster=cluster,
+        jobs=tuple(jobs),
+        known=Configurations.of_matrix(T_JA, scale_J) if known is None else known,
+        steps_left_J=np.array([job.total_steps * 0.75 for job in jobs], dtype=float),
+        elapsed_s_J=np.array([now_s - job.arrival_s for job in jobs], dtype=float),
+        usd_per_hour_A=np.linspace(3.0, 0.5, len(cluster.accelerators)),
+        time_s=now_s,
+    )

@@ -1,0 +1,55 @@
+"""Every policy of the catalog, and modifiers of some, through the kit that other people's policies go through."""
+
+from typing import Any
+
+from gavelx.policies import catalog, load_policy, modifiers
+from gavelx.testing import PolicyConformance
+
+SAID: dict[str, dict[str, Any]] = {
+    "allox": {"gangs": False, "test_the_order_of_jobs_does_not_matter": None},  # it decides among ties
+    "fifo_program": {"unique": False},
+    "isolated": {"idle_slices": True},
+    "max_sum_throughput": {"unique": False},
+    "min_cost": {"unique": False},
+    "min_cost_slo": {"unique": False},
+    "nash_welfare": {"tolerance": 1e-4},
+    "proportional": {"idle_slices": True},
+    "shared_cloud_cost_fairness_alg51": {  # as printed: it adds dollars to seconds, and treats V100s apart
+        "unique": False,
+        "idle_slices": True,
+        "amounts": ("usd",),
+        "test_the_names_of_types_do_not_matter": None,
+    },
+    "strategy_proof": {"tolerance": 1e-4},
+}
+"""What a test class says about its policy, beyond ``unique = True``; a modified policy is like its inner one."""
+QUICK = ("max_min_fairness", "makespan", "max_sum_throughput", "isolated", "fifo", "allox", "nash_welfare")
+PROGRAMS = ("max_min_fairness", "makespan", "max_sum_throughput", "nash_welfare", "min_cost_slo")
+MODIFIED = {
+    "agnostic": [f"agnostic({name})" for name in QUICK],
+    "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)"],
+    "packed": [f"packed({name})" for name in PROGRAMS] + ["agnostic(packed(max_min_fairness))"],
+    "partitioned": ["partitioned(max_min_fairness, 2)", "partitioned(packed(max_min_fairness), 2)"],
+    "placed": ["placed(max_min_fairness)", "packed(placed(max_min_fairness))"],
+    "with_constraints": ["with_constraints(max_min_fairness, Cost() <= 4)"],
+}
+"""Which policies each modifier is tried on."""
+
+
+def conformance_of(text: str) -> type[PolicyConformance]:
+    """The kit's class for the policy that ``text`` describes."""
+    said = {"unique": True, "policy": load_policy(text), "examples": 10 if "(" in text else 25}
+    for name, attributes in SAID.items():
+        if name == text or f"({name})" in text or f"({name}," in text:
+            said |= attributes
+    if "partitioned" in text:  # jobs are dealt out by their kinds, priorities and numbers
+        said |= {"unique": False, "test_the_order_of_jobs_does_not_matter": None}
+    return type(f"Test_{text}", (PolicyConformance,), said)
+
+
+EVERY = (*catalog(), *(text for texts in MODIFIED.values() for text in texts))
+globals().update({f"Test_{text}": conformance_of(text) for text in EVERY})
+
+
+def test_every_modifier_is_tried() -> None:
+    assert MODIFIED.keys() == modifiers().keys()

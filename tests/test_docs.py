@@ -1,0 +1,110 @@
+"""The documentation runs as it stands, and lists what there is.
+
+Blocks of a page are run in order, in one empty folder: ``python`` whose first line is ``# name.py`` is saved under
+that name, other ``python`` is executed; each line of ``sh`` is run as in a shell, and ends with 0 or with the exit
+code that its comment says; every line of ``text`` stands in the output of the command before it.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gavelx.policies import catalog, load_policy, modifiers
+from gavelx.policies.catalog import ENTRY_POINTS
+from tests.cli.conftest import shell as shell  # noqa: PLC0414  (a fixture)
+from tests.cli.running import Shell
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+POLICIES = (ROOT / "docs" / "policies.md").read_text()
+LABELS = ("Formula", "Promises", "Source", "When")
+
+
+@dataclass
+class Page:
+    """Runs the blocks of one page, each in what the ones before it left."""
+
+    shell: Shell
+    names: dict[str, Any] = field(default_factory=dict)
+    output: str = ""
+
+    def python(self, text: str) -> None:
+        if name := re.match(r"# (\w+\.py)\n", text):
+            Path(name[1]).write_text(text)
+        else:
+            exec(text, self.names)
+
+    def sh(self, text: str) -> None:
+        for line in text.splitlines():
+            command, _, comment = line.partition("    # exit code ")
+            code, self.output = self.run(shlex.split(command))
+            assert code == int(comment or 0), f"{line}\n{self.output}"
+
+    def run(self, words: list[str]) -> tuple[int, str]:
+        match words:
+            case ["gavelx", *arguments]:
+                one = ["--workers", "1"] if arguments[0] == "compare" else []
+                ran = self.shell(*arguments, *one)
+                return ran.code, ran.out + ran.err
+            case ["pytest", *arguments]:
+                return self.pytest(arguments)
+            case ["pip", "install", what]:
+                return 0 if what.partition("[")[2].rstrip("]") in EXTRAS else 1, ""
+        raise AssertionError(f"nobody knows how to run {words}")
+
+    def pytest(self, arguments: list[str]) -> tuple[int, str]:
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "CI": "1"}  # CI: the same cases every time
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", *arguments]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return ran.returncode, ran.stdout + ran.stderr
+
+    def text(self, text: str) -> None:
+        seen = " ".join(self.output.split())
+        for line in text.splitlines():
+            assert " ".join(line.split()) in seen, f"{line}\nis not in\n{self.output}"
+
+    def toml(self, text: str) -> None:
+        assert ENTRY_POINTS in tomllib.loads(text)["project"]["entry-points"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_runs(page: Path, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    running = Page(shell)
+    for language, text in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+        getattr(running, language)(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def sections() -> dict[str, str]:
+    """The text under each heading of docs/policies.md that names a policy or a modifier."""
+    return dict(re.findall(r"^## `(\w+)`\n(.*?)(?=^#|\Z)", POLICIES, re.DOTALL | re.MULTILINE))
+
+
+def test_every_policy_and_modifier_has_a_section() -> None:
+    built_in = {name for name, policy in catalog().items() if type(policy).__module__.startswith("gavelx.")}
+    assert sections().keys() == built_in | modifiers().keys()
+
+
+@pytest.mark.parametrize("name", sections())
+def test_a_section_says_formula_promises_source_and_when(name: str) -> None:
+    entries = dict(re.findall(r"^\*\*(\w+)\.\*\* (.+)$", sections()[name], re.MULTILINE))
+    assert tuple(entries) == LABELS
+    if name in catalog():
+        declared = ", ".join(load_policy(name).promises) or "none"
+        assert entries["Promises"] == declared

@@ -1,0 +1,212 @@
+"""The kit catches what it should, and only that: each planted fault breaks exactly its own checks."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+
+from gavelx.allocation import Allocation
+from gavelx.cluster import Cluster
+from gavelx.errors import ProgramError
+from gavelx.files.configuration_rows import rows_of
+from gavelx.files.snapshots import snapshot_from_json
+from gavelx.jobs import Job
+from gavelx.policies import Cost, Fifo, Isolated, Maximize, MaxMinFairness, NormalizedThroughput, Policy, Worst
+from gavelx.snapshot import Snapshot
+from gavelx.testing import NonConformance, PolicyConformance, snapshot_of, snapshots
+from gavelx.testing.changes import PER_JOB, permuted
+from gavelx.testing.checks import short_json
+from tests.testing import planted
+from tests.testing.planted import Floor, Fragile, Snob, Starving, Wasteful
+from tests.testing.snapshots_alike import assert_alike
+
+CASES = {
+    *("test_no_job", "test_one_job", "test_more_jobs_than_devices", "test_jobs_that_can_run_nowhere"),
+    *("test_identical_jobs", "test_gangs_wider_than_a_type", "test_types_without_devices"),
+}
+COMPARISONS = {
+    *("test_the_same_snapshot_gets_the_same_answer", "test_a_saved_snapshot_gets_the_same_answer"),
+    *("test_the_order_of_jobs_does_not_matter", "test_the_names_of_types_do_not_matter"),
+    *("test_the_unit_of_steps_does_not_matter", "test_the_currency_does_not_matter"),
+    "test_configurations_that_are_not_opened_do_not_matter",
+}
+
+FAULTS = [
+    (planted.Greedy, {"test_allocations_are_feasible", "test_no_share_where_a_job_cannot_run",
+        "test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
+    (planted.Boaster, {"test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
+    (planted.SureOfItself, {"test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
+    (planted.Queue, {"test_the_order_of_jobs_does_not_matter"}),
+    (planted.Snob, {"test_the_names_of_types_do_not_matter"}),
+    (planted.Dice, COMPARISONS),
+    (planted.Memory, {"test_the_same_snapshot_gets_the_same_answer"}),
+    (planted.Vandal, {"test_the_snapshot_is_left_as_it_was"}),
+    (planted.Parked, {"test_no_share_where_a_job_cannot_run", "test_jobs_that_can_run_nowhere",
+        "test_gangs_wider_than_a_type", "test_types_without_devices"}),
+    (planted.Peeper, {"test_configurations_that_are_not_opened_do_not_matter"}),
+    (planted.Dollars, {"test_the_currency_does_not_matter"}),
+    (planted.Steps, {"test_the_unit_of_steps_does_not_matter"}),
+    (planted.Faster, {"test_allocations_are_feasible"} | CASES - {"test_no_job"}),
+    (planted.Wasteful, {"test_pareto_efficiency"}),
+    (planted.Starving, {"test_sharing_incentive"}),
+    (planted.Envied, {"test_envy_freeness"}),
+    (planted.Gullible, {"test_strategy_proofness"}),
+    (planted.Vague, {"test_promises_are_known_words"}),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def unshrunk() -> Iterator[None]:
+    """Failures as they are found: making them small takes most of the time and is tried once, below."""
+    before = settings.default
+    settings.register_profile("unshrunk", parent=before, phases=[Phase.generate, Phase.target])
+    settings.load_profile("unshrunk")
+    yield
+    settings.register_profile("as before", parent=before)
+    settings.load_profile("as before")
+
+
+def failures(kind: type[PolicyConformance]) -> dict[str, str]:
+    """The checks that fail, with their messages; run as plain methods."""
+    found = {}
+    for name in sorted(name for name in dir(kind) if name.startswith("test_") and callable(getattr(kind, name))):
+        try:
+            getattr(kind(), name)()
+        except (NonConformance, pytest.fail.Exception) as failure:
+            found[name] = str(failure)
+        except pytest.skip.Exception:
+            pass
+    return found
+
+
+def conformance(policy: Policy | type[Policy], **attributes: object) -> type[PolicyConformance]:
+    attributes = {"unique": True, **attributes, "policy": policy}
+    return type("Planted", (PolicyConformance,), attributes)
+
+
+@pytest.mark.parametrize(("policy", "expected"), FAULTS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_planted_fault_breaks_its_own_checks(policy: type[Policy], expected: set[str]) -> None:
+    kind = conformance(policy, unique=not issubclass(policy, Starving))
+    found = failures(kind)
+    assert set(found) == expected, found
+    for message in found.values():
+        assert str(policy()) in message
+
+
+def test_a_failure_reads_well() -> None:
+    """Policy, rule, job, figures, what to try, and a snapshot that shows it again, made small."""
+    settings.load_profile("repeat")
+    message = failures(conformance(Wasteful))["test_pareto_efficiency"]
+    lines = message.splitlines()
+    assert lines[0] == "Wasteful breaks a rule: Pareto efficiency"
+    assert [line.partition(":")[0].strip() for line in lines[1:]] == ["seen", "try", "snapshot"]
+    assert "without a loss to anyone, jobs could gain 0.5" in lines[1]
+    assert "leave the word out of the policy's promises" in lines[2]
+    shown = snapshot_from_json(json.loads(lines[3].partition(":")[2]))
+    assert len(shown.jobs) == 3  # promises are tried on three jobs or more
+    assert np.isclose(Wasteful().allocate(shown).share_JA.sum(), 0.5)
+
+
+def test_a_fault_that_does_not_happen_again_is_told_as_what_it_is() -> None:
+    kind = conformance(planted.Warming)()
+    one = snapshot_of([Job(0, "net", 1.0)], Cluster.of({"a": 1}), np.array([[1.0]]))
+
+    def all_is_used(snapshot: Snapshot) -> None:
+        if (used := kind.ask(snapshot).share_C.sum()) < 1.0:
+            kind.fail("all is used", f"{used} of 1", snapshot)
+
+    with pytest.raises(NonConformance) as caught:
+        kind.for_all(st.just(one))(all_is_used)
+    assert "0.5 of 1" in str(caught.value)
+    assert "the policy is not deterministic" in str(caught.value)
+
+
+def test_a_policy_that_raises_is_named_with_the_error() -> None:
+    found = failures(conformance(Fragile))
+    assert "test_no_job" in found
+    assert "it raised IndexError: tuple index out of range" in found["test_no_job"]
+
+
+def test_a_refusal_is_a_failure_unless_the_author_says_that_it_may_happen() -> None:
+    found = failures(conformance(Floor, amounts=("steps",)))
+    assert "may_refuse = True" in found["test_jobs_that_can_run_nowhere"]
+    assert "Throughput() >= 0.001 cannot be met" in found["test_jobs_that_can_run_nowhere"]
+    assert failures(conformance(Floor, amounts=("steps",), may_refuse=True)) == {}
+
+
+def test_a_policy_that_refuses_everything_does_not_pass() -> None:
+    class Never(Policy):
+        def allocate(self, snapshot: Snapshot) -> Allocation:
+            raise ProgramError("I would rather not")
+
+    with pytest.raises(Unsatisfiable):
+        conformance(Never, may_refuse=True)().test_allocations_are_feasible()
+
+
+def test_an_amount_that_the_policy_states_ties_it_to_its_unit() -> None:
+    policy = Maximize(Worst(NormalizedThroughput()), [Cost() <= 2.0])
+    assert set(failures(conformance(policy))) == {"test_the_currency_does_not_matter"}
+    assert failures(conformance(policy, amounts=("usd",))) == {}
+
+
+def test_time_that_is_of_no_use_may_be_meant() -> None:
+    assert failures(conformance(Isolated, idle_slices=True)) == {}
+
+
+def test_a_policy_for_jobs_of_one_device_is_not_asked_about_gangs() -> None:
+    class Singles(MaxMinFairness):
+        def allocate(self, snapshot: Snapshot) -> Allocation:
+            assert (snapshot.scale_factor_J == 1).all()
+            return super().allocate(snapshot)
+
+    assert "it raised AssertionError" in failures(conformance(Singles))["test_gangs_wider_than_a_type"]
+    assert failures(conformance(Singles, gangs=False)) == {}
+
+
+def test_a_promise_is_among_equals_unless_the_author_says_more() -> None:
+    """Max-min fairness gives a job of weight 0.3 less than an equal share, as it should."""
+    promising = MaxMinFairness()
+    assert failures(conformance(promising)) == {}
+    assert "test_sharing_incentive" in failures(conformance(promising, among_equals=False))
+
+
+def test_a_check_is_taken_out_by_none() -> None:
+    assert failures(type("Lax", (conformance(Snob),), {"test_the_names_of_types_do_not_matter": None})) == {}
+
+
+def test_what_a_policy_does_not_promise_is_skipped() -> None:
+    with pytest.raises(pytest.skip.Exception, match="fifo does not promise envy_freeness"):
+        conformance(Fifo)().test_envy_freeness()
+
+
+@given(snapshots())
+def test_the_json_of_a_failure_is_the_snapshot(snapshot: Snapshot) -> None:
+    assert_alike(snapshot_from_json(json.loads(short_json(snapshot))), snapshot)
+
+
+@given(snapshots(), st.randoms(use_true_random=False))
+def test_jobs_permuted_and_put_back_are_as_before(snapshot: Snapshot, chance: random.Random) -> None:
+    order = list(range(len(snapshot.jobs)))
+    chance.shuffle(order)
+    back = permuted(permuted(snapshot, order), np.argsort(order).tolist() if order else [])
+    assert back.jobs == snapshot.jobs
+    assert sorted(rows_of(back.known)) == sorted(rows_of(snapshot.known))
+    for name in PER_JOB:
+        np.testing.assert_array_equal(getattr(back, name), getattr(snapshot, name))
+
+
+def test_without_hypothesis_the_kit_says_what_to_install() -> None:
+    code = "import sys; sys.modules['hypothesis'] = None; import gavelx.testing"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = run.stderr.splitlines()[-1]
+    assert re.fullmatch(r"ImportError: gavelx.testing needs hypothesis.*pip install 'gavelx\[testing\]'", last), (
+        last
+    )
