@@ -6,6 +6,7 @@ Take one by name (`load_policy`), compose your own from terms (`Maximize`, `Wors
 
 from gavelx.policies.base import Policy
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
+from gavelx.policies.convex import Convex, ConvexView
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
 from gavelx.policies.isolated import Isolated
@@ -35,6 +36,8 @@ from gavelx.policies.view import View
 
 __all__ = [
     "Constraint",
+    "Convex",
+    "ConvexView",
     "Cost",
     "Devices",
     "Fifo",

@@ -50,7 +50,7 @@ class agnostic(Policy):  # noqa: N801  (used like a function: agnostic(max_min_f
         statement = self.policy.state(seen)
         before, after = statement.objective(answer.share_C), statement.objective(share_C)
         lost = before - after if isinstance(statement, Statement) else after - before  # a ratio is made small
-        return missing(statement.requirements, share_C) > FEASIBLE or lost > 1e-6 * max(1e-12, abs(before))
+        return missing(statement.required, share_C) > FEASIBLE or lost > 1e-6 * max(1e-12, abs(before))
 
     def _certified(self, snapshot: Snapshot, answer: Allocation, share_C: Floats, path: str) -> Allocation:
         seen = answer.certificate

@@ -11,18 +11,21 @@ from collections.abc import Sequence
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
+from gavelx.policies.convex import Hatch, is_convex
 from gavelx.policies.terms import Constraint, Largest, Number, Plus, Term, Times, Worst, linear
 from gavelx.policies.view import View
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import RatioStatement, Statement, solve
 from gavelx.solvers import statement as stated
+from gavelx.solvers.convex import ConvexStatement
 
 
 class Maximize(Policy):
     """Give the shares that make ``objective`` largest among those that meet all ``constraints``.
 
-    The objective is a sum of linear terms and of ``Worst(...)`` with positive factors. ``Maximize(Worst(...))``
-    alone is solved lexicographically: when the worst-off job cannot be helped, the next is, and so on.
+    The objective is a sum of linear terms, of ``Worst(...)`` with positive factors, and of ``Convex`` terms.
+    ``Maximize(Worst(...))`` alone is solved lexicographically: when the worst-off job cannot be helped, the next
+    is, and so on.
     Raises :class:`ProgramError` where no allocation meets the constraints.
     """
 
@@ -43,16 +46,38 @@ class Maximize(Policy):
         """The program on this snapshot, as arrays."""
         view = View(snapshot)
         total, worst = Number(0.0).linear(view), []
-        for factor, term in _summands(self.objective, self.sign):
+        summands = _summands(self.objective, self.sign)
+        for factor, term in summands:
+            if is_convex(term):
+                continue
             if isinstance(term, Worst):
                 worst.append(stated.Worst(self._concave(factor, term), linear(term.term, view)))
             else:
                 total = total.plus(self._single(linear(term, view), term).scaled(factor))
-        return Statement(snapshot, tuple(worst), total, self._requirements(view), repr(self), self.sign)
+        statement = Statement(snapshot, tuple(worst), total, self._requirements(view), repr(self), self.sign)
+        return self._with_convex(statement, summands, view)
+
+    def _with_convex(
+        self, statement: Statement, summands: list[tuple[float, Term]], view: View
+    ) -> Statement | ConvexStatement:
+        """The statement with the terms that only cvxpy understands."""
+        own = [(factor, term) for factor, term in summands if is_convex(term)]
+        limits = [c for c in self.constraints if is_convex(c.left) or is_convex(c.right)]
+        if not (own or limits) or not len(statement.snapshot.configurations):
+            return statement
+        hatch = Hatch(view, where=repr(self))
+        return ConvexStatement(
+            **vars(statement),
+            variable=hatch.view.share,
+            pieces=tuple(hatch.piece(factor, term) for factor, term in own),
+            limits=tuple(hatch.limit(constraint) for constraint in limits),
+        )
 
     def _requirements(self, view: View) -> tuple[stated.Requirement, ...]:
         return tuple(
-            stated.Requirement(_gain(constraint, view), repr(constraint)) for constraint in self.constraints
+            stated.Requirement(_gain(constraint, view), repr(constraint))
+            for constraint in self.constraints
+            if not (is_convex(constraint.left) or is_convex(constraint.right))
         )
 
     def _concave(self, factor: float, term: Term) -> float:
@@ -92,6 +117,12 @@ class Minimize(Maximize):
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         if not isinstance(self.objective, Largest):
             return super().state(snapshot)
+        for constraint in self.constraints:
+            if is_convex(constraint.left) or is_convex(constraint.right):
+                problem = (
+                    f"{constraint!r} cannot stand beside {self.objective!r}, which takes linear constraints only"
+                )
+                raise PolicyError(problem, where=repr(self), hint="a constraint made of the built-in terms")
         view = View(snapshot)
         return RatioStatement(
             snapshot,
