@@ -37,7 +37,8 @@ MAY_IMPORT = {
     "policies": {"nouns", "solvers", "policies"},
     "mechanism": {"nouns", "mechanism"},
     "drive": {"nouns", "mechanism", "drive"},
-    "simulator": {"nouns", "mechanism", "drive", "simulator"},
+    "fallback": {"nouns", "solvers", "fallback"},
+    "simulator": {"nouns", "mechanism", "drive", "fallback", "simulator"},
     "files": {"nouns", "files"},
     "report": {"nouns", "report"},
     "cli": {

@@ -9,13 +9,17 @@ from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.files.snapshots import read_snapshot
 from gavelx.policies import load_policy
 from gavelx.report.words import number
+from gavelx.solvers import Settings, using
 
 
-def allocate(policy_text: str, snapshot_path: str, index: int | None, outputs: Outputs) -> None:
+def allocate(
+    policy_text: str, snapshot_path: str, index: int | None, settings: Settings, outputs: Outputs
+) -> None:
     """Read a snapshot, ask the policy, show the shares of time."""
     policy = load_policy(policy_text)
     outputs.check()
-    allocation = ask(policy, read_snapshot(snapshot_path, index))
+    with using(settings):
+        allocation = ask(policy, read_snapshot(snapshot_path, index))
     if outputs.json is not None:
         write_json(allocation.to_json(), outputs.json)
     if outputs.table_wanted:

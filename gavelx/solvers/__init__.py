@@ -8,6 +8,7 @@ checks; `blame` says what is wrong with a program that has no answer. `portfolio
 
 from gavelx.solvers.certify import certified, repaired
 from gavelx.solvers.portfolio import solve
+from gavelx.solvers.reference import available
 from gavelx.solvers.settings import SOLVERS, Settings, settings, using
 from gavelx.solvers.spreading import spread
 from gavelx.solvers.statement import RatioStatement, Statement
@@ -17,6 +18,7 @@ __all__ = [
     "RatioStatement",
     "Settings",
     "Statement",
+    "available",
     "certified",
     "repaired",
     "settings",
