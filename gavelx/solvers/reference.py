@@ -30,6 +30,7 @@ from gavelx.solvers.certify import missing, repaired
 from gavelx.solvers.convex import ConvexStatement, load_cvxpy, overheard
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
 from gavelx.solvers.linear import Answer, solve_linear
+from gavelx.solvers.ratio import proven
 from gavelx.solvers.settings import left_s
 from gavelx.solvers.statement import Affine, RatioStatement, Statement, Worst
 
@@ -50,6 +51,8 @@ TIME_LIMITS = {"clarabel": "time_limit", "scs": "time_limit_secs"}
 MARGINS = 3
 """How often a program is solved again with its requirements set higher by what the answer missed of them."""
 STEPS = 30
+PROVEN = (1e-9, 1e-8, 1e-7, 9e-7, 9e-6, 9e-5, 1e-2, 0.5)
+"""How far below an answer levels are tried that provably no shares reach, relative to it."""
 TIGHT = 1e-4
 """Bounds on what is not linear that are further away than this part of the objective are left out."""
 
@@ -76,7 +79,8 @@ def solve_reference(statement: Statement | RatioStatement, solver: str) -> Answe
         bound = _bound(statement, share_C)
     else:
         share_C, words = _largest_ratio(program, statement)
-        bound = None
+        repaired_C = repaired(statement.snapshot, share_C)
+        bound = proven(statement, statement.objective(repaired_C), repaired_C, PROVEN)
     text = ", ".join([f"{solver} by cvxpy", *sorted(words)])
     return Answer(share_C, bound, None, len(statement.snapshot.jobs), text)
 
@@ -189,15 +193,17 @@ class _Program:
             words = {" ".join(str(w.message).partition(". ")[0].split())[:80].rstrip(".") for w in heard}
             if status in ("optimal", "infeasible", "unbounded"):
                 break
-        if status == "user_limit":
-            raise UnsolvedError(OUT_OF_TIME)
         if status not in ("optimal", "optimal_inaccurate"):
-            raise UnsolvedError(status)
+            limit = OUT_OF_TIME if not left_s() else "iteration limit reached"
+            raise UnsolvedError(limit if status == "user_limit" else status)
         return words
 
 
 def _largest_ratio(program: _Program, statement: RatioStatement) -> tuple[Floats, set[str]]:
     parts = _Parts(statement)
+    if not statement.finite_R.any():
+        nothing = statement.denominator.total().scaled(0.0)
+        return program.solve(Statement(statement.snapshot, (), nothing, statement.requirements, statement.text))
     if parts.convex:
         return program.ratio(statement, parts.offset_R, parts.need_R)
     share_C, words = program.solve(_gain(statement, _rough_level(statement), np.zeros(0)))
@@ -230,17 +236,18 @@ class _Parts:
     @property
     def convex(self) -> bool:
         top, bottom = self.statement.numerator.matrix_RC, self.statement.denominator.matrix_RC
-        rest_RC = abs(top - sparse.diags_array(self.offset_R) @ bottom)
+        finite_R = self.statement.finite_R
+        rest_RC = abs(top - sparse.diags_array(self.offset_R) @ bottom)[np.flatnonzero(finite_R)]
         same = rest_RC.nnz == 0 or rest_RC.max() <= 1e-12 * max(1e-300, abs(top).max())
-        return bool(same and (self.need_R >= 0).all())
+        return bool(same and (self.need_R >= 0)[finite_R].all())
 
 
 def _gain(statement: RatioStatement, level: float, share_C: Floats) -> Statement:
-    """Maximise the least ``level q - p`` over the rows that can have a finite ratio, each over its q of before."""
+    """Maximise the least ``q - p / level`` of the rows that can have a finite ratio, each over its last q."""
     rows = np.flatnonzero(statement.finite_R)
     top, bottom = statement.numerator.of_rows(rows), statement.denominator.of_rows(rows)
     before_R = bottom(share_C) if len(share_C) else _largest(bottom)
-    gain = bottom.scaled(level).plus(top.scaled(-1.0)).scaled(1.0 / np.maximum(before_R, 1e-9 * _largest(bottom)))
+    gain = bottom.plus(top.scaled(-1.0 / level)).scaled(1.0 / np.maximum(before_R, 1e-9 * _largest(bottom)))
     nothing = Affine(sparse.csr_array((1, gain.matrix_RC.shape[1])), np.zeros(1), "total")
     return Statement(statement.snapshot, (Worst(1.0, gain),), nothing, statement.requirements, statement.text)
 
