@@ -18,7 +18,7 @@ from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified
-from gavelx.throughputs import Pair, Setting, Throughputs
+from gavelx.throughputs import Pairing, Setting, Throughputs
 from tests.policies.strategies import snapshots
 
 SPEEDS = Throughputs({Setting(kind, name): 2.0 for kind in "abc" for name in ("fast", "slow")})
@@ -92,7 +92,7 @@ def test_a_queue_stays_a_queue() -> None:
 def test_a_pair_leaves_its_share_to_the_member_that_stays() -> None:
     speeds = Throughputs(
         {Setting(kind, "fast"): 2.0 for kind in "ab"},
-        pairs={Pair(Setting("a", "fast"), Setting("b", "fast")): (1.5, 1.5)},
+        {Pairing("a", "b", "fast"): 1.5, Pairing("b", "a", "fast"): 1.5},
     )
     jobs, cluster = [Job(1, "a", 10.0), Job(2, "b", 10.0)], Cluster.parse("fast=1")
     both = Snapshot.of(jobs, cluster, speeds, pairs=True).open("pairs")

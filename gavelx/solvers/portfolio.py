@@ -169,6 +169,7 @@ def _size(statement: Statement | RatioStatement, objective: float) -> float:
     worst = [part.weight * _row_sizes(part.affine).min(initial=np.inf) for part in statement.worst]
     logs = [float(part.weight_R.sum()) for part in statement.logs]
     sizes = [_row_sizes(statement.linear).max(), *worst, *logs, abs(objective)]
+    sizes += [1.0] if isinstance(statement, ConvexStatement) else []  # nobody knows the unit of its pieces
     return float(max(size for size in sizes if np.isfinite(size)))
 
 

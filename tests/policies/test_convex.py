@@ -114,7 +114,7 @@ def test_the_view_offers_the_same_words() -> None:
 def test_proportional_fairness_as_a_term_of_ones_own() -> None:
     """Two equal jobs on one device: the product of throughputs is largest at half each."""
     allocation = Maximize(Logs()).allocate(snapshot("a", "a", cluster="fast=1"))
-    assert allocation.share_JA == pytest.approx(np.full((2, 1), 0.5), abs=1e-6)
+    assert allocation.share_JA == pytest.approx(np.full((2, 1), 0.5), abs=1e-5)
     certificate = allocation.certificate
     assert certificate.objective == pytest.approx(2 * np.log(2.0), rel=1e-9)
     assert certificate.objective <= certificate.bound <= certificate.objective + 1e-4
@@ -294,7 +294,7 @@ def test_a_ratio_takes_linear_constraints_only() -> None:
 
 
 def test_highs_is_told_apart() -> None:
-    with using(solver="highs"), pytest.raises(PolicyError, match="highs solves no other. Try: --solver auto"):
+    with using(solver="highs"), pytest.raises(PolicyError, match=r"highs solves no other\. Try: --solver auto"):
         Maximize(Roots()).allocate(BOTH)
 
 
