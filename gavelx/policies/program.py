@@ -7,6 +7,7 @@ Legend: J jobs, C configurations.
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
@@ -67,7 +68,7 @@ class Maximize(Policy):
             return statement
         hatch = Hatch(view, where=repr(self))
         return ConvexStatement(
-            **vars(statement),
+            **{field.name: getattr(statement, field.name) for field in fields(Statement)},
             variable=hatch.view.share,
             pieces=tuple(hatch.piece(factor, term) for factor, term in own),
             limits=tuple(hatch.limit(constraint) for constraint in limits),

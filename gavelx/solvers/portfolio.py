@@ -104,7 +104,7 @@ def fault(statement: Statement | RatioStatement, answer: Answer, gap: float = GA
         words = f"a constraint missed by {missed:.1e}"
     elif not np.isfinite(objective):
         words = "an objective without a value"
-    elif answer.bound is not None and not abs(answer.bound - objective) <= gap * _size(statement, objective):
+    elif answer.bound is not None and not _near(statement, objective, answer.bound, gap):
         words = f"objective {sign * objective:.9g}, but the bound is {sign * answer.bound:.9g}"
     return words
 
@@ -162,15 +162,21 @@ def _sign(statement: Statement | RatioStatement) -> float:
     return statement.sign if isinstance(statement, Statement) else 1.0
 
 
-def _size(statement: Statement | RatioStatement, objective: float) -> float:
-    """The size of the objective's numbers, in its own unit: what rounding is relative to."""
+def _near(statement: Statement | RatioStatement, objective: float, bound: float, gap: float) -> bool:
+    """Whether a gap is only rounding. What rounding is relative to is looked up where it matters."""
+    away = abs(bound - objective)
+    return away <= gap * abs(objective) or away <= gap * _size(statement)
+
+
+def _size(statement: Statement | RatioStatement) -> float:
+    """The size of the numbers in the objective, in its own unit."""
     if isinstance(statement, RatioStatement):
-        return abs(objective)
+        return 0.0
     worst = [part.weight * _row_sizes(part.affine).min(initial=np.inf) for part in statement.worst]
     logs = [float(part.weight_R.sum()) for part in statement.logs]
-    sizes = [_row_sizes(statement.linear).max(), *worst, *logs, abs(objective)]
+    sizes = [_row_sizes(statement.linear).max(), *worst, *logs]
     sizes += [1.0] if isinstance(statement, ConvexStatement) else []  # nobody knows the unit of its pieces
-    return float(max(size for size in sizes if np.isfinite(size)))
+    return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
 
 
 def _row_sizes(affine: Affine) -> Floats:

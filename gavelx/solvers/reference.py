@@ -15,7 +15,7 @@ Legend: C configurations, R rows of one affine expression.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,7 @@ TIGHT = 1e-4
 """Bounds on what is not linear that are further away than this part of the objective are left out."""
 
 
+@cache
 def available(solver: str) -> bool:
     """Whether this solver can be used through cvxpy."""
     return find_spec("cvxpy") is not None and find_spec(solver) is not None
@@ -81,7 +82,8 @@ def solve_reference(statement: Statement | RatioStatement, solver: str) -> Answe
         share_C, words = _largest_ratio(program, statement)
         repaired_C = repaired(statement.snapshot, share_C)
         bound = proven(statement, statement.objective(repaired_C), repaired_C, PROVEN)
-    text = ", ".join([f"{solver} by cvxpy", *sorted(words)])
+    levels = isinstance(statement, RatioStatement) or (statement.worst and not statement.linear.matrix_RC.nnz)
+    text = ", ".join([f"{solver} by cvxpy", *["first level only"] * bool(levels), *sorted(words)])
     return Answer(share_C, bound, None, len(statement.snapshot.jobs), text)
 
 

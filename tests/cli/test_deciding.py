@@ -68,7 +68,7 @@ def test_a_solver_or_a_budget_that_cannot_be(shell: Shell, options: tuple[str, s
 
 
 def test_a_solver_that_is_not_installed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gavelx.solvers.reference.find_spec", lambda name: None)
+    monkeypatch.setattr("gavelx.cli.scenario.available", lambda solver: False)
     ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 0, "--solver", "ecos")
     assert ran.code == 2
     assert (
