@@ -70,12 +70,8 @@ class ConvexView:
 
 def is_convex(term: Term) -> bool:
     """Whether a term, or a part of it, is only known to cvxpy."""
-    match term:
-        case Plus():
-            return is_convex(term.left) or is_convex(term.right)
-        case Times() | Sum() | Worst():
-            return is_convex(term.term)
-    return isinstance(term, Convex)
+    parts = (part for part in vars(term).values() if isinstance(part, Term))
+    return isinstance(term, Convex) or any(is_convex(part) for part in parts)
 
 
 class Hatch:

@@ -2,8 +2,9 @@
 
 `statement` is what a policy asks for (`convex` where cvxpy has a part in it); `collapse` finds classes of
 identical jobs; `linear` solves by HiGHS (`highs`); `ratio` brings ratios down to linear programs; `reference`
-solves anything through cvxpy; `spreading` breaks ties between accelerator types, by Clarabel (`conic`); `certify`
-checks; `blame` says what is wrong with a program that has no answer. `portfolio` joins them, as `settings` say.
+solves anything through cvxpy, and `tangent` bounds it; `spreading` breaks ties between accelerator types, by
+Clarabel (`conic`); `certify` checks; `blame` says what is wrong with a program that has no answer. `portfolio`
+joins them, as `settings` say.
 """
 
 from gavelx.solvers.certify import certified, repaired

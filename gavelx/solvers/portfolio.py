@@ -78,9 +78,9 @@ def paths(statement: Statement | RatioStatement, solver: SolverName = "auto") ->
         found += [Path("highs", _by_highs), Path("highs interior point", _by_highs, "ipm")]
     if solver in ("auto", "clarabel"):
         found += [_by_cvxpy("clarabel")] if solver != "auto" or available("clarabel") else []
-    if solver == "ecos" or (solver == "auto" and available("ecos") and not found[:2]):
+    if solver == "ecos":
         found.append(_by_cvxpy("ecos"))
-    if solver == "scs":
+    if solver == "scs" or (solver == "auto" and not _is_linear(statement) and available("scs")):
         found.append(_by_cvxpy("scs", LOOSE_GAP))
     if not found:
         problem = "it is no linear program, and highs solves no other"

@@ -7,14 +7,14 @@ the other paths do not (terms that return a cvxpy expression) and steps in where
 A ratio ``p_r / q_r`` with ``p_r = a_r q_r + c_r`` and ``c_r >= 0`` is ``a_r + c_r / q_r``, which is convex; so are
 finish-time fairness and makespan. Other ratios go the way of Dinkelbach, one max-min problem a step.
 
-The bound is proven without the solver's help: a concave objective lies below its tangent at the answer, and the
-tangent's largest value is a linear program with a proven bound (:mod:`gavelx.solvers.linear`). cvxpy gives some
-tangent where there are several, so the bound may be too loose to be of use; it is left out then.
+The bound is proven without the solver's help (:mod:`gavelx.solvers.tangent`, :mod:`gavelx.solvers.ratio`).
 
 Legend: C configurations, R rows of one affine expression.
 """
 
-from dataclasses import dataclass, replace
+import io
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
 from types import ModuleType
@@ -29,10 +29,11 @@ from gavelx.errors import PolicyError
 from gavelx.solvers.certify import missing, repaired
 from gavelx.solvers.convex import ConvexStatement, load_cvxpy, overheard
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.linear import Answer, solve_linear
+from gavelx.solvers.linear import Answer
 from gavelx.solvers.ratio import proven
 from gavelx.solvers.settings import left_s
 from gavelx.solvers.statement import Affine, RatioStatement, Statement, Worst
+from gavelx.solvers.tangent import tangent_bound
 
 if TYPE_CHECKING:
     import cvxpy
@@ -53,8 +54,6 @@ MARGINS = 3
 STEPS = 30
 PROVEN = (1e-9, 1e-8, 1e-7, 9e-7, 9e-6, 9e-5, 1e-2, 0.5)
 """How far below an answer levels are tried that provably no shares reach, relative to it."""
-TIGHT = 1e-4
-"""Bounds on what is not linear that are further away than this part of the objective are left out."""
 
 
 @cache
@@ -77,14 +76,22 @@ def solve_reference(statement: Statement | RatioStatement, solver: str) -> Answe
     program = _Program(cp, solver)
     if isinstance(statement, Statement):
         share_C, words = program.solve(statement)
-        bound = _bound(statement, share_C)
+        bound = tangent_bound(statement, share_C)
     else:
         share_C, words = _largest_ratio(program, statement)
         repaired_C = repaired(statement.snapshot, share_C)
         bound = proven(statement, statement.objective(repaired_C), repaired_C, PROVEN)
-    levels = isinstance(statement, RatioStatement) or (statement.worst and not statement.linear.matrix_RC.nnz)
-    text = ", ".join([f"{solver} by cvxpy", *["first level only"] * bool(levels), *sorted(words)])
+    only = ["first level only"] * _has_levels(statement)
+    text = ", ".join([f"{solver} by cvxpy", *only, *sorted(words)])
     return Answer(share_C, bound, None, len(statement.snapshot.jobs), text)
+
+
+def _has_levels(statement: Statement | RatioStatement) -> bool:
+    """Whether other paths would go on where this one ends: with what the worst row leaves free."""
+    if isinstance(statement, RatioStatement):
+        return True
+    pieces = statement.pieces if isinstance(statement, ConvexStatement) else ()
+    return bool(statement.worst) and not (statement.linear.matrix_RC.nnz or statement.logs or pieces)
 
 
 @dataclass
@@ -186,7 +193,7 @@ class _Program:
                 raise UnsolvedError(OUT_OF_TIME)
             timed = self.solver in TIME_LIMITS and np.isfinite(seconds)
             options = {**tolerances, TIME_LIMITS[self.solver]: seconds} if timed else tolerances
-            with overheard() as heard, np.errstate(all="ignore"):
+            with overheard() as heard, redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
                 try:
                     problem.solve(solver=self.solver.upper(), **options)
                     status = problem.status
@@ -266,46 +273,3 @@ def _largest(affine: Affine) -> Floats:
     """The largest coefficient of each row, 1 for a row without any."""
     largest_R = abs(affine.matrix_RC).max(axis=1).toarray().ravel()
     return np.asarray(np.where(largest_R > 0, largest_R, 1.0))
-
-
-def _bound(statement: Statement, share_C: Floats) -> float | None:
-    """A proven bound on the objective, from the linear program that touches this one at the shares."""
-    share_C = repaired(statement.snapshot, share_C)
-    touching = tangent(statement, share_C)
-    try:
-        bound = None if touching is None else solve_linear(touching, lexicographic=False).bound
-    except UnsolvedError:
-        return None
-    if touching is statement or bound is None:
-        return bound
-    objective = statement.objective(share_C)
-    return bound if abs(bound - objective) <= TIGHT * max(1.0, abs(objective)) else None
-
-
-def tangent(statement: Statement, share_C: Floats) -> Statement | None:
-    """The linear program that lies above this one and touches it at these shares; None where there is none.
-
-    A program that is linear is its own.
-    """
-    pieces = statement.pieces if isinstance(statement, ConvexStatement) else ()
-    limits = statement.limits if isinstance(statement, ConvexStatement) else ()
-    if not (pieces or limits or statement.logs):
-        return statement
-    linear, requirements = statement.linear, list(statement.requirements)
-    for piece in pieces:
-        if (part := piece.tangent(share_C)) is None:
-            return None
-        linear = linear.plus(part)
-    for logs in statement.logs:
-        value_R, counts_R = logs.affine(share_C), logs.weight_R > 0
-        if (value_R[counts_R] <= 0).any():
-            return None
-        slope_R = np.divide(logs.weight_R, value_R, out=np.zeros(len(value_R)), where=counts_R)
-        part = logs.affine.scaled(slope_R).total()
-        linear = linear.plus(part).shifted(logs(share_C) - float(part(share_C)[0]))
-    for limit in limits:
-        if (requirement := limit.tangent(share_C)) is None:
-            return None
-        requirements.append(requirement)
-    plain = Statement(statement.snapshot, statement.worst, linear, (), statement.text, statement.sign)
-    return replace(plain, requirements=tuple(requirements))

@@ -310,3 +310,39 @@ def test_warnings_of_cvxpy_are_not_printed(recwarn: pytest.WarningsRecorder) -> 
     multiplied = Returns(lambda view: np.ones(2) * view.throughput)  # cvxpy takes it for a product of matrices
     Maximize(multiplied).allocate(BOTH)
     assert not recwarn.list
+
+
+def test_the_next_solver_is_asked_for_a_convex_program_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gavelx.solvers import portfolio
+    from gavelx.solvers.highs import UnsolvedError
+
+    solve = portfolio.solve_reference
+
+    def without_clarabel(statement: Any, solver: str) -> Any:
+        if solver == "clarabel":
+            raise UnsolvedError("numerical error")
+        return solve(statement, solver)
+
+    expected = Maximize(Roots()).allocate(BOTH).certificate.objective
+    monkeypatch.setattr(portfolio, "solve_reference", without_clarabel)
+    certificate = Maximize(Roots()).allocate(BOTH).certificate
+    assert certificate.path == "clarabel failed (numerical error); scs by cvxpy"
+    assert certificate.objective == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_solver_that_answers_wrongly_is_found_out_by_the_tangent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares that are half of the best ones are feasible, and far from the bound proven at the best ones."""
+    from dataclasses import replace
+
+    from gavelx.solvers import portfolio
+
+    solve = portfolio.solve_reference
+
+    def halved(statement: Any, solver: str) -> Any:
+        answer = solve(statement, solver)
+        return replace(answer, share_C=answer.share_C * (0.5 if solver == "clarabel" else 1.0))
+
+    monkeypatch.setattr(portfolio, "solve_reference", halved)
+    certificate = Maximize(Roots()).allocate(BOTH).certificate
+    assert certificate.path.startswith("clarabel failed (objective 2.63895843, but the bound is 3.7320508")
+    assert certificate.objective == pytest.approx(2.0 + np.sqrt(3.0), rel=1e-6)
