@@ -82,7 +82,7 @@ def snapshot_of(instance: Instance) -> Snapshot:
     return Snapshot(
         cluster=Cluster(tuple(Server(a, names[a], counts[a]) for a in range(len(names))), names),
         jobs=jobs,
-        configurations=_table(instance),
+        known=_table(instance),
         steps_left_J=instance.steps_left_J.copy(),
         elapsed_s_J=instance.elapsed_s_J.copy(),
         usd_per_hour_A=instance.usd_per_hour_A.copy(),

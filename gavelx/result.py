@@ -46,7 +46,8 @@ class Result:
     """One run of one policy: jobs, leases and completions, and the tables that follow from them.
 
     ``completion_s_J`` is a time on the run's clock, NaN for a job that did not complete. ``measured`` restricts
-    the job figures (JCT, rho, counts) to a slice of the jobs, as ``--window S:E`` asks.
+    the job figures (JCT, rho, counts) to a slice of the jobs, as ``--window S:E`` asks. ``solver_failures`` holds
+    the reason for each time that the previous allocation had to be carried over.
     """
 
     policy: str
@@ -60,6 +61,7 @@ class Result:
     rounds: int
     end_s: float
     measured: slice | None = None
+    solver_failures: tuple[str, ...] = ()
     policy_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -127,6 +129,7 @@ class Result:
             "rho_mean": metrics.mean(rho[done]),
             "unfair_fraction": metrics.mean((rho[done] > 1.0 + 1e-9).astype(float)),
             "restarts": int(self.restarts_J[measured].sum()),
+            "solver_failures": len(self.solver_failures),
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,
         }

@@ -72,6 +72,8 @@ def simulate(
     rules: o.Rules = "default",
     round_s: o.Round = None,
     prices: o.Prices = None,
+    solver: o.Solver = "auto",
+    time_budget: o.TimeBudget = 60.0,
     json: o.JsonOut = None,
     html: o.HtmlOut = None,
     png: o.PngOut = None,
@@ -96,6 +98,8 @@ def simulate(
         rules=rules,
         round_s=round_s,
         prices=prices,
+        solver=solver,
+        time_budget=time_budget,
     )
     run_simulate(policy, typed, Outputs(json, html, png))
 
@@ -118,6 +122,8 @@ def compare(
     rules: o.Rules = "default",
     round_s: o.Round = None,
     prices: o.Prices = None,
+    solver: o.Solver = "auto",
+    time_budget: o.TimeBudget = 60.0,
     workers: o.Workers = None,
     json: o.JsonOut = None,
     html: o.HtmlOut = None,
@@ -143,12 +149,15 @@ def compare(
         rules=rules,
         round_s=round_s,
         prices=prices,
+        solver=solver,
+        time_budget=time_budget,
     )
     run_compare(policies, typed, workers, Outputs(json, html, png))
 
 
 @app.command(epilog="Example:  gavelx allocate --policy max_min_fairness --snapshot snapshot.json")
 def allocate(
+    *,
     policy: o.Policy,
     snapshot: Annotated[str, typer.Option(metavar="FILE.json", help="The instant to decide for.")],
     index: Annotated[
@@ -157,6 +166,8 @@ def allocate(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say also why, what one more device is worth, and how fair it is.")
     ] = False,
+    solver: o.Solver = "auto",
+    time_budget: o.TimeBudget = 60.0,
     json: o.JsonOut = None,
 ) -> None:
     """Ask a policy for one decision: shares of time, certified.
@@ -175,8 +186,10 @@ def allocate(
     """
     from gavelx.cli.deciding import allocate as decide
     from gavelx.cli.output import Outputs
+    from gavelx.cli.scenario import solver_settings
 
-    decide(policy, snapshot, index, Outputs(json), explain=explain)
+    settings = solver_settings(solver, time_budget)
+    decide(policy, snapshot, index, settings, Outputs(json), explain=explain)
 
 
 @trace_app.command(

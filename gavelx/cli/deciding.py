@@ -11,15 +11,23 @@ from gavelx.explain.explanation import Explanation
 from gavelx.files.snapshots import read_snapshot
 from gavelx.policies import load_policy
 from gavelx.report.words import number
+from gavelx.solvers import Settings, using
 
 
 def allocate(
-    policy_text: str, snapshot_path: str, index: int | None, outputs: Outputs, *, explain: bool = False
+    policy_text: str,
+    snapshot_path: str,
+    index: int | None,
+    settings: Settings,
+    outputs: Outputs,
+    *,
+    explain: bool = False,
 ) -> None:
     """Read a snapshot, ask the policy, show the shares of time."""
     policy = load_policy(policy_text)
     outputs.check()
-    allocation = ask(policy, read_snapshot(snapshot_path, index))
+    with using(settings):
+        allocation = ask(policy, read_snapshot(snapshot_path, index))
     explanation = Explanation(allocation) if explain else None
     if outputs.json is not None:
         more = {} if explanation is None else {"explanation": explanation.to_json()}

@@ -92,6 +92,18 @@ Prices = Annotated[
         rich_help_panel=_HOW,
     ),
 ]
+Solver = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="auto, highs, clarabel, ecos or scs. auto tries what fits the program, and the next if it fails.",
+        rich_help_panel=_HOW,
+    ),
+]
+TimeBudget = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", help="The most that one allocation may take to solve.", rich_help_panel=_HOW),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

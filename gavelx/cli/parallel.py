@@ -18,6 +18,7 @@ from gavelx.errors import GavelxError
 from gavelx.policies import load_policy
 from gavelx.result import Result
 from gavelx.simulator import simulate
+from gavelx.solvers import using
 
 Watch = Callable[[int, int, int], None]
 """Called with the policy's position, its jobs completed, and its jobs in all."""
@@ -62,17 +63,17 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
 
     s = scenario
     try:
-        policy = load_policy(text)
-        result = simulate(
-            policy,
-            s.jobs,
-            s.cluster,
-            s.throughputs,
-            s.prices,
-            rules=s.rules,
-            window=s.window,
-            on_progress=on_progress,
-        )
+        with using(s.settings):
+            result = simulate(
+                load_policy(text),
+                s.jobs,
+                s.cluster,
+                s.throughputs,
+                s.prices,
+                rules=s.rules,
+                window=s.window,
+                on_progress=on_progress,
+            )
         return replace(result, policy=text.strip())  # what the user typed is what he looks for
     except GavelxError as error:
         error.add_note(f"while running {text}")

@@ -46,7 +46,18 @@ def _run(
         stderr().print(f"left out {scenario.jobs_left_out:,} jobs that can run nowhere in {scenario.cluster}")
     jobs_total = len(scenario.jobs[scenario.window or slice(None)])
     with progress_bars(policies, jobs_total) as watch:
-        return run_policies(policies, scenario, watch, workers), scenario
+        results = run_policies(policies, scenario, watch, workers)
+    for result in results:
+        _warn(result)
+    return results, scenario
+
+
+def _warn(result: Result) -> None:
+    """Say that allocations were carried over, and why the first one was."""
+    if failures := result.solver_failures:
+        times = "once" if len(failures) == 1 else f"{len(failures):,} times"
+        text = f"{result.policy}: the solvers failed {times}, and the allocation before was carried over"
+        stderr().print(f"{text} ({failures[0]})", markup=False, soft_wrap=True)
 
 
 def _write(results: Sequence[Result], document: dict[str, Any], outputs: Outputs, about: About) -> None:

@@ -4,7 +4,7 @@ Everything that the user can have got wrong is found here, before the first seco
 """
 
 import shlex
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
@@ -15,12 +15,14 @@ from gavelx.jobs import Job
 from gavelx.mechanism import RULES, Rules
 from gavelx.prices import Prices
 from gavelx.simulator.random_jobs import random_jobs
+from gavelx.solvers import SOLVERS, Settings, available
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, runnable
 
 DEFAULT_PRICES = "gcp"
 ROUND_S = (1.0, 1e6)
 """The shortest and longest round: below, a run has more rounds than anybody waits for; above, it has one."""
+TIME_BUDGET_S = (0.001, 1e6)
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,16 @@ class RunOptions:
     rules: str = "default"
     round_s: float | None = None
     prices: str | None = None
+    solver: str = "auto"
+    time_budget: float = 60.0
 
     def command(self, start: str) -> str:
         """The shell command that makes this run again; ``start`` is the command with its policies."""
         words = [start]
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value != field.default:
-                option = "--round" if field.name == "round_s" else "--" + field.name.replace("_", "-")
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if value != entry.default:
+                option = "--round" if entry.name == "round_s" else "--" + entry.name.replace("_", "-")
                 words.append(option if value is True else f"{option} {shlex.quote(str(value))}")
         return " ".join(words)
 
@@ -64,6 +68,7 @@ class Scenario:
     rules: Rules
     window: slice | None
     jobs_left_out: int = 0
+    settings: Settings = field(default_factory=Settings)
 
 
 def load_scenario(typed: RunOptions) -> Scenario:
@@ -73,6 +78,7 @@ def load_scenario(typed: RunOptions) -> Scenario:
     """
     cluster = Cluster.parse(typed.cluster, typed.devices_per_server)
     rules = _rules(typed.rules, typed.round_s)
+    settings = solver_settings(typed.solver, typed.time_budget)
     throughputs = load_throughputs(typed.table)
     prices = _prices(typed.prices, cluster)
     jobs, where = _jobs(typed, throughputs)
@@ -83,7 +89,26 @@ def load_scenario(typed: RunOptions) -> Scenario:
             raise WorkloadError(f"none of its {jobs_read:,} jobs can run in {cluster}", where=where)
     window = parse_window(typed.window, len(jobs))
     check_workload(jobs, cluster, throughputs, where)
-    return Scenario(jobs, cluster, throughputs, prices, rules, window, jobs_read - len(jobs))
+    return Scenario(jobs, cluster, throughputs, prices, rules, window, jobs_read - len(jobs), settings)
+
+
+def solver_settings(solver: str, time_budget_s: float) -> Settings:
+    """Which solver, and how long for each allocation. Raises :class:`OptionError`."""
+    if solver not in SOLVERS:
+        raise OptionError(f"no solver is called {solver!r}", where="--solver", hint=did_you_mean(solver, SOLVERS))
+    extras = {"clarabel": "convex", "ecos": "convex,ecos", "scs": "convex"}
+    if solver in extras and not available(solver):
+        problem, hint = (
+            f"{solver} is used through cvxpy, and not installed",
+            f"pip install 'gavelx[{extras[solver]}]'",
+        )
+        raise OptionError(problem, where="--solver", hint=hint)
+    low, high = TIME_BUDGET_S
+    if not low <= time_budget_s <= high:
+        raise OptionError(
+            f"a budget of {time_budget_s:g} s", where="--time-budget", expected=f"{low:g} to {high:g} seconds"
+        )
+    return Settings(solver, time_budget_s)
 
 
 def parse_window(text: str | None, jobs_total: int) -> slice | None:

@@ -8,6 +8,7 @@ from gavelx.policies.agnostic import agnostic
 from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
+from gavelx.policies.convex import Convex, ConvexView
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram, QueuePosition
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
@@ -56,6 +57,8 @@ from gavelx.policies.water_filling import WaterFilling
 __all__ = [
     "Allox",
     "Constraint",
+    "Convex",
+    "ConvexView",
     "Cost",
     "CostRatio",
     "Devices",

@@ -59,7 +59,7 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
         statement = self.policy.state(seen.snapshot)
         before, after = statement.objective(seen.share_C), statement.objective(share_C)
         lost = before - after if isinstance(statement, Statement) else after - before  # a ratio is made small
-        return missing(statement.requirements, share_C) > FEASIBLE or lost > 1e-6 * max(1e-12, abs(before))
+        return missing(statement.required, share_C) > FEASIBLE or lost > 1e-6 * max(1e-12, abs(before))
 
 
 def one_speed(snapshot: Snapshot) -> Snapshot:

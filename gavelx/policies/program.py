@@ -8,12 +8,14 @@ Legend: J jobs, C configurations.
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import fields
 
 import numpy as np
 
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
+from gavelx.policies.convex import Hatch, is_convex
 from gavelx.policies.terms import (
     Constraint,
     Fractional,
@@ -31,12 +33,14 @@ from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import RatioStatement, Statement, solve
 from gavelx.solvers import statement as stated
+from gavelx.solvers.convex import ConvexStatement
 
 
 class Maximize(Policy):
     """Give the shares that make ``objective`` largest among those that meet all ``constraints``.
 
-    The objective is a sum of linear terms, and of ``Worst(...)`` and ``Sum(Log(...))`` with positive factors.
+    The objective is a sum of linear terms, of ``Worst(...)`` and ``Sum(Log(...))`` with positive factors, and of
+    ``Convex`` terms.
     ``Maximize(Worst(...))`` alone is solved lexicographically: when the worst-off job cannot be helped, the next
     is, and so on.
     Raises :class:`ProgramError` where no allocation meets the constraints.
@@ -66,7 +70,10 @@ class Maximize(Policy):
         """The program on this snapshot, as arrays."""
         view = View(snapshot)
         total, worst, logs = Number(0.0).linear(view), [], []
-        for factor, term in _summands(self.objective, self.sign):
+        summands = _summands(self.objective, self.sign)
+        for factor, term in summands:
+            if is_convex(term):
+                continue
             if isinstance(term, Worst):
                 worst.append(stated.Worst(self._concave(factor, term), linear(term.term, view)))
             elif isinstance(term, Sum) and isinstance(term.term, Log):
@@ -74,7 +81,8 @@ class Maximize(Policy):
             else:
                 total = total.plus(self._single(linear(term, view), term).scaled(factor))
         requirements = self._requirements(view)
-        return Statement(snapshot, tuple(worst), total, requirements, repr(self), self.sign, tuple(logs))
+        statement = Statement(snapshot, tuple(worst), total, requirements, repr(self), self.sign, tuple(logs))
+        return self._with_convex(statement, summands, view)
 
     def constrained(self, constraints: Sequence[Constraint]) -> "Maximize":
         """The same program with further constraints."""
@@ -83,9 +91,27 @@ class Maximize(Policy):
         other.name = ""
         return other
 
+    def _with_convex(
+        self, statement: Statement, summands: list[tuple[float, Term]], view: View
+    ) -> Statement | ConvexStatement:
+        """The statement with the terms that only cvxpy understands."""
+        own = [(factor, term) for factor, term in summands if is_convex(term)]
+        limits = [c for c in self.constraints if is_convex(c.left) or is_convex(c.right)]
+        if not (own or limits) or not len(statement.snapshot.configurations):
+            return statement
+        hatch = Hatch(view, where=repr(self))
+        return ConvexStatement(
+            **{field.name: getattr(statement, field.name) for field in fields(Statement)},
+            variable=hatch.view.share,
+            pieces=tuple(hatch.piece(factor, term) for factor, term in own),
+            limits=tuple(hatch.limit(constraint) for constraint in limits),
+        )
+
     def _requirements(self, view: View) -> tuple[stated.Requirement, ...]:
         return tuple(
-            stated.Requirement(_gain(constraint, view), repr(constraint)) for constraint in self.constraints
+            stated.Requirement(_gain(constraint, view), repr(constraint))
+            for constraint in self.constraints
+            if not (is_convex(constraint.left) or is_convex(constraint.right))
         )
 
     def _concave(self, factor: float, term: Term) -> float:
@@ -125,6 +151,12 @@ class Minimize(Maximize):
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         if not isinstance(self.objective, Largest):
             return super().state(snapshot)
+        for constraint in self.constraints:
+            if is_convex(constraint.left) or is_convex(constraint.right):
+                problem = (
+                    f"{constraint!r} cannot stand beside {self.objective!r}, which takes linear constraints only"
+                )
+                raise PolicyError(problem, where=repr(self), hint="a constraint made of the built-in terms")
         view = View(snapshot)
         return RatioStatement(
             snapshot,

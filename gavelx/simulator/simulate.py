@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gavelx.allocation import Allocation
-from gavelx.asking import Answers, ask
+from gavelx.asking import Answers
 from gavelx.cluster import Cluster
 from gavelx.drive import drive
+from gavelx.fallback import Steady
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism, Rules
 from gavelx.prices import Prices
@@ -36,14 +37,15 @@ def simulate(
     With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete.
     ``on_progress(completed, total)`` is called now and then. Raises :class:`WorkloadError` for a job that can
     never run on this cluster, :class:`PolicyError` for a policy that fails or answers nonsense. A policy that
-    starves a job does not raise: the job counts as not completed.
+    starves a job does not raise: the job counts as not completed. Nor do solvers that fail: the previous
+    allocation is carried over, and ``solver_failures`` of the result says why.
     """
     check_workload(jobs, cluster, throughputs)
     started = time.perf_counter()
     measured = None if window is None else frozenset(job.id for job in jobs[window])
     backend = SimulatedCluster(jobs, cluster, throughputs, measured, whole_rounds=rules.whole_steps)
     mechanism = Mechanism(throughputs, prices, rules)
-    stopwatch = _Stopwatch(policy, backend, len(jobs) if measured is None else len(measured), on_progress)
+    stopwatch = _Stopwatch(Steady(policy), backend, len(jobs) if measured is None else len(measured), on_progress)
     drive(mechanism, stopwatch.allocate, backend)
     stopwatch.report()
     completion_s = backend.recorder.completion_s
@@ -59,6 +61,7 @@ def simulate(
         rounds=mechanism.rounds,
         end_s=backend.recorder.end_s,
         measured=window,
+        solver_failures=tuple(stopwatch.policy.failures),
         policy_seconds=stopwatch.seconds,
         wall_seconds=time.perf_counter() - started,
     )
@@ -68,7 +71,7 @@ def simulate(
 class _Stopwatch:
     """Asks the policy, measures how long it took, and reports progress on the way."""
 
-    policy: Answers
+    policy: Steady
     backend: SimulatedCluster
     jobs_total: int
     on_progress: Callable[[int, int], None] | None
@@ -76,7 +79,7 @@ class _Stopwatch:
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         started = time.perf_counter()
-        allocation = ask(self.policy, snapshot)
+        allocation = self.policy.allocate(snapshot)
         self.seconds += time.perf_counter() - started
         self.report()
         return allocation

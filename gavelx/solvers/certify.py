@@ -3,12 +3,14 @@
 Legend: J jobs, A accelerator types, C configurations.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation, Certificate
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.statement import Requirement
+from gavelx.solvers.statement import Required
 
 Floats = NDArray[np.float64]
 SUMS = 1.0 - 1e-12
@@ -25,7 +27,7 @@ def certified(
     bound: float | None = None,
     classes: int | None = None,
     marginal_A: Floats | None = None,
-    requirements: tuple[Requirement, ...] = (),
+    requirements: Sequence[Required] = (),
     strict: bool = False,
     whole: bool = False,
 ) -> Allocation:
@@ -57,13 +59,9 @@ def violation(snapshot: Snapshot, share_C: Floats) -> float:
     )
 
 
-def missing(requirements: tuple[Requirement, ...], share_C: Floats) -> float:
+def missing(requirements: Sequence[Required], share_C: Floats) -> float:
     """How far the shares stay below a requirement, relative to the size of its numbers."""
-    worst = 0.0
-    for requirement in requirements:
-        scale_R = np.maximum(1.0, np.abs(requirement.affine.constant_R))
-        worst = max(worst, float((-requirement.affine(share_C) / scale_R).max(initial=0.0)))
-    return worst
+    return max((requirement.missing(share_C) for requirement in requirements), default=0.0)
 
 
 def repaired(snapshot: Snapshot, share_C: Floats) -> Floats:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.errors import GavelxError
+from gavelx.solvers.settings import highs_method, left_s
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-10
@@ -27,15 +28,16 @@ RETRIES: tuple[dict[str, Any], ...] = (
     {"presolve": "off"},  # tells infeasible from unbounded, and does without a fragile postsolve
     {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
 )
+OUT_OF_TIME = "time limit reached"
 ANSWERS = (HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelStatus.kUnbounded)
 
 
 class UnsolvedError(GavelxError):
-    """HiGHS ended without an optimum; ``status`` is ``infeasible``, ``unbounded`` or its own word."""
+    """A solver ended without an optimum; ``status`` is ``infeasible``, ``unbounded`` or its own words."""
 
     def __init__(self, status: str) -> None:
         self.status = status
-        super().__init__(f"the linear program was not solved: {status}")
+        super().__init__(f"the program was not solved: {status}")
 
 
 class LinearProgram:
@@ -104,11 +106,15 @@ def _highs() -> Highs:
 
 
 def _run(highs: Highs) -> None:
-    """Solve, trying again with other options where HiGHS gives up.
+    """Solve, trying again with other options where HiGHS gives up and time is left.
 
     Raises :class:`UnsolvedError` unless an optimum is reached.
     """
+    highs.setOptionValue("solver", highs_method())
     for options in RETRIES:
+        if not (seconds := left_s()):
+            raise UnsolvedError(OUT_OF_TIME)
+        highs.setOptionValue("time_limit", highs.getRunTime() + seconds)  # its clock runs on from solve to solve
         for name, value in options.items():
             highs.setOptionValue(name, value)
         highs.run()

@@ -48,7 +48,7 @@ def solve_ratio(statement: RatioStatement) -> Answer:
         if answer is None or not statement.objective(answer.share_C) < level * (1.0 - CONVERGED):
             break
         best, level = answer, statement.objective(answer.share_C)
-    bound = next((low for part in PROVEN if _beyond(statement, low := level * (1.0 - part), best.share_C)), None)
+    bound = proven(statement, level, best.share_C)
     best = _with_what_is_left(statement, best, level)
     return Answer(best.share_C, bound, None, best.classes, f"dinkelbach, {steps} steps; {best.path}")
 
@@ -75,6 +75,13 @@ def _by_price(statement: RatioStatement) -> Answer | None:
     return replace(best, share_C=spend_least(statement.snapshot, statement.denominator, best.share_C))
 
 
+def proven(
+    statement: RatioStatement, level: float, share_C: Floats, parts: tuple[float, ...] = PROVEN
+) -> float | None:
+    """A level that no shares reach, below this one by one of these parts of it; None if that cannot be proven."""
+    return next((low for part in parts if _beyond(statement, low := level * (1.0 - part), share_C)), None)
+
+
 def _try(program: Statement, *, lexicographic: bool = False) -> Answer | None:
     """The answer, or None where the solver gives up: what was reached before is kept then."""
     try:
@@ -91,7 +98,8 @@ def _beyond(statement: RatioStatement, level: float, share_C: Floats) -> bool:
 
 def _everyone_runs(statement: RatioStatement) -> Statement:
     """Where to begin: shares under which every ratio is finite."""
-    largest_R = np.maximum(statement.denominator.matrix_RC.max(axis=1).toarray().ravel(), 1e-300)
+    most_R = statement.denominator.matrix_RC.max(axis=1).toarray().ravel() + statement.denominator.constant_R
+    largest_R = np.maximum(most_R, 1e-300)
     return _program(statement, statement.denominator, 1.0 / largest_R, content=1.0)
 
 

@@ -94,6 +94,22 @@ class Requirement:
     affine: Affine
     text: str
 
+    def missing(self, share_C: Floats) -> float:
+        """How far the shares stay below it, relative to the size of its numbers."""
+        scale_R = np.maximum(1.0, np.abs(self.affine.constant_R))
+        return float((-self.affine(share_C) / scale_R).max(initial=0.0))
+
+
+class Required(Protocol):
+    """A constraint of any kind."""
+
+    @property
+    def text(self) -> str:
+        """The constraint as its author wrote it."""
+
+    def missing(self, share_C: Floats) -> float:
+        """How far the shares stay below it, relative to the size of its numbers."""
+
 
 class Rates(Protocol):
     """At which rates the rows of a ``Worst`` rise together, which may change when some can rise no further."""
@@ -157,6 +173,11 @@ class Statement:
         return float(worst + logs + self.linear(share_C)[0])
 
     @property
+    def required(self) -> tuple[Required, ...]:
+        """Every constraint that its author wrote."""
+        return self.requirements
+
+    @property
     def affines(self) -> tuple[Affine, ...]:
         """Every affine expression of the program."""
         return (
@@ -196,6 +217,11 @@ class RatioStatement:
         top_R, bottom_R = self.numerator(share_C), self.denominator(share_C)
         ratio_R = np.divide(top_R, bottom_R, out=np.full(len(top_R), np.inf), where=bottom_R > 0)
         return float(ratio_R[self.finite_R].max(initial=0.0))
+
+    @property
+    def required(self) -> tuple[Required, ...]:
+        """Every constraint that its author wrote."""
+        return self.requirements
 
     @cached_property
     def finite_R(self) -> NDArray[np.bool_]:

@@ -25,7 +25,7 @@ def test_one_decision_for_people(shell: Shell, tmp_path: Path) -> None:
     for words in ("fifo", "objective", "violation", "steps/s", "cluster"):
         assert words in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80
-    assert set(json.loads(out.read_text())) == {"allocation", "configurations", "certificate", "prices"}
+    assert set(json.loads(out.read_text())) == {"allocation", "configurations", "certificate", "prices", "notes"}
 
 
 @pytest.mark.parametrize("index", [(), ("--index", 999)])
@@ -68,3 +68,53 @@ def test_an_explained_decision_as_json(shell: Shell) -> None:
 
 def _help(shell: Shell) -> str:
     return shell("allocate", "--help").out
+
+
+@pytest.mark.parametrize("solver", ["highs", "clarabel", "ecos", "scs"])
+def test_a_solver_of_ones_choice(shell: Shell, solver: str) -> None:
+    for package in {"highs": (), "clarabel": ("cvxpy",)}.get(solver, ("cvxpy", solver)):
+        pytest.importorskip(package)
+    options = ("allocate", "--policy", "makespan", "--snapshot", GOLDEN, "--index", 1, "--json", "-")
+    expected = shell(*options).json["certificate"]["objective"]
+    ran = shell(*options, "--solver", solver)
+    assert ran.code == 0, ran.err
+    assert ran.json["certificate"]["objective"] == pytest.approx(expected, rel=1e-4)
+    assert solver in ran.json["certificate"]["path"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--solver", "exos"), "no solver is called 'exos'. Try: did you mean 'ecos'?"),
+        (("--time-budget", "0"), "a budget of 0 s; expected 0.001 to"),
+        (("--time-budget", "nan"), "a budget of nan s"),
+        (("--time-budget", "-1"), "a budget of -1 s"),
+    ],
+)
+def test_a_solver_or_a_budget_that_cannot_be(shell: Shell, options: tuple[str, str], words: str) -> None:
+    for command in (
+        ("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 0),
+        ("simulate", "--policy", "fifo", "--cluster", "v100=1", "--jobs", 1),
+        ("compare", "--cluster", "v100=1", "--jobs", 1),
+    ):
+        ran = shell(*command, *options)
+        assert ran.code == 2
+        assert words in ran.err
+
+
+def test_a_solver_that_is_not_installed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gavelx.cli.scenario.available", lambda solver: False)
+    ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 0, "--solver", "ecos")
+    assert ran.code == 2
+    assert (
+        "--solver: ecos is used through cvxpy, and not installed. Try: pip install 'gavelx[convex,ecos]'"
+        in ran.err
+    )
+
+
+def test_out_of_time_is_our_failure(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gavelx.solvers.highs.left_s", lambda: 0.0)
+    monkeypatch.setattr("gavelx.solvers.reference.left_s", lambda: 0.0)
+    ran = shell("allocate", "--policy", "max_min_fairness", "--snapshot", GOLDEN, "--index", 0)
+    assert ran.code == 1
+    assert "highs failed (time limit reached); highs interior point failed (time limit reached)" in ran.err

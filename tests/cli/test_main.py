@@ -8,7 +8,6 @@ import pytest
 
 from gavelx import __version__
 from gavelx.cli import commands
-from gavelx.errors import SolverError
 from tests.cli.running import Shell
 
 HEAVY = {"numpy", "scipy", "matplotlib", "pandas", "highspy", "jinja2"}
@@ -55,7 +54,7 @@ def test_every_command_has_help_with_an_example_and_json(shell: Shell, command: 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("simulate", "--policy", "fifoo", *SMALL), "did you mean 'fifo'?"),
+        (("simulate", "--policy", "fifoo", *SMALL), "did you mean 'fifo'"),
         (("compare", "--policies", "fifo,agnostic(fifo", *SMALL), "brackets"),
         (("simulate", "--policy", "fifo", "--cluster", "v100", "--jobs", 3), "--cluster"),
         (("simulate", "--policy", "fifo", "--cluster", "v100=2"), "neither --trace nor --jobs"),
@@ -122,11 +121,10 @@ def test_our_own_failure_is_exit_code_1(shell: Shell, tmp_path: Path) -> None:
         "    def allocate(self, snapshot):\n"
         "        raise SolverError('no certified answer')\n"
     )
-    ran = shell("simulate", "--policy", f"{file}:Failing", *SMALL)
+    golden = Path(__file__).parents[1] / "data" / "golden_instances.json"
+    ran = shell("allocate", "--policy", f"{file}:Failing", "--snapshot", golden, "--index", 0)
     assert ran.code == 1
-    assert ran.err.startswith("gavelx: no certified answer\n")
-    assert f"while running {file}:Failing" in ran.err
-    assert issubclass(SolverError, Exception)
+    assert ran.err == "gavelx: no certified answer\n"
 
 
 def test_a_mistake_of_ours_is_one_line_and_the_traceback_comes_when_asked_for(

@@ -10,10 +10,15 @@ POLICIES = """
 import os
 from gavelx.errors import ProgramError
 from gavelx.policies import Policy
+from gavelx.solvers import settings
 
 class Infeasible(Policy):
     def allocate(self, snapshot):
         raise ProgramError("no allocation meets it", where="Cost() <= 0", expected="a limit above 0")
+
+class Seen(Policy):
+    def allocate(self, snapshot):
+        raise ProgramError(str(settings()))
 
 class Vanishing(Policy):
     def allocate(self, snapshot):
@@ -52,3 +57,10 @@ def test_a_worker_that_vanishes_is_our_failure(policies: str) -> None:
     scenario = load_scenario(RunOptions("v100=2", jobs=3))
     with pytest.raises(GavelxError, match="worker process ended"):
         run_policies(["fifo", f"{policies}:Vanishing"], scenario, lambda *_: None, workers=2)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_solver_and_its_budget_reach_every_run(policies: str, workers: int) -> None:
+    scenario = load_scenario(RunOptions("v100=2", jobs=3, solver="highs", time_budget=7.5))
+    with pytest.raises(ProgramError, match=r"Settings\(solver='highs', budget_s=7\.5\)"):
+        run_policies([f"{policies}:Seen"] * 2, scenario, lambda *_: None, workers=workers)

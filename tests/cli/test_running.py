@@ -122,3 +122,21 @@ def test_a_policy_of_the_users_own_runs_in_worker_processes(shell: Shell, tmp_pa
     ran = shell("compare", "--policies", f"fifo,{file}:mine", *SMALL, "--workers", 2, "--json", "-")
     assert ran.code == 0, ran.err
     assert len(ran.json["runs"]) == 2
+
+
+def test_a_run_that_carried_an_allocation_over_says_so(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "failing_policy.py"
+    file.write_text(
+        "from gavelx.errors import SolverError\n"
+        "from gavelx.policies import Policy\n"
+        "class Failing(Policy):\n"
+        "    def allocate(self, snapshot):\n"
+        "        raise SolverError('no certified answer')\n"
+    )
+    ran = shell("compare", "--policies", f"fifo,{file}:Failing", *SMALL, "--workers", 2, "--json", "-")
+    assert ran.code == 0
+    assert [run["solver_failures"] > 0 for run in ran.json["runs"]] == [False, True]
+    times = ran.json["runs"][1]["solver_failures"]
+    assert f"Failing: the solvers failed {times} times" in ran.err
+    assert "(no certified answer)" in ran.err
+    assert "fifo:" not in ran.err

@@ -17,7 +17,9 @@ from gavelx.throughputs import Setting, Throughputs
 from tests.policies.published_allox import assert_starts_of, published_allox
 from tests.policies.strategies import snapshot_of, snapshots
 
-ONE_DEVICE = snapshots(max_jobs=20, max_types=4, scale_factors=st.just(1))
+ONE_DEVICE = snapshots(max_jobs=20, max_types=4, scale_factors=st.just(1)).map(
+    lambda snapshot: snapshot.replace(running_J=np.full(len(snapshot.jobs), WAITING))
+)
 
 
 def snapshot(

@@ -1,0 +1,96 @@
+"""What a running schedule does when every solver failed: it carries the previous allocation over.
+
+Jobs that are still there keep their shares, new ones get an equal share, and what is too much after that is
+scaled down. The certificate says so and claims no objective. Only failures of ours are caught; a program without
+an answer is its author's mistake and ends the run.
+
+Legend: J jobs, A accelerator types, C configurations.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import Allocation
+from gavelx.asking import Answers, ask
+from gavelx.errors import SolverError
+from gavelx.snapshot import Snapshot
+from gavelx.solvers import certified, repaired
+
+Floats = NDArray[np.float64]
+Way = tuple[frozenset[int], str, bool]
+"""Who runs (job ids), on which type, and whether spread over servers."""
+
+
+@dataclass
+class Steady:
+    """Asks a policy, and answers in its place where the solvers fail it; ``failures`` says why, each time.
+
+    A policy keeps no state; whoever runs a schedule does, so this belongs to one run.
+    """
+
+    policy: Answers
+    previous: Allocation | None = None
+    failures: list[str] = field(default_factory=list)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        """The policy's allocation, or the previous one carried over. Raises :class:`PolicyError` as `ask` does."""
+        try:
+            self.previous = ask(self.policy, snapshot)
+        except SolverError as failure:
+            self.failures.append(str(failure))
+            self.previous = carried_over(self.previous, snapshot, str(failure))
+        return self.previous
+
+
+def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -> Allocation:
+    """The previous allocation on this snapshot, feasible; without one, an equal share for everybody.
+
+    A pair that has lost a member leaves its share to the other. New jobs get W_a / (n s_j) of each type.
+    """
+    for kind in previous.snapshot.opened if previous is not None else ():
+        snapshot = snapshot.open(kind)
+    ids = [job.id for job in snapshot.jobs]
+    kept = {} if previous is None else _promised(previous, set(ids))
+    known = set() if previous is None else {job.id for job in previous.snapshot.jobs}
+    ways = _ways(snapshot)
+    share_C = _equal_shares(snapshot, np.array([job_id not in known for job_id in ids], dtype=bool))
+    share_C += np.array([kept.pop(way, 0.0) for way in ways], dtype=float)
+    share_C = np.where(snapshot.usable_C, share_C, 0.0)
+    return certified(
+        snapshot,
+        repaired(snapshot, share_C),
+        path=f"carried over: {reason}",
+        seconds=0.0,
+        strict=previous is not None and previous.strict,
+    )
+
+
+def _promised(previous: Allocation, still_there: set[int]) -> dict[Way, float]:
+    """The share of each way to run, of the jobs that are still there."""
+    share: dict[Way, float] = {}
+    for (members, name, spread), value in zip(_ways(previous.snapshot), previous.share_C.tolist(), strict=True):
+        if value > 0 and (members := members & still_there):
+            share[members, name, spread] = share.get((members, name, spread), 0.0) + value
+    return share
+
+
+def _ways(snapshot: Snapshot) -> list[Way]:
+    """Who runs where in each configuration."""
+    table, names = snapshot.configurations, snapshot.accelerators
+    members: list[set[int]] = [set() for _ in range(len(table))]
+    for j, c in zip(table.job_M.tolist(), table.configuration_M.tolist(), strict=True):
+        members[c].add(snapshot.jobs[j].id)
+    places = zip(members, table.accelerator_C.tolist(), table.spread_C.tolist(), strict=True)
+    return [(frozenset(who), names[a], spread) for who, a, spread in places]
+
+
+def _equal_shares(snapshot: Snapshot, wanted_J: NDArray[np.bool_]) -> Floats:
+    """1/n of every accelerator type for each of these jobs, alone and consolidated."""
+    table = snapshot.configurations
+    share_C = np.zeros(len(table))
+    plain_M = table.plain_M & wanted_J[table.job_M]
+    c_P = table.configuration_M[plain_M]
+    share_C[c_P] = snapshot.devices_A[table.accelerator_C[c_P]] / (len(snapshot.jobs) * table.devices_C[c_P])
+    return share_C

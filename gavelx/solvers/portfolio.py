@@ -1,0 +1,193 @@
+"""No failed round: several solvers in order, each of which answers only if its answer passes the check.
+
+The check knows nothing of solvers: the repaired shares are feasible, every constraint holds, and where a bound is
+proven the objective is next to it. An answer that fails is not used; the next path is tried in the time that is
+left, and the certificate says so. Whether a program is infeasible is an answer too, about the user's program.
+
+Legend: C configurations.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import FEASIBLE, Allocation
+from gavelx.errors import PolicyError, SolverError
+from gavelx.solvers.blame import can_be_met, infeasible, unbounded, valueless
+from gavelx.solvers.certify import certified, missing, repaired, violation
+from gavelx.solvers.conic import solve_logs
+from gavelx.solvers.convex import ConvexStatement
+from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.linear import Answer, solve_linear
+from gavelx.solvers.ratio import solve_ratio
+from gavelx.solvers.reference import available, solve_reference
+from gavelx.solvers.settings import HighsMethod, SolverName, left_s, limited, settings
+from gavelx.solvers.statement import Affine, RatioStatement, Statement
+
+Floats = NDArray[np.float64]
+GAP = 1e-6
+"""How far an objective may be from its bound, relative to the size of its numbers."""
+LOOSE_GAP = 1e-4
+"""The same for a first-order solver that the user has asked for, and where the bound is that of a tangent."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """One way to an answer: its name, the function, how HiGHS is to work in it, and the gap it may leave."""
+
+    name: str
+    solve: Callable[[Any], Answer]
+    method: HighsMethod = "choose"
+    gap: float = GAP
+
+
+def solve(statement: Statement | RatioStatement, *, budget_s: float | None = None) -> Allocation:
+    """Solve a stated program and certify the answer, within the time that the settings allow.
+
+    Raises :class:`ProgramError` where the program has no answer (and names the constraint), and
+    :class:`SolverError` where every solver failed.
+    """
+    started = time.perf_counter()
+    snapshot = statement.snapshot
+    if not len(snapshot.configurations):
+        if not all(can_be_met(statement, required) for required in statement.required):
+            raise infeasible(statement)
+        return certified(snapshot, np.zeros(0), path="empty", seconds=0.0, classes=0)
+    with limited(settings().budget_s if budget_s is None else budget_s):
+        answer = _first_good(statement, paths(statement, settings().solver))
+    sign = _sign(statement)
+    return certified(
+        snapshot,
+        answer.share_C,
+        path=answer.path,
+        seconds=time.perf_counter() - started,
+        objective=sign * statement.objective(answer.share_C),
+        bound=None if answer.bound is None else sign * answer.bound,
+        classes=answer.classes,
+        marginal_A=None if answer.marginal_A is None else sign * answer.marginal_A,
+        requirements=statement.required,
+    )
+
+
+def paths(statement: Statement | RatioStatement, solver: SolverName = "auto") -> list[Path]:
+    """The ways to an answer that suit the program, best first. Raises :class:`PolicyError` if there is none."""
+    found = []
+    if solver in ("auto", "highs") and _is_linear(statement):
+        found += [Path("highs", _by_highs), Path("highs interior point", _by_highs, "ipm")]
+    if solver == "auto" and isinstance(statement, Statement) and _has_only_logs(statement):
+        found.append(Path("clarabel", solve_logs))
+    if solver in ("auto", "clarabel"):
+        found += [_by_cvxpy("clarabel")] if solver != "auto" or available("clarabel") else []
+    if solver == "ecos":
+        found.append(_by_cvxpy("ecos"))
+    if solver == "scs" or (solver == "auto" and not _is_linear(statement) and available("scs")):
+        found.append(_by_cvxpy("scs", LOOSE_GAP))
+    if not found:
+        problem = "it is no linear program, and highs solves no other"
+        hint = "--solver auto" if solver == "highs" else "pip install 'gavelx[convex]'"
+        raise PolicyError(problem if solver == "highs" else "it needs cvxpy", where=statement.text, hint=hint)
+    return found
+
+
+def fault(statement: Statement | RatioStatement, answer: Answer, gap: float = GAP) -> str | None:
+    """Why an answer cannot be used; None if it can."""
+    snapshot, share_C = statement.snapshot, answer.share_C
+    if share_C.shape != (len(snapshot.configurations),) or not np.isfinite(share_C).all():
+        return "shares that are no numbers"
+    objective, sign, words = statement.objective(share_C), _sign(statement), None
+    gap = gap if _is_linear(statement) else LOOSE_GAP
+    if share_C[~snapshot.usable_C].max(initial=0.0) > FEASIBLE:
+        words = "shares of what cannot run"
+    elif (excess := violation(snapshot, share_C)) > FEASIBLE:
+        words = f"a limit exceeded by {excess:.1e}"
+    elif (missed := missing(statement.required, share_C)) > FEASIBLE:
+        words = f"a constraint missed by {missed:.1e}"
+    elif not np.isfinite(objective):
+        words = "an objective without a value"
+    elif answer.bound is not None and not _near(statement, objective, answer.bound, gap):
+        words = f"objective {sign * objective:.9g}, but the bound is {sign * answer.bound:.9g}"
+    return words
+
+
+def _first_good(statement: Statement | RatioStatement, candidates: list[Path]) -> Answer:
+    """The first answer that passes the check. Half of the time left is for the next path, if there is one."""
+    failures: list[str] = []
+    for path in candidates:
+        seconds = left_s() if path is candidates[-1] else left_s() / 2.0
+        try:
+            with limited(seconds, path.method):
+                answer = path.solve(statement)
+        except UnsolvedError as failure:
+            _blame(statement, failure)
+            failures.append(f"{path.name} failed ({failure.status})")
+            continue
+        if np.isfinite(answer.share_C).all():
+            answer = replace(answer, share_C=repaired(statement.snapshot, answer.share_C))
+        if (problem := fault(statement, answer, path.gap)) is None:
+            return replace(answer, path="; ".join([*failures, answer.path]))
+        failures.append(f"{path.name} failed ({problem})")
+    raise valueless(statement) or SolverError(f"{statement.text}: {'; '.join(failures)}")
+
+
+def _blame(statement: Statement | RatioStatement, failure: UnsolvedError) -> None:
+    """Raise :class:`ProgramError` where it is the program that has no answer.
+
+    Shares are from 0 to 1. So a linear program without constraints has an answer, and its objective a limit unless
+    it is the worst of nothing: if a solver says otherwise, then the numbers are too much for it.
+    """
+    well_posed = _is_linear(statement)
+    if failure.status == "infeasible" and (statement.required or not well_posed):
+        raise infeasible(statement) from failure
+    worst = statement.worst if isinstance(statement, Statement) else ()
+    if failure.status == "unbounded" and not (well_posed and all(len(w.affine.constant_R) for w in worst)):
+        raise unbounded(statement) from failure
+
+
+def _is_linear(statement: Statement | RatioStatement) -> bool:
+    """Whether HiGHS solves it: a linear program, or ratios that come down to some."""
+    if isinstance(statement, RatioStatement):
+        return True
+    return not isinstance(statement, ConvexStatement) and not statement.logs
+
+
+def _has_only_logs(statement: Statement) -> bool:
+    """Whether it is a linear program but for logarithms."""
+    return bool(statement.logs) and not isinstance(statement, ConvexStatement)
+
+
+def _by_highs(statement: Statement | RatioStatement) -> Answer:
+    return solve_linear(statement) if isinstance(statement, Statement) else solve_ratio(statement)
+
+
+def _by_cvxpy(solver: SolverName, gap: float = GAP) -> Path:
+    return Path(solver, lambda statement: solve_reference(statement, solver), gap=gap)
+
+
+def _sign(statement: Statement | RatioStatement) -> float:
+    return statement.sign if isinstance(statement, Statement) else 1.0
+
+
+def _near(statement: Statement | RatioStatement, objective: float, bound: float, gap: float) -> bool:
+    """Whether a gap is only rounding. What rounding is relative to is looked up where it matters."""
+    away = abs(bound - objective)
+    return away <= gap * abs(objective) or away <= gap * _size(statement)
+
+
+def _size(statement: Statement | RatioStatement) -> float:
+    """The size of the numbers in the objective, in its own unit."""
+    if isinstance(statement, RatioStatement):
+        return 0.0
+    worst = [part.weight * _row_sizes(part.affine).min(initial=np.inf) for part in statement.worst]
+    logs = [float(part.weight_R.sum()) for part in statement.logs]
+    sizes = [_row_sizes(statement.linear).max(), *worst, *logs]
+    sizes += [1.0] if isinstance(statement, ConvexStatement) else []  # nobody knows the unit of its pieces
+    return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
+
+
+def _row_sizes(affine: Affine) -> Floats:
+    largest_R = abs(affine.matrix_RC).max(axis=1).toarray().ravel()
+    return np.asarray(np.maximum(largest_R, np.abs(affine.constant_R)))

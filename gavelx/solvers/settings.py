@@ -1,0 +1,73 @@
+"""Which solver to use, and how long: settings that hold for every program solved inside ``with using(...)``.
+
+They are no part of a program, so they are not handed down through policies and modifiers: a context variable
+holds them. ``limited`` sets what one path of the portfolio may use; every solver asks ``left_s()``.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+SolverName = Literal["auto", "highs", "clarabel", "ecos", "scs"]
+SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
+HighsMethod = Literal["choose", "ipm"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``auto`` tries what fits the program, in order; any other name is the only solver tried.
+
+    ``budget_s`` is the wall-clock time that one program may take, over all paths that are tried for it.
+    """
+
+    solver: SolverName = "auto"
+    budget_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class _Limits:
+    until_s: float = float("inf")
+    method: HighsMethod = "choose"
+
+
+DEFAULT, UNLIMITED = Settings(), _Limits()
+_settings: ContextVar[Settings] = ContextVar("settings", default=DEFAULT)
+_limits: ContextVar[_Limits] = ContextVar("limits", default=UNLIMITED)
+
+
+def settings() -> Settings:
+    """The settings in force."""
+    return _settings.get()
+
+
+@contextmanager
+def using(chosen: Settings | None = None, **changes: object) -> Iterator[Settings]:
+    """``with using(solver="ecos", budget_s=5): ...``, or with settings made before."""
+    token = _settings.set(replace(chosen or settings(), **changes))  # type: ignore[arg-type]
+    try:
+        yield settings()
+    finally:
+        _settings.reset(token)
+
+
+@contextmanager
+def limited(seconds: float, method: HighsMethod = "choose") -> Iterator[None]:
+    """Solvers that run inside stop after so many seconds; HiGHS works by this method."""
+    token = _limits.set(_Limits(time.perf_counter() + seconds, method))
+    try:
+        yield
+    finally:
+        _limits.reset(token)
+
+
+def left_s() -> float:
+    """Seconds that are left to the solver at work; infinite where nobody set a limit."""
+    return max(0.0, _limits.get().until_s - time.perf_counter())
+
+
+def highs_method() -> HighsMethod:
+    """How HiGHS is to work: as it chooses (by simplex), or by its interior-point method."""
+    return _limits.get().method

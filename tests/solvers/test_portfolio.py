@@ -1,0 +1,275 @@
+"""No failed round: whatever a solver does, an answer passes the check or is not used."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gavelx.cluster import Cluster
+from gavelx.errors import PolicyError, ProgramError, SolverError
+from gavelx.jobs import Job
+from gavelx.policies import (
+    Cost,
+    Linear,
+    Maximize,
+    NormalizedThroughput,
+    SumThroughput,
+    Throughput,
+    View,
+    Worst,
+    load_policy,
+)
+from gavelx.prices import Prices
+from gavelx.snapshot import Snapshot
+from gavelx.solvers import Settings, Statement, portfolio, settings, using
+from gavelx.solvers import linear as linear_path
+from gavelx.solvers.convex import ConvexStatement
+from gavelx.solvers.highs import LinearProgram, UnsolvedError
+from gavelx.solvers.linear import Answer
+from gavelx.solvers.portfolio import GAP, fault, paths
+from gavelx.solvers.settings import highs_method, left_s, limited
+from gavelx.solvers.statement import Affine, RatioStatement
+from gavelx.throughputs import Setting, Throughputs
+
+SPEEDS = Throughputs(
+    {Setting("a", "fast"): 4.0, Setting("a", "slow"): 1.0, Setting("b", "fast"): 3.0, Setting("b", "slow"): 3.0}
+)
+SNAPSHOT = Snapshot.of(
+    [Job(0, "a", 1000.0), Job(1, "b", 1000.0)],
+    Cluster.parse("fast=1,slow=1"),
+    SPEEDS,
+    Prices({"fast": 3, "slow": 1}),
+)
+POLICY = Maximize(SumThroughput(), [Cost() <= 2.5])
+BEST = 5.0
+
+
+def statement(policy: Maximize = POLICY) -> Statement:
+    stated = policy.state(SNAPSHOT)
+    assert isinstance(stated, Statement)
+    return stated
+
+
+def failing(status: str, methods: tuple[str, ...]) -> Any:
+    """A LinearProgram.solve that gives up where HiGHS works by one of these methods."""
+    solve = LinearProgram.solve
+
+    def planted(program: LinearProgram) -> tuple[np.ndarray, np.ndarray]:
+        if highs_method() in methods:
+            raise UnsolvedError(status)
+        return solve(program)
+
+    return planted
+
+
+def test_the_next_path_answers_and_the_certificate_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LinearProgram, "solve", failing("solve error", ("choose",)))
+    certificate = POLICY.allocate(SNAPSHOT).certificate
+    assert certificate.objective == pytest.approx(BEST)
+    assert certificate.bound == pytest.approx(BEST)
+    assert certificate.path == "highs failed (solve error); highs"
+
+
+@pytest.mark.parametrize("name", ["max_min_fairness", "max_sum_throughput", "finish_time_fairness", "makespan"])
+def test_without_highs_clarabel_answers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    pytest.importorskip("cvxpy")
+    expected = load_policy(name).allocate(SNAPSHOT).certificate.objective
+    monkeypatch.setattr(LinearProgram, "solve", failing("solve error", ("choose", "ipm")))
+    certificate = load_policy(name).allocate(SNAPSHOT).certificate
+    assert certificate.objective == pytest.approx(expected, rel=1e-6)
+    assert certificate.bound is None  # the proof is HiGHS's
+    failed = "highs failed (solve error); highs interior point failed (solve error); "
+    levels = ", first level only" * (name != "max_sum_throughput")
+    assert certificate.path == f"{failed}clarabel by cvxpy{levels}"
+
+
+def test_when_all_fail_the_message_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LinearProgram, "solve", failing("solve error", ("choose", "ipm")))
+    monkeypatch.setattr(portfolio, "available", lambda solver: False)
+    with pytest.raises(SolverError) as caught:
+        POLICY.allocate(SNAPSHOT)
+    assert str(caught.value) == (
+        f"{POLICY!r}: highs failed (solve error); highs interior point failed (solve error)"
+    )
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0 - 1e-5])
+def test_shares_that_are_feasible_but_not_best_are_not_used(monkeypatch: pytest.MonkeyPatch, part: float) -> None:
+    solve = portfolio.solve_linear
+
+    def worse(stated: Statement) -> Answer:
+        answer = solve(stated)
+        if highs_method() == "ipm":
+            return answer
+        return Answer(part * answer.share_C, answer.bound, answer.marginal_A, answer.classes, "worse")
+
+    monkeypatch.setattr(portfolio, "solve_linear", worse)
+    certificate = POLICY.allocate(SNAPSHOT).certificate
+    assert certificate.objective == pytest.approx(BEST, rel=1e-9)
+    assert "highs failed (objective " in certificate.path
+    assert certificate.path.endswith("; highs")
+
+
+@pytest.mark.parametrize(
+    ("share_C", "words"),
+    [
+        (np.full(4, np.nan), "no numbers"),
+        (np.zeros(3), "no numbers"),
+        (np.array([1.0, 0.5, 0.0, 0.0]), "a limit exceeded by 5.0e-01"),
+        (np.array([-0.1, 0.0, 0.0, 0.0]), "a limit exceeded by 1.0e-01"),
+        (np.array([1.0, 0.0, 0.0, 1.0]), "a constraint missed by"),
+        (np.array([0.5, 0.0, 0.0, 0.9]), "but the bound is 5"),
+    ],
+)
+def test_what_is_wrong_with_an_answer(share_C: np.ndarray, words: str) -> None:
+    assert words in (fault(statement(), Answer(share_C, BEST, None, 2, "")) or "")
+
+
+def test_shares_of_what_cannot_run_are_wrong() -> None:
+    speeds = Throughputs({Setting("a", "fast"): 4.0, Setting("a", "slow"): 0.0})
+    snapshot = Snapshot.of([Job(0, "a", 10.0)], Cluster.parse("fast=1,slow=1"), speeds)
+    stated = Maximize(SumThroughput()).state(snapshot)
+    assert fault(stated, Answer(np.array([0.9, 0.1]), None, None, 1, "")) == "shares of what cannot run"
+    assert fault(stated, Answer(np.array([0.9, 0.0]), None, None, 1, "")) is None  # nothing is proven
+
+
+def test_the_gap_is_relative_to_the_size_of_the_numbers() -> None:
+    share_C = np.array([0.5, 0.0, 0.0, 1.0])
+    for part, good in ((0.5, True), (2.0, False)):
+        bound = BEST * (1.0 + part * GAP)
+        assert (fault(statement(), Answer(share_C, bound, None, 2, "")) is None) == good
+
+
+def test_infeasible_is_an_answer_and_no_other_solver_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("another solver was asked")
+
+    monkeypatch.setattr(portfolio, "solve_reference", never)
+    with pytest.raises(ProgramError, match=r"Throughput\(\) >= 99 cannot be met"):
+        Maximize(SumThroughput(), [Throughput() >= 99]).allocate(SNAPSHOT)
+
+
+@pytest.mark.parametrize("status", ["infeasible", "unbounded"])
+def test_a_program_that_must_have_an_answer_is_not_blamed(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
+    monkeypatch.setattr(LinearProgram, "solve", failing(status, ("choose",)))
+    certificate = Maximize(SumThroughput()).allocate(SNAPSHOT).certificate
+    assert certificate.objective == pytest.approx(7.0)
+    assert certificate.path == f"highs failed ({status}); highs"
+
+
+class NoRows(Linear):
+    """A term of nothing."""
+
+    def linear(self, view: View) -> Affine:
+        return view.throughput.of_rows(np.zeros(0, dtype=np.int64))
+
+
+def test_an_objective_without_a_limit_is_its_authors_mistake() -> None:
+    with pytest.raises(ProgramError, match=r"Worst\(NoRows\(\)\).*has no limit"):
+        Maximize(Worst(NoRows())).allocate(SNAPSHOT)
+
+
+# -- time -----------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_that_is_spent_fails_and_says_so() -> None:
+    with using(budget_s=0.0), pytest.raises(SolverError, match="time limit reached"):
+        POLICY.allocate(SNAPSHOT)
+
+
+def test_every_path_gets_half_of_the_time_left_and_the_last_one_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "perf_counter", lambda: 1000.0)
+    seen: list[float] = []
+
+    def give_up(*_: object) -> Answer:
+        seen.append(left_s())
+        raise UnsolvedError("gave up")
+
+    monkeypatch.setattr(portfolio, "solve_linear", give_up)
+    monkeypatch.setattr(portfolio, "solve_reference", give_up)
+    monkeypatch.setattr(portfolio, "available", lambda solver: True)
+    with using(budget_s=8.0), pytest.raises(SolverError):
+        POLICY.allocate(SNAPSHOT)
+    assert seen == [4.0, 4.0, 8.0]  # on a clock that stands still
+
+
+def test_highs_stops_in_time() -> None:
+    """The limit counts from each solve on, although the clock of HiGHS runs on from one to the next."""
+    rows = linear_path.Rows(statement(), linear_path.collapse(statement()))
+    program = LinearProgram(
+        objective_V=rows.objective_V,
+        lower_V=rows.lower_V,
+        upper_V=rows.upper_V,
+        matrix_KV=rows.matrix_KV,
+        lower_K=rows.lower_K,
+        upper_K=rows.upper_K,
+    )
+    for _ in range(3):
+        with limited(10.0):
+            program.solve()
+        assert program._highs.getOptionValue("time_limit")[1] <= 10.0 + program._highs.getRunTime()
+    with limited(-1.0), pytest.raises(UnsolvedError, match="time limit reached"):
+        program.solve()
+
+
+def test_levels_end_where_the_time_does_and_the_first_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    solve, calls = LinearProgram.solve, iter(range(100))
+
+    def slow(program: LinearProgram) -> tuple[np.ndarray, np.ndarray]:
+        if next(calls):
+            raise UnsolvedError("time limit reached")
+        return solve(program)
+
+    policy = Maximize(Worst(NormalizedThroughput()))
+    expected = policy.allocate(SNAPSHOT).certificate
+    monkeypatch.setattr(LinearProgram, "solve", slow)
+    certificate = policy.allocate(SNAPSHOT).certificate
+    assert certificate.path == "highs-lexicographic, levels not all raised"
+    assert certificate.objective == pytest.approx(expected.objective)
+
+
+# -- settings -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_cvxpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(portfolio, "available", lambda solver: False)
+    yield
+
+
+def test_settings_hold_inside_and_end_outside() -> None:
+    before = settings()
+    with using(solver="scs"), using(budget_s=5.0) as inner:
+        assert inner == settings() == Settings("scs", 5.0)
+    assert settings() == before == Settings("auto", 60.0)
+
+
+def names(stated: Statement | RatioStatement, solver: Any) -> list[str]:
+    return [path.name for path in paths(stated, solver)]
+
+
+def test_which_paths_are_tried() -> None:
+    pytest.importorskip("cvxpy")
+    assert names(statement(), "auto") == ["highs", "highs interior point", "clarabel"]
+    assert names(statement(), "highs") == ["highs", "highs interior point"]
+    for solver in ("clarabel", "ecos", "scs"):
+        assert names(statement(), solver) == [solver]
+
+
+def test_without_cvxpy_highs_is_all_there_is(no_cvxpy: None) -> None:
+    assert names(statement(), "auto") == ["highs", "highs interior point"]
+
+
+def test_a_program_that_is_not_linear_needs_cvxpy(no_cvxpy: None) -> None:
+    from gavelx.solvers.statement import Logs
+
+    view = View(SNAPSHOT)
+    stated = Statement(SNAPSHOT, (), view.nothing, (), "logs", logs=(Logs(np.ones(2), view.throughput),))
+    assert names(stated, "auto") == ["clarabel"]  # without cvxpy
+    convex = ConvexStatement(SNAPSHOT, (), view.nothing, (), "convex")
+    with pytest.raises(PolicyError, match="needs cvxpy"):
+        paths(convex, "auto")
+    with pytest.raises(PolicyError, match="highs solves no other"):
+        paths(stated, "highs")
