@@ -20,7 +20,7 @@ class Isolated(Policy):
     """
 
     name = "isolated"
-    promises = ("sharing_incentive", "envy_freeness", "strategy_proofness")
+    promises = ("sharing_incentive", "strategy_proofness")
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         table = snapshot.configurations

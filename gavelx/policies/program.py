@@ -85,10 +85,10 @@ class Maximize(Policy):
         return self._with_convex(statement, summands, view)
 
     def constrained(self, constraints: Sequence[Constraint]) -> "Maximize":
-        """The same program with further constraints."""
+        """The same program with further constraints, which may break what it promised without them."""
         other = copy(self)
         Maximize.__init__(other, self.objective, (*self.constraints, *constraints))
-        other.name = ""
+        other.name, other.promises = "", ()
         return other
 
     def _with_convex(

@@ -11,7 +11,7 @@ from gavelx.policies.program import Minimize
 from gavelx.policies.terms import CostRatio, FinishTimeRatio, Largest, Linear, Sum, ThesisCostRatio
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.statement import Affine, RatioStatement, Statement
 
 HAIR = 1e-9
 """Part by which a cap is wider than the optimum that it comes from."""
@@ -85,9 +85,11 @@ class SharedCloudCostFairnessAlg51(Minimize):
     def __init__(self) -> None:
         super().__init__(Largest(ThesisCostRatio()))
 
+    def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
+        return super().state(_as_on_v100(snapshot))
+
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        answer = super().allocate(_as_on_v100(snapshot))
-        return Allocation(snapshot.replace(opened=answer.snapshot.opened), answer.share_C, answer.certificate)
+        return replace(super().allocate(snapshot), snapshot=snapshot)
 
 
 def _as_on_v100(snapshot: Snapshot) -> Snapshot:

@@ -117,7 +117,7 @@ def test_every_seed_is_another_instance() -> None:
 
 def test_pairs_run_at_the_speeds_of_the_table() -> None:
     instance = instances.all_pairs(6, seed=1)
-    table, known = snapshot_of(instance).configurations, load_throughputs("simulation").colocated
+    table, known = snapshot_of(instance).known, load_throughputs("simulation").colocated
     pairs = np.flatnonzero(table.members_C == 2)
     assert len(pairs) == 15 * 3
     for c in pairs.tolist():

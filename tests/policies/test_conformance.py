@@ -6,7 +6,11 @@ from gavelx.policies import catalog, load_policy, modifiers
 from gavelx.testing import PolicyConformance
 
 SAID: dict[str, dict[str, Any]] = {
-    "allox": {"gangs": False, "test_the_order_of_jobs_does_not_matter": None},  # it decides among ties
+    "allox": {  # the order of jobs and of names decides among equally good plans
+        "gangs": False,
+        "test_the_order_of_jobs_does_not_matter": None,
+        "test_the_names_of_types_do_not_matter": None,
+    },
     "fifo_program": {"unique": False},
     "isolated": {"idle_slices": True},
     "max_sum_throughput": {"unique": False},
@@ -42,6 +46,8 @@ def conformance_of(text: str) -> type[PolicyConformance]:
     for name, attributes in SAID.items():
         if name == text or f"({name})" in text or f"({name}," in text:
             said |= attributes
+    if "Cost()" in text:  # a budget is in dollars
+        said |= {"amounts": ("usd",)}
     if "partitioned" in text:  # jobs are dealt out by their kinds, priorities and numbers
         said |= {"unique": False, "test_the_order_of_jobs_does_not_matter": None}
     return type(f"Test_{text}", (PolicyConformance,), said)
