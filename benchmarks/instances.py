@@ -7,6 +7,7 @@ real throughput table, weights from 1, 2 and 5, durations as published traces dr
 Legend: J jobs, A accelerator types, K job types, P pairs of jobs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -18,7 +19,7 @@ from gavelx.configurations import Configurations
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.snapshot import Snapshot
-from gavelx.throughputs import Pairing
+from gavelx.ways_to_run import ways_to_run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,7 +83,7 @@ def snapshot_of(instance: Instance) -> Snapshot:
     return Snapshot(
         cluster=Cluster(tuple(Server(a, names[a], counts[a]) for a in range(len(names))), names),
         jobs=jobs,
-        known=_table(instance),
+        known=_known(instance, jobs),
         steps_left_J=instance.steps_left_J.copy(),
         elapsed_s_J=instance.elapsed_s_J.copy(),
         usd_per_hour_A=instance.usd_per_hour_A.copy(),
@@ -177,35 +178,8 @@ def _real_speeds() -> tuple[tuple[str, ...], tuple[str, ...], Floats]:
     return table.job_types, table.accelerators, np.array(speeds)
 
 
-@cache
-def _paired_speeds() -> Floats:
-    """speed_KKA[k, l, a]: steps/s of kind k beside kind l on a device of type a; NaN where nothing is known."""
-    table = load_throughputs("simulation")
-    kinds, names = table.job_types, table.accelerators
-    return np.array(
-        [[[table.colocated.get(Pairing(k, l, a), np.nan) for a in names] for l in kinds] for k in kinds]  # noqa: E741
-    )
-
-
-def _table(instance: Instance) -> Configurations:
+def _known(instance: Instance, jobs: Sequence[Job]) -> Configurations:
     """Each job alone on each type and, where wanted, each pair on each type."""
-    J, A = instance.throughput_JA.shape
-    alone = Configurations.of_matrix(instance.throughput_JA, np.ones(J, dtype=np.int64))
-    if not instance.pairs:
-        return alone
-    first_P, second_P = np.triu_indices(J, k=1)
-    speed_KKA, kind_J = _paired_speeds(), instance.kind_J
-    first_PA, second_PA = (
-        speed_KKA[kind_J[first_P], kind_J[second_P]],
-        speed_KKA[kind_J[second_P], kind_J[first_P]],
-    )
-    pair_C, type_C = np.nonzero(~np.isnan(first_PA))
-    index_C = len(alone) + np.arange(len(pair_C))
-    return Configurations(
-        shape=(J, A),
-        accelerator_C=np.concatenate([alone.accelerator_C, type_C]),
-        devices_C=np.ones(len(alone) + len(pair_C), dtype=np.int64),
-        job_M=np.concatenate([alone.job_M, first_P[pair_C], second_P[pair_C]]),
-        configuration_M=np.concatenate([alone.configuration_M, index_C, index_C]),
-        throughput_M=np.concatenate([alone.throughput_M, first_PA[pair_C, type_C], second_PA[pair_C, type_C]]),
-    )
+    if len(instance.kinds) > 1:
+        return ways_to_run(jobs, instance.accelerators, load_throughputs("simulation"), pairs=instance.pairs)
+    return Configurations.of_matrix(instance.throughput_JA, np.ones(len(jobs), dtype=np.int64))

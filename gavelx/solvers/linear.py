@@ -35,6 +35,7 @@ from gavelx.solvers.statement import Affine, Requirement, Statement
 
 Floats = NDArray[np.float64]
 SLACKS = (1e-11, 1e-10, 1e-9, 1e-8)
+ALL_IN_USE = 1e-9
 CHEAPEST_MAX = 20_000
 """Different rows up to which the cheapest of equally good shares are looked for after the price engine."""
 POSITIVE = 1e-8
@@ -100,7 +101,7 @@ def spend_least(snapshot: Snapshot, affine: Affine, share_C: Floats) -> Floats:
     Where all devices are in use their cost is what it is; where very many rows differ it is left at that.
     """
     in_use_A = snapshot.configurations.devices_A(share_C)
-    idle = (in_use_A < snapshot.devices_A * (1.0 - 1e-9)).any()
+    idle = (in_use_A < snapshot.devices_A * (1.0 - ALL_IN_USE)).any()
     if not idle or len(affine.constant_R) > CHEAPEST_MAX:
         return share_C
     value_R = affine(share_C)
@@ -167,7 +168,13 @@ def _solve_on_floors(
 
 
 def _cheapest(program: LinearProgram, rows: "Rows", value_V: Floats) -> Floats:
-    """Among the allocations with these throughputs, the one that costs least (or holds the fewest devices)."""
+    """Among the allocations with these throughputs, the one that costs least (or holds the fewest devices).
+
+    Where all devices are in use their cost is what it is.
+    """
+    devices_A = rows.statement.snapshot.devices_A
+    if (rows.devices_AZ @ value_V[: rows.Z] >= devices_A * (1.0 - ALL_IN_USE)).all():
+        return value_V
     program.set_objective(np.concatenate([-rows.cost_Z, [0.0]]))
     try:
         cheapest_V, _ = program.solve()
