@@ -17,6 +17,8 @@ from scipy import sparse
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+CHUNK = 65536
+"""Configurations summed at a time: they stay in the cache, and sums over millions round less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +86,16 @@ class Configurations:
     @cached_property
     def members_C(self) -> Ints:
         """How many jobs take part in each configuration: 1, or 2 for a pair."""
+        if len(self.job_M) == len(self):  # every configuration has a member
+            return np.broadcast_to(np.int64(1), (len(self),))
         return np.bincount(self.configuration_M, minlength=len(self))
 
     @cached_property
     def runnable_C(self) -> NDArray[np.bool_]:
         """Whether every member makes progress in the configuration, and it is not barred."""
-        idle = self.configuration_M[~(self.throughput_M > 0)]
-        runnable = ~self.barred_C
-        runnable[idle] = False
+        runnable, runs_M = ~self.barred_C, self.throughput_M > 0
+        if not runs_M.all():
+            runnable[self.configuration_M[~runs_M]] = False
         return runnable
 
     @cached_property
@@ -163,11 +167,28 @@ class Configurations:
 
     def time_J(self, share_C: Floats) -> Floats:
         """The share of time in which each job runs under these shares."""
+        if self._stand_together and self.first_J is not None:
+            return np.asarray(np.add.reduceat(share_C, self.first_J[:-1]))
         return np.asarray(self.membership_JC @ share_C)
 
     def devices_A(self, share_C: Floats) -> Floats:
         """The devices of each type in use under these shares, averaged over time."""
-        return np.asarray(np.bincount(self.accelerator_C, share_C * self.devices_C, self.shape[1]), dtype=float)
+        in_use_A = np.zeros(self.shape[1])
+        for start in range(0, len(self), CHUNK):
+            part = slice(start, start + CHUNK)
+            weight = share_C[part] * self.devices_C[part]
+            in_use_A += np.bincount(self.accelerator_C[part], weight, self.shape[1])
+        return in_use_A
+
+    def row_of_kind(self) -> tuple[Ints, Ints]:
+        """One job of each kind, and the place of each job's kind among them."""
+        if self.kind_J is None:
+            every = np.arange(self.shape[0])
+            return every, every
+        first_K = np.full(int(self.kind_J.max(initial=-1)) + 1, -1)
+        first_K[self.kind_J[::-1]] = np.arange(self.shape[0])[::-1]
+        place_K = np.cumsum(first_K >= 0) - 1
+        return first_K[first_K >= 0], place_K[self.kind_J]
 
     def where(self, keep_C: NDArray[np.bool_]) -> "Configurations":
         """The table of just these configurations."""
@@ -187,9 +208,26 @@ class Configurations:
 
     def _per_job(self, value_M: Floats) -> sparse.csr_array:
         shape = (self.shape[0], len(self))
-        if self.first_J is None:
+        if self._places is None:
             return sparse.csr_array((value_M, (self.job_M, self.configuration_M)), shape=shape)
-        return sparse.csr_array((value_M, self.configuration_M, self.first_J), shape=shape)
+        return sparse.csr_array((value_M, *self._places), shape=shape)
+
+    @cached_property
+    def _stand_together(self) -> bool:
+        """Whether every job is alone in its configurations, has some, and they stand job by job."""
+        if self._places is None or len(self.job_M) > len(self) or not self.shape[0]:
+            return False
+        return bool((np.diff(self._places[1]) > 0).all())
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+        """Columns and row starts of a matrix with jobs as rows, where memberships stand in that order already.
+
+        All such matrices share them: they are sorted, so nobody will sort them in place.
+        """
+        if self.first_J is None or (self.configuration_M[1:] <= self.configuration_M[:-1]).any():
+            return None
+        return self.configuration_M.astype(np.int32), self.first_J.astype(np.int32)
 
     @cached_property
     def first_J(self) -> Ints | None:

@@ -165,6 +165,9 @@ class Snapshot:
     def fits_C(self) -> NDArray[np.bool_]:
         """Whether the cluster has the devices that a configuration needs, in one server if they must be."""
         table = self.configurations
+        fewest = int(self.devices_A.min()) if len(self.devices_A) else 0
+        if "placements" not in self.opened and table.devices_C.max(initial=0) <= fewest:
+            return np.ones(len(table), dtype=bool)
         fits_C = table.devices_C <= self.devices_A[table.accelerator_C]
         if "placements" in self.opened:
             fits_C &= table.spread_C | (table.devices_C <= self.cluster.server_A[table.accelerator_C])

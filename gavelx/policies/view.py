@@ -99,9 +99,13 @@ class View:
     def proportional_throughput_J(self) -> Floats:
         """Steps/s of each job with a slice of every type in proportion to its devices: sum_a T_ja W_a / sum W."""
         devices_A, table = self.snapshot.devices_A, self.snapshot.configurations
-        plain_C = (table.members_C == 1) & ~table.spread_C
-        total_J = np.asarray(table.throughput_JC @ (plain_C * devices_A[table.accelerator_C]), dtype=float)
-        return total_J / max(1, int(devices_A.sum()))
+        job_K, kind_J = table.row_of_kind()
+        speed_KC = table.throughput_JC[job_K]
+        c_E = speed_KC.indices
+        plain_E = (table.members_C[c_E] == 1) & ~table.spread_C[c_E]
+        speed_KC.data = speed_KC.data * plain_E * devices_A[table.accelerator_C[c_E]]
+        total_K = np.asarray(speed_KC.sum(axis=1), dtype=float) / max(1, int(devices_A.sum()))
+        return np.asarray(total_K[kind_J])
 
     @cached_property
     def equal_share_throughput_J(self) -> Floats:

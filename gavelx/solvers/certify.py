@@ -13,7 +13,8 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers.statement import Required
 
 Floats = NDArray[np.float64]
-SUMS = 1.0 - 1e-12
+BITS = 1e-12
+SUMS = 1.0 - BITS
 """A little less than all of a type, since sums over a million shares round."""
 
 
@@ -27,11 +28,13 @@ def certified(
     bound: float | None = None,
     classes: int | None = None,
     marginal_A: Floats | None = None,
-    requirements: Sequence[Required] = (),
+    excess: float | None = None,
     strict: bool = False,
     whole: bool = False,
 ) -> Allocation:
     """The allocation with these shares and a certificate recomputed from them.
+
+    ``excess`` is the worst one over any constraint, where :func:`violation` and :func:`missing` were asked before.
 
     Raises AssertionError where the shares are not feasible: shares go through :func:`repaired` first if they
     come from arithmetic that rounds.
@@ -40,7 +43,7 @@ def certified(
     certificate = Certificate(
         objective=objective,
         bound=bound,
-        violation=max(violation(snapshot, share_C), missing(requirements, share_C)),
+        violation=violation(snapshot, share_C) if excess is None else excess,
         path=path,
         classes=len(snapshot.jobs) if classes is None else classes,
         seconds=seconds,
@@ -55,7 +58,7 @@ def violation(snapshot: Snapshot, share_C: Floats) -> float:
         0.0,
         float((table.time_J(share_C) - 1.0).max(initial=0.0)),
         float((table.devices_A(share_C) - snapshot.devices_A).max(initial=0.0)),
-        float((-share_C).max(initial=0.0)),
+        -float(share_C.min(initial=0.0)),
     )
 
 
@@ -67,16 +70,18 @@ def missing(requirements: Sequence[Required], share_C: Floats) -> float:
 def repaired(snapshot: Snapshot, share_C: Floats) -> Floats:
     """The same shares with the solver's rounding taken out: clipped at 0, scaled down where a row is exceeded.
 
-    Meant for excesses around 1e-10; what it costs is in the objective, which is computed afterwards.
+    Meant for excesses around 1e-10; what it costs is in the objective, which is computed afterwards. The last bits
+    of sums are left as they are.
     """
     table = snapshot.configurations
-    share_C = np.maximum(0.0, share_C)
+    if share_C.min(initial=0.0) < 0:
+        share_C = np.maximum(0.0, share_C)
     time_J = np.maximum(1.0, table.time_J(share_C))
-    if (time_J > 1.0).any():
+    if (time_J > 1.0 + BITS).any():
         slowest_C = np.ones(len(table))
         np.maximum.at(slowest_C, table.configuration_M, time_J[table.job_M])
         share_C = share_C / slowest_C
     in_use_A = table.devices_A(share_C)
-    over_A = in_use_A > snapshot.devices_A
+    over_A = in_use_A > snapshot.devices_A + BITS
     scale_A = np.divide(snapshot.devices_A * SUMS, in_use_A, out=np.ones(len(in_use_A)), where=over_A)
     return np.asarray(share_C * scale_A[table.accelerator_C]) if over_A.any() else share_C

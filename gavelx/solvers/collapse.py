@@ -21,6 +21,7 @@ Legend: J jobs, G classes of jobs, C configurations, Z kinds of configurations, 
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,20 +36,25 @@ Colours = NDArray[np.uint64]
 WIDE = 64
 """Expressions with more rows than this that are not one per job are not looked into: no collapse."""
 SAMPLE = 4096
+LARGE = 50_000
+"""Jobs from which on a sample of them is looked at first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """One job of each class, how many there are, and which kind each configuration is of.
+    """One job of each class, how many there are, and which configurations are of one kind.
 
     A program over the classes has one variable for each kind: the share of time that a job of its class spends in
     all configurations of that kind together, ``1 / unit_Z`` in number. There are ``number_Z`` of the kind in all.
+    Without ``kind_C``, every job is alone in its configurations, and the n-th one of a job is of the same kind as
+    the n-th of any other job of its class.
     """
 
+    table: Configurations
     representative_G: Ints
     count_G: Ints
     class_J: Ints
-    kind_C: Ints
+    kind_C: Ints | None
     first_Z: Ints
     number_Z: Ints
     unit_Z: Floats
@@ -56,27 +62,58 @@ class Classes:
     def __len__(self) -> int:
         return len(self.representative_G)
 
+    @property
+    def merge_nothing(self) -> bool:
+        """Whether every job and every configuration is for itself."""
+        return self.kind_C is self.first_Z
+
     def shares(self, value_Z: Floats) -> Floats:
         """The share of every configuration, of the values of the kinds."""
-        return np.asarray((value_Z * self.unit_Z)[self.kind_C])
+        if self.merge_nothing:
+            return value_Z
+        value_Z = value_Z * self.unit_Z
+        if self.kind_C is None and (length := self._length_G[0]) * len(self) == len(value_Z):
+            return np.asarray(value_Z.reshape(len(self), length)[self.class_J]).ravel()
+        return np.asarray(value_Z[self.kinds(np.arange(len(self.table)))])
+
+    def kinds(self, c_E: Ints) -> Ints:
+        """The kinds of these configurations."""
+        if self.kind_C is not None:
+            return self.kind_C[c_E]
+        assert self.table.first_J is not None
+        job_E = self.table.job_M[c_E]
+        return np.asarray(self._start_G[self.class_J[job_E]] + c_E - self.table.first_J[job_E])
+
+    @cached_property
+    def _length_G(self) -> Ints:
+        assert self.table.first_J is not None
+        return np.asarray(np.diff(self.table.first_J)[self.representative_G])
+
+    @cached_property
+    def _start_G(self) -> Ints:
+        return np.cumsum(self._length_G) - self._length_G
+
+    @cached_property
+    def time_GZ(self) -> sparse.csr_array:
+        """The time of one job of each class over the kinds."""
+        if self.kind_C is None:
+            starts = np.append(self._start_G, len(self.first_Z))
+            return sparse.csr_array((np.ones(len(self.first_Z)), np.arange(len(self.first_Z)), starts))
+        return self.rows(Affine(self.table.membership_JC, np.zeros(len(self.class_J)), "job"))[0]
 
     def rows(self, affine: Affine) -> tuple[sparse.csr_array, Floats]:
         """The expression over the kinds: one row for each class instead of one for each job."""
-        if affine.rows == "job" and len(self) < len(affine.constant_R):
+        if self.merge_nothing:
+            return affine.matrix_RC, affine.constant_R
+        if affine.rows == "job":
             affine = affine.of_rows(self.representative_G)
         return self._over_kinds(affine.matrix_RC), affine.constant_R
 
     def _over_kinds(self, matrix_RC: sparse.csr_array) -> sparse.csr_array:
         R, Z = matrix_RC.shape[0], len(self.first_Z)
-        kind_E = self.kind_C[matrix_RC.indices]
-        if max(1024, 4 * len(kind_E)) >= R * Z:
-            cell_E = np.arange(R).repeat(np.diff(matrix_RC.indptr)) * Z + kind_E
-            matrix_RZ = sparse.csr_array(np.bincount(cell_E, matrix_RC.data, R * Z).reshape(R, Z))
-        else:
-            matrix_RZ = sparse.csr_array((matrix_RC.data, kind_E, matrix_RC.indptr), shape=(R, Z), copy=True)
-            matrix_RZ.sum_duplicates()
-        matrix_RZ.data = matrix_RZ.data * self.unit_Z[matrix_RZ.indices]
-        return matrix_RZ
+        kind_E = self.kinds(matrix_RC.indices)
+        row_E = np.arange(R).repeat(np.diff(matrix_RC.indptr))
+        return sparse.csr_array((matrix_RC.data * self.unit_Z[kind_E], (row_E, kind_E)), shape=(R, Z))
 
 
 def collapse(statement: Statement) -> Classes:
@@ -84,21 +121,39 @@ def collapse(statement: Statement) -> Classes:
     table = statement.snapshot.configurations
     J, C = table.shape[0], len(table)
     colour_J = _told(statement) if C and J else np.zeros(0, dtype=np.uint64)
-    colour_C = None if colour_J is None or table.first_J is not None else _of_members(table, colour_J)
+    by_place = colour_J is not None and table.first_J is not None and len(table.job_M) == C
+    colour_C = _of_members(table, colour_J) if colour_J is not None and not by_place else None
     if colour_J is None:
+        if _look_distinct(statement):
+            return _no_classes(table)
         colour_J, colour_C = _refined(statement)
     representative_G, count_G, class_J = _distinct(colour_J)
     if len(representative_G) == len(colour_J):
-        one_J, one_C = np.ones(J, dtype=np.int64), np.ones(C, dtype=np.int64)
-        return Classes(np.arange(J), one_J, np.arange(J), np.arange(C), np.arange(C), one_C, one_C.astype(float))
+        return _no_classes(table)
     if colour_C is None:
-        kind_C, first_Z = _by_place(table, representative_G, class_J)
+        first_Z = _places(table, representative_G)
         number_Z = count_G[class_J[table.job_M[first_Z]]]
-    else:
-        first_Z, number_Z, kind_C = _distinct(colour_C)
-    classes = Classes(representative_G, count_G, class_J, kind_C, first_Z, number_Z, np.ones(len(first_Z)))
-    member_GZ, _ = classes.rows(Affine(table.membership_JC, np.zeros(J), "job"))
-    return replace(classes, unit_Z=1.0 / member_GZ.max(axis=0).toarray().ravel())
+        return Classes(table, representative_G, count_G, class_J, None, first_Z, number_Z, np.ones(len(first_Z)))
+    first_Z, number_Z, kind_C = _distinct(colour_C)
+    unit_Z = np.ones(len(first_Z))
+    classes = Classes(table, representative_G, count_G, class_J, kind_C, first_Z, number_Z, unit_Z)
+    return replace(classes, unit_Z=1.0 / classes.time_GZ.max(axis=0).toarray().ravel())
+
+
+def _no_classes(table: Configurations) -> Classes:
+    every_J, every_C = np.arange(table.shape[0]), np.arange(len(table))
+    one_J, one_C = np.broadcast_to(np.int64(1), every_J.shape), np.broadcast_to(np.int64(1), every_C.shape)
+    unit_C = np.broadcast_to(1.0, every_C.shape)
+    return Classes(table, every_J, one_J, every_J, every_C, every_C, one_C, unit_C)
+
+
+def _places(table: Configurations, job_G: Ints) -> Ints:
+    """The configurations of these jobs, one job's after the other's."""
+    first_J = table.first_J
+    assert first_J is not None
+    length_G = np.diff(first_J)[job_G]
+    start_G = np.cumsum(length_G) - length_G
+    return np.asarray(np.arange(length_G.sum()) + (first_J[job_G] - start_G).repeat(length_G))
 
 
 def _told(statement: Statement) -> Colours | None:
@@ -132,19 +187,22 @@ def _of_members(table: Configurations, colour_J: Colours) -> Colours:
     return _mixed(sum_C, label_C)
 
 
-def _by_place(table: Configurations, representative_G: Ints, class_J: Ints) -> tuple[Ints, Ints]:
-    """The kind of each configuration, and the first one of each, where those of a job stand together.
-
-    The n-th configuration of a job is of the same kind as the n-th of any other job of its class.
-    """
-    first_J = table.first_J
-    assert first_J is not None
-    length_J = np.diff(first_J)
-    length_G = length_J[representative_G]
-    start_G = np.cumsum(length_G) - length_G
-    kind_C = np.arange(len(table)) + (start_G[class_J] - first_J[:-1]).repeat(length_J)
-    first_Z = np.arange(length_G.sum()) + (first_J[representative_G] - start_G).repeat(length_G)
-    return kind_C, first_Z
+def _look_distinct(statement: Statement) -> bool:
+    """Whether jobs of a sample are all different, so that it is not worth looking at very many more closely."""
+    table = statement.snapshot.configurations
+    if table.shape[0] < LARGE:
+        return False
+    sample = np.arange(0, table.shape[0], table.shape[0] // SAMPLE)
+    colour_S = np.zeros(len(sample), dtype=np.uint64)
+    for affine in statement.affines:
+        if affine.rows == "job":
+            part = affine.of_rows(sample)
+            sum_S = np.zeros(len(sample), dtype=np.uint64)
+            row_E = np.arange(len(sample)).repeat(np.diff(part.base_RC.indptr))
+            label_E = table.accelerator_C[part.base_RC.indices]
+            np.add.at(sum_S, row_E, _mixed(label_E.view(np.uint64), part.matrix_RC.data))
+            colour_S = _mixed(_mixed(colour_S, sum_S), part.constant_R)
+    return len(np.unique(colour_S)) == len(sample)
 
 
 def _refined(statement: Statement) -> tuple[Colours, Colours]:

@@ -13,7 +13,8 @@ from scipy import sparse
 from gavelx.solvers.certify import repaired
 from gavelx.solvers.collapse import Classes, collapse
 from gavelx.solvers.highs import UnsolvedError
-from gavelx.solvers.linear import Answer, Rows, solve_linear
+from gavelx.solvers.linear import Answer, solve_linear
+from gavelx.solvers.rows import Rows
 from gavelx.solvers.statement import Statement
 
 Floats = NDArray[np.float64]

@@ -87,7 +87,7 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
         lexicographic=lexicographic,
     )
     share_C = grid.shares(answer.share_GA)
-    if len(classes) < len(classes.class_J):
+    if not classes.merge_nothing:
         share_C = classes.shares(share_C[classes.first_Z] / classes.unit_Z)
     level = statement.linear.constant_R[0] + worst.weight * answer.bound
     path = _path(answer.rounds, complete=answer.complete or not lexicographic)

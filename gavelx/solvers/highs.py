@@ -23,11 +23,11 @@ OPTIONS = {
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
 }
-RETRIES: tuple[dict[str, Any], ...] = (
-    {},
-    {"presolve": "off"},  # tells infeasible from unbounded, and does without a fragile postsolve
-    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
-)
+SMALL = 2000
+"""Variables up to which presolve costs more time than it saves."""
+BARE: dict[str, Any] = {"presolve": "off"}  # tells infeasible from unbounded, and does without a fragile postsolve
+REDUCED: dict[str, Any] = {"presolve": "choose"}
+LOOSE: dict[str, Any] = BARE | {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 OUT_OF_TIME = "time limit reached"
 ANSWERS = (HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelStatus.kUnbounded)
 
@@ -49,7 +49,7 @@ class LinearProgram:
         objective_V: Floats,
         lower_V: Floats,
         upper_V: Floats,
-        matrix_KV: sparse.csr_array,
+        matrix_KV: sparse.csr_array | sparse.csc_array,
         lower_K: Floats,
         upper_K: Floats,
     ) -> None:
@@ -83,18 +83,19 @@ class LinearProgram:
 
 
 def _model(
-    cost_V: Floats, bounds_V: tuple[Floats, Floats], matrix_KV: sparse.csr_array, bounds_K: tuple[Floats, Floats]
+    cost_V: Floats,
+    bounds_V: tuple[Floats, Floats],
+    matrix_KV: sparse.csr_array | sparse.csc_array,
+    bounds_K: tuple[Floats, Floats],
 ) -> HighsLp:
     lp = HighsLp()
     lp.num_row_, lp.num_col_ = matrix_KV.shape
     lp.col_cost_ = cost_V
     lp.col_lower_, lp.col_upper_ = bounds_V
     lp.row_lower_, lp.row_upper_ = bounds_K
-    columns = matrix_KV.tocsc()
-    columns.sort_indices()
-    lp.a_matrix_.format_ = MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = columns.indptr, columns.indices
-    lp.a_matrix_.value_ = columns.data
+    lp.a_matrix_.format_ = MatrixFormat.kRowwise if matrix_KV.format == "csr" else MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix_KV.indptr, matrix_KV.indices
+    lp.a_matrix_.value_ = matrix_KV.data
     return lp
 
 
@@ -111,7 +112,7 @@ def _run(highs: Highs) -> None:
     Raises :class:`UnsolvedError` unless an optimum is reached.
     """
     highs.setOptionValue("solver", highs_method())
-    for options in RETRIES:
+    for options in (BARE, REDUCED, LOOSE) if highs.getNumCol() <= SMALL else (REDUCED, BARE, LOOSE):
         if not (seconds := left_s()):
             raise UnsolvedError(OUT_OF_TIME)
         highs.setOptionValue("time_limit", highs.getRunTime() + seconds)  # its clock runs on from solve to solve

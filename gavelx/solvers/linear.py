@@ -20,17 +20,15 @@ Legend: G classes, A accelerator types, Z kinds of configurations, R rows of an 
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from gavelx.configurations import Configurations
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.collapse import Classes, collapse
 from gavelx.solvers.grid import levels_by_price
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
+from gavelx.solvers.rows import Rows, money
 from gavelx.solvers.statement import Affine, Requirement, Statement
 
 Floats = NDArray[np.float64]
@@ -114,12 +112,6 @@ def spend_least(snapshot: Snapshot, affine: Affine, share_C: Floats) -> Floats:
         return share_C
 
 
-def money(snapshot: Snapshot) -> Floats:
-    """Dollars per hour of a device of each type; 1 for all if some type in use has no known price."""
-    usd_A = np.where(snapshot.devices_A > 0, snapshot.usd_per_hour_A, 0.0)
-    return np.ones_like(usd_A) if np.isnan(usd_A).any() else usd_A
-
-
 def _raise_levels(
     program: LinearProgram, rows: "Rows", value_V: Floats, multiplier_K: Floats
 ) -> tuple[Floats, bool]:
@@ -181,146 +173,3 @@ def _cheapest(program: LinearProgram, rows: "Rows", value_V: Floats) -> Floats:
     except UnsolvedError:
         return value_V
     return cheapest_V if rows.cost_Z @ cheapest_V[: rows.Z] < rows.cost_Z @ value_V[: rows.Z] else value_V
-
-
-class Rows:
-    """The program's rows over the classes: time, devices, requirements, then the rows of each Worst.
-
-    Requirements and rows of a Worst are scaled by the root of their largest coefficient, which balances it with
-    the coefficient 1 of the level, so that one absolute tolerance suits speeds of 0.001 and of 100,000 steps/s.
-    """
-
-    def __init__(self, statement: Statement, classes: Classes) -> None:
-        snapshot, table = statement.snapshot, statement.snapshot.configurations
-        self.statement, self.classes = statement, classes
-        self.G, self.Z, levels = len(classes), len(classes.first_Z), len(statement.worst)
-        A = len(snapshot.devices_A)
-        self.time_GZ, _ = classes.rows(Affine(table.membership_JC, np.zeros(table.shape[0]), "job"))
-        self.devices_AZ = self._devices(table, A)
-        required = [classes.rows(requirement.affine) for requirement in statement.requirements]
-        worst = [classes.rows(part.affine) for part in statement.worst]
-        self.level_weight = np.array([part.weight for part in statement.worst])
-        self.is_max_min = levels == 1 and self.level_weight[0] > 0 and statement.linear.base_RC.nnz == 0
-        self.rate_R = np.ones(sum(len(constant) for _, constant in worst))
-        if self.is_max_min:
-            self.rate_R = self.rates(np.ones(len(self.rate_R), dtype=bool))
-        self.worst_size = [len(constant) for _, constant in worst]
-        matrix_KZ = sparse.vstack(
-            [self.time_GZ, self.devices_AZ, *(m for m, _ in (*required, *worst))], format="csr"
-        )
-        largest_K = abs(matrix_KZ).max(axis=1).toarray().ravel()
-        self.scale_K = 1.0 / np.sqrt(np.where(largest_K > 0, largest_K, 1.0))
-        self.scale_K[: self.G + A] = 1.0
-        K = matrix_KZ.shape[0]
-        self.worst = slice(K - len(self.rate_R), K)
-        self.devices, self.gains = slice(self.G, self.G + A), slice(self.G + A, None)
-        level_KL = sparse.csr_array(
-            (-self.rate_R, (np.arange(self.worst.start, K), np.arange(levels).repeat(self.worst_size))),
-            shape=(K, levels),
-        )
-        matrix_KV = sparse.hstack([matrix_KZ, level_KL], format="csr")
-        self.matrix_KV = sparse.csr_array(sparse.diags_array(self.scale_K) @ matrix_KV)
-        self.lower_K = np.concatenate([np.full(self.G + A, -np.inf), *(-c for _, c in (*required, *worst))])
-        self.lower_K *= self.scale_K
-        self.upper_K = np.full(K, np.inf)
-        self.upper_K[: self.G] = 1.0
-        self.upper_K[self.devices] = snapshot.devices_A
-
-    def _devices(self, table: Configurations, A: int) -> sparse.csr_array:
-        """Devices of each type in use by all configurations of a kind together."""
-        first_Z = self.classes.first_Z
-        devices_Z = table.devices_C[first_Z] * self.classes.number_Z * self.classes.unit_Z
-        return sparse.csr_array((devices_Z, (table.accelerator_C[first_Z], np.arange(self.Z))), shape=(A, self.Z))
-
-    def at_floor(self, multiplier_K: Floats, least: float) -> NDArray[np.bool_]:
-        """The rows of a max-min program that a requirement holds at what they have: they cannot rise either.
-
-        Requirements of the same expression count, each job's row of it times some number.
-        """
-        at_floor_R = np.zeros(len(self.rate_R), dtype=bool)
-        worst, start = self.statement.worst[0].affine, self.gains.start
-        for requirement in self.statement.requirements:
-            size = len(self.classes.rows(requirement.affine)[1])
-            part = slice(start, start + size)
-            start += size
-            if requirement.affine.base_RC is worst.base_RC:
-                push_R = np.abs(multiplier_K[part]) * self.scale_K[part] * self._factors(requirement.affine)
-                at_floor_R |= push_R >= least * self._factors(worst)
-        return at_floor_R
-
-    def _factors(self, affine: Affine) -> Floats:
-        """The factor of each class's row; 1 where there are none."""
-        if affine.factor_R is None:
-            return np.ones(len(self.classes))
-        return affine.factor_R[self.classes.representative_G]
-
-    def rates(self, rising_R: NDArray[np.bool_]) -> Floats:
-        """The rates at which the rows of a max-min program rise together from here on."""
-        rates, classes = self.statement.worst[0].rates, self.classes
-        if rates is None:
-            return rising_R.astype(float)
-        return np.where(rising_R, rates(rising_R, classes.representative_G, classes.count_G), 0.0)
-
-    @cached_property
-    def linear_Z(self) -> Floats:
-        return np.asarray(self.classes.rows(self.statement.linear)[0].toarray()).ravel()
-
-    @cached_property
-    def objective_V(self) -> Floats:
-        return np.concatenate([self.linear_Z, self.level_weight])
-
-    @cached_property
-    def upper_V(self) -> Floats:
-        """A kind of configuration that cannot run stays at zero; the others are limited by their jobs' time."""
-        usable_Z = self.statement.snapshot.usable_C[self.classes.first_Z]
-        return np.concatenate([np.where(usable_Z, np.inf, 0.0), np.full(len(self.level_weight), np.inf)])
-
-    @cached_property
-    def lower_V(self) -> Floats:
-        return np.concatenate([np.zeros(self.Z), np.full(len(self.level_weight), -np.inf)])
-
-    @cached_property
-    def cost_Z(self) -> Floats:
-        """Dollars per hour of each kind of configuration."""
-        return np.asarray(money(self.statement.snapshot) @ self.devices_AZ)
-
-    def bound(self, multiplier_K: Floats) -> tuple[float, Floats]:
-        """A bound that holds for any multipliers y of the gain rows, m of the jobs' time, prices p of the devices.
-
-        For all feasible shares: objective <= y.(gain rows' constants) + p.W + m.1, provided that the multipliers
-        of each Worst, times rates, add up to its weight, and that no kind gains more than its time and devices
-        cost. HiGHS gives multipliers that satisfy this to rounding; they are mended here until they do exactly.
-        """
-        price_A = np.maximum(0.0, multiplier_K[self.devices])
-        gain_K = np.maximum(0.0, -multiplier_K[self.gains])
-        start = len(gain_K) - len(self.rate_R)
-        rate_K = self.rate_R * self.scale_K[self.worst]
-        for weight, size, first in zip(
-            self.level_weight, self.worst_size, np.cumsum([0, *self.worst_size])[:-1], strict=True
-        ):
-            y = gain_K[start + first : start + first + size]
-            total = float(y @ rate_K[first : first + size])
-            y *= weight / total if total > 0 else 0.0
-        matrix_KZ = self.matrix_KV[self.gains, : self.Z]
-        reduced_Z = self.linear_Z + np.asarray(gain_K @ matrix_KZ) - np.asarray(price_A @ self.devices_AZ)
-        reduced_Z = np.where(self.upper_V[: self.Z] > 0, np.maximum(0.0, reduced_Z), 0.0)
-        constant = -gain_K @ self.lower_K[self.gains] + self.statement.linear.constant_R[0]
-        time_G = _enough_time(self.time_GZ, reduced_Z, np.maximum(0.0, multiplier_K[: self.G]))
-        return float(constant + price_A @ self.statement.snapshot.devices_A + time_G.sum()), price_A
-
-
-def _enough_time(time_GZ: sparse.csr_array, reduced_Z: Floats, price_G: Floats) -> Floats:
-    """Prices of the jobs' time, near ``price_G``, at which no configuration earns more than its time costs."""
-    by_kind = time_GZ.tocsc()
-    if (np.diff(by_kind.indptr) > 1).any():  # pairs: two jobs pay for them
-        paid_Z = price_G @ time_GZ
-        return price_G + _dearest(by_kind, np.maximum(0.0, reduced_Z - paid_Z))
-    return _dearest(by_kind, reduced_Z)
-
-
-def _dearest(by_kind: sparse.csc_array, value_Z: Floats) -> Floats:
-    """For each class the most that a unit of its time is worth in a kind that it is the first member of."""
-    first_Z = by_kind.indptr[:-1]
-    price_G = np.zeros(by_kind.shape[0])
-    np.maximum.at(price_G, by_kind.indices[first_Z], value_Z / by_kind.data[first_Z])
-    return price_G

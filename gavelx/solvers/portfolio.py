@@ -58,18 +58,18 @@ def solve(statement: Statement | RatioStatement, *, budget_s: float | None = Non
             raise infeasible(statement)
         return certified(snapshot, np.zeros(0), path="empty", seconds=0.0, classes=0)
     with limited(settings().budget_s if budget_s is None else budget_s):
-        answer = _first_good(statement, paths(statement, settings().solver))
+        answer, check = _first_good(statement, paths(statement, settings().solver))
     sign = _sign(statement)
     return certified(
         snapshot,
         answer.share_C,
         path=answer.path,
         seconds=time.perf_counter() - started,
-        objective=sign * statement.objective(answer.share_C),
+        objective=sign * check.objective,
         bound=None if answer.bound is None else sign * answer.bound,
         classes=answer.classes,
         marginal_A=None if answer.marginal_A is None else sign * answer.marginal_A,
-        requirements=statement.required,
+        excess=check.excess,
     )
 
 
@@ -93,27 +93,37 @@ def paths(statement: Statement | RatioStatement, solver: SolverName = "auto") ->
     return found
 
 
-def fault(statement: Statement | RatioStatement, answer: Answer, gap: float = GAP) -> str | None:
-    """Why an answer cannot be used; None if it can."""
+@dataclass(frozen=True)
+class Check:
+    """What an answer is found to be: its objective, its worst excess, and what is wrong with it, if anything."""
+
+    objective: float
+    excess: float
+    fault: str | None
+
+
+def check(statement: Statement | RatioStatement, answer: Answer, gap: float = GAP) -> Check:
+    """Look an answer over, from its shares alone."""
     snapshot, share_C = statement.snapshot, answer.share_C
     if share_C.shape != (len(snapshot.configurations),) or not np.isfinite(share_C).all():
-        return "shares that are no numbers"
+        return Check(np.nan, np.inf, "shares that are no numbers")
     objective, sign, words = statement.objective(share_C), _sign(statement), None
+    excess, missed = violation(snapshot, share_C), missing(statement.required, share_C)
     gap = gap if _is_linear(statement) else LOOSE_GAP
-    if share_C[~snapshot.usable_C].max(initial=0.0) > FEASIBLE:
+    if not snapshot.usable_C.all() and share_C[~snapshot.usable_C].max(initial=0.0) > FEASIBLE:
         words = "shares of what cannot run"
-    elif (excess := violation(snapshot, share_C)) > FEASIBLE:
+    elif excess > FEASIBLE:
         words = f"a limit exceeded by {excess:.1e}"
-    elif (missed := missing(statement.required, share_C)) > FEASIBLE:
+    elif missed > FEASIBLE:
         words = f"a constraint missed by {missed:.1e}"
     elif not np.isfinite(objective):
         words = "an objective without a value"
     elif answer.bound is not None and not _near(statement, objective, answer.bound, gap):
         words = f"objective {sign * objective:.9g}, but the bound is {sign * answer.bound:.9g}"
-    return words
+    return Check(objective, max(excess, missed), words)
 
 
-def _first_good(statement: Statement | RatioStatement, candidates: list[Path]) -> Answer:
+def _first_good(statement: Statement | RatioStatement, candidates: list[Path]) -> tuple[Answer, Check]:
     """The first answer that passes the check. Half of the time left is for the next path, if there is one."""
     failures: list[str] = []
     for path in candidates:
@@ -127,9 +137,10 @@ def _first_good(statement: Statement | RatioStatement, candidates: list[Path]) -
             continue
         if np.isfinite(answer.share_C).all():
             answer = replace(answer, share_C=repaired(statement.snapshot, answer.share_C))
-        if (problem := fault(statement, answer, path.gap)) is None:
-            return replace(answer, path="; ".join([*failures, answer.path]))
-        failures.append(f"{path.name} failed ({problem})")
+        found = check(statement, answer, path.gap)
+        if found.fault is None:
+            return replace(answer, path="; ".join([*failures, answer.path])), found
+        failures.append(f"{path.name} failed ({found.fault})")
     raise valueless(statement) or SolverError(f"{statement.text}: {'; '.join(failures)}")
 
 

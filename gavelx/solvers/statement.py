@@ -55,8 +55,9 @@ class Affine:
     def scaled(self, factor_R: Floats | float) -> "Affine":
         """Every row times its factor."""
         factor_R = np.broadcast_to(np.asarray(factor_R, dtype=float), self.constant_R.shape)
-        before_R = 1.0 if self.factor_R is None else self.factor_R
-        return Affine(self.base_RC, self.constant_R * factor_R, self.rows, before_R * factor_R)
+        scaled_R = factor_R if self.factor_R is None else self.factor_R * factor_R
+        constant_R = self.constant_R * factor_R if self.constant_R.any() else self.constant_R
+        return Affine(self.base_RC, constant_R, self.rows, scaled_R)
 
     def plus(self, other: "Affine") -> "Affine":
         """Row by row sum; a total is added to each row of the other."""

@@ -28,7 +28,7 @@ from gavelx.solvers import linear as linear_path
 from gavelx.solvers.convex import ConvexStatement
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
 from gavelx.solvers.linear import Answer
-from gavelx.solvers.portfolio import GAP, fault, paths
+from gavelx.solvers.portfolio import GAP, check, paths
 from gavelx.solvers.settings import highs_method, left_s, limited
 from gavelx.solvers.statement import Affine, RatioStatement
 from gavelx.throughputs import Setting, Throughputs
@@ -124,22 +124,22 @@ def test_shares_that_are_feasible_but_not_best_are_not_used(monkeypatch: pytest.
     ],
 )
 def test_what_is_wrong_with_an_answer(share_C: np.ndarray, words: str) -> None:
-    assert words in (fault(statement(), Answer(share_C, BEST, None, 2, "")) or "")
+    assert words in (check(statement(), Answer(share_C, BEST, None, 2, "")).fault or "")
 
 
 def test_shares_of_what_cannot_run_are_wrong() -> None:
     speeds = Throughputs({Setting("a", "fast"): 4.0, Setting("a", "slow"): 0.0})
     snapshot = Snapshot.of([Job(0, "a", 10.0)], Cluster.parse("fast=1,slow=1"), speeds)
     stated = Maximize(SumThroughput()).state(snapshot)
-    assert fault(stated, Answer(np.array([0.9, 0.1]), None, None, 1, "")) == "shares of what cannot run"
-    assert fault(stated, Answer(np.array([0.9, 0.0]), None, None, 1, "")) is None  # nothing is proven
+    assert check(stated, Answer(np.array([0.9, 0.1]), None, None, 1, "")).fault == "shares of what cannot run"
+    assert check(stated, Answer(np.array([0.9, 0.0]), None, None, 1, "")).fault is None  # nothing is proven
 
 
 def test_the_gap_is_relative_to_the_size_of_the_numbers() -> None:
     share_C = np.array([0.5, 0.0, 0.0, 1.0])
     for part, good in ((0.5, True), (2.0, False)):
         bound = BEST * (1.0 + part * GAP)
-        assert (fault(statement(), Answer(share_C, bound, None, 2, "")) is None) == good
+        assert (check(statement(), Answer(share_C, bound, None, 2, "")).fault is None) == good
 
 
 def test_infeasible_is_an_answer_and_no_other_solver_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
