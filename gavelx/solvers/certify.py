@@ -14,6 +14,7 @@ from gavelx.solvers.statement import Required
 
 Floats = NDArray[np.float64]
 BITS = 1e-12
+"""What is less than this is rounding of sums and left alone."""
 SUMS = 1.0 - BITS
 """A little less than all of a type, since sums over a million shares round."""
 

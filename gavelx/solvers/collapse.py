@@ -36,6 +36,7 @@ Colours = NDArray[np.uint64]
 WIDE = 64
 """Expressions with more rows than this that are not one per job are not looked into: no collapse."""
 SAMPLE = 4096
+BITS = 16
 LARGE = 50_000
 """Jobs from which on a sample of them is looked at first."""
 
@@ -306,7 +307,7 @@ def _distinct(colour_N: Colours) -> tuple[Ints, Ints, Ints]:
     Few colours among very many are found in a sample, which spares sorting them all.
     """
     known_U = np.unique(colour_N[:: max(1, len(colour_N) // SAMPLE)])
-    place_N = np.minimum(np.searchsorted(known_U, colour_N), len(known_U) - 1)
+    place_N = _looked_up(known_U, colour_N)
     if len(known_U) < SAMPLE // 4 and np.array_equal(known_U[place_N], colour_N):
         first_U = np.empty(len(known_U), dtype=np.int64)
         first_U[place_N[::-1]] = np.arange(len(colour_N))[::-1]  # the last one written stays
@@ -319,3 +320,12 @@ def _distinct(colour_N: Colours) -> tuple[Ints, Ints, Ints]:
     rank_U = np.empty_like(order_U)
     rank_U[order_U] = np.arange(len(order_U))
     return first_U[order_U], count_U[order_U], rank_U[place_N]
+
+
+def _looked_up(known_U: Colours, colour_N: Colours) -> Ints:
+    """Where each colour stands among these, if it does: by its first bits, or by search where two share them."""
+    table = np.zeros(1 << BITS, dtype=np.int64)
+    table[known_U >> np.uint64(64 - BITS)] = np.arange(len(known_U))
+    if np.array_equal(table[known_U >> np.uint64(64 - BITS)], np.arange(len(known_U))):
+        return np.asarray(table[colour_N >> np.uint64(64 - BITS)])
+    return np.minimum(np.searchsorted(known_U, colour_N), len(known_U) - 1)

@@ -28,12 +28,11 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers.collapse import Classes, collapse
 from gavelx.solvers.grid import levels_by_price
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.rows import Rows, money
+from gavelx.solvers.rows import ALL, Rows, money
 from gavelx.solvers.statement import Affine, Requirement, Statement
 
 Floats = NDArray[np.float64]
 SLACKS = (1e-11, 1e-10, 1e-9, 1e-8)
-ALL_IN_USE = 1e-9
 CHEAPEST_MAX = 20_000
 """Different rows up to which the cheapest of equally good shares are looked for after the price engine."""
 POSITIVE = 1e-8
@@ -76,7 +75,7 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
         value_V, complete = _raise_levels(program, rows, value_V, multiplier_K)
         path = "highs-lexicographic" if complete else "highs-lexicographic, levels not all raised"
         value_V = _cheapest(program, rows, value_V) if complete else value_V
-    return Answer(classes.shares(value_V[: rows.Z]), bound, marginal_A, len(classes), path)
+    return Answer(classes.shares(np.maximum(0.0, value_V[: rows.Z])), bound, marginal_A, len(classes), path)
 
 
 def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> Answer | None:
@@ -99,7 +98,7 @@ def spend_least(snapshot: Snapshot, affine: Affine, share_C: Floats) -> Floats:
     Where all devices are in use their cost is what it is; where very many rows differ it is left at that.
     """
     in_use_A = snapshot.configurations.devices_A(share_C)
-    idle = (in_use_A < snapshot.devices_A * (1.0 - ALL_IN_USE)).any()
+    idle = (in_use_A < snapshot.devices_A * ALL).any()
     if not idle or len(affine.constant_R) > CHEAPEST_MAX:
         return share_C
     value_R = affine(share_C)
@@ -129,6 +128,8 @@ def _raise_levels(
         bound_R = (push_R >= POSITIVE * push_R.max()) | rows.at_floor(multiplier_K, POSITIVE * push_R.max())
         bound_R &= rising_R
         rising_R &= ~bound_R
+        if not rising_R.any() and rows.uses_all(value_V):
+            return value_V, True
         new_R = rows.rates(rising_R)
         lower_R += (rate_R - new_R) * scale_R * value_V[rows.Z]
         for r in np.flatnonzero(rate_R != new_R).tolist():
@@ -164,8 +165,7 @@ def _cheapest(program: LinearProgram, rows: "Rows", value_V: Floats) -> Floats:
 
     Where all devices are in use their cost is what it is.
     """
-    devices_A = rows.statement.snapshot.devices_A
-    if (rows.devices_AZ @ value_V[: rows.Z] >= devices_A * (1.0 - ALL_IN_USE)).all():
+    if rows.uses_all(value_V):
         return value_V
     program.set_objective(np.concatenate([-rows.cost_Z, [0.0]]))
     try:

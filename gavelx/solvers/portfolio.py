@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.errors import PolicyError, SolverError
 from gavelx.solvers.blame import can_be_met, infeasible, unbounded, valueless
-from gavelx.solvers.certify import certified, missing, repaired, violation
+from gavelx.solvers.certify import BITS, certified, missing, repaired, violation
 from gavelx.solvers.conic import solve_logs
 from gavelx.solvers.convex import ConvexStatement
 from gavelx.solvers.highs import UnsolvedError
@@ -135,9 +135,10 @@ def _first_good(statement: Statement | RatioStatement, candidates: list[Path]) -
             _blame(statement, failure)
             failures.append(f"{path.name} failed ({failure.status})")
             continue
-        if np.isfinite(answer.share_C).all():
-            answer = replace(answer, share_C=repaired(statement.snapshot, answer.share_C))
         found = check(statement, answer, path.gap)
+        if found.excess > BITS and np.isfinite(answer.share_C).all():
+            answer = replace(answer, share_C=repaired(statement.snapshot, answer.share_C))
+            found = check(statement, answer, path.gap)
         if found.fault is None:
             return replace(answer, path="; ".join([*failures, answer.path])), found
         failures.append(f"{path.name} failed ({found.fault})")

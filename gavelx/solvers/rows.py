@@ -20,6 +20,11 @@ from gavelx.solvers.collapse import Classes
 from gavelx.solvers.statement import Affine, Statement
 
 Floats = NDArray[np.float64]
+MANY = 100_000
+HAIR = 1.0 - 1e-13
+"""Part of the devices that very many configurations are given: sums over their shares round."""
+ALL = 1.0 - 1e-9
+"""Part of a type's devices that counts as all of them."""
 
 
 class Rows:
@@ -57,7 +62,7 @@ class Rows:
         self.lower_K *= self.scale_K
         self.upper_K = np.full(K, np.inf)
         self.upper_K[: self.G] = 1.0
-        self.upper_K[self.devices] = snapshot.devices_A
+        self.upper_K[self.devices] = snapshot.devices_A * (HAIR if len(table) > MANY else 1.0)
 
     def _with_levels(self, matrix_KZ: sparse.csr_array) -> sparse.csr_array:
         """Append a column for each level: minus its rate in the rows that it bounds from below."""
@@ -124,6 +129,11 @@ class Rows:
     @cached_property
     def lower_V(self) -> Floats:
         return np.concatenate([np.zeros(self.Z), np.full(len(self.level_weight), -np.inf)])
+
+    def uses_all(self, value_V: Floats) -> bool:
+        """Whether all devices are in use all the time, so that their cost is what it is."""
+        in_use_A = self.devices_AZ @ value_V[: self.Z]
+        return bool((in_use_A >= self.statement.snapshot.devices_A * ALL).all())
 
     @cached_property
     def cost_Z(self) -> Floats:
