@@ -73,8 +73,8 @@ class Classes:
         if self.merge_nothing:
             return value_Z
         value_Z = value_Z * self.unit_Z
-        if self.kind_C is None and (length := self._length_G[0]) * len(self) == len(value_Z):
-            return np.asarray(value_Z.reshape(len(self), length)[self.class_J]).ravel()
+        if self.kind_C is None and (self._length_G == self._length_G[0]).all():
+            return np.asarray(value_Z.reshape(len(self), -1)[self.class_J]).ravel()
         return np.asarray(value_Z[self.kinds(np.arange(len(self.table)))])
 
     def kinds(self, c_E: Ints) -> Ints:
