@@ -5,13 +5,13 @@ its length to the sum. Devices of a type are interchangeable: what is to be foun
 type and a position k, at a cost of k p_ja, with at most W_a jobs in the slot (a, k). Nothing grows with the number
 of devices but the slots' lists of jobs.
 
-Within a type the longest go last, so a plan is a type for each job. A *guess* of the types is near the best after a
-few rounds of prices: everyone goes where length and prices are least, and prices move towards what the lines that
-come of it ask for. Then *cycles* of jobs, each of which takes the slot of the next at less cost in sum, are found by
-shortest paths over slots and carried out, until there is none: then the lengths of the paths are prices at which
-every job is where it likes best, and they prove the plan. Source: cycle cancelling, with paths by Bellman and Ford
-(R. Ahuja, T. Magnanti, J. Orlin, Network Flows, 1993, chapters 5 and 9); the problem is that of AlloX (T. N. Le et
-al., EuroSys 2020), solved there as a matching of jobs with every position of every device.
+Within a type the longest go last, so a plan is a type for each job. A *guess* of the types comes near the best in
+a few rounds of prices: everyone goes where length and prices are least, and prices move towards those that the
+lines of jobs so made ask for. Then *cycles* of jobs, each of which takes the slot of the next at less cost in sum,
+are found by shortest paths over slots and carried out, until there is none: then the lengths of the paths are
+prices at which every job is where it likes best, and they prove the plan. Source: cycle cancelling, with paths by
+Bellman and Ford (R. Ahuja, T. Magnanti, J. Orlin, Network Flows, 1993, chapters 5 and 9); the problem is that of
+AlloX (T. N. Le et al., EuroSys 2020), solved there as a matching of jobs with every position of every device.
 
 Legend: J jobs, A accelerator types, S slots (a type and a position), P slots on cycles, F places in a slot,
 K positions.
@@ -26,7 +26,7 @@ from scipy.optimize import linear_sum_assignment
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ROUNDS = 20
-"""How often prices are moved in the guess: as much time as the cycles take that are left."""
+"""How often prices are moved in the guess, where there are many jobs: as much time as the cycles left to find."""
 FIRST_STEP, NEXT_STEP = 0.3, 0.9
 """The share by which prices move in the first round, and the ratio of one step to the one before."""
 
@@ -100,9 +100,9 @@ def _positions(seconds_JA: Floats, devices_A: Ints, type_J: Ints) -> Ints:
 def _guess(seconds_JA: Floats, devices_A: Ints) -> Ints:
     """A type for each job, near the best.
 
-    The *edge* k of a type is a length between those of the jobs at positions k and k + 1, and the difference of the
-    two prices. Edges move towards those of the lines that come of them, in ever smaller steps, as all jobs answer
-    at once. At first all types have like jobs, as many per device.
+    The *edge* k of a type is a length between those of the jobs at positions k and k + 1, and the difference of
+    the two prices. Edges move towards those of the lines that come of them, in ever smaller steps, as all jobs
+    answer at once. At first all types have like jobs, as many per device.
     """
     J, A = seconds_JA.shape
     seconds_AJ = np.ascontiguousarray(seconds_JA.T)
@@ -113,7 +113,7 @@ def _guess(seconds_JA: Floats, devices_A: Ints) -> Ints:
         edges = sorted_AJ[a][sorted_AJ[a] < np.inf][N - 1 :: N]
         edge_AK[a, : len(edges)] = edges
     type_J = _answer(seconds_AJ, edge_AK)
-    for n in range(ROUNDS):
+    for n in range(min(ROUNDS, J // 4)):
         step = FIRST_STEP * NEXT_STEP**n
         edge_AK *= 1.0 - step
         for a, N in enumerate(devices_A.tolist()):
@@ -125,26 +125,26 @@ def _guess(seconds_JA: Floats, devices_A: Ints) -> Ints:
 
 
 def _answer(seconds_AJ: Floats, edge_AK: Floats) -> Ints:
-    """The type that each job likes best: it goes behind all edges that are above its length, and pays the others."""
+    """The type that each job likes best: it goes behind all edges above its length, and pays the others."""
     cost_AJ = np.empty_like(seconds_AJ)
     for a, rising_K in enumerate(edge_AK[:, ::-1]):
         paid_J = rising_K.searchsorted(seconds_AJ[a])
         price_K = np.concatenate([[0.0], rising_K.cumsum()])
         cost_AJ[a] = seconds_AJ[a] * (len(rising_K) + 1 - paid_J) + price_K[paid_J]
-    return cost_AJ.argmin(axis=0)
+    return np.asarray(cost_AJ.argmin(axis=0))
 
 
 class _Slots:
     """The slots in use, the jobs in them, and what it costs to move a job from one to another.
 
-    ``move_SS[s, t]`` is the least rise of cost by which one of the jobs in s can go to t. ``job_SF`` lists the jobs
-    in a slot. An empty place holds J, a job of no length; what is no place, because other types have more devices,
-    holds J + 1, a job that cannot go anywhere. Every type has an empty slot at first, so that it can take more.
+    ``move_SS[s, t]`` is the least rise of cost by which one of the jobs in s can go to t. ``job_SF`` lists the
+    jobs in a slot. An empty place holds J, a job of no length; what is no place, because other types have more
+    devices, holds J + 1, a job that cannot go anywhere. Every type has empty slots at first, to take more.
     """
 
     def __init__(self, seconds_JA: Floats, devices_A: Ints, type_J: Ints) -> None:
         J, A = seconds_JA.shape
-        levels_A = np.bincount(type_J, minlength=A) // devices_A + 2
+        levels_A = np.bincount(type_J, minlength=A) // devices_A + 2 + 4 // devices_A
         self.last_A = levels_A.cumsum() - 1
         first_A = self.last_A - levels_A + 1
         self.type_S = np.arange(A).repeat(levels_A)
@@ -217,7 +217,7 @@ class _Slots:
         return np.asarray(rise_SFS.min(axis=1))
 
     def _prices_of_lines(self) -> Floats:
-        """What it costs that one job of each slot goes to the next of its type, up to the last: near the prices."""
+        """What it costs that a job of each slot goes to the next of its type, up to the last: near the prices."""
         step_S = np.append(self.move_SS.diagonal(1), 0.0)
         step_S[self.last_A] = 0.0
         sum_S = step_S[::-1].cumsum()[::-1]
@@ -242,4 +242,4 @@ def _on_cycles(next_S: Ints) -> Ints:
         ahead_S = ahead_S[ahead_S]
     on_S = np.zeros(len(next_S), dtype=np.bool_)
     on_S[ahead_S] = True
-    return (on_S & (next_S != np.arange(len(next_S)))).nonzero()[0]
+    return np.flatnonzero(on_S & (next_S != np.arange(len(next_S))))
