@@ -101,8 +101,8 @@ def _guess(seconds_JA: Floats, devices_A: Ints) -> Ints:
     """A type for each job, near the best.
 
     The *edge* k of a type is a length between those of the jobs at positions k and k + 1, and the difference of
-    the two prices. Edges move towards those of the lines that come of them, in ever smaller steps, as all jobs
-    answer at once. At first all types have like jobs, as many per device.
+    the two prices. Edges move towards the lengths of the longest at k + 1 in the lines that come of them, in ever
+    smaller steps, as all jobs answer at once. At first all types have like jobs, as many per device.
     """
     J, A = seconds_JA.shape
     seconds_AJ = np.ascontiguousarray(seconds_JA.T)
@@ -110,16 +110,16 @@ def _guess(seconds_JA: Floats, devices_A: Ints) -> Ints:
     sorted_AJ = np.take_along_axis(seconds_AJ, order_AJ, axis=1)
     edge_AK = np.zeros((A, J // int(devices_A.min()) + 1))
     for a, N in enumerate([int(devices_A.sum())] * A):
-        edges = sorted_AJ[a][sorted_AJ[a] < np.inf][N - 1 :: N]
+        edges = sorted_AJ[a][sorted_AJ[a] < np.inf][N::N]
         edge_AK[a, : len(edges)] = edges
     type_J = _answer(seconds_AJ, edge_AK)
     for n in range(min(ROUNDS, J // 4)):
         step = FIRST_STEP * NEXT_STEP**n
         edge_AK *= 1.0 - step
+        in_line_AJ = type_J[order_AJ] == np.arange(A)[:, None]
         for a, N in enumerate(devices_A.tolist()):
-            line = sorted_AJ[a][type_J[order_AJ[a]] == a]
-            for side in (line[N - 1 :: N], line[N::N]):  # the last at each position, and the first at the next
-                edge_AK[a, : len(side)] += 0.5 * step * side
+            edges = sorted_AJ[a][in_line_AJ[a]][N::N]
+            edge_AK[a, : len(edges)] += step * edges
         type_J = _answer(seconds_AJ, edge_AK)
     return type_J
 
