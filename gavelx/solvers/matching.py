@@ -116,9 +116,8 @@ def _guess(seconds_JA: Floats, devices_A: Ints) -> Ints:
     for n in range(min(ROUNDS, J // 4)):
         step = FIRST_STEP * NEXT_STEP**n
         edge_AK *= 1.0 - step
-        in_line_AJ = type_J[order_AJ] == np.arange(A)[:, None]
         for a, N in enumerate(devices_A.tolist()):
-            edges = sorted_AJ[a][in_line_AJ[a]][N::N]
+            edges = sorted_AJ[a][type_J[order_AJ[a]] == a][N::N]
             edge_AK[a, : len(edges)] += step * edges
         type_J = _answer(seconds_AJ, edge_AK)
     return type_J
