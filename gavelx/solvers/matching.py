@@ -25,7 +25,7 @@ from scipy.optimize import linear_sum_assignment
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-ROUNDS = 20
+ROUNDS = 16
 """How often prices are moved in the guess, where there are many jobs: as much time as the cycles left to find."""
 FIRST_STEP, NEXT_STEP = 0.3, 0.9
 """The share by which prices move in the first round, and the ratio of one step to the one before."""
