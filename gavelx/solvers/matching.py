@@ -113,7 +113,7 @@ def _guess(seconds_JA: Floats, devices_A: Ints) -> Ints:
         edges = sorted_AJ[a][sorted_AJ[a] < np.inf][N::N]
         edge_AK[a, : len(edges)] = edges
     type_J = _answer(seconds_AJ, edge_AK)
-    for n in range(min(ROUNDS, J // 4)):
+    for n in range(min(ROUNDS, J // 4)):  # in a short queue few cycles are left anyway
         step = FIRST_STEP * NEXT_STEP**n
         edge_AK *= 1.0 - step
         for a, N in enumerate(devices_A.tolist()):
@@ -143,6 +143,7 @@ class _Slots:
 
     def __init__(self, seconds_JA: Floats, devices_A: Ints, type_J: Ints) -> None:
         J, A = seconds_JA.shape
+        # so many that a type is rarely full at the end, also where a slot is one or two devices
         levels_A = np.bincount(type_J, minlength=A) // devices_A + 2 + 4 // devices_A
         self.last_A = levels_A.cumsum() - 1
         first_A = self.last_A - levels_A + 1
