@@ -110,9 +110,10 @@ def lengths(steps_left_J: Floats, T_JA: Floats) -> Floats:
 
 def the_queue(snapshot: Snapshot, waits_J: NDArray[np.bool_]) -> Ints:
     """The jobs that wait, as indices, the oldest first."""
-    jobs, age_s_J = snapshot.jobs, snapshot.elapsed_s_J
-    waiting = np.flatnonzero(waits_J).tolist()
-    return np.array(sorted(waiting, key=lambda j: (-age_s_J[j], jobs[j].arrival_s, jobs[j].id)), dtype=np.int64)
+    waiting = np.flatnonzero(waits_J)
+    jobs = [snapshot.jobs[j] for j in waiting.tolist()]
+    id_Q, arrival_s_Q = np.array([job.id for job in jobs]), np.array([job.arrival_s for job in jobs])
+    return waiting[np.lexsort((id_Q, arrival_s_Q, -snapshot.elapsed_s_J[waiting]))]
 
 
 def starting(plan: Plan, seconds_QA: Floats, free_A: Ints) -> Ints:
@@ -134,6 +135,8 @@ def older_first(type_Q: Ints, seconds_QA: Floats) -> Ints:
     """The same starts, given to the older among jobs that are equal in all lengths."""
     order = np.lexsort(seconds_QA.T)
     differs = (seconds_QA[order[1:]] != seconds_QA[order[:-1]]).any(axis=1)
+    if differs.all():
+        return type_Q
     class_Q = np.concatenate([[0], differs.cumsum()])[: len(order)]
     given = np.empty_like(type_Q)
     given[order] = type_Q[order][np.lexsort([type_Q[order] == WAITING, class_Q])]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.simulator.random_jobs import JOB_TYPES
+from gavelx.solvers import matching
 from gavelx.solvers.matching import Plan, match
 from tests.policies.published_allox import grown_matrix, matrix_at_once, published_allox
 
@@ -86,6 +87,31 @@ def test_one_place_that_takes_ages_makes_nothing_coarse() -> None:
     plan = match(seconds_JA, devices_A)
     assert_sound(plan, seconds_JA, devices_A)
     assert plan.cost == pytest.approx(published_allox(seconds_JA, devices_A).cost, rel=1e-12)
+
+
+@pytest.mark.parametrize("start", ["all on the first", "all on the last", "anywhere"])
+@pytest.mark.parametrize("devices", [(2, 3, 1), (1, 1, 9), (12, 1, 4)])
+def test_a_bad_guess_makes_no_difference(
+    start: str, devices: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds_JA, devices_A = contested(60, 4), np.array(devices)
+    best = match(seconds_JA, devices_A)
+    anywhere = np.random.default_rng(0).integers(3, size=60)
+    guess = {"all on the first": np.zeros(60, int), "all on the last": np.full(60, 2), "anywhere": anywhere}
+    monkeypatch.setattr(matching, "_guess", lambda *_: guess[start])
+    plan = match(seconds_JA, devices_A)
+    assert_sound(plan, seconds_JA, devices_A)
+    np.testing.assert_array_equal(plan.type_J, best.type_J)
+    np.testing.assert_array_equal(plan.position_J, best.position_J)
+
+
+def test_the_guess_is_close() -> None:
+    """So that few cycles are left to find; not within 25 % of the best without the rounds of prices."""
+    seconds_JA, devices_A = contested(400, 0), np.array([12, 12, 12])
+    guess_J = matching._guess(seconds_JA, devices_A)
+    position_J = matching._positions(seconds_JA, devices_A, guess_J)
+    cost = (position_J * seconds_JA[np.arange(400), guess_J]).sum()
+    assert cost == pytest.approx(match(seconds_JA, devices_A).cost, rel=0.01)
 
 
 def test_of_several_best_plans_it_is_the_same_every_time() -> None:
