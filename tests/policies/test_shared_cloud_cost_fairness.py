@@ -1,0 +1,110 @@
+"""Fairness in money: nobody worse off than alone, then the fewest dollars; and Algorithm 5.1 as printed.
+
+Legend: J jobs, A accelerator types.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+from gavelx.cluster import Cluster
+from gavelx.errors import PolicyError
+from gavelx.jobs import Job
+from gavelx.policies import (
+    CostRatio,
+    DollarsToGo,
+    FinishTimeRatio,
+    Largest,
+    Minimize,
+    SharedCloudCostFairness,
+    load_policy,
+)
+from gavelx.snapshot import Snapshot
+from tests.policies.reference import Instance
+from tests.policies.strategies import POSITIVE, snapshot_of, snapshots
+
+
+def two_jobs() -> Snapshot:
+    """One job gains much from the v100, the other nothing; the v100 costs three times as much."""
+    jobs = (Job(0, "a", 3600.0), Job(1, "b", 3600.0))
+    snapshot = snapshot_of(jobs, Cluster.of({"v100": 1, "k80": 1}), np.array([[4.0, 1.0], [1.0, 1.0]]))
+    return snapshot.replace(
+        usd_per_hour_A=np.array([3.0, 1.0]), elapsed_s_J=np.zeros(2), steps_left_J=np.full(2, 3600.0)
+    )
+
+
+def ratios(snapshot: Snapshot, policy: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """rho, mu and dollars to go of every job, from the shares alone."""
+    allocation = load_policy(policy).allocate(snapshot)
+    share_JA, speed_J = allocation.share_JA, allocation.throughput_J
+    usd_J = (share_JA @ snapshot.usd_per_hour_A) / 3600.0 * snapshot.scale_factor_J
+    equal_JA = snapshot.devices_A / (len(speed_J) * snapshot.scale_factor_J[:, None])
+    equal_JA = equal_JA / np.maximum(1.0, equal_JA.sum(axis=1, keepdims=True))
+    T_JA = np.nan_to_num(snapshot.configurations.throughput_JA)
+    alone_J = (T_JA * equal_JA).sum(axis=1)
+    left_J = snapshot.steps_left_J
+    rho_J = (snapshot.elapsed_s_J + left_J / speed_J) / (snapshot.equal_share_s_J + left_J / alone_J)
+    to_go_J = left_J * usd_J / speed_J
+    alone_usd_J = left_J * (equal_JA @ snapshot.usd_per_hour_A) / 3600.0 * snapshot.scale_factor_J / alone_J
+    mu_J = (snapshot.spent_usd_J + to_go_J) / (snapshot.equal_share_usd_J + alone_usd_J)
+    return rho_J, mu_J, to_go_J
+
+
+def test_everyone_takes_the_type_that_is_cheap_for_him() -> None:
+    # An equal share is half of each: 2.5 and 1 steps/s at 2 dollars/hour. As fast as that, job 0 costs least on the
+    # v100 alone (0.625 of its time: 3/4 dollars a step against 1), job 1 on the k80 alone.
+    snapshot = two_jobs()
+    rho_J, mu_J, to_go_J = ratios(snapshot, "shared_cloud_cost_fairness")
+    assert rho_J == pytest.approx([1.0, 1.0])
+    # 3,600 steps: 0.4 h * 0.625 * 3 dollars = 0.75 dollars, and 1 h * 1 dollar; alone 0.8 and 2 dollars
+    assert to_go_J == pytest.approx([0.75, 1.0])
+    assert mu_J == pytest.approx([0.75 / 0.8, 0.5])
+    allocation = load_policy("shared_cloud_cost_fairness").allocate(snapshot)
+    assert allocation.certificate.objective == pytest.approx(1.75)
+
+
+def test_the_cap_trades_cost_against_waiting() -> None:
+    """Three jobs on two devices: who may wait longer can all go to the cheap type."""
+    jobs = tuple(Job(j, "net", 3600.0) for j in range(3))
+    snapshot = snapshot_of(jobs, Cluster.of({"v100": 2, "k80": 1}), np.array([[2.0, 1.0]] * 3)).replace(
+        usd_per_hour_A=np.array([3.0, 1.0]), elapsed_s_J=np.zeros(3), steps_left_J=np.full(3, 3600.0)
+    )
+    costs = []
+    for cap in (1.0, 1.5, 3.0):
+        allocation = SharedCloudCostFairness(cap).allocate(snapshot)
+        costs.append(float((allocation.share_JA @ snapshot.usd_per_hour_A / allocation.throughput_J).sum()))
+    assert costs[0] > costs[1] > costs[2]
+
+
+@settings(max_examples=40)
+@given(snapshot=snapshots(max_jobs=6, throughputs=POSITIVE))
+def test_nobody_is_worse_off_than_alone_or_than_he_must_be(snapshot: Snapshot) -> None:
+    instance = Instance.of(snapshot)
+    assume(snapshot.jobs and instance.usable_JA.all())
+    rho_J, mu_J, _ = ratios(snapshot, "shared_cloud_cost_fairness")
+    rho = Minimize(Largest(FinishTimeRatio())).allocate(snapshot).certificate.objective or 0.0
+    assert rho_J.max() <= max(1.0, rho) * (1 + 1e-6)
+    in_time = FinishTimeRatio() <= max(1.0, rho) * (1 + 1e-9)
+    mu = Minimize(Largest(CostRatio()), [in_time]).allocate(snapshot).certificate.objective or 0.0
+    assert mu_J.max() <= max(1.0, mu) * (1 + 1e-6)
+
+
+def test_terms_print_and_caps_are_checked() -> None:
+    assert repr(DollarsToGo(1.5)) == "DollarsToGo(1.5)"
+    assert repr(SharedCloudCostFairness(1.2)) == "SharedCloudCostFairness(rho_cap=1.2)"
+    for cap in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(PolicyError, match="rho_cap"):
+            SharedCloudCostFairness(cap)
+
+
+def test_as_printed_a_job_may_be_sent_where_it_cannot_run() -> None:
+    """The fault of the thesis's code, kept in the policy that is there to reproduce it, and nowhere else."""
+    jobs = (Job(0, "a", 100.0), Job(1, "b", 100.0))
+    snapshot = snapshot_of(jobs, Cluster.of({"v100": 1, "k80": 1}), np.array([[4.0, 0.0], [4.0, 0.0]])).replace(
+        usd_per_hour_A=np.array([3.0, 1.0])
+    )
+    printed = load_policy("shared_cloud_cost_fairness_alg51").allocate(snapshot)
+    assert printed.share_JA[:, 1].sum() > 0
+    honest = load_policy("shared_cloud_cost_fairness").allocate(snapshot)
+    assert honest.share_JA[:, 1].sum() == 0
+    np.testing.assert_allclose(printed.throughput_J, 4.0 * printed.share_JA[:, 0])
