@@ -31,6 +31,7 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers.collapse import Classes, collapse
 from gavelx.solvers.grid import levels_by_price
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
+from gavelx.solvers.sparse import sparser
 from gavelx.solvers.statement import Affine, Requirement, Statement
 
 Floats = NDArray[np.float64]
@@ -78,7 +79,10 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
         value_V, complete = _raise_levels(program, rows, value_V, multiplier_K)
         path = "highs-lexicographic" if complete else "highs-lexicographic, levels not all raised"
         value_V = _cheapest(program, rows, value_V) if complete else value_V
-    return Answer(classes.shares(value_V[: rows.Z]), bound, marginal_A, len(classes), path)
+    share_C = classes.shares(value_V[: rows.Z])
+    if lexicographic:
+        share_C = sparser(statement.snapshot, classes, share_C)
+    return Answer(share_C, bound, marginal_A, len(classes), path)
 
 
 def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> Answer | None:
@@ -92,6 +96,7 @@ def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> An
     share_C = priced.share_C
     if lexicographic:
         share_C = spend_least(statement.snapshot, statement.worst[0].affine, share_C)
+        share_C = sparser(statement.snapshot, classes, share_C)
     return Answer(share_C, priced.bound, priced.marginal_A, len(classes), priced.path)
 
 
