@@ -19,7 +19,7 @@ without a slow kind, but for those K - 1.
 
 Legend: J jobs, G classes, M classes that mix kinds, K kinds of a class (slowest first), S stretches, V cuts, I
 lots (members of a class who get the same), P jobs of the M classes, A accelerator types, N pairs of a class and a
-type (or waiting), C configurations, Z kinds of configurations, E kinds in use.
+type (or waiting), C configurations, Z kinds of configurations, E those of these classes that are in use.
 """
 
 from dataclasses import dataclass
@@ -49,8 +49,8 @@ def sparser(snapshot: Snapshot, classes: Classes, share_C: Floats) -> Floats:
     table = snapshot.configurations
     if len(classes) == len(classes.class_J) or len(table.job_M) != len(table):
         return share_C
-    job_C = _job_of(table)
-    mixing = _mixing(table, classes, share_C, job_C)
+    job_C, speed_C = _in_order(table)
+    mixing = _mixing(table, classes, share_C, job_C, speed_C)
     if mixing is None:
         return share_C
     lots = _lots(mixing, *_stretches(mixing.work_MK, mixing.time_MK / mixing.limit_M[:, None]))
@@ -58,9 +58,9 @@ def sparser(snapshot: Snapshot, classes: Classes, share_C: Floats) -> Floats:
     job_P = np.flatnonzero(row_J >= 0)
     lot_J = np.zeros(len(row_J), dtype=np.int64)
     lot_J[job_P] = _drawn(snapshot, mixing, lots, row_J[job_P], job_P)
-    sparse_C, at_C = share_C.copy(), np.flatnonzero(row_J[job_C] >= 0)
-    sparse_C[at_C] = lots.share_IK[lot_J[job_C[at_C]], mixing.column_Z[classes.kind_C[at_C]]]
-    sparse_C[at_C] *= classes.unit_Z[classes.kind_C[at_C]]
+    at_E = np.flatnonzero((mixing.column_Z >= 0)[classes.kind_C])
+    kind_E, sparse_C = classes.kind_C[at_E], share_C.copy()
+    sparse_C[at_E] = lots.share_IK[lot_J[job_C[at_E]], mixing.column_Z[kind_E]] * classes.unit_Z[kind_E]
     return sparse_C
 
 
@@ -70,7 +70,7 @@ class _Mixing:
 
     ``work_MK`` is the work of so many members, ``time_MK`` the time that a member takes for his with that kind
     alone, ``limit_M`` the time that he has, ``type_MK`` the accelerator type. ``row_G`` and ``column_Z`` say where
-    classes and kinds stand; a class that does not mix is in row -1, a kind that is not used in the last column.
+    classes and kinds stand; what has nothing to do with it at -1.
     """
 
     count_M: Ints
@@ -91,19 +91,21 @@ class _Lots:
     share_IK: Floats
 
 
-def _job_of(table: Configurations) -> Ints:
-    """The one job of each configuration."""
-    job_C = np.empty(len(table), dtype=np.int64)
-    job_C[table.configuration_M] = table.job_M
-    return job_C
+def _in_order(table: Configurations) -> tuple[Ints, Floats]:
+    """The one job of each configuration, and its steps/s."""
+    if np.array_equal(table.configuration_M, np.arange(len(table))):
+        return table.job_M, table.throughput_M
+    job_C, speed_C = np.empty_like(table.job_M), np.empty_like(table.throughput_M)
+    job_C[table.configuration_M], speed_C[table.configuration_M] = table.job_M, table.throughput_M
+    return job_C, speed_C
 
 
-def _mixing(table: Configurations, classes: Classes, share_C: Floats, job_C: Ints) -> _Mixing | None:
+def _mixing(
+    table: Configurations, classes: Classes, share_C: Floats, job_C: Ints, speed_C: Floats
+) -> _Mixing | None:
     """The classes to which there is something to do, or None."""
     first_Z, G, Z = classes.first_Z, len(classes), len(classes.first_Z)
     total_Z = np.bincount(classes.kind_C, share_C, Z)
-    speed_C = np.empty(len(table))
-    speed_C[table.configuration_M] = table.throughput_M
     speed_Z, class_Z = speed_C[first_Z], classes.class_J[job_C[first_Z]]
     used_Z = total_Z > 0
     mixes_G = (np.bincount(class_Z[used_Z], minlength=G) > 1) & (classes.count_G > 1)
@@ -123,7 +125,7 @@ def _mixing(table: Configurations, classes: Classes, share_C: Floats, job_C: Int
     type_MK[at] = table.accelerator_C[first_Z[kind_E]]
     work_MK = np.zeros(shape)
     work_MK[at] = total_Z[kind_E] / time_MK[at]
-    row_G, column_Z = np.full(G, -1), np.full(Z, shape[1])
+    row_G, column_Z = np.full(G, -1), np.full(Z, -1)
     row_G[class_M], column_Z[kind_E] = np.arange(len(class_M)), column_E
     limit_M = np.maximum(1.0, share_MK.sum(axis=1))
     return _Mixing(count_M, work_MK, time_MK, limit_M, type_MK, row_G, column_Z)
@@ -167,8 +169,7 @@ def _lots(mixing: _Mixing, length_SM: Floats, part_SMK: Floats) -> _Lots:
         start_M = end_M
     share_IK = work_IK / (to_I - from_I)[:, None] * mixing.time_MK[row_I]
     over_I = share_IK.sum(axis=1) / (mixing.limit_M * (1.0 - 2e-15))[row_I]
-    share_IK = np.column_stack([share_IK / np.maximum(1.0, over_I)[:, None], np.zeros(len(row_I))])
-    return _Lots(row_I, (to_I - from_I).astype(np.int64), share_IK)
+    return _Lots(row_I, (to_I - from_I).astype(np.int64), share_IK / np.maximum(1.0, over_I)[:, None])
 
 
 def _drawn(snapshot: Snapshot, mixing: _Mixing, lots: _Lots, row_P: Ints, job_P: Ints) -> Ints:
@@ -177,7 +178,7 @@ def _drawn(snapshot: Snapshot, mixing: _Mixing, lots: _Lots, row_P: Ints, job_P:
     Lots that are on one type go first; jobs that run elsewhere, or wait, get what is left, all in their order.
     """
     A, number = len(snapshot.devices_A), lots.number_I
-    main_I = mixing.type_MK[lots.row_I, lots.share_IK[:, :-1].argmax(axis=1)]
+    main_I = mixing.type_MK[lots.row_I, lots.share_IK.argmax(axis=1)]
     kinds_I = np.count_nonzero(lots.share_IK, axis=1)
     order_I = np.lexsort((kinds_I, main_I, lots.row_I))
     lot_P = order_I.repeat(number[order_I])
