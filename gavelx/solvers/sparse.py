@@ -42,9 +42,9 @@ SAME = 1e-12
 def sparser(snapshot: Snapshot, classes: Classes, share_C: Floats) -> Floats:
     """Shares that are as good for everyone, with few jobs on more than one type; a job that runs stays if it can.
 
-    Members of a class must have equal throughputs in ``share_C``; they keep them, and the totals of each kind of
-    configuration, to rounding. Where jobs share devices nothing is changed, nor in classes that use one kind only.
-    Which member gets what depends on what it runs on now, and then on the order of the jobs.
+    Members of a class must have equal shares in ``share_C``; they keep their throughputs, to 1e-12, and the totals
+    of each kind of configuration, to rounding. Where jobs share devices nothing is changed, nor in classes that
+    use one kind only. Which member gets what depends on what it runs on now, and then on the order of the jobs.
     """
     table = snapshot.configurations
     if len(classes) == len(classes.class_J) or len(table.job_M) != len(table):
@@ -105,7 +105,7 @@ def _mixing(
 ) -> _Mixing | None:
     """The classes to which there is something to do, or None."""
     first_Z, G, Z = classes.first_Z, len(classes), len(classes.first_Z)
-    total_Z = np.bincount(classes.kind_C, share_C, Z)
+    total_Z = share_C[first_Z] * classes.number_Z
     speed_Z, class_Z = speed_C[first_Z], classes.class_J[job_C[first_Z]]
     used_Z = total_Z > 0
     mixes_G = (np.bincount(class_Z[used_Z], minlength=G) > 1) & (classes.count_G > 1)
