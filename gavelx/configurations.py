@@ -167,7 +167,7 @@ class Configurations:
 
     def time_J(self, share_C: Floats) -> Floats:
         """The share of time in which each job runs under these shares."""
-        if self._stand_together and self.first_J is not None:
+        if self.stand_together and self.first_J is not None:
             return np.asarray(np.add.reduceat(share_C, self.first_J[:-1]))
         return np.asarray(self.membership_JC @ share_C)
 
@@ -213,7 +213,7 @@ class Configurations:
         return sparse.csr_array((value_M, *self._places), shape=shape)
 
     @cached_property
-    def _stand_together(self) -> bool:
+    def stand_together(self) -> bool:
         """Whether every job is alone in its configurations, has some, and they stand job by job."""
         if self._places is None or len(self.job_M) > len(self) or not self.shape[0]:
             return False

@@ -35,11 +35,10 @@ class View:
     @cached_property
     def normalized_throughput(self) -> Affine:
         """s_j e_j / (p_j e_j(proportional)): what each job gets against its slice of every type."""
-        proportional_J = self.proportional_throughput_J
-        factor_J = np.divide(
-            self.scale_factor_J, self.weight_J * proportional_J, out=np.zeros(self.J), where=proportional_J > 0
-        )
-        return self.throughput.scaled(factor_J)
+        slice_J = self.weight_J * self.proportional_throughput_J
+        if not (slice_J > 0).all():  # a job that can run nowhere
+            slice_J[slice_J <= 0] = np.inf
+        return self.throughput.scaled(self.snapshot.scale_factor_J / slice_J)
 
     @cached_property
     def time_share(self) -> Affine:

@@ -85,6 +85,14 @@ class Classes:
         job_E = self.table.job_M[c_E]
         return np.asarray(self._start_G[self.class_J[job_E]] + c_E - self.table.first_J[job_E])
 
+    def configurations_of(self, job_P: Ints) -> Ints:
+        """The configurations of these jobs."""
+        if self.kind_C is None:
+            return _places(self.table, job_P)
+        wanted_J = np.zeros(len(self.class_J), dtype=bool)
+        wanted_J[job_P] = True
+        return np.asarray(self.table.configuration_M[wanted_J[self.table.job_M]])
+
     @cached_property
     def _length_G(self) -> Ints:
         assert self.table.first_J is not None

@@ -29,6 +29,7 @@ from gavelx.solvers.collapse import Classes, collapse
 from gavelx.solvers.grid import levels_by_price
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
 from gavelx.solvers.rows import ALL, Rows, money
+from gavelx.solvers.sparse import sparser
 from gavelx.solvers.statement import Affine, Requirement, Statement
 
 Floats = NDArray[np.float64]
@@ -75,7 +76,10 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
         value_V, complete = _raise_levels(program, rows, value_V, multiplier_K)
         path = "highs-lexicographic" if complete else "highs-lexicographic, levels not all raised"
         value_V = _cheapest(program, rows, value_V) if complete else value_V
-    return Answer(classes.shares(np.maximum(0.0, value_V[: rows.Z])), bound, marginal_A, len(classes), path)
+    share_C = classes.shares(np.maximum(0.0, value_V[: rows.Z]))
+    if lexicographic:
+        share_C = sparser(statement.snapshot, classes, share_C)
+    return Answer(share_C, bound, marginal_A, len(classes), path)
 
 
 def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> Answer | None:
@@ -89,6 +93,8 @@ def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> An
     share_C = priced.share_C
     if lexicographic:
         share_C = spend_least(statement.snapshot, statement.worst[0].affine, share_C)
+        if share_C is priced.share_C:  # cheaper ones are sparse already
+            share_C = sparser(statement.snapshot, classes, share_C)
     return Answer(share_C, priced.bound, priced.marginal_A, len(classes), priced.path)
 
 

@@ -6,6 +6,7 @@ Legend: J jobs, A accelerator types.
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError
@@ -51,8 +52,8 @@ def ratios(snapshot: Snapshot, policy: str) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def test_everyone_takes_the_type_that_is_cheap_for_him() -> None:
-    # An equal share is half of each: 2.5 and 1 steps/s at 2 dollars/hour. As fast as that, job 0 costs least on the
-    # v100 alone (0.625 of its time: 3/4 dollars a step against 1), job 1 on the k80 alone.
+    # An equal share is half of each: 2.5 and 1 steps/s at 2 dollars/hour. As fast as that, job 0 costs least on
+    # the v100 alone (0.625 of its time: 3/4 dollars a step against 1), job 1 on the k80 alone.
     snapshot = two_jobs()
     rho_J, mu_J, to_go_J = ratios(snapshot, "shared_cloud_cost_fairness")
     assert rho_J == pytest.approx([1.0, 1.0])
@@ -77,10 +78,9 @@ def test_the_cap_trades_cost_against_waiting() -> None:
 
 
 @settings(max_examples=40)
-@given(snapshot=snapshots(max_jobs=6, throughputs=POSITIVE))
+@given(snapshot=snapshots(max_jobs=6, throughputs=POSITIVE, scale_factors=st.just(1)))
 def test_nobody_is_worse_off_than_alone_or_than_he_must_be(snapshot: Snapshot) -> None:
-    instance = Instance.of(snapshot)
-    assume(snapshot.jobs and instance.usable_JA.all())
+    assume(snapshot.jobs and Instance.of(snapshot).usable_JA.any(axis=1).all())
     rho_J, mu_J, _ = ratios(snapshot, "shared_cloud_cost_fairness")
     rho = Minimize(Largest(FinishTimeRatio())).allocate(snapshot).certificate.objective or 0.0
     assert rho_J.max() <= max(1.0, rho) * (1 + 1e-6)
