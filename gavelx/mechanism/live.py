@@ -25,6 +25,9 @@ def row_type(A: int) -> np.dtype[np.void]:
             ("since_s", float),  # its time on that type is accounted for until then
             ("equal_share_s", float),  # what an equal share would have taken for the steps done at the last solve
             ("equal_share_speed", float),  # steps/s of an equal share, as of the last solve
+            ("equal_share_usd", float),  # the same in dollars
+            ("equal_share_usd_per_s", float),
+            ("spent_usd", float),  # what the devices have cost that it held
             ("steps_then", float),  # steps done at the last solve
             ("done", bool),
         ]

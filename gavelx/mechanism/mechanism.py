@@ -22,12 +22,12 @@ from gavelx.cluster import Cluster, Server
 from gavelx.configurations import Configurations
 from gavelx.jobs import Job
 from gavelx.mechanism import events
+from gavelx.mechanism.accounts import account_equal_share, charge
 from gavelx.mechanism.commands import Command, Extend, Launch, Lease, Solve, Stop, WakeAt
 from gavelx.mechanism.live import LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import select
-from gavelx.metrics import equal_share_throughput
 from gavelx.prices import Prices
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.throughputs import Throughputs
@@ -173,7 +173,7 @@ class Mechanism:
         self._priority.passed(self.live, self._now_s - self._accounted_s)
         self._accounted_s = self._now_s
         running = np.flatnonzero(rows["type"] != WAITING)
-        self._priority.received(self.live, running, rows["type"][running], self._now_s - rows["since_s"][running])
+        self._received(running)
         rows["since_s"][running] = self._now_s
         self.live.drop_done()
 
@@ -323,27 +323,22 @@ class Mechanism:
         self._last_end_s = self._now_s
         self._free_of(lease.accelerator).give_back(lease.devices)
         j = np.array([self.live.index[lease.job_id]])
-        row = self.live.rows[j]
-        self._priority.received(self.live, j, row["type"], self._now_s - row["since_s"])
+        self._received(j)
         self.live.rows["type"][j] = WAITING
+
+    def _received(self, j: NDArray[np.int64]) -> None:
+        """These jobs held their devices until now."""
+        a, seconds = self.live.rows["type"][j], self._now_s - self.live.rows["since_s"][j]
+        self._priority.received(self.live, j, a, seconds)
+        charge(self.live, j, a, seconds, self.prices.array(tuple(self._accelerators)))
 
     # -- facts ------------------------------------------------------------------------------------------------
 
-    def _account_equal_share(self) -> None:
-        """What the steps done since the last solve would have taken with the equal share of that time."""
-        rows = self.live.rows
-        steps_J, speed_J = rows["steps_done"] - rows["steps_then"], rows["equal_share_speed"]
-        rows["equal_share_s"] += np.divide(steps_J, speed_J, out=np.zeros(len(rows)), where=speed_J > 0)
-        rows["steps_then"] = rows["steps_done"]
-        n_J = np.full(len(rows), float(len(rows)))
-        rows["equal_share_speed"] = equal_share_throughput(
-            rows["throughput"], rows["scale_factor"], self.cluster.devices_A, n_J
-        )
-
     def _snapshot(self) -> Snapshot:
         """All that the policy may know now."""
-        self._account_equal_share()
         rows, cluster = self.live.rows, self.cluster
+        usd_per_hour_A = self.prices.array(cluster.accelerators)
+        account_equal_share(self.live, cluster.devices_A, usd_per_hour_A)
         total_J = np.array([job.total_steps for job in self.live.jobs])
         arrival_s_J = np.array([job.arrival_s for job in self.live.jobs])
         return Snapshot(
@@ -352,9 +347,11 @@ class Mechanism:
             known=Configurations.of_matrix(rows["throughput"], rows["scale_factor"]),
             steps_left_J=np.maximum(0.0, total_J - rows["steps_done"]),
             elapsed_s_J=self._now_s - arrival_s_J,
-            usd_per_hour_A=self.prices.array(cluster.accelerators),
+            usd_per_hour_A=usd_per_hour_A,
             time_s=self._now_s,
             equal_share_s_J=rows["equal_share_s"].copy(),
+            spent_usd_J=rows["spent_usd"].copy(),
+            equal_share_usd_J=rows["equal_share_usd"].copy(),
             running_J=self._holding_J(),
         )
 

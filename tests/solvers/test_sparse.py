@@ -166,7 +166,7 @@ def test_pairs_are_left_alone() -> None:
     jobs = [Job(j, name, 1000.0) for j in range(6)]
     snapshot = Snapshot.of(jobs, Cluster.of({"v100": 1, "k80": 2}), table, pairs=True).open("pairs")
     share_C = np.full(len(snapshot.configurations), 1e-3)
-    assert sparser(snapshot, classes_of(snapshot), share_C.copy()) is share_C
+    assert sparser(snapshot, classes_of(snapshot), share_C) is share_C
 
 
 def test_max_min_fairness_on_the_real_table() -> None:
