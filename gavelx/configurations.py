@@ -220,6 +220,14 @@ class Configurations:
         return bool((np.diff(self._places[1]) > 0).all())
 
     @cached_property
+    def is_matrix(self) -> bool:
+        """Whether the table is a full J x A matrix, row by row: each job alone on each type in their order."""
+        J, A = self.shape
+        if len(self) != J * A or not self.stand_together:
+            return False
+        return bool((self.accelerator_C.reshape(J, A) == np.arange(A)).all())
+
+    @cached_property
     def _places(self) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
         """Columns and row starts of a matrix with jobs as rows, where memberships stand in that order already.
 

@@ -150,7 +150,8 @@ def collapse(statement: Statement) -> Classes:
 
 
 def _no_classes(table: Configurations) -> Classes:
-    every_J, every_C = np.arange(table.shape[0]), np.arange(len(table))
+    every_J = np.arange(table.shape[0])
+    every_C = table.configuration_M if table.stand_together else np.arange(len(table))
     one_J, one_C = np.broadcast_to(np.int64(1), every_J.shape), np.broadcast_to(np.int64(1), every_C.shape)
     unit_C = np.broadcast_to(1.0, every_C.shape)
     return Classes(table, every_J, one_J, every_J, every_C, every_C, one_C, unit_C)

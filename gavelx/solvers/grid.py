@@ -25,24 +25,33 @@ ROWS_MIN = 128
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Where each configuration of the jobs in ``row_G`` stands in a G x A matrix, flattened; and their devices."""
+    """Where each configuration of the jobs in ``row_G`` stands in a G x A matrix, flattened; and their devices.
+
+    ``cell_E`` and ``configuration_E`` are slices where the table is the matrix, row by row.
+    """
 
     snapshot: Snapshot
     row_G: Ints
-    cell_E: Ints
-    configuration_E: Ints
+    cell_E: Ints | slice
+    configuration_E: Ints | slice
     scale_G: Floats
 
     def gains(self, base_RC: sparse.csr_array) -> Floats:
         """The coefficients of these rows, G x A; 0 where a job cannot run."""
-        A = len(self.snapshot.devices_A)
-        gain_GA = np.zeros(len(self.row_G) * A)
-        gain_GA[self.cell_E] = base_RC[self.row_G].data if len(self.row_G) < base_RC.shape[0] else base_RC.data
-        gain_GA[self.cell_E[~self.snapshot.usable_C[self.configuration_E]]] = 0.0
-        return gain_GA.reshape(len(self.row_G), A)
+        shape = (len(self.row_G), len(self.snapshot.devices_A))
+        gain_E = base_RC.data if shape[0] == base_RC.shape[0] else base_RC[self.row_G].data
+        usable_E = self.snapshot.usable_C[self.configuration_E]
+        gain_E = gain_E if usable_E.all() else np.where(usable_E, gain_E, 0.0)
+        if isinstance(self.cell_E, slice):
+            return np.asarray(gain_E.reshape(shape))
+        gain_GA = np.zeros(shape[0] * shape[1])
+        gain_GA[self.cell_E] = gain_E
+        return gain_GA.reshape(shape)
 
     def shares(self, share_GA: Floats) -> Floats:
         """The share of every configuration of these rows; 0 for all others."""
+        if isinstance(self.cell_E, slice):
+            return share_GA.ravel()
         share_C = np.zeros(len(self.snapshot.configurations))
         share_C[self.configuration_E] = share_GA.ravel()[self.cell_E]
         return share_C
@@ -50,17 +59,20 @@ class Grid:
 
 def as_grid(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> Grid | None:
     """The grid of these rows of a matrix, or None where they do not make one."""
-    table, A = snapshot.configurations, len(snapshot.devices_A)
+    table, (J, A) = snapshot.configurations, snapshot.configurations.shape
     if table.first_J is None or table.first_J[-1] != len(table):
         return None
     if len(base_RC.indices) != len(table) or not np.array_equal(base_RC.indptr, table.first_J):
         return None
-    rows = base_RC if len(row_G) == base_RC.shape[0] else base_RC[row_G]
+    scale_G = snapshot.scale_factor_J[row_G].astype(float)
+    if len(row_G) == J and table.is_matrix:
+        own = (table.devices_C.reshape(J, A) == snapshot.scale_factor_J[:, None]).all()
+        return Grid(snapshot, row_G, slice(None), slice(None), scale_G) if own else None
+    rows = base_RC[row_G]
     length_G = np.diff(rows.indptr)
     configuration_E = rows.indices.astype(np.int64)
     cell_E = np.arange(len(row_G)).repeat(length_G) * A + table.accelerator_C[configuration_E]
-    once = (np.diff(cell_E) > 0).all() or len(np.unique(cell_E)) == len(cell_E)
-    scale_G = snapshot.scale_factor_J[row_G].astype(float)
+    once = len(np.unique(cell_E)) == len(cell_E)
     own = np.array_equal(table.devices_C[configuration_E], scale_G.repeat(length_G))
     if not once or not own or not (length_G > 0).all():
         return None
