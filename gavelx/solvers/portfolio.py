@@ -19,10 +19,10 @@ from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.errors import PolicyError, SolverError
 from gavelx.solvers.blame import can_be_met, infeasible, unbounded, valueless
 from gavelx.solvers.certify import BITS, certified, missing, repaired, violation
-from gavelx.solvers.conic import solve_logs
 from gavelx.solvers.convex import ConvexStatement
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.linear import Answer, solve_linear
+from gavelx.solvers.logarithms import solve_logs
 from gavelx.solvers.ratio import solve_ratio
 from gavelx.solvers.reference import available, solve_reference
 from gavelx.solvers.settings import HighsMethod, SolverName, left_s, limited, settings

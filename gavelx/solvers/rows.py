@@ -130,6 +130,12 @@ class Rows:
     def lower_V(self) -> Floats:
         return np.concatenate([np.zeros(self.Z), np.full(len(self.level_weight), -np.inf)])
 
+    @cached_property
+    def highest_level(self) -> float:
+        """A limit on the size of any level: no row is larger with all kinds at once."""
+        sum_K = np.asarray(abs(self.matrix_KV[:, : self.Z]).sum(axis=1)) + np.abs(self.lower_K)
+        return float((sum_K / self.scale_K)[self.worst].max(initial=0.0))
+
     def uses_all(self, value_V: Floats) -> bool:
         """Whether all devices are in use all the time, so that their cost is what it is."""
         in_use_A = self.devices_AZ @ value_V[: self.Z]
