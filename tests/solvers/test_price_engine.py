@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.price_engine import Levels, Ratios, solve_levels, solve_ratios
-from gavelx.solvers.price_search import LIMITS, Limits
+from gavelx.solvers.price_engine.search import LIMITS, Limits
 
 BOXED = Limits(direct=2, sample=3, program=3)
 """Limits that make a handful of rows go through samples, boxes and steady rows."""

@@ -1,7 +1,7 @@
 """Max-min programs with very many different rows, exactly, by working on the prices of the few accelerator types.
 
 ``solve_levels`` is max-min fairness over rows that are linear in the shares, ``solve_ratios`` makes the largest
-ratio small (finish-time fairness, makespan). The first level comes from `price_search`; what is left goes to the
+ratio small (finish-time fairness, makespan). The first level comes from `search`; what is left goes to the
 others, level by level. Rows are fixed where they cannot rise, which multipliers tell (as in `linear`):
 
 * A row limited by its own best type is *saturated*. These need no level of their own: the search keeps them at
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.price_search import LIMITS, Found, Limits, Prices, find_level, prove
-from gavelx.solvers.replies import Floats, Ints, LinearNeed, RatioNeed, Replies, Rows
+from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, RatioNeed, Replies, Rows
+from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, Prices, find_level, prove
 
 Bools = NDArray[np.bool_]
 LEVELS = 100

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.replies import Floats, Ints, Replies, Rows
+from gavelx.solvers.price_engine.replies import Floats, Ints, Replies, Rows
 
 WIDE = 1e3
 """Size of a box that holds all prices."""
