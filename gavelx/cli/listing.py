@@ -13,8 +13,8 @@ from gavelx.throughputs import Setting, Throughputs
 
 
 def first_line(thing: object) -> str:
-    """The sentence with which a docstring begins."""
-    return (thing.__doc__ or "").strip().partition("\n")[0]
+    """The sentence with which a docstring begins, without its markup."""
+    return (thing.__doc__ or "").strip().partition("\n")[0].replace("``", "")
 
 
 def list_policies(as_json: bool) -> None:

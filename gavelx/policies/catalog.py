@@ -79,18 +79,18 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
 
 
 def _hierarchical(policy: Policy, *owners: str) -> Policy:
-    """``hierarchical(P, ml=2, ml/ann=fifo)``: owners as path=weight, path=fifo or path=weight fifo."""
+    """The same max-min policy between teams and their members: hierarchical(P, ml=2, ml/ann=fifo)."""
     pairs = [owner.partition("=") for owner in owners]
     return hierarchical(policy, {path.strip(): value.strip() for path, _, value in pairs})
 
 
 def _partitioned(policy: Policy, parts: str = "") -> Policy:
-    """``partitioned(P, 4)``."""
+    """The same policy for so many parts of the cluster, each with its part of the jobs: partitioned(P, 4)."""
     return partitioned(policy, int(parts) if parts.isascii() and parts.isdigit() else -1)
 
 
 def _with_constraints(policy: Policy, *constraints: str) -> Policy:
-    """``with_constraints(P, Cost() <= 40)``."""
+    """The same program with further constraints: with_constraints(P, Cost() <= 40)."""
     return with_constraints(policy, [read_formula(constraint) for constraint in constraints])
 
 
