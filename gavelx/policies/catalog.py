@@ -23,7 +23,7 @@ from gavelx.policies.base import Policy
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
-from gavelx.policies.formula import read_formula
+from gavelx.policies.formula import WORDS, read_formula
 from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.isolated import Isolated
 from gavelx.policies.makespan import Makespan
@@ -81,28 +81,46 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
 def _hierarchical(policy: Policy, *owners: str) -> Policy:
     """The same max-min policy between teams and their members: hierarchical(P, ml=2, ml/ann=fifo)."""
     pairs = [owner.partition("=") for owner in owners]
-    return hierarchical(policy, {path.strip(): value.strip() for path, _, value in pairs})
+    values = {path.strip(): value.strip() for path, _, value in pairs}
+    if len(values) < len(owners):
+        raise PolicyError(
+            "an owner is named twice", where=f"hierarchical(..., {', '.join(owners)})", expected="each owner once"
+        )
+    return hierarchical(policy, values)
 
 
 def _partitioned(policy: Policy, parts: str = "") -> Policy:
     """The same policy for so many parts of the cluster, each with its part of the jobs: partitioned(P, 4)."""
-    return partitioned(policy, int(parts) if parts.isascii() and parts.isdigit() else -1)
+    if not (parts.isascii() and parts.isdigit() and int(parts)):
+        raise PolicyError(
+            f"{parts!r} parts" if parts else "the number of parts is missing",
+            where=f"partitioned({policy})",
+            expected="a whole number of at least 1",
+            hint=f"partitioned({policy}, 4)",
+        )
+    return partitioned(policy, int(parts))
 
 
 def _with_constraints(policy: Policy, *constraints: str) -> Policy:
     """The same program with further constraints: with_constraints(P, Cost() <= 40)."""
+    if not constraints:
+        raise PolicyError(
+            "no constraint is given",
+            where=f"with_constraints({policy})",
+            hint=f"with_constraints({policy}, Cost() <= 40)",
+        )
     return with_constraints(policy, [read_formula(constraint) for constraint in constraints])
 
 
 def load_policy(text: str) -> Policy:
     """The policy that ``text`` describes. Raises :class:`PolicyError` saying what is near."""
     text = text.strip()
-    if text.startswith(("Maximize(", "Minimize(")):
+    if re.match(r"(Maximize|Minimize)\s*\(", text):
         return _policy(read_formula(text), text)
     if call := re.fullmatch(r"(\w+)\s*\((.*)\)", text, re.DOTALL):
         name, inner = call.groups()
         if name not in modifiers():
-            raise PolicyError(f"unknown modifier {name!r}", where=text, hint=did_you_mean(name, modifiers()))
+            raise _unknown_call(name, text)
         inner, *options = split_policies(inner)
         try:
             return modifiers()[name](load_policy(inner), *options)
@@ -112,12 +130,24 @@ def load_policy(text: str) -> Policy:
         return _load_object(text)
     if (policy := catalog().get(text)) is None:
         known = [*catalog(), *(f"{name}(...)" for name in modifiers())]
+        file = Path(text if text.endswith(".py") else f"{text}.py")
         raise PolicyError(
             f"unknown policy {text!r:.100}",
-            hint=did_you_mean(text, known),
+            hint=f"{text}:NAME, an object in {file}" if file.is_file() else did_you_mean(text, known),
             expected="a name, modifier(name), a formula or file:object",
         )
     return policy
+
+
+def _unknown_call(name: str, text: str) -> PolicyError:
+    """What to say of ``name(...)`` where no modifier has that name."""
+    if name in WORDS:
+        problem, hint = f"{name} is a term, not a policy", "Maximize(SumThroughput())"
+        return PolicyError(
+            problem, where=f"{text:.100}", expected="Maximize(...) or Minimize(...) of terms", hint=hint
+        )
+    known = [*modifiers(), "Maximize", "Minimize"]
+    return PolicyError(f"unknown modifier {name!r}", where=f"{text:.100}", hint=did_you_mean(name, known))
 
 
 def split_policies(text: str) -> list[str]:
@@ -142,11 +172,13 @@ def split_policies(text: str) -> list[str]:
 def _load_object(text: str) -> Policy:
     """``module:object`` or ``file.py:object``."""
     module_name, _, object_name = text.rpartition(":")
+    if not module_name:
+        raise PolicyError("no file is named before the colon", where=text, expected="my_file:my_policy")
     module = _load_module(module_name, text)
     if object_name not in vars(module):
-        named = [name for name, value in vars(module).items() if _is_policy(value)]
+        named = [name for name, value in vars(module).items() if _is_policy(value) and not _is_ours(value)]
         raise PolicyError(
-            f"{module_name} has no {object_name!r}",
+            f"{module_name} has no {object_name!r}" if object_name else "no object is named after the colon",
             where=text,
             hint=did_you_mean(object_name, named) if named else "give the policy a name in that file",
         )
@@ -173,6 +205,11 @@ def _load_module(name: str, text: str) -> ModuleType:
 
 def _is_policy(value: object) -> bool:
     return isinstance(value, Policy) or (isinstance(value, type) and issubclass(value, Policy))
+
+
+def _is_ours(value: object) -> bool:
+    """Whether it is a class that the user's file has only imported."""
+    return isinstance(value, type) and value.__module__.partition(".")[0] == "gavelx"
 
 
 def _policy(value: object, where: str) -> Policy:

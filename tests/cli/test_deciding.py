@@ -124,7 +124,7 @@ def test_out_of_time_is_our_failure(shell: Shell, monkeypatch: pytest.MonkeyPatc
 def test_a_deadline_that_was_given_up_is_shown(shell: Shell, tmp_path: Path, policy: str) -> None:
     instance = json.loads(GOLDEN.read_text())[0]
     first = instance["jobs"][0]["id"]
-    prices = {name: 1.0 for name in instance["cluster"]}
+    prices = dict.fromkeys(instance["cluster"], 1.0)
     path = tmp_path / "hurried.json"
     path.write_text(json.dumps(instance | {"slos": {str(first): 1e-3}, "prices_usd_per_hour": prices}))
     ran = shell("allocate", "--policy", policy, "--snapshot", path)
