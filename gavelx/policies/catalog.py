@@ -41,7 +41,7 @@ ENTRY_POINTS = "gavelx.policies"
 
 
 def catalog() -> dict[str, Policy]:
-    """Every policy that has a name, ours and those of installed packages."""
+    """Every policy that has a name, ours and those of installed packages that can be loaded."""
     ours: tuple[Policy, ...] = (
         Allox(),
         Fifo(),
@@ -61,9 +61,25 @@ def catalog() -> dict[str, Policy]:
         WaterFilling(),
     )
     policies = {policy.name: policy for policy in ours}
+    return {name: policy for name, policy in installed().items() if isinstance(policy, Policy)} | policies
+
+
+def installed() -> dict[str, Policy | PolicyError]:
+    """The policies of installed packages by name; one that cannot be loaded is the error that says why.
+
+    A broken package must not stand in the way of everybody else's policies.
+    """
+    found: dict[str, Policy | PolicyError] = {}
     for entry in entry_points(group=ENTRY_POINTS):
-        policies.setdefault(entry.name, _policy(entry.load(), f"entry point {entry.value}"))
-    return policies
+        where = f"entry point {entry.name} = {entry.value}"
+        try:
+            found[entry.name] = _policy(entry.load(), where)
+        except PolicyError as error:
+            found[entry.name] = error
+        except (Exception, SystemExit) as error:  # whatever the package does wrong is its author's to read
+            hint = "mend the package that has it, or uninstall it"
+            found[entry.name] = PolicyError(f"cannot be loaded: {_in_short(error)}", where=where, hint=hint)
+    return found
 
 
 def modifiers() -> dict[str, Callable[..., Policy]]:
@@ -129,6 +145,8 @@ def load_policy(text: str) -> Policy:
     if ":" in text:
         return _load_object(text)
     if (policy := catalog().get(text)) is None:
+        if isinstance(failure := installed().get(text), PolicyError):
+            raise failure
         known = [*catalog(), *(f"{name}(...)" for name in modifiers())]
         file = Path(text if text.endswith(".py") else f"{text}.py")
         raise PolicyError(

@@ -1,11 +1,13 @@
 """Policies by name, by expression, by module and by file."""
 
+import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from gavelx.errors import PolicyError
-from gavelx.policies import Policy, catalog, load_policy, split_policies
+from gavelx.policies import Fifo, Policy, catalog, load_policy, split_policies
 
 MINE = """
 from gavelx.policies import Maximize, Policy, SumThroughput
@@ -108,3 +110,21 @@ def test_a_class_that_cannot_be_made_is_one_message(tmp_path: Path, source: str,
     with pytest.raises(PolicyError) as caught:
         load_policy("unmade:Mine")
     assert words in str(caught.value)
+
+
+def test_a_broken_package_breaks_only_its_own_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [
+        EntryPoint("queue", "gavelx.policies.fifo:Fifo", "gavelx.policies"),
+        EntryPoint("broken", "gavelx.policies.fifo:Nothing", "gavelx.policies"),
+        EntryPoint("number", "gavelx.policies.fifo:__name__", "gavelx.policies"),
+    ]
+    module = sys.modules[load_policy.__module__]  # gavelx.policies.catalog is a function, too
+    monkeypatch.setattr(module, "entry_points", lambda group: entries)
+    assert isinstance(load_policy("queue"), Fifo)
+    assert repr(load_policy("agnostic(fifo)")) == "agnostic(fifo)"
+    assert {"queue", "fifo"} <= catalog().keys()
+    assert not {"broken", "number"} & catalog().keys()
+    with pytest.raises(PolicyError, match=r"entry point broken = .*:Nothing: cannot be loaded: AttributeError"):
+        load_policy("agnostic(broken)")
+    with pytest.raises(PolicyError, match=r"entry point number .* it is a str, not a policy"):
+        load_policy("number")
