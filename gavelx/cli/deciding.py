@@ -62,9 +62,11 @@ def _print_certificate(allocation: Allocation, console: Console) -> None:
         "path": f"{c.path}, {c.classes} classes of identical jobs",
     }
     if allocation.marginal_A:
-        gains = ", ".join(f"{name} {gain:.4g}" for name, gain in allocation.marginal_A.items())
-        rows["one more device"] = f"raises the objective by: {gains}"
+        gains = ", ".join(f"{name} {gain + 0.0:.4g}" for name, gain in allocation.marginal_A.items())  # -0 is 0
+        rows["one more device"] = f"changes the objective by: {gains}"
     table = plain_table(show_header=False)
     for name, text in rows.items():
         table.add_row(name, policy_cell(text))
     console.print(table)
+    for note in allocation.notes:
+        console.print(f"note: {note}", markup=False, highlight=False)

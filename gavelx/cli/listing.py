@@ -5,16 +5,17 @@ from typing import Any
 
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
-from gavelx.errors import OptionError, did_you_mean
+from gavelx.errors import OptionError, PolicyError, did_you_mean
 from gavelx.files.price_tables import clouds, load_prices, price_rows
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import catalog, modifiers
+from gavelx.policies.catalog import installed
 from gavelx.throughputs import Setting, Throughputs
 
 
 def first_line(thing: object) -> str:
-    """The sentence with which a docstring begins."""
-    return (thing.__doc__ or "").strip().partition("\n")[0]
+    """The sentence with which a docstring begins, without its markup."""
+    return (thing.__doc__ or "").strip().partition("\n")[0].replace("``", "")
 
 
 def list_policies(as_json: bool) -> None:
@@ -37,6 +38,9 @@ def list_policies(as_json: bool) -> None:
     for change in changes:
         table.add_row(f"{change['name']}(POLICY)", policy_cell(change["summary"]), "")
     stdout().print(table)
+    for failure in installed().values():
+        if isinstance(failure, PolicyError):
+            stdout().print(str(failure), markup=False)
     stdout().print("Your own: --policy my_file:my_policy, an object in my_file.py.", style="dim")
 
 

@@ -12,13 +12,14 @@ _WHAT, _WORK, _HOW, _OUT = "What to run", "Jobs", "How", "Output"
 Policy = Annotated[
     str,
     typer.Option(
-        help="A policy: a name ([bold]gavelx policies[/] lists them), agnostic(NAME), or my_file:my_policy.",
+        help="A policy: a name, modifier(NAME) ([bold]gavelx policies[/] lists both), my_file:my_policy, or a "
+        "formula such as 'Maximize(SumThroughput())'.",
         rich_help_panel=_WHAT,
     ),
 ]
 Policies = Annotated[
     str,
-    typer.Option(help="Policies, separated by commas.", rich_help_panel=_WHAT),
+    typer.Option(help="Policies, separated by commas; each as --policy of simulate.", rich_help_panel=_WHAT),
 ]
 Cluster = Annotated[
     str,

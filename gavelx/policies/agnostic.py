@@ -50,7 +50,7 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             classes=known.classes,
             strict=seen.strict,
             whole=seen.whole,
-        )
+        ).with_notes(seen.notes)
 
     def _is_worse(self, seen: Allocation, share_C: Floats) -> bool:
         """Whether spreading broke a constraint or cost a part of the objective of a program."""

@@ -16,12 +16,14 @@ class Policy(ABC):
     ``promises`` names the properties that it claims, among ``sharing_incentive``, ``pareto_efficiency``,
     ``envy_freeness`` and ``strategy_proofness``; the tests check just those.
     ``uses`` names the kinds of configuration beyond the plain ones that it knows what to do with: ``pairs`` and
-    ``placements``. It sees them only inside ``packed(...)`` and ``placed(...)``.
+    ``placements``. It sees them only inside ``packed(...)`` and ``placed(...)``; ``opens`` names those that it
+    does see.
     """
 
     name: str = ""
     promises: tuple[str, ...] = ()
     uses: frozenset[Kind] = frozenset()
+    opens: frozenset[Kind] = frozenset()
 
     @abstractmethod
     def allocate(self, snapshot: Snapshot) -> Allocation:

@@ -23,7 +23,7 @@ from gavelx.policies.base import Policy
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
-from gavelx.policies.formula import read_formula
+from gavelx.policies.formula import WORDS, read_formula
 from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.isolated import Isolated
 from gavelx.policies.makespan import Makespan
@@ -41,7 +41,7 @@ ENTRY_POINTS = "gavelx.policies"
 
 
 def catalog() -> dict[str, Policy]:
-    """Every policy that has a name, ours and those of installed packages."""
+    """Every policy that has a name, ours and those of installed packages that can be loaded."""
     ours: tuple[Policy, ...] = (
         Allox(),
         Fifo(),
@@ -61,9 +61,25 @@ def catalog() -> dict[str, Policy]:
         WaterFilling(),
     )
     policies = {policy.name: policy for policy in ours}
+    return {name: policy for name, policy in installed().items() if isinstance(policy, Policy)} | policies
+
+
+def installed() -> dict[str, Policy | PolicyError]:
+    """The policies of installed packages by name; one that cannot be loaded is the error that says why.
+
+    A broken package must not stand in the way of everybody else's policies.
+    """
+    found: dict[str, Policy | PolicyError] = {}
     for entry in entry_points(group=ENTRY_POINTS):
-        policies.setdefault(entry.name, _policy(entry.load(), f"entry point {entry.value}"))
-    return policies
+        where = f"entry point {entry.name} = {entry.value}"
+        try:
+            found[entry.name] = _policy(entry.load(), where)
+        except PolicyError as error:
+            found[entry.name] = error
+        except (Exception, SystemExit) as error:  # whatever the package does wrong is its author's to read
+            hint = "mend the package that has it, or uninstall it"
+            found[entry.name] = PolicyError(f"cannot be loaded: {_in_short(error)}", where=where, hint=hint)
+    return found
 
 
 def modifiers() -> dict[str, Callable[..., Policy]]:
@@ -79,30 +95,48 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
 
 
 def _hierarchical(policy: Policy, *owners: str) -> Policy:
-    """``hierarchical(P, ml=2, ml/ann=fifo)``: owners as path=weight, path=fifo or path=weight fifo."""
+    """The same max-min policy between teams and their members: hierarchical(P, ml=2, ml/ann=fifo)."""
     pairs = [owner.partition("=") for owner in owners]
-    return hierarchical(policy, {path.strip(): value.strip() for path, _, value in pairs})
+    values = {path.strip(): value.strip() for path, _, value in pairs}
+    if len(values) < len(owners):
+        raise PolicyError(
+            "an owner is named twice", where=f"hierarchical(..., {', '.join(owners)})", expected="each owner once"
+        )
+    return hierarchical(policy, values)
 
 
 def _partitioned(policy: Policy, parts: str = "") -> Policy:
-    """``partitioned(P, 4)``."""
-    return partitioned(policy, int(parts) if parts.isascii() and parts.isdigit() else -1)
+    """The same policy for so many parts of the cluster, each with its part of the jobs: partitioned(P, 4)."""
+    if not (parts.isascii() and parts.isdigit() and int(parts)):
+        raise PolicyError(
+            f"{parts!r} parts" if parts else "the number of parts is missing",
+            where=f"partitioned({policy})",
+            expected="a whole number of at least 1",
+            hint=f"partitioned({policy}, 4)",
+        )
+    return partitioned(policy, int(parts))
 
 
 def _with_constraints(policy: Policy, *constraints: str) -> Policy:
-    """``with_constraints(P, Cost() <= 40)``."""
+    """The same program with further constraints: with_constraints(P, Cost() <= 40)."""
+    if not constraints:
+        raise PolicyError(
+            "no constraint is given",
+            where=f"with_constraints({policy})",
+            hint=f"with_constraints({policy}, Cost() <= 40)",
+        )
     return with_constraints(policy, [read_formula(constraint) for constraint in constraints])
 
 
 def load_policy(text: str) -> Policy:
     """The policy that ``text`` describes. Raises :class:`PolicyError` saying what is near."""
     text = text.strip()
-    if text.startswith(("Maximize(", "Minimize(")):
+    if re.match(r"(Maximize|Minimize)\s*\(", text):
         return _policy(read_formula(text), text)
     if call := re.fullmatch(r"(\w+)\s*\((.*)\)", text, re.DOTALL):
         name, inner = call.groups()
         if name not in modifiers():
-            raise PolicyError(f"unknown modifier {name!r}", where=text, hint=did_you_mean(name, modifiers()))
+            raise _unknown_call(name, text)
         inner, *options = split_policies(inner)
         try:
             return modifiers()[name](load_policy(inner), *options)
@@ -111,13 +145,27 @@ def load_policy(text: str) -> Policy:
     if ":" in text:
         return _load_object(text)
     if (policy := catalog().get(text)) is None:
+        if isinstance(failure := installed().get(text), PolicyError):
+            raise failure
         known = [*catalog(), *(f"{name}(...)" for name in modifiers())]
+        file = Path(text if text.endswith(".py") else f"{text}.py")
         raise PolicyError(
             f"unknown policy {text!r:.100}",
-            hint=did_you_mean(text, known),
+            hint=f"{text}:NAME, an object in {file}" if file.is_file() else did_you_mean(text, known),
             expected="a name, modifier(name), a formula or file:object",
         )
     return policy
+
+
+def _unknown_call(name: str, text: str) -> PolicyError:
+    """What to say of ``name(...)`` where no modifier has that name."""
+    if name in WORDS:
+        problem, hint = f"{name} is a term, not a policy", "Maximize(SumThroughput())"
+        return PolicyError(
+            problem, where=f"{text:.100}", expected="Maximize(...) or Minimize(...) of terms", hint=hint
+        )
+    known = [*modifiers(), "Maximize", "Minimize"]
+    return PolicyError(f"unknown modifier {name!r}", where=f"{text:.100}", hint=did_you_mean(name, known))
 
 
 def split_policies(text: str) -> list[str]:
@@ -142,11 +190,13 @@ def split_policies(text: str) -> list[str]:
 def _load_object(text: str) -> Policy:
     """``module:object`` or ``file.py:object``."""
     module_name, _, object_name = text.rpartition(":")
+    if not module_name:
+        raise PolicyError("no file is named before the colon", where=text, expected="my_file:my_policy")
     module = _load_module(module_name, text)
     if object_name not in vars(module):
-        named = [name for name, value in vars(module).items() if _is_policy(value)]
+        named = [name for name, value in vars(module).items() if _is_policy(value) and not _is_ours(value)]
         raise PolicyError(
-            f"{module_name} has no {object_name!r}",
+            f"{module_name} has no {object_name!r}" if object_name else "no object is named after the colon",
             where=text,
             hint=did_you_mean(object_name, named) if named else "give the policy a name in that file",
         )
@@ -173,6 +223,11 @@ def _load_module(name: str, text: str) -> ModuleType:
 
 def _is_policy(value: object) -> bool:
     return isinstance(value, Policy) or (isinstance(value, type) and issubclass(value, Policy))
+
+
+def _is_ours(value: object) -> bool:
+    """Whether it is a class that the user's file has only imported."""
+    return isinstance(value, type) and value.__module__.partition(".")[0] == "gavelx"
 
 
 def _policy(value: object, where: str) -> Policy:

@@ -18,7 +18,7 @@ from gavelx.policies.shared_cloud_cost_fairness import DollarsToGo
 def _is_word(value: object) -> bool:
     if not (isinstance(value, type) and issubclass(value, terms.Term)):
         return False
-    return value is not terms.Term and not inspect.isabstract(value)
+    return value not in (terms.Term, terms.Linear, terms.Fractional)
 
 
 WORDS: Mapping[str, Callable[..., Any]] = {
@@ -46,7 +46,10 @@ def read_formula(text: str) -> Any:
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise PolicyError(f"cannot be read: {error}", where=f"{text:.100}", expected="Cost() <= 40, say") from None
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise PolicyError(
+            f"cannot be read: {reason}", where=f"{text:.100}", expected="a formula such as Cost() <= 40"
+        ) from None
     try:
         return _read(tree.body)
     except TypeError as error:
@@ -56,7 +59,7 @@ def read_formula(text: str) -> Any:
 def _read(node: ast.expr) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         options = {str(keyword.arg): _read(keyword.value) for keyword in node.keywords}
-        return _word(node.func.id)(*(_read(argument) for argument in node.args), **options)
+        return _called(node, [_read(argument) for argument in node.args], options)
     if isinstance(node, ast.List):
         return [_read(element) for element in node.elts]
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
@@ -67,7 +70,22 @@ def _read(node: ast.expr) -> Any:
         return change(_read(node.operand))
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and (compare := OPERATORS.get(type(node.ops[0]))):
         return compare(_read(node.left), _read(node.comparators[0]))
-    raise PolicyError("is not understood", where=ast.unparse(node)[:100], expected="terms, numbers, + - * <= >=")
+    hint = f"{node.id}(), with brackets" if isinstance(node, ast.Name) and node.id in WORDS else ""
+    where = ast.unparse(node)[:100]
+    raise PolicyError("is not understood", where=where, expected="terms, numbers, + - * <= >=", hint=hint)
+
+
+def _called(node: ast.Call, arguments: list[Any], options: dict[str, Any]) -> Any:
+    """The word that ``node`` calls, with its arguments; wrong ones are told with what the word takes."""
+    assert isinstance(node.func, ast.Name)
+    word = _word(node.func.id)
+    signature = inspect.signature(word)
+    try:
+        signature.bind(*arguments, **options)
+    except TypeError as error:
+        expected = f"{node.func.id}({', '.join(signature.parameters)})"
+        raise PolicyError(str(error), where=ast.unparse(node)[:100], expected=expected) from None
+    return word(*arguments, **options)
 
 
 def _word(name: str) -> Callable[..., Any]:

@@ -27,6 +27,10 @@ class Modifier(Policy):
     def uses(self) -> frozenset[Kind]:  # type: ignore[override]
         return self.policy.uses
 
+    @property
+    def opens(self) -> frozenset[Kind]:  # type: ignore[override]
+        return self.policy.opens
+
     @abstractmethod
     def allocate(self, snapshot: Snapshot) -> Allocation:
         """The answer of the inner policy to what it is shown."""
@@ -51,6 +55,10 @@ class Opened(Modifier):
                 where=f"{type(self).__name__}({policy})",
                 expected="a program, such as max_min_fairness",
             )
+
+    @property
+    def opens(self) -> frozenset[Kind]:  # type: ignore[override]
+        return self.policy.opens | {self.kind}
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         return ask(self.policy, snapshot.open(self.kind))

@@ -56,6 +56,10 @@ class Maximize(Policy):
                 where=f"{type(self).__name__}(...)",
                 hint="Worst(NormalizedThroughput())",
             )
+        if isinstance(constraints, Constraint):
+            raise PolicyError(
+                "constraints come in a list", where=f"{type(self).__name__}(...)", hint=f"[{constraints!r}]"
+            )
         for constraint in constraints:
             if not isinstance(constraint, Constraint):
                 raise PolicyError(
@@ -146,6 +150,8 @@ class Minimize(Maximize):
 
     def __init__(self, objective: Term, constraints: Sequence[Constraint] = (), then: Worst | None = None) -> None:
         super().__init__(objective, constraints)
+        if not (then is None or isinstance(then, Worst)):
+            raise PolicyError(f"then={then!r} cannot be used", where=repr(objective), expected="then=Worst(...)")
         self.then = then
 
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:

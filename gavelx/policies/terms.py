@@ -41,6 +41,12 @@ class Term:
         return Plus(_term(other), -1.0 * self)
 
     def __mul__(self, factor: float) -> "Term":
+        if isinstance(factor, Term):
+            raise PolicyError(
+                "a product of terms is not linear",
+                where=f"{self!r} * {factor!r}",
+                expected="a number times a term",
+            )
         return Times(float(factor), self)
 
     __rmul__ = __mul__
@@ -259,6 +265,14 @@ class Largest(Term):
 
     term: Fractional
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.term, Fractional):
+            raise PolicyError(
+                f"{self.term!r} is no ratio",
+                where=repr(self),
+                expected="TimeLeft(), FinishTimeRatio(), CostRatio()",
+            )
+
     def __repr__(self) -> str:
         return f"Largest({self.term!r})"
 
@@ -334,11 +348,22 @@ def linear(term: Term, view: View) -> Affine:
     """The rows of a term that must be linear here. Raises :class:`PolicyError` naming it otherwise."""
     if isinstance(term, Linear):
         return term.linear(view)
-    raise PolicyError(
-        "it is not linear, so it cannot stand here",
-        where=repr(term),
-        hint="Worst(...) only as a summand with a positive factor of Maximize(...)",
-    )
+    if not isinstance(term, Term):
+        raise PolicyError(f"{term!r} is no term", expected="a term with rows, such as Throughput()")
+    raise PolicyError("it is not linear, so it cannot stand here", where=repr(term), hint=_instead(term))
+
+
+def _instead(term: Term) -> str:
+    """Where a term that is not linear can stand."""
+    if isinstance(term, Log):
+        return f"Maximize(Sum({term!r}))"
+    if isinstance(term, Largest):
+        return f"Minimize({term!r}), alone; as a constraint, {term.term!r} <= a number"
+    if isinstance(term, Fractional):
+        return f"Minimize(Largest({term!r})); as a constraint, {term!r} <= a number"
+    if isinstance(term, Worst):
+        return f"{term!r} in Maximize(...), with a positive factor; as a constraint, {term.term!r} >= a number"
+    return "a term of the built-in words, or a subclass of Linear"
 
 
 def _term(value: Term | float) -> Term:

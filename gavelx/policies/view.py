@@ -91,7 +91,7 @@ class View:
             raise PolicyError(
                 f"no price is known for {', '.join(unknown)}",
                 where="Cost()",
-                hint="--prices TYPE=USD_PER_HOUR,...",
+                hint="--prices TYPE=USD_PER_HOUR,..., or the prices of the snapshot file",
             )
 
     @cached_property

@@ -10,6 +10,7 @@ from gavelx.allocation import Allocation
 from gavelx.asking import Answers
 from gavelx.cluster import Cluster
 from gavelx.drive import drive
+from gavelx.errors import PolicyError
 from gavelx.fallback import Steady
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism, Rules
@@ -36,10 +37,12 @@ def simulate(
 
     With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete.
     ``on_progress(completed, total)`` is called now and then. Raises :class:`WorkloadError` for a job that can
-    never run on this cluster, :class:`PolicyError` for a policy that fails or answers nonsense. A policy that
+    never run on this cluster, :class:`PolicyError` for a policy that fails or answers nonsense, and for one that
+    wants what cannot be simulated yet (see :func:`check_simulated`). A policy that
     starves a job does not raise: the job counts as not completed. Nor do solvers that fail: the previous
     allocation is carried over, and ``solver_failures`` of the result says why.
     """
+    check_simulated(policy)
     check_workload(jobs, cluster, throughputs)
     started = time.perf_counter()
     measured = None if window is None else frozenset(job.id for job in jobs[window])
@@ -65,6 +68,20 @@ def simulate(
         policy_seconds=stopwatch.seconds,
         wall_seconds=time.perf_counter() - started,
     )
+
+
+def check_simulated(policy: Answers) -> None:
+    """Raise :class:`PolicyError` for a policy that opens pairs or placements.
+
+    The rounds run each job alone and together: such a policy would be measured as if it were not there.
+    """
+    what = {"pairs": "pairs of jobs on shared devices", "placements": "gangs spread over servers"}
+    if unknown := [text for kind, text in what.items() if kind in getattr(policy, "opens", ())]:
+        raise PolicyError(
+            f"{' and '.join(unknown)} cannot be simulated yet",
+            where=str(policy),
+            hint="gavelx allocate, for one decision; or the policy without packed(...) and placed(...)",
+        )
 
 
 @dataclass

@@ -20,11 +20,23 @@ def infeasible(statement: Statement | RatioStatement) -> ProgramError:
         return _without_a_value(statement)
     blamed = [required.text for required in statement.required if not can_be_met(statement, required)]
     what = "cannot be met by any allocation" if blamed else "cannot all be met by one allocation"
-    return ProgramError(
-        f"the constraint {' and '.join(blamed or texts)} {what} of this cluster",
-        where=statement.text,
-        hint="relax it, or add devices",
-    )
+    problem = f"the constraint {' and '.join(blamed or texts)} {what} of this cluster"
+    if jobs := hopeless_jobs(statement):
+        more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
+        problem += f": nothing that job {', '.join(map(str, jobs[:3]))}{more} may get helps"
+        hint = "a bound that is 0 or less for such jobs: they can run nowhere, or where(...) left nothing of them"
+        return ProgramError(problem, where=statement.text, hint=hint)
+    return ProgramError(problem, where=statement.text, hint="relax it, or add devices")
+
+
+def hopeless_jobs(statement: Statement | RatioStatement) -> list[int]:
+    """Ids of jobs whose row of a constraint stays unmet whatever the shares are: nothing in it can grow."""
+    snapshot, found = statement.snapshot, set()
+    for required in statement.requirements:
+        if required.affine.rows == "job":
+            most_R = required.affine.matrix_RC.maximum(0) @ snapshot.usable_C.astype(float)
+            found.update(np.flatnonzero((most_R <= 0) & (required.affine.constant_R < 0)).tolist())
+    return [snapshot.jobs[j].id for j in sorted(found)]
 
 
 def unbounded(statement: Statement | RatioStatement) -> ProgramError:

@@ -20,7 +20,7 @@ from gavelx.errors import PolicyError, SolverError
 from gavelx.solvers.blame import can_be_met, infeasible, unbounded, valueless
 from gavelx.solvers.certify import BITS, certified, missing, repaired, violation
 from gavelx.solvers.convex import ConvexStatement
-from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
 from gavelx.solvers.linear import Answer, solve_linear
 from gavelx.solvers.logarithms import solve_logs
 from gavelx.solvers.ratio import solve_ratio
@@ -142,7 +142,8 @@ def _first_good(statement: Statement | RatioStatement, candidates: list[Path]) -
         if found.fault is None:
             return replace(answer, path="; ".join([*failures, answer.path])), found
         failures.append(f"{path.name} failed ({found.fault})")
-    raise valueless(statement) or SolverError(f"{statement.text}: {'; '.join(failures)}")
+    hint = ". Try: a larger --time-budget" if any(OUT_OF_TIME in failure for failure in failures) else ""
+    raise valueless(statement) or SolverError(f"{statement.text}: {'; '.join(failures)}{hint}")
 
 
 def _blame(statement: Statement | RatioStatement, failure: UnsolvedError) -> None:

@@ -118,3 +118,25 @@ def test_out_of_time_is_our_failure(shell: Shell, monkeypatch: pytest.MonkeyPatc
     ran = shell("allocate", "--policy", "max_min_fairness", "--snapshot", GOLDEN, "--index", 0)
     assert ran.code == 1
     assert "highs failed (time limit reached); highs interior point failed (time limit reached)" in ran.err
+
+
+@pytest.mark.parametrize("policy", ["min_cost_slo", "agnostic(min_cost_slo)"])
+def test_a_deadline_that_was_given_up_is_shown(shell: Shell, tmp_path: Path, policy: str) -> None:
+    instance = json.loads(GOLDEN.read_text())[0]
+    first = instance["jobs"][0]["id"]
+    prices = dict.fromkeys(instance["cluster"], 1.0)
+    path = tmp_path / "hurried.json"
+    path.write_text(json.dumps(instance | {"slos": {str(first): 1e-3}, "prices_usd_per_hour": prices}))
+    ran = shell("allocate", "--policy", policy, "--snapshot", path)
+    assert ran.code == 0, ran.err
+    assert f"note: the deadline of job {first} " in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_nothing_is_not_minus_nothing(shell: Shell) -> None:
+    policy = "Minimize(Sum(Devices()), [Sum(TimeShare()) >= 1])"
+    ran = shell("allocate", "--policy", policy, "--snapshot", GOLDEN, "--index", 0)
+    assert ran.code == 0, ran.err
+    (line,) = (line for line in ran.out.splitlines() if line.startswith("one more device"))
+    assert "changes the objective by" in line
+    assert " -0" not in line

@@ -9,7 +9,8 @@ from tests.cli.running import Shell
 def test_policies(shell: Shell) -> None:
     listed = shell("policies", "--json").json
     assert {row["name"] for row in listed["policies"]} == set(catalog())
-    assert all(row["summary"].endswith((".", ")")) for row in listed["policies"] + listed["modifiers"])
+    summaries = [row["summary"] for row in listed["policies"] + listed["modifiers"]]
+    assert all(summary.endswith((".", ")")) and "`" not in summary and len(summary) > 30 for summary in summaries)
     assert "agnostic(POLICY)" in shell("policies").out
 
 

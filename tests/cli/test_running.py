@@ -140,3 +140,20 @@ def test_a_run_that_carried_an_allocation_over_says_so(shell: Shell, tmp_path: P
     assert f"Failing: the solvers failed {times} times" in ran.err
     assert "(no certified answer)" in ran.err
     assert "fifo:" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("packed(max_min_fairness)", "pairs of jobs"),
+        ("with_constraints(placed(max_min_fairness), Cost() <= 9)", "gangs spread over servers"),
+        ("agnostic(partitioned(packed(max_min_fairness), 2))", "pairs of jobs"),
+    ],
+)
+def test_what_cannot_be_simulated_yet_is_refused_rather_than_left_out(
+    shell: Shell, policy: str, words: str
+) -> None:
+    ran = shell("compare", "--policies", f"fifo,{policy}", "--cluster", "v100=1,k80=1", "--jobs", 2)
+    assert ran.code == 2
+    for part in (words, "cannot be simulated yet", "gavelx allocate", "packed("):
+        assert part in ran.err

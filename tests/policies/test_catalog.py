@@ -1,11 +1,13 @@
 """Policies by name, by expression, by module and by file."""
 
+import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from gavelx.errors import PolicyError
-from gavelx.policies import Policy, catalog, load_policy, split_policies
+from gavelx.policies import Fifo, Policy, catalog, load_policy, split_policies
 
 MINE = """
 from gavelx.policies import Maximize, Policy, SumThroughput
@@ -69,7 +71,15 @@ def test_modifiers_nest_and_spaces_do_not_matter() -> None:
         ("no_such_module:x", ["no_such_module", "a file no_such_module.py"]),
         ("broken_policies:x", ["broken_policies.py failed", "ZeroDivisionError"]),
         ("sub/none.py:x", ["sub/none.py"]),
-        (":x", [":x", "Empty module name"]),
+        (":x", [":x", "no file is named before the colon", "my_file:my_policy"]),
+        ("my_policies:", ["no object is named after the colon", "best, Mine"]),
+        ("my_policies", ["unknown policy", "my_policies:NAME, an object in my_policies.py"]),
+        ("maximize(Cost())", ["unknown modifier", "'Maximize'"]),
+        ("Cost()", ["Cost is a term, not a policy", "Maximize(...)"]),
+        ("hierarchical(max_min_fairness, a=1, a=2)", ["named twice", "each owner once"]),
+        ("with_constraints(max_min_fairness)", ["no constraint is given", "Cost() <= 40"]),
+        ("partitioned(max_min_fairness)", ["the number of parts is missing", "partitioned(max_min_fairness, 4)"]),
+        ("partitioned(max_min_fairness, two)", ["'two' parts"]),
         ("../..:x", ["../.."]),
     ],
 )
@@ -100,3 +110,21 @@ def test_a_class_that_cannot_be_made_is_one_message(tmp_path: Path, source: str,
     with pytest.raises(PolicyError) as caught:
         load_policy("unmade:Mine")
     assert words in str(caught.value)
+
+
+def test_a_broken_package_breaks_only_its_own_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [
+        EntryPoint("queue", "gavelx.policies.fifo:Fifo", "gavelx.policies"),
+        EntryPoint("broken", "gavelx.policies.fifo:Nothing", "gavelx.policies"),
+        EntryPoint("number", "gavelx.policies.fifo:__name__", "gavelx.policies"),
+    ]
+    module = sys.modules[load_policy.__module__]  # gavelx.policies.catalog is a function, too
+    monkeypatch.setattr(module, "entry_points", lambda group: entries)
+    assert isinstance(load_policy("queue"), Fifo)
+    assert repr(load_policy("agnostic(fifo)")) == "agnostic(fifo)"
+    assert {"queue", "fifo"} <= catalog().keys()
+    assert not {"broken", "number"} & catalog().keys()
+    with pytest.raises(PolicyError, match=r"entry point broken = .*:Nothing: cannot be loaded: AttributeError"):
+        load_policy("agnostic(broken)")
+    with pytest.raises(PolicyError, match=r"entry point number .* it is a str, not a policy"):
+        load_policy("number")

@@ -1,5 +1,7 @@
 """Formulas as text: what prints can be read, and what cannot be read is named."""
 
+import re
+
 import pytest
 
 from gavelx.errors import PolicyError
@@ -29,7 +31,10 @@ def test_terms_and_constraints_are_read() -> None:
     ("text", "named"),
     [
         ("Maximize(Wrost(Cost()))", "Worst"),
-        ("Maximize(Cost)", "Cost"),
+        ("Maximize(Cost)", "Cost(), with brackets"),
+        ("Maximize(Worst())", "expected Worst(term"),
+        ("Maximize(Linear())", "unknown term"),
+        ("Maximize()", "expected Maximize(objective, constraints"),
         ("Maximize(__import__('os').system('true'))", "__import__"),
         ("Maximize(Cost().__class__)", "__class__"),
         ("Maximize(Cost() if 1 else 2)", "not understood"),
@@ -47,5 +52,5 @@ def test_terms_and_constraints_are_read() -> None:
     ],
 )
 def test_what_is_no_formula_is_named(text: str, named: str) -> None:
-    with pytest.raises(PolicyError, match=named.replace("(", r"\(")):
+    with pytest.raises(PolicyError, match=re.escape(named)):
         load_policy(text)

@@ -1,5 +1,7 @@
 """Terms, programs and modifiers: what they print, what they mean, and how they refuse."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from gavelx.policies import (
     Devices,
     Largest,
     Linear,
+    Log,
     Maximize,
     Minimize,
     Sum,
@@ -166,6 +169,17 @@ def test_what_is_no_constraint_is_refused_when_the_policy_is_made(constraints: o
         Maximize(SumThroughput(), constraints)  # type: ignore[arg-type]
 
 
+def test_what_a_word_cannot_take_is_told_when_the_policy_is_made() -> None:
+    with pytest.raises(PolicyError, match=r"in a list. Try: \[Cost\(\) <= 4\]"):
+        Maximize(SumThroughput(), Cost() <= 4)  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match="expected then=Worst"):
+        Minimize(Largest(TimeLeft()), then=3)  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match=r"Throughput\(\) is no ratio"):
+        Largest(Throughput())  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match="a product of terms is not linear"):
+        SumThroughput() * Cost()  # type: ignore[operator]
+
+
 class Tenfold(Linear):
     """A user's own term."""
 
@@ -185,7 +199,14 @@ def test_a_user_writes_a_term_with_one_method() -> None:
         (Maximize(Throughput()), ["Throughput()", "one row per job", "Sum(Throughput())"]),
         (Maximize(-1.0 * Worst(Throughput())), ["Worst(Throughput())", "is concave"]),
         (Maximize(Sum(Throughput() + Devices())), ["Throughput() + Devices()", "job", "accelerator"]),
-        (Maximize(SumThroughput(), [Worst(Throughput()) >= 1.0]), ["Worst(Throughput())", "not linear"]),
+        (
+            Maximize(SumThroughput(), [Worst(Throughput()) >= 1.0]),
+            ["Worst(Throughput())", "not linear", "as a constraint"],
+        ),
+        (Maximize(SumThroughput(), [Largest(TimeLeft()) <= 9.0]), ["as a constraint, TimeLeft() <= a number"]),
+        (Maximize(Sum(TimeLeft())), ["Minimize(Largest(TimeLeft()))"]),
+        (Maximize(Log(Throughput())), ["Maximize(Sum(Log(Throughput())))"]),
+        (Maximize(Worst(3)), ["3 is no term"]),  # type: ignore[arg-type]
     ],
 )
 def test_a_program_that_means_nothing_names_the_term(policy: Maximize, parts: list[str]) -> None:
@@ -200,6 +221,26 @@ def test_an_infeasible_constraint_is_named_alone() -> None:
         policy.allocate(snapshot("a", "b"))
     assert "Throughput() >= 99" in str(caught.value)
     assert "constraint TimeShare" not in str(caught.value)
+
+
+@dataclass(frozen=True)
+class OnlyJob(Linear):
+    """Throughput of one job; nothing of the others."""
+
+    job: int
+
+    def linear(self, view: View) -> Affine:
+        return view.throughput.where(np.arange(view.J) == self.job)
+
+
+def test_a_job_that_no_share_helps_is_named_with_the_constraint_that_it_breaks() -> None:
+    policy = Maximize(SumThroughput(), [TimeShare() >= 0.0, OnlyJob(1) >= 0.1])
+    with pytest.raises(ProgramError) as caught:
+        policy.allocate(snapshot("a", "b"))
+    assert "OnlyJob(job=1) >= 0.1 cannot be met" in str(caught.value)
+    assert "nothing that job 0 may get helps" in str(caught.value)
+    with pytest.raises(ProgramError, match="relax it"):
+        Maximize(SumThroughput(), [Throughput() >= 99.0]).allocate(snapshot("a", "b"))
 
 
 def test_constraints_that_only_fail_together_are_all_named() -> None:
