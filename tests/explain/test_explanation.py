@@ -56,7 +56,7 @@ def test_a_solver_that_gives_up_is_no_reason_to_say_nothing(monkeypatch: pytest.
 
 def test_dollars_for_one_per_cent_of_the_objective() -> None:
     # The largest sum is 4 + 1 = 5. A second v100 at 3 dollars an hour brings 1 (job 1 moves up) and 1 (job 2 takes
-    # its k80), 40 %: 7.5 cents for each per cent; one less would cost 4, 80 %: 3.75 cents. The dual price is one of
+    # its k80), 40 %: 7.5 cents for each one; one less would cost 4, 80 %: 3.75 cents. The dual price is one of
     # these or between. A second k80 at 50 cents brings 1, 20 %: 2.5 cents.
     explained = Explanation(load_policy("max_sum_throughput").allocate(FOUR))
     assert 0.0375 * (1 - 1e-9) <= explained.usd_per_percent["v100"] <= 0.075 * (1 + 1e-9)

@@ -100,7 +100,7 @@ def test_a_job_that_a_partner_slows_down() -> None:
 
 def test_what_one_more_device_is_worth() -> None:
     # The sum is 4 on the v100 and 3 on the k80. A second v100 brings 4 to a job that had nothing; the k80 is best
-    # kept for job 2, so a second one brings 1 step/s to one of the others. One k80 less would cost 3: its price may
+    # kept for job 2, so a second brings 1 step/s to one of the others. One k80 less would cost 3: its price may
     # be anything from 1 to 3, and is a limit on the gain in any case.
     worth = one_more_device(Maximize(SumThroughput()).allocate(THREE))
     assert worth["v100"] == pytest.approx(4 / 7)
