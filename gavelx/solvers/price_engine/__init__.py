@@ -1,8 +1,8 @@
 """Max-min programs with very many different rows, exactly, by working on the prices of the few accelerator types.
 
 `levels` raises level after level and makes ratios small; `search` finds one level by moving the prices;
-`replies` says what every row would do at given prices. It knows arrays only; :mod:`gavelx.solvers.grid` joins it to
-programs.
+`replies` says what every row would do at given prices. It knows arrays only; :mod:`gavelx.solvers.grid` joins it
+to programs.
 """
 
 from gavelx.solvers.price_engine.levels import Levels, Ratios, solve_levels, solve_ratios
