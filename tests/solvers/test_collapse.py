@@ -126,7 +126,7 @@ def test_kinds_that_are_told_give_the_same_levels_as_colours_that_are_found(snap
 
 
 def of_one_type(pairs: dict[tuple[int, int], float], weights: tuple[float, ...]) -> Snapshot:
-    """Four jobs of 2 steps/s on two devices, of the kinds 0, 0, 1 and 1; these pairs share one, each at a speed."""
+    """Four jobs of 2 steps/s on two devices, of the kinds 0, 0, 1 and 1; pairs share one at a speed."""
     alone = Configurations.of_matrix(np.full((4, 1), 2.0), np.ones(4), kind_J=np.array([0, 0, 1, 1]))
     shared = Configurations(
         shape=(4, 1),
