@@ -126,7 +126,9 @@ class Configurations:
         partner_M = sum_C[self.configuration_M] - self.kind_J[self.job_M] - 1.0
         columns = (self.accelerator_C, self.devices_C, self.spread_C, self.barred_C)
         ways_MV = np.column_stack([*(c[self.configuration_M] for c in columns), partner_M, self.throughput_M])
-        order_M = np.lexsort((*ways_MV.T, self.job_M))
+        alone_M = self.members_C[self.configuration_M] == 1  # these must stand in the same order, pairs need not
+        index_M, pair_MV = np.arange(len(alone_M)), np.where(alone_M[:, None], 0.0, ways_MV)
+        order_M = np.lexsort((*pair_MV.T, index_M * alone_M, ~alone_M, self.job_M))
         by_job = np.split(ways_MV[order_M], np.searchsorted(self.job_M[order_M], np.arange(1, self.shape[0])))
         first: dict[int, int] = {}
         for j, kind in enumerate(self.kind_J.tolist()):

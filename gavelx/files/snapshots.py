@@ -148,7 +148,8 @@ def _of_kinds(node: Node, known: Configurations, jobs: Sequence[Job]) -> Configu
     kinds = [kind.whole(low=0) for kind in node["kinds"].elements()]
     if len(kinds) != len(jobs):
         raise node["kinds"].mistake(f"there are {len(kinds)} kinds", expected=f"{len(jobs)}, one per job")
-    told = replace(known, kind_J=np.array(kinds, dtype=np.int64))
+    number_J = np.unique(kinds, return_inverse=True)[1].astype(np.int64)  # a file may number them as it likes
+    told = replace(known, kind_J=number_J)
     if (pair := told.unlike()) is not None:
         first, second = (jobs[j].id for j in pair)
         problem = f"jobs {first} and {second} are said to be of one kind, and can run in different ways"

@@ -132,6 +132,8 @@ def collapse(statement: Statement) -> Classes:
     colour_J = _told(statement) if C and J else np.zeros(0, dtype=np.uint64)
     by_place = colour_J is not None and table.first_J is not None and len(table.job_M) == C
     colour_C = _of_members(table, colour_J) if colour_J is not None and not by_place else None
+    if colour_J is not None and colour_C is not None and not _is_stable(table, colour_J, colour_C):
+        colour_J = None
     if colour_J is None:
         if _look_distinct(statement):
             return _no_classes(table)
@@ -190,11 +192,20 @@ def _told(statement: Statement) -> Colours | None:
 
 
 def _of_members(table: Configurations, colour_J: Colours) -> Colours:
-    """Colours of configurations by those of their members, their devices and their place."""
+    """Colours of configurations by those of their members, with their speeds, their devices and their place."""
     label_C = (table.devices_C << 24) + table.accelerator_C * 2 + table.spread_C
     sum_C = np.zeros(len(table), dtype=np.uint64)
-    np.add.at(sum_C, table.configuration_M, _mixed(colour_J, colour_J)[table.job_M])
+    np.add.at(sum_C, table.configuration_M, _mixed(_mixed(colour_J, colour_J)[table.job_M], table.throughput_M))
     return _mixed(sum_C, label_C)
+
+
+def _is_stable(table: Configurations, colour_J: Colours, colour_C: Colours) -> bool:
+    """Whether jobs of a colour see the same configurations: told kinds know nothing of their partners' weights."""
+    if len(table.job_M) == len(table):  # nobody has a partner
+        return True
+    seen_J = np.zeros_like(colour_J)
+    np.add.at(seen_J, table.job_M, _mixed(colour_C[table.configuration_M], table.throughput_M))
+    return len(np.unique(_mixed(colour_J, seen_J))) == len(np.unique(colour_J))
 
 
 def _look_distinct(statement: Statement) -> bool:

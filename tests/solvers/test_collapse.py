@@ -125,6 +125,62 @@ def test_kinds_that_are_told_give_the_same_levels_as_colours_that_are_found(snap
     assert one.certificate.classes <= other.certificate.classes  # kinds may look alike
 
 
+def of_one_type(pairs: dict[tuple[int, int], float], weights: tuple[float, ...]) -> Snapshot:
+    """Four jobs of 2 steps/s on two devices, of the kinds 0, 0, 1 and 1; pairs share one at a speed."""
+    alone = Configurations.of_matrix(np.full((4, 1), 2.0), np.ones(4), kind_J=np.array([0, 0, 1, 1]))
+    shared = Configurations(
+        shape=(4, 1),
+        accelerator_C=np.zeros(len(pairs), dtype=np.int64),
+        devices_C=np.ones(len(pairs), dtype=np.int64),
+        job_M=np.array(list(pairs)).ravel(),
+        configuration_M=np.arange(len(pairs)).repeat(2),
+        throughput_M=np.array(list(pairs.values())).repeat(2),
+    )
+    jobs = tuple(Job(j, "any", 100.0, weight=weight) for j, weight in enumerate(weights))
+    return Snapshot(
+        cluster=Cluster.of({"v100": 2}),
+        jobs=jobs,
+        known=joined([alone, shared]),
+        steps_left_J=np.full(4, 100.0),
+        elapsed_s_J=np.zeros(4),
+        usd_per_hour_A=np.ones(1),
+        opened=frozenset({"pairs"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "weights"),
+    [
+        (
+            {(0, 2): 1.5, (0, 3): 0.8, (1, 2): 0.8, (1, 3): 1.5},
+            (1.0, 1.0, 1.0, 1.0),
+        ),  # kinds say not who suits whom
+        ({(0, 2): 1.5, (1, 3): 1.5}, (1.0, 1.0, 1.0, 5.0)),  # nor what the partners weigh
+    ],
+)
+def test_told_kinds_whose_jobs_have_unlike_partners_are_looked_at_more_closely(
+    pairs: dict[tuple[int, int], float], weights: tuple[float, ...]
+) -> None:
+    told = of_one_type(pairs, weights)
+    assert told.known.unlike() is None
+    found = told.replace(known=dataclasses.replace(told.known, kind_J=None))
+    assert MAX_MIN.allocate(told).throughput_J == pytest.approx(MAX_MIN.allocate(found).throughput_J, rel=1e-9)
+    assert MAX_MIN.allocate(told).certificate.path == "highs-lexicographic"
+
+
+def test_jobs_of_one_kind_have_their_ways_in_the_same_order() -> None:
+    table = Configurations(
+        shape=(2, 2),
+        accelerator_C=np.array([0, 1, 1, 0]),
+        devices_C=np.ones(4, dtype=np.int64),
+        job_M=np.array([0, 0, 1, 1]),
+        configuration_M=np.arange(4),
+        throughput_M=np.array([1.0, 10.0, 10.0, 1.0]),
+        kind_J=np.array([0, 0]),
+    )
+    assert table.unlike() == (0, 1)
+
+
 def test_all_pairs_of_the_real_table_collapse() -> None:
     table = load_throughputs("simulation")
     names = [name for name in table.job_types if table.get(name, "v100", 1)][:5]

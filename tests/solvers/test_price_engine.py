@@ -400,3 +400,14 @@ def test_makespan_is_a_ratio_without_history():
     answer = race.solve()
     assert answer.ratio == pytest.approx(400.0, rel=1e-10)
     np.testing.assert_allclose(answer.share_GA.ravel(), [0.25, 0.75], atol=1e-9)
+
+
+@pytest.mark.parametrize(("G", "seed"), [(3, 1), (6, 0), (40, 6)])
+def test_a_ratio_that_only_tangents_reach_is_not_taken_for_reached(G, seed):
+    """Without later levels to mend them, the shares at the level of the job at its best must be shares at it."""
+    rng, one = np.random.default_rng(seed), np.ones(G)
+    throughput_GA, steps_G = np.exp(rng.uniform(-3, 3, (G, 2))), 10 ** rng.uniform(2, 5, G)
+    capacity_A = np.full(2, max(1.0, G // 5))
+    sizes = {"scale_G": one, "count_G": one, "capacity_A": capacity_A}
+    answer = solve_ratios(throughput_GA, steps_G, 0 * one, one, **sizes, lexicographic=False)
+    assert answer.ratio == pytest.approx(answer.bound, rel=1e-8)

@@ -156,6 +156,8 @@ def solve_ratios(
     if share_GA is not None:
         return Ratios(_within(share_GA, rows), -cap, -cap, np.ones(rows.A), True, 0)
     found = find_level(rows, limits, start_A=start_A, level=cap, goal=cap)
+    if found.level >= cap and not _reaches(rows, found, cap):  # tangents far from it ask too little
+        found = find_level(rows, limits, start_A=found.prices.price_A, level=cap)
     pinned, price_A = found.level >= cap, found.prices.price_A
     share_GA = _within(_certified(found, np.inf if pinned else CERTIFIED), rows)
     ratio = -cap if pinned else _largest_ratio(rows, share_GA)
@@ -194,6 +196,13 @@ def _size_of_terms(rows: Rows) -> float:
 
 def _largest_ratio(rows: Rows, share_GA: Floats) -> float:
     return float(-rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
+
+
+def _reaches(rows: Rows, found: Found, level: float) -> bool:
+    """Whether the shares that were found give all rows this level, and not just on their tangents."""
+    if found.share_GA is None:
+        return False
+    return _largest_ratio(rows, found.share_GA) <= -level * (1.0 + CERTIFIED)
 
 
 def _rows(gain_GA: Floats, load_G: Floats, capacity_A: Floats) -> tuple[Rows, Floats]:
