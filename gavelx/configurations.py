@@ -145,12 +145,12 @@ class Configurations:
     @cached_property
     def throughput_JC(self) -> sparse.csr_array:
         """Steps/s that job j gets in configuration c."""
-        return self._per_job(self.throughput_M)
+        return self.per_job(self.throughput_M)
 
     @cached_property
     def membership_JC(self) -> sparse.csr_array:
         """1 where job j takes part in configuration c."""
-        return self._per_job(np.ones(len(self.job_M)))
+        return self.per_job(np.ones(len(self.job_M)))
 
     @cached_property
     def devices_AC(self) -> sparse.csr_array:
@@ -208,7 +208,8 @@ class Configurations:
             kind_J=self.kind_J,
         )
 
-    def _per_job(self, value_M: Floats) -> sparse.csr_array:
+    def per_job(self, value_M: Floats) -> sparse.csr_array:
+        """A value for each job in each of its configurations, as a J x C matrix."""
         shape = (self.shape[0], len(self))
         if self._places is None:
             return sparse.csr_array((value_M, (self.job_M, self.configuration_M)), shape=shape)

@@ -95,7 +95,7 @@ class SharedCloudCostFairnessAlg51(Minimize):
 def _as_on_v100(snapshot: Snapshot) -> Snapshot:
     """The snapshot in which zeros are replaced by the speed on a V100."""
     table = snapshot.known
-    if "v100" not in snapshot.accelerators:
+    if "v100" not in snapshot.accelerators or (table.throughput_M > 0).all():
         return snapshot
     speed_J = np.nan_to_num(table.throughput_JA[:, snapshot.accelerators.index("v100")])
     throughput_M = np.where(table.plain_M & (table.throughput_M == 0), speed_J[table.job_M], table.throughput_M)

@@ -66,7 +66,7 @@ class View:
         self._check_prices()
         table = self.snapshot.configurations
         price_C = self.usd_per_hour_A[table.accelerator_C] * table.devices_C / np.maximum(1, table.members_C)
-        return self._per_job(sparse.csr_array(table.membership_JC @ sparse.diags_array(price_C)))
+        return self._per_job(table.per_job(price_C[table.configuration_M]))
 
     @cached_property
     def throughput_per_dollar(self) -> Affine:
@@ -80,8 +80,8 @@ class View:
                 f"{', '.join(free)} costs nothing", where="ThroughputPerDollar()", expected="prices above 0"
             )
         table = self.snapshot.configurations
-        price_C = self.usd_per_hour_A[table.accelerator_C]
-        return self._per_job(sparse.csr_array(table.throughput_JC @ sparse.diags_array(1.0 / price_C)))
+        price_M = self.usd_per_hour_A[table.accelerator_C[table.configuration_M]]
+        return self._per_job(table.per_job(table.throughput_M / price_M))
 
     def _check_prices(self) -> None:
         unknown = [

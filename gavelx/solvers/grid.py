@@ -65,7 +65,8 @@ def as_grid(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> Grid 
     if len(base_RC.indices) != len(table) or not np.array_equal(base_RC.indptr, table.first_J):
         return None
     scale_G = snapshot.scale_factor_J[row_G].astype(float)
-    if len(row_G) == J and table.is_matrix:
+    in_order = len(row_G) == J and table.is_matrix and (base_RC.indices[1:] > base_RC.indices[:-1]).all()
+    if in_order:
         own = (table.devices_C.reshape(J, A) == snapshot.scale_factor_J[:, None]).all()
         return Grid(snapshot, row_G, slice(None), slice(None), scale_G) if own else None
     rows = base_RC[row_G]

@@ -23,6 +23,7 @@ OPTIONS = {
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
 }
+PRIMAL = 4
 SMALL = 2000
 """Variables up to which presolve costs more time than it saves."""
 BARE: dict[str, Any] = {"presolve": "off"}  # tells infeasible from unbounded, and does without a fragile postsolve
@@ -41,7 +42,10 @@ class UnsolvedError(GavelxError):
 
 
 class LinearProgram:
-    """``maximise objective_V . v`` subject to ``lower_K <= matrix_KV @ v <= upper_K`` and bounds on v."""
+    """``maximise objective_V . v`` subject to ``lower_K <= matrix_KV @ v <= upper_K`` and bounds on v.
+
+    ``primal`` simplex is quicker where a feasible vertex is at hand, such as all shares at 0.
+    """
 
     def __init__(
         self,
@@ -52,10 +56,13 @@ class LinearProgram:
         matrix_KV: sparse.csr_array | sparse.csc_array,
         lower_K: Floats,
         upper_K: Floats,
+        primal: bool = False,
     ) -> None:
         lp = _model(objective_V, (lower_V, upper_V), matrix_KV, (lower_K, upper_K))
         lp.sense_ = ObjSense.kMaximize
         self._highs = _highs()
+        if primal:
+            self._highs.setOptionValue("simplex_strategy", PRIMAL)
         self._highs.passModel(lp)
 
     def solve(self) -> tuple[Floats, Floats]:

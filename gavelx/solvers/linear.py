@@ -68,6 +68,7 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
         matrix_KV=rows.matrix_KV,
         lower_K=rows.lower_K,
         upper_K=rows.upper_K,
+        primal=not statement.requirements,
     )
     value_V, multiplier_K = program.solve()
     bound, marginal_A = rows.bound(multiplier_K)
