@@ -344,6 +344,8 @@ def _distinct(colour_N: Colours) -> tuple[Ints, Ints, Ints]:
 
 def _looked_up(known_U: Colours, colour_N: Colours) -> Ints:
     """Where each colour stands among these, if it does: by its first bits, or by search where two share them."""
+    if len(colour_N) < LARGE:
+        return np.minimum(np.searchsorted(known_U, colour_N), len(known_U) - 1)
     table = np.zeros(1 << BITS, dtype=np.int64)
     table[known_U >> np.uint64(64 - BITS)] = np.arange(len(known_U))
     if np.array_equal(table[known_U >> np.uint64(64 - BITS)], np.arange(len(known_U))):
