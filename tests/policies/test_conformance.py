@@ -48,6 +48,8 @@ def conformance_of(text: str) -> type[PolicyConformance]:
             said |= attributes
     if "Cost()" in text:  # a budget is in dollars
         said |= {"amounts": ("usd",)}
+    if "agnostic(packed" in text:  # in which pairs a job has its time is open where all types are one
+        said |= {"unique": False}
     if "partitioned" in text:  # jobs are dealt out by their kinds, priorities and numbers
         said |= {"unique": False, "test_the_order_of_jobs_does_not_matter": None}
     return type(f"Test_{text}", (PolicyConformance,), said)
