@@ -35,8 +35,8 @@ class Allox(Policy):
     with a free device stays out; the published code plans a job where it cannot run, at 1e-10 steps/s, and gives
     it the device. Among equally good plans a short queue takes the one that the published code takes, which hangs
     on the order in which its solver reads the matrix; in a long one the longer of two jobs starts now. Of equal
-    jobs it is the older one. Source: AlloX (EuroSys 2020),
-    as the published code of Gavel (OSDI'20) has it, with all jobs of the queue (its alpha is 1).
+    jobs it is the older one. Source: AlloX (EuroSys 2020), as the published code of Gavel (OSDI'20) has it, with
+    all jobs of the queue (its alpha is 1).
     """
 
     name = "allox"

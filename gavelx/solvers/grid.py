@@ -14,6 +14,7 @@ from scipy import sparse
 
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.collapse import Classes
+from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.price_engine import solve_levels, solve_ratios
 from gavelx.solvers.statement import Affine, RatioStatement, Statement
 
@@ -81,7 +82,7 @@ def as_grid(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> Grid 
 
 
 def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool) -> "Priced | None":
-    """A max-min program, by prices; None where it is none, too small or no grid. Raises :class:`UnsolvedError`."""
+    """A max-min program, by prices; None where it is none, too small, no grid, or the engine finds no answer."""
     snapshot = statement.snapshot
     if len(classes) < ROWS_MIN or statement.requirements or not _is_plain_max_min(statement):
         return None
@@ -90,15 +91,18 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
     if grid is None:
         return None
     factor_G = _factor(worst.affine)[grid.row_G]
-    answer = solve_levels(
-        grid.gains(worst.affine.base_RC) * factor_G[:, None],
-        worst.affine.constant_R[grid.row_G],
-        np.ones(len(grid.row_G)),
-        scale_G=grid.scale_G,
-        count_G=classes.count_G.astype(float),
-        capacity_A=snapshot.devices_A.astype(float),
-        lexicographic=lexicographic,
-    )
+    try:
+        answer = solve_levels(
+            grid.gains(worst.affine.base_RC) * factor_G[:, None],
+            worst.affine.constant_R[grid.row_G],
+            np.ones(len(grid.row_G)),
+            scale_G=grid.scale_G,
+            count_G=classes.count_G.astype(float),
+            capacity_A=snapshot.devices_A.astype(float),
+            lexicographic=lexicographic,
+        )
+    except UnsolvedError:
+        return None
     share_C = grid.shares(answer.share_GA)
     if not classes.merge_nothing:
         share_C = classes.shares(share_C[classes.first_Z] / classes.unit_Z)
@@ -108,7 +112,7 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
 
 
 def ratios_by_price(statement: RatioStatement) -> "Priced | None":
-    """A ratio program, by prices; None where it is too small or no grid. Raises :class:`UnsolvedError`."""
+    """A ratio program, by prices; None where it is too small, no grid, or the engine finds no answer."""
     top, bottom, snapshot = statement.numerator, statement.denominator, statement.snapshot
     if top.base_RC is not bottom.base_RC or statement.requirements or (bottom.constant_R != 0).any():
         return None
@@ -119,16 +123,19 @@ def ratios_by_price(statement: RatioStatement) -> "Priced | None":
     grid = as_grid(snapshot, bottom.base_RC, row_G)
     if grid is None:
         return None
-    answer = solve_ratios(
-        grid.gains(bottom.base_RC),
-        steps_G,
-        _factor(top)[row_G],
-        deadline_G,
-        scale_G=grid.scale_G,
-        count_G=np.ones(len(row_G)),
-        capacity_A=snapshot.devices_A.astype(float),
-        lexicographic=statement.then is None,
-    )
+    try:
+        answer = solve_ratios(
+            grid.gains(bottom.base_RC),
+            steps_G,
+            _factor(top)[row_G],
+            deadline_G,
+            scale_G=grid.scale_G,
+            count_G=np.ones(len(row_G)),
+            capacity_A=snapshot.devices_A.astype(float),
+            lexicographic=statement.then is None,
+        )
+    except UnsolvedError:
+        return None
     path = _path(answer.rounds, complete=answer.complete or statement.then is not None)
     return Priced(grid.shares(answer.share_GA), answer.bound, None, path)
 

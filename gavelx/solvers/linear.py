@@ -85,10 +85,7 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
 
 def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> Answer | None:
     """The answer of the price engine, where it applies and finds one."""
-    try:
-        priced = levels_by_price(statement, classes, lexicographic)
-    except UnsolvedError:
-        return None
+    priced = levels_by_price(statement, classes, lexicographic)
     if priced is None:
         return None
     share_C = priced.share_C
@@ -119,7 +116,7 @@ def spend_least(snapshot: Snapshot, affine: Affine, share_C: Floats) -> Floats:
 
 
 def _raise_levels(
-    program: LinearProgram, rows: "Rows", value_V: Floats, multiplier_K: Floats
+    program: LinearProgram, rows: Rows, value_V: Floats, multiplier_K: Floats
 ) -> tuple[Floats, bool]:
     """Freeze the rows that cannot rise, raise the level of the others, until all rows are frozen.
 
@@ -167,7 +164,7 @@ def _solve_on_floors(
     return program.solve()
 
 
-def _cheapest(program: LinearProgram, rows: "Rows", value_V: Floats) -> Floats:
+def _cheapest(program: LinearProgram, rows: Rows, value_V: Floats) -> Floats:
     """Among the allocations with these throughputs, the one that costs least (or holds the fewest devices).
 
     Where all devices are in use their cost is what it is.

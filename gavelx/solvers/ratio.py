@@ -61,10 +61,7 @@ def _with_what_is_left(statement: RatioStatement, best: Answer, level: float) ->
 
 def _by_price(statement: RatioStatement) -> Answer | None:
     """The answer of the price engine, where it applies and finds one."""
-    try:
-        priced = ratios_by_price(statement)
-    except UnsolvedError:
-        return None
+    priced = ratios_by_price(statement)
     if priced is None:
         return None
     rows = len(statement.denominator.constant_R)

@@ -27,24 +27,14 @@ from gavelx.policies import (
     Worst,
     agnostic,
 )
-from gavelx.prices import Prices
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import using
 from gavelx.solvers.convex import ConvexStatement
 from gavelx.solvers.statement import Affine
 from gavelx.throughputs import Setting, Throughputs
+from tests.policies.small import snapshot
 
 cp = pytest.importorskip("cvxpy")
-SPEEDS = Throughputs(
-    {Setting("a", "fast"): 4.0, Setting("a", "slow"): 1.0, Setting("b", "fast"): 3.0, Setting("b", "slow"): 3.0}
-)
-
-
-def snapshot(*job_types: str, cluster: str = "fast=1,slow=1") -> Snapshot:
-    jobs = [Job(i, job_type, 1000.0) for i, job_type in enumerate(job_types)]
-    return Snapshot.of(jobs, Cluster.parse(cluster), SPEEDS, Prices({"fast": 3.0, "slow": 1.0}))
-
-
 BOTH = snapshot("a", "b")
 
 

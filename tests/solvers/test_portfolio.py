@@ -21,7 +21,6 @@ from gavelx.policies import (
     Worst,
     load_policy,
 )
-from gavelx.prices import Prices
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import Settings, Statement, portfolio, settings, using
 from gavelx.solvers import linear as linear_path
@@ -32,16 +31,9 @@ from gavelx.solvers.portfolio import GAP, check, paths
 from gavelx.solvers.settings import highs_method, left_s, limited
 from gavelx.solvers.statement import Affine, RatioStatement
 from gavelx.throughputs import Setting, Throughputs
+from tests.policies.small import snapshot
 
-SPEEDS = Throughputs(
-    {Setting("a", "fast"): 4.0, Setting("a", "slow"): 1.0, Setting("b", "fast"): 3.0, Setting("b", "slow"): 3.0}
-)
-SNAPSHOT = Snapshot.of(
-    [Job(0, "a", 1000.0), Job(1, "b", 1000.0)],
-    Cluster.parse("fast=1,slow=1"),
-    SPEEDS,
-    Prices({"fast": 3, "slow": 1}),
-)
+SNAPSHOT = snapshot("a", "b")
 POLICY = Maximize(SumThroughput(), [Cost() <= 2.5])
 BEST = 5.0
 
