@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
@@ -54,6 +55,9 @@ class Allocation:
     * ``whole``: shares are devices handed out, not parts of time;
     * ``strict``: a job without a share waits for its turn, and the mechanism must not fill idle devices with other
       jobs (as in first come, first served);
+    * ``ask_again_s``: ask the policy again after so many seconds (at the next round), even if nothing has changed;
+      None, only when jobs, devices or prices change;
+    * ``type_blind``: the policy counts devices and does not tell their types apart;
     * ``notes``: say in words what the shares do not, such as a deadline that cannot be met.
     """
 
@@ -64,6 +68,8 @@ class Allocation:
     strict: bool = False
     whole: bool = False
     notes: tuple[str, ...] = ()
+    ask_again_s: float | None = None
+    type_blind: bool = False
 
     def with_notes(self, notes: Sequence[str]) -> "Allocation":
         """The same allocation with something to say besides."""
@@ -84,6 +90,25 @@ class Allocation:
         table = self.snapshot.configurations
         speed_M = table.throughput_M * self.share_C[table.configuration_M]
         return np.asarray(np.bincount(table.job_M, speed_M, table.shape[0]), dtype=float)
+
+    def promises(self, above: float = 0.0) -> Promises:
+        """Every way to run with a share above this, under the ids of the jobs."""
+        table = self.snapshot.configurations
+        id_J = np.array([job.id for job in self.snapshot.jobs], dtype=np.int64)
+        first_C = np.full(len(table), np.iinfo(np.int64).max)
+        second_C = np.full(len(table), NOBODY)
+        np.minimum.at(first_C, table.configuration_M, id_J[table.job_M])
+        np.maximum.at(second_C, table.configuration_M, id_J[table.job_M])
+        second_C[table.members_C == 1] = NOBODY
+        c_P = np.flatnonzero(self.share_C > above)
+        return Promises(
+            accelerators=self.snapshot.accelerators,
+            first_P=first_C[c_P],
+            second_P=second_C[c_P],
+            accelerator_P=table.accelerator_C[c_P],
+            spread_P=table.spread_C[c_P],
+            share_P=self.share_C[c_P],
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Shares per job and type, the configurations behind them, the certificate and the marginal values."""

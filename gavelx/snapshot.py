@@ -19,6 +19,7 @@ from gavelx.cluster import Cluster
 from gavelx.configurations import Configurations
 from gavelx.jobs import Job
 from gavelx.prices import Prices
+from gavelx.promises import Promises
 from gavelx.throughputs import Throughputs
 from gavelx.ways_to_run import ways_to_run
 
@@ -41,6 +42,9 @@ class Snapshot:
       (with the number of jobs and devices that there were); left out, 0;
     * ``spent_usd_J``: dollars that the job has cost so far; ``equal_share_usd_J``: dollars that the same steps
       would have cost with equal shares; left out, 0;
+    * ``held_s_J``: seconds for which the job has held its devices so far; left out, 0 (times the scale factor it
+      is the attained service of Tiresias);
+    * ``promised``: what the previous allocation promised; left out, nothing;
     * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; left out,
       all jobs wait;
     * ``scale_factor_J``, ``weight_J``: devices that each job needs at once, and its priority, as in ``jobs``.
@@ -56,7 +60,9 @@ class Snapshot:
     equal_share_s_J: Floats = field(default_factory=lambda: np.zeros(0))
     spent_usd_J: Floats = field(default_factory=lambda: np.zeros(0))
     equal_share_usd_J: Floats = field(default_factory=lambda: np.zeros(0))
+    held_s_J: Floats = field(default_factory=lambda: np.zeros(0))
     running_J: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    promised: Promises = field(default_factory=Promises)
     opened: frozenset[Kind] = frozenset()
     scale_factor_J: Ints = field(init=False)
     weight_J: Floats = field(init=False)
@@ -68,7 +74,7 @@ class Snapshot:
         assert self.usd_per_hour_A.shape == (A,)
         if not len(self.running_J):
             object.__setattr__(self, "running_J", np.full(J, WAITING))
-        for name in ("equal_share_s_J", "spent_usd_J", "equal_share_usd_J"):
+        for name in ("equal_share_s_J", "spent_usd_J", "equal_share_usd_J", "held_s_J"):
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, np.zeros(J))
         history = (
@@ -77,6 +83,7 @@ class Snapshot:
             self.equal_share_s_J,
             self.spent_usd_J,
             self.equal_share_usd_J,
+            self.held_s_J,
         )
         object.__setattr__(
             self, "scale_factor_J", np.array([job.scale_factor for job in self.jobs], dtype=np.int64)
@@ -124,6 +131,7 @@ class Snapshot:
             "equal_share_s_J",
             "spent_usd_J",
             "equal_share_usd_J",
+            "held_s_J",
             "running_J",
         )
         of_job = {name: getattr(self, name)[job_S] for name in fields}

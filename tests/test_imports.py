@@ -26,6 +26,7 @@ NOUNS = {
         "jobs",
         "metrics",
         "prices",
+        "promises",
         "result",
         "snapshot",
     ),

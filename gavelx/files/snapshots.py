@@ -9,8 +9,10 @@
                  and ``spread: true`` where the devices sit in several servers
 ``progress``     one per job: ``{job_id, steps_left, elapsed_s}`` and, where known, ``equal_share_s`` and
                  ``equal_share_usd`` (seconds and dollars that an equal share would have taken so far; else 0),
-                 ``spent_usd`` (dollars so far; else 0) and ``running`` (the accelerator type that it holds;
-                 else it waits)
+                 ``spent_usd`` (dollars so far; else 0), ``held_s`` (seconds on devices; else 0) and
+                 ``running`` (the accelerator type that it holds; else it waits)
+``promised``     optional: what the previous allocation promised, as ``{jobs: [ids], accelerator, share}``
+                 and ``spread: true`` where over several servers
 ``kinds``        optional, a number for each job: jobs with the same one can run in the same ways
 ``prices``       dollars per device-hour by accelerator type; null where unknown
 ===============  =================================================================================
@@ -40,6 +42,7 @@ from gavelx.files.jsons import Node, read_json
 from gavelx.files.limits import DEVICES_MAX, SCALE_FACTOR_MAX
 from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
 from gavelx.jobs import Job
+from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import WAITING, Snapshot
 
 FORMAT = "gavelx-snapshot-1"
@@ -101,10 +104,12 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "equal_share_s": float(snapshot.equal_share_s_J[j]),
                 "spent_usd": float(snapshot.spent_usd_J[j]),
                 "equal_share_usd": float(snapshot.equal_share_usd_J[j]),
+                "held_s": float(snapshot.held_s_J[j]),
                 "running": None if snapshot.running_J[j] == WAITING else types[snapshot.running_J[j]],
             }
             for j in range(len(ids))
         ],
+        **({"promised": _promises_to_json(snapshot.promised)} if len(snapshot.promised) else {}),
         **({} if snapshot.known.kind_J is None else {"kinds": snapshot.known.kind_J.tolist()}),
         "prices": {
             name: None if math.isnan(usd) else usd
@@ -138,6 +143,7 @@ def _snapshot(node: Node) -> Snapshot:
         **_progress(node["progress"], index_of, cluster.accelerators),
         usd_per_hour_A=usd_per_hour(node["prices"], cluster.accelerators),
         time_s=node["time_s"].number(low=0) if "time_s" in node else 0.0,
+        promised=_promises(node["promised"]) if "promised" in node else Promises(),
     )
 
 
@@ -228,6 +234,41 @@ def _configuration(node: Node, index_of: Mapping[int, int], accelerators: Sequen
     )
 
 
+def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:
+    """What was promised, one entry for each way to run."""
+    columns = (promised.first_P, promised.second_P, promised.accelerator_P, promised.spread_P, promised.share_P)
+    return [
+        {
+            "jobs": [first] if second == NOBODY else [first, second],
+            "accelerator": promised.accelerators[a],
+            "share": share,
+            **({"spread": True} if spread else {}),
+        }
+        for first, second, a, spread, share in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def _promises(node: Node) -> Promises:
+    """Jobs that have left since may be named."""
+    rows = node.elements()
+    jobs = [[job.whole(low=0) for job in row["jobs"].elements()] for row in rows]
+    for row, members in zip(rows, jobs, strict=True):
+        if len(members) not in (1, 2) or len(set(members)) < len(members):
+            raise row["jobs"].mistake(
+                f"{row['jobs'].value!r:.60} cannot share devices", expected="one job, or two"
+            )
+    names = [row["accelerator"].text().lower() for row in rows]
+    accelerators = tuple(dict.fromkeys(names))
+    return Promises(
+        accelerators=accelerators,
+        first_P=np.array([min(members) for members in jobs], dtype=np.int64),
+        second_P=np.array([max(m) if len(m) == 2 else NOBODY for m in jobs], dtype=np.int64),
+        accelerator_P=np.array([accelerators.index(name) for name in names], dtype=np.int64),
+        spread_P=np.array(["spread" in row and row["spread"].truth() for row in rows], dtype=bool),
+        share_P=np.array([row["share"].number(low=0) for row in rows], dtype=float),
+    )
+
+
 def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]) -> dict[str, Any]:
     """What is known of each job's past, as the arrays of a snapshot."""
     entry_of: dict[int, Node] = {}
@@ -250,6 +291,7 @@ def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[st
         "equal_share_s_J": numbers("equal_share_s"),
         "spent_usd_J": numbers("spent_usd"),
         "equal_share_usd_J": numbers("equal_share_usd"),
+        "held_s_J": numbers("held_s"),
         "running_J": np.array(
             [WAITING if r.value is None else _type_index(r, accelerators) for r in running], dtype=np.int64
         ),

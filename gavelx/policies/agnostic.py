@@ -50,6 +50,8 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             classes=known.classes,
             strict=seen.strict,
             whole=seen.whole,
+            ask_again_s=seen.ask_again_s,
+            type_blind=True,
         ).with_notes(seen.notes)
 
     def _is_worse(self, seen: Allocation, share_C: Floats) -> bool:

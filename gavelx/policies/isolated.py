@@ -27,4 +27,4 @@ class Isolated(Policy):
         share_C = snapshot.devices_A[table.accelerator_C] / (max(1, len(snapshot.jobs)) * table.devices_C)
         time_J = np.maximum(1.0, table.membership_JC @ share_C)
         share_C[table.configuration_M] /= time_J[table.job_M]
-        return certified(snapshot, repaired(snapshot, share_C), path="closed-form", seconds=0.0)
+        return certified(snapshot, repaired(snapshot, share_C), path="closed-form", seconds=0.0, type_blind=True)

@@ -32,6 +32,8 @@ def certified(
     excess: float | None = None,
     strict: bool = False,
     whole: bool = False,
+    ask_again_s: float | None = None,
+    type_blind: bool = False,
 ) -> Allocation:
     """The allocation with these shares and a certificate recomputed from them.
 
@@ -49,7 +51,7 @@ def certified(
         classes=len(snapshot.jobs) if classes is None else classes,
         seconds=seconds,
     )
-    return Allocation(snapshot, share_C, certificate, marginal, strict, whole)
+    return Allocation(snapshot, share_C, certificate, marginal, strict, whole, (), ask_again_s, type_blind)
 
 
 def violation(snapshot: Snapshot, share_C: Floats) -> float:

@@ -15,11 +15,13 @@ from gavelx.files.price_tables import load_prices
 from gavelx.files.snapshots import read_snapshot, snapshot_from_json, snapshot_to_json, write_snapshot
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
+from gavelx.promises import NOBODY, Promises
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 
 TABLE = ("accelerator_C", "devices_C", "job_M", "configuration_M", "throughput_M")
-HISTORY = ("steps_left_J", "elapsed_s_J", "usd_per_hour_A", "running_J", "equal_share_s_J")
+HISTORY = ("steps_left_J", "elapsed_s_J", "usd_per_hour_A", "running_J", "equal_share_s_J", "held_s_J")
+PROMISES = ("first_P", "second_P", "accelerator_P", "spread_P", "share_P")
 at_least_0 = st.floats(min_value=0, allow_infinity=False)
 above_0 = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -29,8 +31,10 @@ def assert_equal(a: Snapshot, b: Snapshot) -> None:
     """Equal to the last bit, arrays and their kinds included."""
     assert (a.jobs, a.cluster, a.time_s) == (b.jobs, b.cluster, b.time_s)
     assert a.known.shape == b.known.shape
+    assert a.promised.accelerators == b.promised.accelerators
     arrays = [(getattr(a.known, name), getattr(b.known, name)) for name in TABLE]
     arrays += [(getattr(a, name), getattr(b, name)) for name in HISTORY]
+    arrays += [(getattr(a.promised, name), getattr(b.promised, name)) for name in PROMISES]
     for ours, theirs in arrays:
         assert ours.dtype == theirs.dtype
         assert ours.tobytes() == theirs.tobytes()
@@ -65,7 +69,26 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         usd_per_hour_A=np.array(draw(st.lists(at_least_0 | st.just(np.nan), min_size=A, max_size=A)), dtype=float),
         time_s=draw(at_least_0),
         equal_share_s_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
+        held_s_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),
         running_J=np.array(draw(st.lists(st.integers(-1, A - 1), min_size=J, max_size=J)), dtype=np.int64),
+        promised=draw(promises(types)),
+    )
+
+
+@st.composite
+def promises(draw: st.DrawFn, types: list[str]) -> Promises:
+    """Of any jobs, also of some that have left since; types in the order in which they are first used."""
+    pairs = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(10, 19) | st.just(NOBODY)), max_size=4))
+    names = [draw(st.sampled_from(types)) for _ in pairs] if types else []
+    accelerators = tuple(dict.fromkeys(names))
+    pairs = pairs[: len(names)]
+    return Promises(
+        accelerators=accelerators,
+        first_P=np.array([first for first, _ in pairs], dtype=np.int64),
+        second_P=np.array([second for _, second in pairs], dtype=np.int64),
+        accelerator_P=np.array([accelerators.index(name) for name in names], dtype=np.int64),
+        spread_P=np.array([draw(st.booleans()) for _ in pairs], dtype=bool),
+        share_P=np.array([draw(at_least_0) for _ in pairs], dtype=float),
     )
 
 
