@@ -7,18 +7,30 @@ the ones that cost time or money, so that published numbers can be reproduced.
 from dataclasses import dataclass, replace
 
 from gavelx.mechanism.priority import Credit, PublishedPriority
+from gavelx.overheads import FREE, Overheads
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How rounds, priorities and idle devices are handled.
+    """How rounds, priorities, gangs and idle devices are handled.
 
     * ``round_s``: length of a round, the step in which devices change hands;
     * ``solve_interval_s``: least time between two calls of the policy;
     * ``priority``: how the shares promised become an order in which jobs are served;
+    * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle, if it is at
+      least this part as fast there as on the fastest type; 0 is any type, None never;
+    * ``min_run_s``: a job is not preempted before it has run for so long;
+    * ``overheads``: what preemption costs, as far as known; victims are chosen by it;
+    * ``max_failures``: a job that failed so often without a step in between is given up;
+    * ``spread_speeds``: a gang over several servers runs at the speed known for that, where one is known, and is
+      consolidated by moving narrower jobs where that pays; otherwise servers make no difference;
+    * ``split_price``: jobs that share a device share its price; otherwise each pays in full.
+
+    And for the published numbers:
+
     * ``by_type``: serve the accelerator types one after another, in the cluster's order, instead of the most
-      urgent pair of job and type first;
-    * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle;
+      urgent pair of job and type first; for a policy that is blind to types, in an order shuffled anew each round
+      (Python's generator, seeded with ``seed`` + 5);
     * ``whole_steps``: a lease is for as many whole steps as fit into a round, so a round ends when its work does
       and a device whose job is done idles until then; otherwise a lease is for the rest of the round, jobs run
       on unbroken from round to round, and devices that fall free are given out at once;
@@ -31,8 +43,14 @@ class Rules:
     round_s: float = 360.0
     solve_interval_s: float = 0.0
     priority: type[Credit] | type[PublishedPriority] = Credit
+    backfill: float | None = None
+    min_run_s: float = 0.0
+    overheads: Overheads = FREE
+    max_failures: int = 5
+    spread_speeds: bool = True
+    split_price: bool = True
     by_type: bool = False
-    backfill: bool = False
+    seed: int = 0
     whole_steps: bool = False
     reserve_unallocated: bool = False
     charge_gaps: bool = False
@@ -47,8 +65,10 @@ PUBLISHED = Rules(
     "published",
     solve_interval_s=1920.0,
     priority=PublishedPriority,
+    backfill=0.0,
+    spread_speeds=False,
+    split_price=False,
     by_type=True,
-    backfill=True,
     whole_steps=True,
     reserve_unallocated=True,
     charge_gaps=True,

@@ -89,7 +89,7 @@ class SharedCloudCostFairnessAlg51(Minimize):
         return super().state(_as_on_v100(snapshot))
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return replace(super().allocate(snapshot), snapshot=snapshot)
+        return replace(super().allocate(snapshot), snapshot=snapshot, type_blind=True)
 
 
 def _as_on_v100(snapshot: Snapshot) -> Snapshot:
