@@ -75,9 +75,10 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Send ``Wake`` at this time."""
+    """Send ``Wake`` at this time; with ``report``, after a `Progress`."""
 
     time_s: float
+    report: bool = False
 
 
 Command = Solve | Launch | Extend | Stop | GiveUp | WakeAt

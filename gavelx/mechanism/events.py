@@ -54,13 +54,12 @@ class WorkerLost(Event):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Progress(Event):
-    """How far the leases are: steps since the job began, how many of them are in a checkpoint, seconds billed."""
+    """How far the leases are: steps since the job began, and how many of them are in a checkpoint."""
 
     lease_L: NDArray[np.int64]
     job_id_L: NDArray[np.int64]
     steps_done_L: NDArray[np.float64]
     saved_steps_L: NDArray[np.float64]
-    held_s_L: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,7 @@ class LeaseEnded(Event):
     """A job no longer holds its devices: it did the steps it was launched for, was stopped, or died (``failed``).
 
     ``steps_done`` are those that are safe: all of them, or after a failure those of the last checkpoint.
+    ``held_s`` is for how long the devices were held.
     """
 
     lease_id: int

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
-from gavelx.mechanism.live import LiveJobs
+from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
-from gavelx.mechanism.promised import loss_s
 from gavelx.mechanism.rules import Rules
-from gavelx.mechanism.selection import Way
+from gavelx.mechanism.selection import Way, loss_s
 from gavelx.promises import NOBODY
 from gavelx.snapshot import WAITING
 from gavelx.throughputs import Pairing, Throughputs
@@ -38,8 +37,11 @@ class Stopped(NamedTuple):
 class Leasing:
     """Servers, leases, and the changes to them."""
 
-    def __init__(self, live: LiveJobs, throughputs: Throughputs, rules: Rules) -> None:
+    def __init__(
+        self, live: LiveJobs, throughputs: Throughputs, rules: Rules, settle: Callable[[Ints], None]
+    ) -> None:
         self.live, self.throughputs, self.rules = live, throughputs, rules
+        self._settle = settle  # accounts for the time of these running jobs until now
         self.now_s = 0.0
         self.leases: dict[int, Lease] = {}  # by job id
         self.servers: dict[int, Server] = {}
@@ -48,6 +50,7 @@ class Leasing:
         self.left_out: list[int] = []  # rows of gangs for which the last plan found no place
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
+        self._devices_A: list[int] = []
         self._last_lease_id = 0
         self._last_end_s = 0.0
 
@@ -60,7 +63,9 @@ class Leasing:
         stops = self._leave(server.id)
         self._epochs[server.id] = epoch
         self.servers[server.id] = server
-        self.free[self.accelerators.index(server.accelerator)].join(server)
+        a = self.accelerators.index(server.accelerator)
+        self.free[a].join(server)
+        self._devices_A[a] += server.device_count
         return stops
 
     def lose(self, server_id: int, epoch: int) -> list[Command] | None:
@@ -74,27 +79,34 @@ class Leasing:
     def _leave(self, server_id: int) -> list[Command]:
         if (server := self.servers.pop(server_id, None)) is None:
             return []
-        self.free[self.accelerators.index(server.accelerator)].lose(server_id)
+        a = self.accelerators.index(server.accelerator)
+        self.free[a].lose(server_id)
+        self._devices_A[a] -= server.device_count
         hit = [lease for lease in self.leases.values() if any(d.server_id == server_id for d in lease.devices)]
         for lease in hit:
             j = self.live.index[lease.job_id]
             if not self.live["done"][j]:
                 self.live["steps_done"][j] = self.live["saved_steps"][j]
-        return [self.stop(self.live.index[lease.job_id]) for lease in hit]
+        return self.stop_all([self.live.index[lease.job_id] for lease in hit])
 
     def add_type(self, accelerator: str) -> None:
         """Devices of a type that there were none of."""
         self.accelerators.append(accelerator)
         self.free.append(FreeDevices())
+        self._devices_A.append(0)
 
     @property
     def cluster(self) -> Cluster:
         """The servers that are here now."""
         return Cluster(tuple(self.servers.values()), tuple(self.accelerators))
 
-    def free_A(self) -> Ints:
+    def devices(self) -> list[int]:
+        """Devices of each type."""
+        return self._devices_A
+
+    def free_devices(self) -> list[int]:
         """Devices of each type that nobody holds."""
-        return np.array([len(free) for free in self.free], dtype=np.int64)
+        return [len(free) for free in self.free]
 
     # -- giving out -------------------------------------------------------------------------------------------
 
@@ -102,10 +114,8 @@ class Leasing:
         """From now on just these ways to run."""
         stays = self._stays(chosen)
         going = [j for j in np.flatnonzero(self.live.running()).tolist() if j not in stays]
-        commands: list[Command] = [self.stop(j) for j in going]
-        for j in self._to_consolidate():
-            commands.append(self.stop(j))
-            stays.discard(j)
+        commands = self.stop_all(going)
+        commands += self.stop_all(self._to_consolidate())
         commands += self.extend(until_s)
         return commands + self.launch(chosen, until_s)
 
@@ -147,7 +157,7 @@ class Leasing:
         new = [w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)]
         for way in sorted(new, key=lambda way: -widths[way.job]):
             devices, moved = self._devices(way)
-            commands += [self.stop(j) for j in moved]
+            commands += self.stop_all(moved)
             homeless += [Way(j, NOBODY, way.type) for j in moved]
             if devices is None and moved:
                 devices, _ = self._devices(way)
@@ -204,6 +214,7 @@ class Leasing:
         members = [m for m in (way.job, way.partner) if m != NOBODY]
         for member, other in zip(members, reversed(members), strict=True):
             live["partner"][member] = live.jobs[other].id if other != member else NOBODY
+            live["way"][member] = way.number
         return [Launch(self._lease(m, way.type, devices, until_s)) for m in members if live["type"][m] == WAITING]
 
     def _lease(self, j: int, a: int, devices: tuple[Device, ...], until_s: float) -> Lease:
@@ -226,6 +237,7 @@ class Leasing:
         self.leases[job.id] = lease
         live["type"][j], live["lease"][j], live["lease_held_s"][j] = a, lease.id, 0.0
         live["launched_s"][j] = self.now_s
+        live["since_s"][j] = lease.charged_from_s
         live["spread"][j] = len(devices) > 1 and any(d.server_id != devices[0].server_id for d in devices)
         return lease
 
@@ -248,7 +260,7 @@ class Leasing:
         live = self.live
         steps_L = np.maximum(1.0, np.floor(speed_L * self.rules.round_s))
         until_L = np.minimum(live["total_steps"][j_L], live["steps_done"][j_L] + steps_L)
-        live["busy_s"][j_L] = (until_L - live["steps_done"][j_L]) / speed_L
+        live["round_s"][j_L] = (until_L - live["steps_done"][j_L]) / speed_L
         return until_L
 
     def _speed(self, j: int, a: int) -> float:
@@ -261,8 +273,13 @@ class Leasing:
 
     # -- taking back ------------------------------------------------------------------------------------------
 
-    def stop(self, j: int) -> Stop:
-        """The job gives its devices up; it has not reported yet for how long it held them."""
+    def stop_all(self, rows: Sequence[int]) -> list[Command]:
+        """These jobs give their devices up; what they did since their last report, they have yet to say."""
+        if rows:
+            self._settle(np.array(rows))
+        return [self._stop(j) for j in rows]
+
+    def _stop(self, j: int) -> Stop:
         live, lease = self.live, self.leases[self.live.jobs[j].id]
         price = 0.5 if self.rules.split_price and live["partner"][j] != NOBODY else 1.0
         held_s = float(live["lease_held_s"][j])
@@ -277,16 +294,15 @@ class Leasing:
             live["partner"][live.index[partner]] = NOBODY
         else:
             self.free[live["type"][j]].give_back(lease.devices)
-        live["type"][j], live["partner"][j], live["spread"][j] = WAITING, NOBODY, False
+        live["type"][j], live["partner"][j], live["way"][j] = WAITING, NOBODY, NO_WAY
+        live["spread"][j] = live["over"][j] = False
         self._last_end_s = self.now_s
 
-    def settle(self, lease_id: int, held_s: float, charge: Callable[[Ints, Ints, Floats], None]) -> None:
-        """A lease that was taken back says for how long it was held: the job is charged for the rest."""
+    def last_word(self, lease_id: int, held_s: float) -> tuple[Stopped, float] | None:
+        """A lease that was taken back says for how long it was held: it, and what was not accounted for yet."""
         if (stopped := self._stopped.pop(lease_id, None)) is None:
-            return
-        if (j := self.live.index.get(stopped.job_id)) is not None and held_s > stopped.held_s:
-            seconds = (held_s - stopped.held_s) * stopped.price
-            charge(np.array([j]), np.array([stopped.type]), np.array([seconds]))
+            return None
+        return stopped, held_s - stopped.held_s
 
     def forget(self, job_ids: set[int]) -> None:
         """Jobs that are gone are not charged any more."""
@@ -298,9 +314,8 @@ class Leasing:
         live = self.live
         if self.leases:
             self._last_end_s = self.now_s
-        over = np.flatnonzero(live.running() & (live["done"] | np.isnan(live["busy_s"])))
-        return [self.stop(j) for j in over.tolist()]
+        return self.stop_all(np.flatnonzero(live.running() & (live["done"] | live["over"])).tolist())
 
     def longest_s(self) -> float:
         """How long the leases' steps of this round take."""
-        return float(np.nanmax(self.live["busy_s"][self.live.running()]))
+        return float(self.live["round_s"][self.live.running()].max())

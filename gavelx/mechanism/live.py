@@ -1,10 +1,8 @@
-"""The live jobs, one row each, in order of submission, and the pairs of them that were promised to share devices.
+"""The live jobs, one row each, in order of submission.
 
-Legend: J live jobs, A accelerator types, P promised pairs.
+Legend: J live jobs, A accelerator types.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from gavelx.snapshot import WAITING
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 OF_JOB: dict[str, Any] = {
     "total_steps": float,
@@ -26,14 +25,18 @@ OF_JOB: dict[str, Any] = {
     "steps_done": float,
     "saved_steps": float,  # of these are in a checkpoint
     "allocated": bool,  # whether the present allocation knows the job
+    "share": float,  # of its time, promised in all
     "promised_s": float,  # time promised so far
     "held_s": float,  # time received so far
     "type": np.int64,  # the accelerator type that it holds, or WAITING
     "partner": np.int64,  # the job id that it shares its devices with, or NOBODY
-    "lease": np.int64,  # the lease that it holds; else the one from which reports count
-    "lease_held_s": float,  # how long that lease was held, as last reported
+    "way": np.int64,  # the way to run in which it does, an index; or NO_WAY
+    "lease": np.int64,  # the lease that it holds; else the last one, from which reports still count
+    "lease_held_s": float,  # how long that lease was held, as accounted
+    "since_s": float,  # its time is accounted for until then
     "launched_s": float,
-    "busy_s": float,  # with whole steps, how long the lease's steps of this round take
+    "round_s": float,  # with whole steps, the time that the lease's steps of this round take
+    "over": bool,  # with whole steps, the lease ended before the round did
     "spread": bool,  # the devices sit in several servers
     "checkpoint_s": float,
     "restart_s": float,
@@ -49,36 +52,12 @@ OF_JOB: dict[str, Any] = {
 OF_JOB_AND_TYPE: dict[str, Any] = {
     "throughput": float,  # steps/s, NaN where unknown
     "spread_throughput": float,  # the same over several servers
-    "share": float,  # promised share of time, alone on its devices
-    "received_s": float,  # time on each type, as the priority counts it
-    "credit_s": float,  # time promised and not received
 }
-
-
-@dataclass
-class Pairs:
-    """Pairs that the present allocation promised devices to; their members are rows of the live jobs."""
-
-    first: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    second: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    type: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    share: Floats = field(default_factory=lambda: np.zeros(0))
-    received_s: Floats = field(default_factory=lambda: np.zeros(0))
-    credit_s: Floats = field(default_factory=lambda: np.zeros(0))
-
-    def __len__(self) -> int:
-        return len(self.share)
-
-    def only(self, keep_P: NDArray[np.bool_], row_J: Ints | None = None) -> "Pairs":
-        """These of the pairs, their members renumbered."""
-        chosen = Pairs(*(column[keep_P] for column in vars(self).values()))
-        if row_J is not None:
-            chosen.first, chosen.second = row_J[chosen.first], row_J[chosen.second]
-        return chosen
+NO_WAY = -1
 
 
 class LiveJobs:
-    """Live jobs and what is known of each: ``live["share"]`` is a J x A matrix, ``live["steps_done"]`` a column.
+    """Live jobs and what is known of each: ``live["throughput"]`` is J x A, ``live["steps_done"]`` a column.
 
     The arrays grow ahead of need, so that a job enters in constant time.
     """
@@ -86,26 +65,24 @@ class LiveJobs:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         self.index: dict[int, int] = {}
-        self.pairs = Pairs()
-        self._pair_numbers: dict[tuple[frozenset[int], int], int] | None = None
         self.types = 0
         self._columns = {name: np.zeros(0, dtype=kind) for name, kind in OF_JOB.items()}
         self._columns |= {name: np.zeros((0, 0), dtype=kind) for name, kind in OF_JOB_AND_TYPE.items()}
+        self._views = dict(self._columns)
 
     def __len__(self) -> int:
         return len(self.jobs)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._columns[name][: len(self.jobs)]
-
-    def blocks(self) -> Iterator[Any]:
-        """What was promised and received, of jobs alone (J x A) and of pairs (P): same names, same meaning."""
-        yield _Alone(self["share"], self["received_s"], self["credit_s"])
-        if len(self.pairs):
-            yield self.pairs
+        return self._views[name]
 
     def add(
-        self, job: Job, kind: int, throughput_A: Floats, spread_throughput_A: Floats, overhead: Overhead = NOTHING
+        self,
+        job: Job,
+        kind: int,
+        throughput_A: Floats,
+        spread_throughput_A: Floats,
+        overhead: Overhead = NOTHING,
     ) -> int:
         """A job enters, last in order; its row."""
         j = len(self.jobs)
@@ -118,61 +95,41 @@ class LiveJobs:
         first = {"total_steps": job.total_steps, "arrival_s": job.arrival_s, "scale_factor": job.scale_factor}
         speeds = {"throughput": throughput_A, "spread_throughput": spread_throughput_A}
         costs = {"checkpoint_s": overhead.checkpoint_s, "restart_s": overhead.restart_s, "kind": kind}
-        nothing_yet = {"type": WAITING, "partner": NOBODY, "lease": NOBODY}
+        nothing_yet = {"type": WAITING, "partner": NOBODY, "lease": NOBODY, "way": NO_WAY}
         for name, value in (first | speeds | costs | nothing_yet).items():
             self._columns[name][j] = value
+        self._look()
         return j
 
-    def running(self) -> NDArray[np.bool_]:
-        """Which jobs hold devices."""
-        return np.asarray(self["type"] != WAITING)
-
-    def promised(self) -> Floats:
-        """The share of its time that each job was promised, on all types, alone and in pairs."""
-        share_J = self["share"].sum(axis=1)
-        if len(self.pairs):
-            for member in (self.pairs.first, self.pairs.second):
-                share_J += np.bincount(member, self.pairs.share, len(share_J))
-        return share_J
-
-    def pair_of(self, j: int, k: int, a: int) -> int | None:
-        """The pair of these two rows on that type, if it was promised anything."""
-        if self._pair_numbers is None:
-            columns = (self.pairs.first, self.pairs.second, self.pairs.type)
-            ways = zip(*(column.tolist() for column in columns), strict=True)
-            self._pair_numbers = {(frozenset((f, s)), t): p for p, (f, s, t) in enumerate(ways)}
-        return self._pair_numbers.get((frozenset((j, k)), a))
-
-    def pair_up(self, pairs: Pairs) -> None:
-        """These pairs are promised from now on."""
-        self.pairs, self._pair_numbers = pairs, None
-
-    def drop_done(self) -> bool:
-        """Forget the jobs that are done, and their pairs; says whether there were any."""
+    def drop_done(self) -> Ints | None:
+        """Forget the jobs that are done: the new row of each old one (-1 of those); None if there were none."""
         done_J = self["done"]
         if not done_J.any():
-            return False
-        keep_J, count = ~done_J, len(self.jobs)
-        row_J = np.where(keep_J, np.cumsum(keep_J) - 1, -1)
-        if len(self.pairs):
-            self.pair_up(self.pairs.only(keep_J[self.pairs.first] & keep_J[self.pairs.second], row_J))
+            return None
+        keep_J = ~done_J
         first = int(done_J.argmax())  # rows before it stay where they are
         places = np.flatnonzero(keep_J[first:]) + first
+        row_J = np.where(keep_J, np.cumsum(keep_J) - 1, -1)
         for column in self._columns.values():
             column[first : first + len(places)] = column[places]
         self.jobs = [job for job, keep in zip(self.jobs, keep_J.tolist(), strict=True) if keep]
         self.index = {job.id: j for j, job in enumerate(self.jobs)}
-        assert len(self.jobs) == first + len(places) < count
-        return True
+        self._look()
+        return row_J
 
     def add_type(self, throughput_J: Floats, spread_throughput_J: Floats) -> None:
-        """A new accelerator type: one more column, in which nobody was promised or received anything."""
+        """A new accelerator type: one more column."""
         self.types += 1
         for name in OF_JOB_AND_TYPE:
             column = self._columns[name]
             self._columns[name] = np.concatenate([column, np.zeros((len(column), 1))], axis=1)
+        self._look()
         self["throughput"][:, -1] = throughput_J
         self["spread_throughput"][:, -1] = spread_throughput_J
+
+    def running(self) -> Bools:
+        """Which jobs hold devices."""
+        return self["type"] != WAITING
 
     def _grow(self, capacity: int) -> None:
         for name, column in self._columns.items():
@@ -181,9 +138,5 @@ class LiveJobs:
             wider[: len(column)] = column
             self._columns[name] = wider
 
-
-@dataclass
-class _Alone:
-    share: Floats
-    received_s: Floats
-    credit_s: Floats
+    def _look(self) -> None:
+        self._views = {name: column[: len(self.jobs)] for name, column in self._columns.items()}

@@ -27,10 +27,10 @@ from gavelx.mechanism import events
 from gavelx.mechanism.accounts import account_equal_share, charge
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.leasing import Leasing
-from gavelx.mechanism.live import LiveJobs
-from gavelx.mechanism.promised import take_over, ways_to_serve
+from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import Way, select
+from gavelx.mechanism.selection import Way, candidates, select
 from gavelx.prices import Prices
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
@@ -60,7 +60,9 @@ class Mechanism:
     ) -> None:
         self.throughputs, self.prices, self.rules, self.opens = throughputs, prices or Prices({}), rules, opens
         self.live = LiveJobs()
-        self.leasing = Leasing(self.live, throughputs, rules)
+        self.ways = Ways()
+        self.leasing = Leasing(self.live, throughputs, rules, self._settle)
+        self.priority = rules.priority(rules.round_s)
         self.rounds = 0
         self.given_up: list[int] = []  # ids of jobs that failed too often
         self._arrived: list[Job] = []
@@ -139,7 +141,6 @@ class Mechanism:
         live["failures"][j_L[saved_L > live["saved_steps"][j_L]]] = 0
         live["steps_done"][j_L] = np.maximum(live["steps_done"][j_L], event.steps_done_L[now_L])
         live["saved_steps"][j_L] = np.maximum(live["saved_steps"][j_L], saved_L)
-        self._received(j_L, event.held_s_L[now_L])
         complete_L = self._complete(j_L) & ~live["done"][j_L]
         commands = [command for j in j_L[complete_L].tolist() for command in self._finished(j)]
         return [*commands, *self._look_again()] if commands else []
@@ -151,9 +152,12 @@ class Mechanism:
             return []
         holds = live["lease"][j] == event.lease_id and bool(live.running()[j])
         if holds:
-            self._received(np.array([j]), np.array([event.held_s]))
-        else:
-            self.leasing.settle(event.lease_id, event.held_s, self._charge)
+            self._ended(j, event.held_s)
+        elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
+            stopped, seconds = word
+            columns = (np.array([value]) for value in (j, stopped.type, seconds * stopped.price))
+            live["held_s"][j] += seconds
+            self._charge(*columns)
         if live["lease"][j] != event.lease_id:
             return []
         if event.steps_done > live["saved_steps"][j]:
@@ -165,11 +169,9 @@ class Mechanism:
         if live["failures"][j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
             return [GiveUp(event.job_id), *self._finished(j), *self._look_again()]
-        if holds and self.rules.whole_steps:
-            live["busy_s"][j] = np.nan  # the round goes on without it
-        elif holds:
+        if holds and not self.rules.whole_steps:
             self.leasing.release(j)
-        return self._look_again()
+        return self._look_again() if holds else []
 
     def _complete(self, j_L: Ints) -> Bools:
         return np.asarray(self.live["steps_done"][j_L] >= self.live["total_steps"][j_L])
@@ -178,30 +180,47 @@ class Mechanism:
         """The job is done: its devices are free, or idle until the round of whole steps is over."""
         self.live["done"][j] = self._stale = True
         runs = bool(self.live.running()[j]) and not self.rules.whole_steps
-        return [self.leasing.stop(j)] if runs else []
+        return self.leasing.stop_all([j]) if runs else []
 
-    def _received(self, j_L: Ints, held_s_L: Floats) -> None:
-        """These jobs say how long they have held their present devices."""
-        live, priority = self.live, self.rules.priority
-        seconds_L = np.maximum(0.0, held_s_L - live["lease_held_s"][j_L])
+    # -- time and money ---------------------------------------------------------------------------------------
+
+    def _settle(self, j_L: Ints) -> None:
+        """These running jobs have held their devices until now, as far as we know."""
+        live = self.live
+        if self.rules.whole_steps:
+            end_s_L = live["since_s"][j_L] + live["round_s"][j_L]
+            seconds_L = np.where(live["over"][j_L], 0.0, end_s_L - live["since_s"][j_L])
+        else:
+            seconds_L = self._now_s - live["since_s"][j_L]
+        live["since_s"][j_L] = self._now_s
+        self._received(j_L, seconds_L)
+
+    def _ended(self, j: int, held_s: float) -> None:
+        """The lease of this job has ended, and says for how long it was held."""
+        live = self.live
+        self._received(np.array([j]), np.array([held_s - live["lease_held_s"][j]]))
+        live["since_s"][j], live["over"][j] = self._now_s, True
+
+    def _received(self, j_L: Ints, seconds_L: Floats) -> None:
+        """These jobs have held devices for so much longer."""
+        live = self.live
         live["lease_held_s"][j_L] += seconds_L
         live["held_s"][j_L] += seconds_L
-        a_L, together_L = live["type"][j_L], live["partner"][j_L] != NOBODY
-        price_L = np.where(together_L & self.rules.split_price, 0.5, 1.0)
-        self._charge(j_L, a_L, seconds_L * price_L)
-        alone, *pairs = live.blocks()
-        priority.received(alone, (j_L[~together_L], a_L[~together_L]), seconds_L[~together_L])
-        for n in np.flatnonzero(together_L).tolist() if pairs else ():
-            j = int(j_L[n])
-            if (p := live.pair_of(j, live.index[int(live["partner"][j])], int(a_L[n]))) is not None:
-                priority.received(pairs[0], p, seconds_L[n] / 2)  # half from each of the two
+        together_L = live["partner"][j_L] != NOBODY
+        half_L = np.where(together_L, 0.5, 1.0)
+        self._charge(j_L, live["type"][j_L], seconds_L * (half_L if self.rules.split_price else 1.0))
+        way_L = live["way"][j_L]
+        known_L = way_L != NO_WAY
+        self.priority.received(
+            self.ways, way_L[known_L], (seconds_L * half_L)[known_L]
+        )  # half from each of a pair
 
     def _charge(self, j_L: Ints, a_L: Ints, seconds_L: Floats) -> None:
         charge(self.live, j_L, a_L, seconds_L, self.prices.array(tuple(self.leasing.accelerators)))
 
     def _look_again(self) -> list[Command]:
         """Devices or jobs changed: see at once what can be done, unless a round lasts as long as its leases."""
-        return [] if self.rules.whole_steps and self.leasing.leases else [WakeAt(self._now_s)]
+        return [] if self.rules.whole_steps and self.leasing.leases else [WakeAt(self._now_s, report=True)]
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
@@ -216,8 +235,14 @@ class Mechanism:
             return [*stopped, *(self._plan() if begun else [])]
         if begun:
             return [*stopped, *(self._solve() if self._must_solve() else self._plan())]
-        filled = self._plan()
-        return [*stopped, *filled, *(self._solve() if self._must_solve() and self._could_fill() else [])]
+        commands = [*stopped, *self._plan()]
+        if self._must_solve() and self._could_fill():
+            return [*commands, *self._solve()]
+        return (
+            [*commands, WakeAt(self._round_end_s, report=True)]
+            if self._stale and self.leasing.leases
+            else commands
+        )
 
     def _begin_round_if_due(self) -> bool:
         """A round begins when the last one is over, be it at a wake or at an answer that took longer than it."""
@@ -225,35 +250,59 @@ class Mechanism:
         if due:
             self._planned = False
             self._round_end_s = self._now_s + self.rules.round_s
-            if self._now_s >= self._renew_s - self.rules.round_s / 2:  # of two rounds the nearer one
-                self._stale = True
+            self._stale = self._stale or self._is_to_be_renewed(self._now_s)
         return due
 
+    def _is_to_be_renewed(self, time_s: float) -> bool:
+        """Whether the policy wants to be asked again at a round that begins then; of two rounds, at the nearer one."""
+        return time_s >= self._renew_s - self.rules.round_s / 2
+
     def _account(self) -> None:
-        """Promises accrue."""
+        """Promises accrue; with whole steps, the time of a round is accounted for at its end."""
         seconds = self._now_s - self._accounted_s
-        for block in self.live.blocks():
-            self.rules.priority.passed(block, seconds)
-        self.live["promised_s"][:] += self.live.promised() * seconds
-        self._accounted_s = self._now_s
+        if seconds > 0:
+            self.priority.passed(self.ways, seconds)
+            self.live["promised_s"][:] += self.live["share"] * seconds
+            self._accounted_s = self._now_s
+        if self.rules.whole_steps and self.leasing.leases:
+            self._settle(np.flatnonzero(self.live.running()))
+            self.live["round_s"][:] = 0.0
 
     def _let_go(self) -> list[Command]:
         """Jobs that are done leave."""
         stopped = self.leasing.round_is_over() if self.rules.whole_steps else []
         done = np.flatnonzero(self.live["done"])
-        self.leasing.forget({self.live.jobs[j].id for j in done.tolist()})
-        self.live.drop_done()
+        if len(done):
+            self.leasing.forget({self.live.jobs[j].id for j in done.tolist()})
+            row_J = self.live.drop_done()
+            assert row_J is not None
+            self._promise(self.ways.moved(row_J))
         return stopped
+
+    def _promise(self, ways: Ways) -> None:
+        """These are the ways to run from now on; those who run do so in one of them, or in none."""
+        live, J, A = self.live, len(self.live), self.live.types
+        self.ways = ways
+        live["share"][:] = ways.per_job(ways.share, J)
+        j_L = np.flatnonzero(live.running())
+        k_L = np.array([live.index.get(i, NOBODY) for i in live["partner"][j_L].tolist()], dtype=np.int64)
+        first_L, second_L = (
+            np.where(k_L == NOBODY, j_L, np.minimum(j_L, k_L)),
+            np.where(k_L == NOBODY, k_L, np.maximum(j_L, k_L)),
+        )
+        live["way"][j_L] = ways.find((first_L * (J + 1) + second_L + 1) * A + live["type"][j_L], J, A)
 
     def _admit(self) -> None:
         for job in self._arrived:
             kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
-            types = self.leasing.accelerators
-            speeds = (self.throughputs.matrix([job], types, whole)[0] for whole in (True, False))
+            speeds = (self._speeds(job, consolidated) for consolidated in (True, False))
             j = self.live.add(job, kind, *speeds, self.rules.overheads.of(job.job_type))
-            self.rules.priority.admitted(self.live, j, self.rules.round_s)
+            self.ways = self.priority.admitted(self.ways, self.live, j)
         self._stale = self._stale or bool(self._arrived)
         self._arrived.clear()
+
+    def _speeds(self, job: Job, consolidated: bool) -> Floats:
+        return self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
 
     def _must_solve(self) -> bool:
         """Whether to ask the policy now: something changed, and it was not asked just before."""
@@ -262,7 +311,7 @@ class Mechanism:
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
-        free_A = self.leasing.free_A()
+        free_A = np.array(self.leasing.free_devices())
         fits_JA = (self.live["throughput"] > 0) & (self.live["scale_factor"][:, None] <= free_A)
         return bool((~self.live.running() & fits_JA.any(axis=1)).any())
 
@@ -272,9 +321,8 @@ class Mechanism:
             self._last_solve_s = self._now_s  # the published system asks even then, which puts off the next time
             return self._plan()
         self._asked_s = self._now_s
-        meanwhile = (
-            [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s)] if self.leasing.leases else []
-        )
+        goes_on = self.leasing.leases and not self.rules.whole_steps  # else the next round waits for the answer
+        meanwhile = [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s, report=True)] if goes_on else []
         return [*meanwhile, Solve(self._snapshot())]
 
     def _allocated(self, allocation: Allocation) -> list[Command]:
@@ -283,10 +331,14 @@ class Mechanism:
             return []  # a doubled answer
         self._account()
         self._begin_round_if_due()
+        self._settle_all()
         self._promises = allocation.promises(above=NEGLIGIBLE)
-        known = [self.live.index.get(job.id, -1) for job in allocation.snapshot.jobs]
-        since_s, types = self._now_s - self._last_solve_s, self.leasing.accelerators
-        take_over(self.live, self._promises, known, types, self.rules, since_s)
+        new = promised_ways(self.live, self._promises, self.leasing.accelerators)
+        new = self.priority.allocated(self.ways, new, self.live, self._now_s - self._last_solve_s)
+        known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
+        self.live["allocated"][:] = False
+        self.live["allocated"][known] = True
+        self._promise(new)
         self._strict, self._type_blind = allocation.strict, allocation.type_blind
         self._asked_s, self._last_solve_s = None, self._now_s
         if allocation.ask_again_s is not None:
@@ -294,12 +346,16 @@ class Mechanism:
         commands = self._plan()
         return [*commands, *self._look_again()] if self._stale else commands  # something changed in the meantime
 
+    def _settle_all(self) -> None:
+        if not self.rules.whole_steps:  # else it is done when the round ends
+            self._settle(np.flatnonzero(self.live.running()))
+
     def _plan(self) -> list[Command]:
         """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""
         if self._planned:
             return self._fill(~self.live.running())
         self._planned = True
-        chosen = self._select(self.leasing.cluster.devices_A, np.ones(len(self.live), dtype=bool))
+        chosen = self._select(self.leasing.devices(), None)
         commands = self.leasing.arrange(chosen, self._lapse_s())
         if self.leasing.left_out:  # gangs that found no place: others may have the devices
             waits_J = ~self.live.running()
@@ -311,36 +367,40 @@ class Mechanism:
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
             return commands
-        return [*commands, WakeAt(self._round_end_s)]
+        return [*commands, WakeAt(self._round_end_s, self._wants_a_report())]
+
+    def _wants_a_report(self) -> bool:
+        """Whether it matters at the end of the round how far jobs are: to a policy, or to the choice of victims."""
+        return self._stale or self._is_to_be_renewed(self._round_end_s) or bool(self.live["checkpoint_s"].any())
 
     def _fill(self, waits_J: Bools) -> list[Command]:
         """Leases for jobs that wait, on devices that are free."""
-        free_A = self.leasing.free_A()
-        if not (free_A.any() and waits_J.any()):
+        free = self.leasing.free_devices()
+        if not (any(free) and waits_J.any()):
             return []
-        return self.leasing.launch(self._select(free_A, waits_J), self._lapse_s())
+        return self.leasing.launch(self._select(free, waits_J), self._lapse_s())
 
     def _end_with_the_work(self) -> list[Command]:
         """A round of whole steps ends with them; without any, it takes an arrival, or the end of all arrivals."""
         self._round_end_s = self._now_s
         if self.leasing.leases:
             self._round_end_s += self.leasing.longest_s()
-            return [WakeAt(self._round_end_s)]
+            return [WakeAt(self._round_end_s, report=True)]
         if self._asked_s is not None or not (self._arrivals_ended and self._stale and len(self.live)):
             return []
         self._last_solve_s = 0.0
-        return [WakeAt(self._now_s)]
+        return [WakeAt(self._now_s, report=True)]
 
     def _lapse_s(self) -> float:
         """A lease outlives its round by one, so it lapses only if the scheduler falls silent."""
         return NEVER if self.rules.whole_steps else self._round_end_s + self.rules.round_s
 
-    def _select(self, free_A: Ints, candidate_J: Bools) -> list[Way]:
+    def _select(self, free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Jobs and the types they are to run on, by priority."""
-        ways = ways_to_serve(self.live, candidate_J, self.rules, self._now_s, strict=self._strict)
-        chosen = select(ways, self.live["scale_factor"], free_A, self._order_of_types())
-        allocated_J = self.live["allocated"]
-        return [way for way in chosen if allocated_J[way.job]] if self.rules.reserve_unallocated else chosen
+        live = self.live
+        found = candidates(self.ways, live, self.rules, candidate_J, self._now_s, strict=self._strict)
+        chosen = select(found, live["scale_factor"], free, self._order_of_types())
+        return [way for way in chosen if live["allocated"][way.job]] if self.rules.reserve_unallocated else chosen
 
     def _order_of_types(self) -> list[int] | None:
         if not self.rules.by_type:
@@ -354,6 +414,7 @@ class Mechanism:
 
     def _snapshot(self) -> Snapshot:
         """All that the policy may know now."""
+        self._settle_all()
         live, cluster = self.live, self.leasing.cluster
         usd_per_hour_A = self.prices.array(cluster.accelerators)
         account_equal_share(live, cluster.devices_A, usd_per_hour_A)
@@ -386,5 +447,7 @@ class Mechanism:
         """The type that each job holds. With whole steps leases end with the round: who has all its time goes on."""
         if not self.rules.whole_steps:
             return self.live["type"].copy()
-        whole_JA = self.live["share"] == 1.0
-        return np.where(whole_JA.any(axis=1), whole_JA.argmax(axis=1), WAITING)
+        holding_J = np.full(len(self.live), WAITING)
+        whole = self.ways.share == 1.0
+        holding_J[self.ways.job[whole]] = self.ways.type[whole]
+        return holding_J

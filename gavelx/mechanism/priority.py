@@ -1,28 +1,20 @@
 """Priorities: how the shares that a policy promised become an order in which jobs are served.
 
-Both kinds compare the share promised with the share received, of every way to run: a job alone on an accelerator
-type, or a pair on it. They keep their numbers with the live jobs, so a priority itself has no state.
+Both kinds compare the share promised with the share received, of every way to run.
 
-Legend: J live jobs, A accelerator types, P promised pairs; a block is J x A or P.
+Legend: V ways to run, J live jobs, L running jobs.
 """
-
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.mechanism.live import LiveJobs
+from gavelx.mechanism.promised import Ways
+from gavelx.promises import NOBODY
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-
-class Block(Protocol):
-    """Ways to run: what each was promised, has received, and is owed."""
-
-    share: Floats
-    received_s: Floats
-    credit_s: Floats
 
 
 class Credit:
@@ -33,74 +25,75 @@ class Credit:
     at a new allocation, so small shares are served too, however often the policy is asked. What runs is treated
     as one round, and the seconds that stopping it would lose, further behind than it is: it makes way only for
     one that has waited longer by more than that, which halves the number of restarts and changes completion times
-    by less than 1 %.
+    by less than 1 %. A way that no longer is promised holds no credit.
     """
 
     prefers_running = True
 
-    @staticmethod
-    def admitted(live: LiveJobs, j: int, round_s: float) -> None:
-        """A new job starts with no credit."""
+    def __init__(self, round_s: float) -> None:
+        self.round_s = round_s
 
-    @staticmethod
-    def passed(block: Block, seconds: float) -> None:
+    def admitted(self, ways: Ways, live: LiveJobs, j: int) -> Ways:
+        """A new job was promised nothing yet."""
+        return ways
+
+    def passed(self, ways: Ways, seconds: float) -> None:
         """Time went by: promises accrue."""
-        block.credit_s += block.share * seconds
+        ways.credit_s += ways.share * seconds
 
-    @staticmethod
-    def received(block: Block, way: object, seconds: Floats) -> None:
-        """These ways (indices into the block) held devices for so many seconds."""
-        block.credit_s[way] -= seconds  # type: ignore[index]
+    def received(self, ways: Ways, way_L: Ints, seconds_L: Floats) -> None:
+        """These ways had devices for so many seconds."""
+        np.subtract.at(ways.credit_s, way_L, seconds_L)
 
-    @staticmethod
-    def before_allocation(block: Block, known: Bools, elapsed_s: float, round_s: float) -> None:
-        """The shares are about to change; so long ago they were made."""
+    def allocated(self, old: Ways, new: Ways, live: LiveJobs, since_s: float) -> Ways:
+        """The ways of a new allocation, ``since_s`` after the last one, with the credit that they have."""
+        place = old.find(new.keys(len(live), live.types), len(live), live.types)
+        new.credit_s = np.where(place >= 0, old.credit_s[place], 0.0) if len(old) else new.credit_s
+        return new
 
-    @staticmethod
-    def after_allocation(block: Block) -> None:
-        """A type that no longer is promised holds no credit."""
-        block.credit_s[block.share == 0.0] = 0.0
-
-    @staticmethod
-    def keys(block: Block, promised: Bools, round_s: float) -> list[Floats]:
+    def keys(self, ways: Ways, allocated: Bools) -> list[Floats]:
         """Sort keys of every way, the first one first; larger is served earlier."""
-        return [block.credit_s + block.share * round_s]
+        return [ways.credit_s + ways.share * self.round_s]
 
 
 class PublishedPriority:
     """The priorities of the published system: share promised over time received on the type.
 
-    Times start again at half a round with every allocation; what was owed then only breaks ties (Gavel, OSDI'20,
-    section 5, and its simulator, which divides the time by the sum over all jobs of that type: the order is the
-    same).
+    Times start again at half a round with every allocation; what was owed then only breaks ties. Ways without a
+    share take part, behind those with one. Source: Gavel (OSDI'20), section 5, and its simulator, which divides the
+    time by the sum over all jobs of that type: the order is the same.
     """
 
     prefers_running = False
 
-    @staticmethod
-    def admitted(live: LiveJobs, j: int, round_s: float) -> None:
-        live["received_s"][j] = round_s / 2
+    def __init__(self, round_s: float) -> None:
+        self.round_s = round_s
 
-    @staticmethod
-    def passed(block: Block, seconds: float) -> None:
+    def admitted(self, ways: Ways, live: LiveJobs, j: int) -> Ways:
+        types = np.flatnonzero(live["throughput"][j] > 0)
+        new = Ways.of(np.full(len(types), j), np.full(len(types), NOBODY), types, np.zeros(len(types)))
+        new.received_s += self.round_s / 2
+        return ways.joined(new)
+
+    def passed(self, ways: Ways, seconds: float) -> None:
         """Promises accrue only when the next allocation comes."""
 
-    @staticmethod
-    def received(block: Block, way: object, seconds: Floats) -> None:
-        block.received_s[way] += seconds  # type: ignore[index]
+    def received(self, ways: Ways, way_L: Ints, seconds_L: Floats) -> None:
+        np.add.at(ways.received_s, way_L, seconds_L)
 
-    @staticmethod
-    def before_allocation(block: Block, known: Bools, elapsed_s: float, round_s: float) -> None:
-        owed = block.share * elapsed_s - (block.received_s - round_s / 2)
-        block.credit_s += np.where(known, owed, 0.0)
-        block.received_s[...] = round_s / 2
+    def allocated(self, old: Ways, new: Ways, live: LiveJobs, since_s: float) -> Ways:
+        J, A = len(live), live.types
+        owed_s = old.share * since_s - (old.received_s - self.round_s / 2)
+        old.credit_s += np.where(live["allocated"][old.job], owed_s, 0.0)
+        place = new.find(old.keys(J, A), J, A)
+        old.share = np.where(place >= 0, new.share[place], 0.0) if len(new) else np.zeros(len(old))
+        kept = old.take((old.partner == NOBODY) | (place >= 0))
+        fresh = old.find(new.keys(J, A), J, A) < 0
+        kept = kept.joined(new.take(fresh)) if fresh.any() else kept
+        kept.received_s[:] = self.round_s / 2
+        return kept
 
-    @staticmethod
-    def after_allocation(block: Block) -> None:
-        """What is owed stays owed."""
-
-    @staticmethod
-    def keys(block: Block, promised: Bools, round_s: float) -> list[Floats]:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(block.received_s > 0, block.share / block.received_s, block.share * 1e9)
-        return [np.where(promised, ratio, 0.0), block.credit_s, block.share]
+    def keys(self, ways: Ways, allocated: Bools) -> list[Floats]:
+        promised = allocated[ways.job] & (ways.share > 0)
+        ratio = ways.share / np.maximum(ways.received_s, 1e-9)
+        return [np.where(promised, ratio, 0.0), ways.credit_s, ways.share]

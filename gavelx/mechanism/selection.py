@@ -1,59 +1,79 @@
-"""Selection: which jobs run, how and where, given an order and the free devices.
+"""Selection: which jobs run, how and where, given what each way to run is owed and the free devices.
 
-Legend: V ways to run (a job alone on a type, or a pair on it), J live jobs, A accelerator types.
+Legend: V ways to run, J live jobs, A accelerator types.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.rules import Rules
 from gavelx.promises import NOBODY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+PROTECTED_S = 1e12
+"""Further behind than anybody: a job that must not be preempted yet."""
 
 
 class Way(NamedTuple):
-    """A job (a row) on an accelerator type, with the job that it shares its devices with, or ``NOBODY``."""
+    """A job (a row) on an accelerator type, with the job that it shares its devices with, or ``NOBODY``.
+
+    ``number`` is its place among the promised ways, or ``NO_WAY``.
+    """
 
     job: int
     partner: int
     type: int
+    number: int = NO_WAY
 
 
-class Ways(NamedTuple):
-    """Ways to run as columns, with their sort keys, the first one first."""
+class Candidates(NamedTuple):
+    """Ways to run that may be chosen, with their sort keys, the first one first."""
 
     job: Ints
     partner: Ints
     type: Ints
+    number: Ints
     keys: list[Floats]
 
+    def only(self, chosen: Bools) -> "Candidates":
+        """These of them."""
+        *columns, keys = self
+        return Candidates(*(column[chosen] for column in columns), [key[chosen] for key in keys])  # type: ignore[arg-type]
 
-def select(ways: Ways, scale_factor_J: Ints, free_A: Ints, order_of_types: list[int] | None) -> list[Way]:
+
+def select(
+    candidates: Candidates, scale_factor_J: Ints, free_A: Sequence[int], order_of_types: Sequence[int] | None
+) -> list[Way]:
     """Ways taken greedily in descending order of the keys while devices are free.
 
     Equal keys keep the order in which they come. With ``order_of_types`` the types are filled one after another;
     otherwise the greatest key of all goes first. A job is taken once, and a gang either whole or not at all.
     """
-    order = np.lexsort([-key for key in reversed(ways.keys)])
+    keys = candidates.keys
+    order = np.lexsort([-key for key in reversed(keys)]) if len(keys) > 1 else np.argsort(-keys[0], kind="stable")
     if order_of_types is None:
-        return _take(ways, order, scale_factor_J, free_A, set())
+        return _take(candidates, order, scale_factor_J, list(free_A), set())
     chosen: list[Way] = []
-    taken: set[int] = set()
-    type_of = ways.type[order]
+    taken, type_ = set[int](), candidates.type[order]
     for a in order_of_types:
-        chosen += _take(ways, order[type_of == a], scale_factor_J, free_A, taken)
+        chosen += _take(candidates, order[type_ == a], scale_factor_J, list(free_A), taken)
     return chosen
 
 
-def _take(ways: Ways, order: Ints, scale_factor_J: Ints, free_A: Ints, taken: set[int]) -> list[Way]:
+def _take(ways: Candidates, order: Ints, scale_factor_J: Ints, free: list[int], taken: set[int]) -> list[Way]:
+    chosen: list[Way] = []
     job, type_ = ways.job[order], ways.type[order]
-    left = int(free_A[np.bincount(type_, minlength=len(free_A)) > 0].sum())
-    free, chosen = free_A.tolist(), []
-    columns = job, ways.partner[order], type_, scale_factor_J[job]
-    for j, k, a, width in zip(*(column.tolist() for column in columns), strict=True):
+    present = set(type_.tolist()) if len(free) > 1 else {0}
+    left = sum(free[a] for a in present)
+    columns = job, ways.partner[order], type_, ways.number[order], scale_factor_J[job]
+    for j, k, a, v, width in zip(*(column.tolist() for column in columns), strict=True):
         if width > free[a] or j in taken or k in taken:
             continue
         taken.add(j)
@@ -61,7 +81,82 @@ def _take(ways: Ways, order: Ints, scale_factor_J: Ints, free_A: Ints, taken: se
             taken.add(k)
         free[a] -= width
         left -= width
-        chosen.append(Way(j, k, a))
+        chosen.append(Way(j, k, a, v))
         if left == 0:
             break
     return chosen
+
+
+def candidates(
+    ways: Ways, live: LiveJobs, rules: Rules, candidate_J: Bools | None, now_s: float, *, strict: bool
+) -> Candidates:
+    """The ways to run that may be given out now, with the keys that order them; None: to anybody.
+
+    A job may run where it was promised a share, or where the rules let it fill idle devices; an allocation that is
+    ``strict`` is not to be filled.
+    """
+    priority, allocated_J = rules.priority(rules.round_s), live["allocated"]
+    keys = priority.keys(ways, allocated_J)
+    found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
+    if priority.prefers_running:
+        _prefer_running(keys[0], ways, live, rules, now_s)
+        if rules.backfill is not None and not strict:
+            found = _filling(found, ways, live, rules.backfill)
+    elif strict or rules.backfill is None:
+        found = found.only(ways.share > 0)
+    if not (priority.prefers_running or rules.reserve_unallocated):
+        found = found.only(allocated_J[found.job])
+    if candidate_J is None:
+        return found
+    partner_J = np.append(candidate_J, True)  # NOBODY always may
+    return found.only(candidate_J[found.job] & partner_J[found.partner])
+
+
+def _prefer_running(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:
+    """What runs has received time since it was last accounted for, and is preferred to what waits."""
+    j = np.flatnonzero(live["way"] != NO_WAY)
+    if not len(j):
+        return
+    gain_s = rules.round_s + loss_s(live, j) - (now_s - live["since_s"][j])
+    if rules.min_run_s:
+        gain_s = np.where(now_s - live["launched_s"][j] < rules.min_run_s, PROTECTED_S, gain_s)
+    way = live["way"][j]
+    if (ways.partner != NOBODY).any():
+        gain_s = np.where(live["partner"][j] == NOBODY, gain_s, gain_s / 2)  # half from each of the two
+    np.add.at(key, way, gain_s)
+
+
+def _filling(promised: Candidates, ways: Ways, live: LiveJobs, part: float) -> Candidates:
+    """The promised ways, then any on which a job is at least this part as fast as where it is fastest."""
+    speed_JA = np.nan_to_num(live["throughput"])
+    open_JA = (speed_JA > 0) & live["allocated"][:, None]
+    open_JA &= speed_JA >= part * speed_JA.max(axis=1, keepdims=True, initial=0.0)
+    alone = ways.partner == NOBODY
+    open_JA[ways.job[alone], ways.type[alone]] = False
+    job, type_ = np.nonzero(open_JA)
+    runs = live["type"][job] == type_  # it stays rather than to make room for another that fills
+    return Candidates(
+        np.concatenate([promised.job, job]),
+        np.concatenate([promised.partner, np.full(len(job), NOBODY)]),
+        np.concatenate([promised.type, type_]),
+        np.concatenate([promised.number, np.full(len(job), NO_WAY)]),
+        [
+            np.concatenate([np.ones(len(promised.job)), np.zeros(len(job))]),
+            np.concatenate([promised.keys[0], runs.astype(float)]),
+        ],
+    )
+
+
+def loss_s(live: LiveJobs, j: Ints) -> Floats:
+    """Seconds that these running jobs would lose if they were stopped now.
+
+    That is a checkpoint, or the work since the last one where that is less, and the restart.
+    """
+    checkpoint_s, a = live["checkpoint_s"][j], live["type"][j]
+    restart_s: Floats = live["restart_s"][j]
+    if not checkpoint_s.any():
+        return restart_s
+    speed = live["throughput"][j, a]
+    unsaved = live["steps_done"][j] - live["saved_steps"][j]
+    since_s = np.divide(unsaved, speed, out=np.zeros(len(j)), where=speed > 0)
+    return restart_s + np.minimum(checkpoint_s, since_s)

@@ -79,7 +79,7 @@ class SimulatedCluster:
         self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
         self._sequence = count()
-        self._wakes: set[float] = set()
+        self._wakes: dict[float, bool] = {}  # when, and whether with a report
         self._lapse_s = float("inf")
         for server in self.cluster.servers:
             self._join(server, 0)
@@ -102,8 +102,7 @@ class SimulatedCluster:
             assert time_s >= self.now_s, (time_s, self.now_s, what)
             self.now_s = time_s
             if isinstance(what, Wake):
-                self._wakes.discard(time_s)
-                if self._running:
+                if self._wakes.pop(time_s) and self._running:
                     self._report(self._progress())
                 self.post(what)
             elif isinstance(what, JobSubmitted):
@@ -156,7 +155,6 @@ class SimulatedCluster:
             np.array([run.lease.job_id for run in runs], dtype=np.int64),
             np.array([run.steps_at(now_s) for run in runs]),
             np.array([run.saved_at(now_s) for run in runs]),
-            np.array([run.held_at(now_s) for run in runs]),
         )
 
     def _report(self, event: Event) -> None:
@@ -218,8 +216,8 @@ class SimulatedCluster:
                         self._turn(run, until_step)
             case WakeAt():
                 if command.time_s not in self._wakes:
-                    self._wakes.add(command.time_s)
                     self._push(command.time_s, WAKES, Wake(command.time_s))
+                self._wakes[command.time_s] = command.report or self._wakes.get(command.time_s, False)
             case GiveUp():
                 self._is_gone(command.job_id)
             case _:
