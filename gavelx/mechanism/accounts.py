@@ -1,6 +1,6 @@
-"""What every live job has cost, and what an equal share of the cluster would have taken for the same steps.
+"""What an equal share of the cluster would have taken for the steps that every live job has done.
 
-Legend: J live jobs, A accelerator types, L leases.
+Legend: J live jobs, A accelerator types.
 """
 
 import numpy as np
@@ -13,13 +13,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def charge(live: LiveJobs, j_L: Ints, a_L: Ints, seconds_L: Floats, usd_per_hour_A: Floats) -> None:
-    """Jobs j held their devices of types a for so long. Types without a known price cost nothing here."""
-    usd_A = np.nan_to_num(usd_per_hour_A) / 3600.0
-    live["spent_usd"][j_L] += seconds_L * usd_A[a_L] * live["scale_factor"][j_L]
-
-
-def account_equal_share(live: LiveJobs, devices_A: Ints, usd_per_hour_A: Floats) -> None:
+def account_equal_share(live: LiveJobs, devices_A: Ints, usd_per_s_A: Floats) -> None:
     """Time and dollars that the steps done since the last time would have taken with the equal share of that time.
 
     And from now on, the speed and the price of the equal share among the jobs that live now.
@@ -32,5 +26,5 @@ def account_equal_share(live: LiveJobs, devices_A: Ints, usd_per_hour_A: Floats)
     n_J = np.full(len(live), float(len(live)))
     scale_J = live["scale_factor"]
     live["equal_share_speed"][:] = equal_share_throughput(live["throughput"], scale_J, devices_A, n_J)
-    usd_JA = np.tile(np.nan_to_num(usd_per_hour_A) / 3600.0, (len(live), 1))
+    usd_JA = np.tile(usd_per_s_A, (len(live), 1))
     live["equal_share_usd_per_s"][:] = equal_share_throughput(usd_JA, scale_J, devices_A, n_J) * scale_J

@@ -113,7 +113,7 @@ class Leasing:
     def arrange(self, chosen: Sequence[Way], until_s: float) -> list[Command]:
         """From now on just these ways to run."""
         stays = self._stays(chosen)
-        going = [j for j in np.flatnonzero(self.live.running()).tolist() if j not in stays]
+        going = [j for j in self.live.running().nonzero()[0].tolist() if j not in stays]
         commands = self.stop_all(going)
         commands += self.stop_all(self._to_consolidate())
         commands += self.extend(until_s)
@@ -123,6 +123,8 @@ class Leasing:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
         live = self.live
         types, claimed, stays = live["type"].tolist(), set[tuple[Device, ...]](), set[int]()
+        if not (live["partner"] != NOBODY).any() and all(way.partner == NOBODY for way in chosen):
+            return {way.job for way in chosen if types[way.job] == way.type}
         for way in chosen:
             here = [m for m in (way.job, way.partner) if m != NOBODY and types[m] == way.type]
             if not here:
@@ -136,24 +138,20 @@ class Leasing:
 
     def _to_consolidate(self) -> list[int]:
         """Spread gangs that now fit one server, where running faster for a round gains more than moving loses."""
-        if not self.rules.spread_speeds:
-            return []
-        moves = []
-        for j in np.flatnonzero(self.live.running() & self.live["spread"]).tolist():
+        moves: list[int] = []
+        for j in self.live["spread"].nonzero()[0].tolist() if self.rules.spread_speeds else ():
             a, width = int(self.live["type"][j]), int(self.live["scale_factor"][j])
-            slow = self._spread_speed(j, a)
-            if slow < 1.0 and self.free[a].in_one_server(width) and self._may_move(j):
-                gain_s = (1.0 - slow) * self.rules.round_s
+            if self.free[a].in_one_server(width) and self._may_move(j):
+                gain_s = (1.0 - self._spread_speed(j, a)) * self.rules.round_s
                 moves += [j] if gain_s > loss_s(self.live, np.array([j]))[0] else []
         return moves
 
     def launch(self, ways: Iterable[Way], until_s: float) -> list[Command]:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
-        live, types = self.live, self.live["type"]
-        widths = live["scale_factor"]
+        types, widths = self.live["type"].tolist(), self.live["scale_factor"]
         commands: list[Command] = []
-        self.left_out = []
         homeless: list[Way] = []
+        self.left_out = []
         new = [w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)]
         for way in sorted(new, key=lambda way: -widths[way.job]):
             devices, moved = self._devices(way)

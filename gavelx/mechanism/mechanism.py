@@ -15,6 +15,7 @@ Legend: J live jobs, A accelerator types, L leases.
 """
 
 from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from gavelx.cluster import Server
 from gavelx.configurations import Configurations
 from gavelx.jobs import Job
 from gavelx.mechanism import events
-from gavelx.mechanism.accounts import account_equal_share, charge
+from gavelx.mechanism.accounts import account_equal_share
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
@@ -77,6 +78,7 @@ class Mechanism:
         self._type_blind = False  # it does not tell types apart
         self._shuffler = Random(rules.seed + 5)
         self._planned = True  # the present round's devices are given out
+        self._usd_per_s_A = np.zeros(0)
         self._now_s = self._accounted_s = self._round_end_s = 0.0
         self._last_solve_s = 0.0
 
@@ -105,7 +107,9 @@ class Mechanism:
             case events.WorkerLost():
                 return self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
             case events.PriceChanged():
+                self._settle_all()
                 self.prices, self._stale = event.prices, True
+                self._reprice()
                 return []
         raise AssertionError(event)
 
@@ -120,6 +124,7 @@ class Mechanism:
     def _worker_joined(self, server: Server, epoch: int) -> list[Command]:
         if server.accelerator not in self.leasing.accelerators:
             self.leasing.add_type(server.accelerator)
+            self._reprice()
             jobs, added = self.live.jobs, [server.accelerator]
             self.live.add_type(*(self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (True, False)))
         return self._servers_changed(self.leasing.join(server, epoch))
@@ -155,16 +160,15 @@ class Mechanism:
             self._ended(j, event.held_s)
         elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
             stopped, seconds = word
-            columns = (np.array([value]) for value in (j, stopped.type, seconds * stopped.price))
             live["held_s"][j] += seconds
-            self._charge(*columns)
+            self._charge(j, stopped.type, seconds * stopped.price)
         if live["lease"][j] != event.lease_id:
             return []
         if event.steps_done > live["saved_steps"][j]:
             live["failures"][j] = 0
         live["steps_done"][j] = live["saved_steps"][j] = event.steps_done
         live["failures"][j] += event.failed
-        if self._complete(np.array([j]))[0]:
+        if self._complete(j):
             return [*self._finished(j), *self._look_again()]
         if live["failures"][j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
@@ -173,8 +177,8 @@ class Mechanism:
             self.leasing.release(j)
         return self._look_again() if holds else []
 
-    def _complete(self, j_L: Ints) -> Bools:
-        return np.asarray(self.live["steps_done"][j_L] >= self.live["total_steps"][j_L])
+    def _complete(self, j_L: Ints | int) -> Any:
+        return self.live["steps_done"][j_L] >= self.live["total_steps"][j_L]
 
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free, or idle until the round of whole steps is over."""
@@ -215,8 +219,12 @@ class Mechanism:
             self.ways, way_L[known_L], (seconds_L * half_L)[known_L]
         )  # half from each of a pair
 
-    def _charge(self, j_L: Ints, a_L: Ints, seconds_L: Floats) -> None:
-        charge(self.live, j_L, a_L, seconds_L, self.prices.array(tuple(self.leasing.accelerators)))
+    def _charge(self, j_L: Ints | int, a_L: Ints | int, seconds_L: Floats | float) -> None:
+        self.live["spent_usd"][j_L] += seconds_L * self._usd_per_s_A[a_L] * self.live["scale_factor"][j_L]
+
+    def _reprice(self) -> None:
+        """Types without a known price cost nothing here."""
+        self._usd_per_s_A = np.nan_to_num(self.prices.array(self.leasing.accelerators)) / 3600.0
 
     def _look_again(self) -> list[Command]:
         """Devices or jobs changed: see at once what can be done, unless a round lasts as long as its leases."""
@@ -322,7 +330,9 @@ class Mechanism:
             return self._plan()
         self._asked_s = self._now_s
         goes_on = self.leasing.leases and not self.rules.whole_steps  # else the next round waits for the answer
-        meanwhile = [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s, report=True)] if goes_on else []
+        meanwhile = (
+            [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s, report=True)] if goes_on else []
+        )
         return [*meanwhile, Solve(self._snapshot())]
 
     def _allocated(self, allocation: Allocation) -> list[Command]:
@@ -416,15 +426,14 @@ class Mechanism:
         """All that the policy may know now."""
         self._settle_all()
         live, cluster = self.live, self.leasing.cluster
-        usd_per_hour_A = self.prices.array(cluster.accelerators)
-        account_equal_share(live, cluster.devices_A, usd_per_hour_A)
+        account_equal_share(live, cluster.devices_A, self._usd_per_s_A)
         return Snapshot(
             cluster=cluster,
             jobs=tuple(live.jobs),
             known=self._known_ways(),
             steps_left_J=np.maximum(0.0, live["total_steps"] - live["steps_done"]),
             elapsed_s_J=self._now_s - live["arrival_s"],
-            usd_per_hour_A=usd_per_hour_A,
+            usd_per_hour_A=self.prices.array(cluster.accelerators),
             time_s=self._now_s,
             equal_share_s_J=live["equal_share_s"].copy(),
             spent_usd_J=live["spent_usd"].copy(),

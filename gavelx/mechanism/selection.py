@@ -114,16 +114,17 @@ def candidates(
 
 def _prefer_running(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:
     """What runs has received time since it was last accounted for, and is preferred to what waits."""
-    j = np.flatnonzero(live["way"] != NO_WAY)
+    j = (live["way"] != NO_WAY).nonzero()[0]
     if not len(j):
         return
     gain_s = rules.round_s + loss_s(live, j) - (now_s - live["since_s"][j])
     if rules.min_run_s:
         gain_s = np.where(now_s - live["launched_s"][j] < rules.min_run_s, PROTECTED_S, gain_s)
-    way = live["way"][j]
-    if (ways.partner != NOBODY).any():
-        gain_s = np.where(live["partner"][j] == NOBODY, gain_s, gain_s / 2)  # half from each of the two
-    np.add.at(key, way, gain_s)
+    together = live["partner"][j] != NOBODY
+    if not together.any():
+        key[live["way"][j]] += gain_s
+    else:
+        np.add.at(key, live["way"][j], np.where(together, gain_s / 2, gain_s))  # half from each of the two
 
 
 def _filling(promised: Candidates, ways: Ways, live: LiveJobs, part: float) -> Candidates:
