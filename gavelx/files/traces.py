@@ -56,7 +56,7 @@ def read_trace(path: str | Path, known_job_types: Collection[str] | None = None)
     jobs: list[Job] = []
     line_of: dict[int, int] = {}
     for row in read_rows(path, REQUIRED):
-        job = _job(row, known_job_types)
+        job = job_of(row, known_job_types)
         if (first := line_of.setdefault(job.id, row.line)) != row.line:
             raise row.mistake("job_id", f"job {job.id} is in row {first} already", expected="each job once")
         if jobs and job.arrival_s < jobs[-1].arrival_s:
@@ -88,7 +88,8 @@ def out_of_order(arrival_s: float, before_s: float) -> dict[str, str]:
     return {"problem": problem, "expected": "arrivals in order", "hint": "sort the rows by arrival"}
 
 
-def _job(row: Row, known_job_types: Collection[str] | None) -> Job:
+def job_of(row: Row, known_job_types: Collection[str] | None = None) -> Job:
+    """The job of one row. Raises :class:`InputFileError` naming row and column."""
     return Job(
         id=row.whole("job_id", low=0),
         job_type=row.text("job_type", known=known_job_types),
