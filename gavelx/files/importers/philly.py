@@ -11,6 +11,7 @@ Source: M. Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters for DN
 
 from gavelx.files.csvs import Row
 from gavelx.files.importers.recorded import (
+    EARLIEST_S,
     FAILED,
     NEVER_STARTED,
     STILL_RUNNING,
@@ -73,7 +74,7 @@ def _time(node: Node, key: str) -> float | None:
     if key not in node or (text := node[key].text("")) in ("", "None"):
         return None
     time_s = parsed_moment(text)
-    if time_s is None:
+    if time_s is None or time_s < EARLIEST_S:
         expected = "a time such as 2017-10-07 01:12:09"
         raise node[key].mistake(f"{shown(text)} cannot be used", expected=expected)
     return time_s

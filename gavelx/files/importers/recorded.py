@@ -19,6 +19,8 @@ NO_TIME = "took no time"
 
 SHORTEST_S = 1e-3
 """A duration below this is none."""
+EARLIEST_S = 1e8
+"""A time before this (1973) is none: rather a year, or a date without its dashes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,23 +80,21 @@ def devices(row: Row, column: str) -> int:
 
 
 def moment(row: Row, column: str) -> float:
-    """A date with a time, as seconds since 1970; a whole number is such seconds already. No zone means UTC."""
+    """A date with a time, as seconds since 1970; a number from 1e8 (1973) is such seconds already."""
     text = row.text(column)
-    if NUMBER.fullmatch(text):
-        return seconds(row, column)
-    time_s = parsed_moment(text)
-    if time_s is None:
+    time_s = seconds(row, column) if NUMBER.fullmatch(text) else parsed_moment(text)
+    if time_s is None or time_s < EARLIEST_S:
         raise row.mistake(column, f"{shown(text)} cannot be used", expected="a time such as 2017-10-07 01:12:09")
     return time_s
 
 
 def parsed_moment(text: str) -> float | None:
-    """Seconds since 1970 of a date with a time; None where the text is none, or earlier."""
+    """Seconds since 1970 of a date with a time, UTC where it names no zone; None where the text is none."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if not 1970 < time.year < 9999:
+    if not 1 < time.year < 9999:  # no zone leads out of the calendar
         return None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 

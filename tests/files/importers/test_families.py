@@ -165,6 +165,7 @@ GAVEL = tabs(*LM, 5.0, -1, 0)
     ("text", "said"),
     [
         (LISTED + "1,yesterday,100,1", "row 3, column submit_time: 'yesterday' cannot be used; expected a time"),
+        (LISTED + "1,2017,100,1", "row 3, column submit_time: '2017' cannot be used"),
         (LISTED + "1,1812-09-26 22:24:39,100,1", "row 3, column submit_time"),
         (LISTED + "1,2017-09-26 22:24:39,-5,1", "row 3, column duration_s: '-5' cannot be used"),
         (LISTED + "1,2017-09-26 22:24:39,1e13,1", "row 3, column duration_s: .* 1e\\+12 at most"),
