@@ -18,12 +18,12 @@ LISTED = 100
 """So many rows that were left out are listed; --json has all."""
 
 CHANGES = {
-    "job_types_named": "{} jobs train a model of the table",
-    "job_types_closest": "{} jobs have the closest model of the table as job type",
-    "job_types_drawn": "{} jobs have a drawn job type",
-    "gpus_rounded_up": "{} jobs have more devices than they asked for, for as much less time",
-    "gpus_cut": "{} jobs have fewer devices than they asked for, for as much more time",
-    "runs_nowhere": "{} jobs run on no accelerator of the table: simulate with --skip-unrunnable",
+    "job_types_named": "of a model that the table has",
+    "job_types_closest": "with the closest model of the table as job type",
+    "job_types_drawn": "with a drawn job type",
+    "gpus_rounded_up": "with more devices than recorded, for as much less time",
+    "gpus_cut": "with fewer devices than recorded, for as much more time",
+    "runs_nowhere": "that run on no accelerator of the table (simulate --skip-unrunnable leaves them out)",
 }
 
 
@@ -77,11 +77,11 @@ def _account(imported: Imported) -> Iterator[str]:
     for bad in imported.skipped[:LISTED]:
         yield f"skipped {bad}"
     if (more := len(imported.skipped) - LISTED) > 0:
-        yield f"skipped {more:,} rows more; --json lists them"
+        yield f"skipped, not shown here (--json lists all): {more:,}"
     for reason, count in imported.left_out.items():
-        yield f"left out {count:,}: {reason}"
+        yield f"left out, {reason}: {count:,}"
     for name, count in imported.changes.items():
-        yield CHANGES[name].format(f"{count:,}")
+        yield f"jobs {CHANGES[name]}: {count:,}"
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from gavelx.files.csvs import Row, read_rows
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.locate import data_path, names
 from gavelx.files.texts import exists, shown
-from gavelx.jobs import Job
+from gavelx.jobs import ARRIVAL_S_MAX, Job
 
 REQUIRED = ("job_id", "arrival_s", "job_type", "scale_factor", "total_steps")
 COLUMNS = (*REQUIRED, "priority_weight")
@@ -96,7 +96,7 @@ def job_of(row: Row, known_job_types: Collection[str] | None = None) -> Job:
         total_steps=row.number("total_steps", above=0),
         scale_factor=row.whole("scale_factor", low=1, high=SCALE_FACTOR_MAX),
         weight=row.number("priority_weight", above=0, default=1.0),
-        arrival_s=row.number("arrival_s", low=0),
+        arrival_s=row.number("arrival_s", low=0, high=ARRIVAL_S_MAX),
         slo=row.number("slo", above=0) if row.has("slo") else None,
         duration_s=row.number("duration_s", above=0) if row.has("duration_s") else None,
         owner=row.text("owner", ""),

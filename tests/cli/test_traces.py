@@ -74,9 +74,9 @@ def test_bad_rows_are_skipped_and_listed(shell: Shell, tmp_path: Path) -> None:
     lines = shell(*options).err.splitlines()
     assert "skipped row 2: column duration_s: 'x' cannot be used" in lines[0]
     assert lines[1:] == [
-        "left out 1: took no time",
-        "2 jobs have a drawn job type",
-        "1 jobs have more devices than they asked for, for as much less time",
+        "left out, took no time: 1",
+        "jobs with a drawn job type: 2",
+        "jobs with more devices than recorded, for as much less time: 1",
     ]
     figures = shell(*options, "--json").json
     assert [bad["row"] for bad in figures["skipped"]] == [2]

@@ -32,11 +32,11 @@ def _header(
     """A layout with a header. ``required`` are its columns; ``a/b`` is either of the two."""
 
     def matches(head: Sequence[str]) -> bool:
-        there = [cell.strip() for cell in head[0].split(separator)]
+        there = rows.head_cells(head[0], separator)
         return all(any(name in there for name in column.split("/")) for column in required)
 
     shown_columns = ", ".join(required).replace("/", " or ")
-    read = partial(rows.with_header, separator=separator, required=[name for name in required if "/" not in name])
+    read = partial(rows.with_header, separator=separator, required=required)
     return Layout(name, f"{what}, columns {shown_columns}", matches, read, recorded)
 
 
@@ -51,7 +51,7 @@ def _tabs(name: str, what: str, recorded: Callable[[Any], Outcome], columns: Seq
 
 
 def _is_pai(head: Sequence[str]) -> bool:
-    there = [[cell.strip() for cell in line.split(",")] for line in head]
+    there = [rows.head_cells(line, ",") for line in head]
     tasks = [cells for cells in there if len(cells) == len(alibaba.TASK_COLUMNS)]
     return any(cells[3] in alibaba.TASK_STATUSES or tuple(cells) == alibaba.TASK_COLUMNS for cells in tasks)
 

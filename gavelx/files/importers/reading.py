@@ -117,7 +117,7 @@ class _Reading:
                 self._check(number, outcome)
                 self.recorded.append((number, outcome))
         except UserError as error:
-            self.bad.append((number, error))
+            self.bad.append((number, error.with_traceback(None)))  # a million of them would keep every frame
 
     def _check(self, number: int, job: Recorded) -> None:
         """What can be said of a job only beside the others, or beside the table."""
@@ -171,9 +171,9 @@ def _refusal(path: Path, bad: list[tuple[int, UserError]], rows: int) -> UserErr
 
 def _nothing(path: Path, layout: Layout, bad: list[tuple[int, UserError]], left_out: Counter[str]) -> UserError:
     """The error about a trace that leaves no job."""
-    reasons = [f"{count:,} {reason}" for reason, count in left_out.most_common()]
+    reasons = [f"{reason}: {count:,}" for reason, count in left_out.most_common()]
     if bad:
-        reasons.append(f"{len(bad):,} rows cannot be used")
+        reasons.append(f"cannot be used: {len(bad):,}")
     problem = "the trace has no jobs" + (f" ({', '.join(reasons)})" if reasons else "")
     error = InputFileError(problem, where=str(path), expected=f"at least one job ({layout.format})")
     if bad:

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from gavelx.errors import InputFileError
 from gavelx.files.csvs import NUMBER, Row
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.texts import shown
@@ -29,8 +28,8 @@ class Recorded:
 
     Its work is one of three: ``total_steps`` of ``job_type``; ``duration_s`` on ``gpus`` devices, which may be a
     fraction; or ``samples`` to train on. ``batch_size`` is that of one device. ``deadline_s`` is a time on the
-    clock of the file, ``slo`` a multiple of the duration. Records with the same ``part_of`` are one job. ``id`` is
-    kept where every record has one.
+    clock of the file, ``slo`` a multiple of the duration. Records with the same ``part_of`` are one job. A job
+    without an ``id`` is numbered by its arrival.
     """
 
     arrival_s: float
@@ -102,14 +101,13 @@ def parsed_moment(text: str) -> float | None:
 def later(row: Row, start_s: float, column: str, end_s: float) -> float:
     """The seconds from a start to the end in a column, which must not come before it."""
     if end_s < start_s:
-        raise row.mistake(column, f"{end_s:.15g} s comes before the start at {start_s:.15g} s", expected="an end")
+        raise row.mistake(
+            column, f"{end_s:.15g} s comes before the start at {start_s:.15g} s", expected="a later time"
+        )
     return end_s - start_s
 
 
 def either(row: Row, *columns: str) -> str:
     """The first of these columns that says something in this row, or else that the file has."""
     there = [column for column in columns if column in row.cells]
-    if not there:
-        where = f"{row.path}, row {row.line}"
-        raise InputFileError("a column is missing", where=where, expected=" or ".join(columns))
     return next(filter(row.has, there), there[0])

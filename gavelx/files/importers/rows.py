@@ -27,14 +27,34 @@ def split(line: str, separator: str) -> list[str]:
     return [cell.strip() for cell in line.split(separator)]
 
 
+def head_cells(line: str, separator: str) -> list[str]:
+    """The cells of what may be a header; none where the line is no CSV."""
+    try:
+        return split(line.rstrip("\r\n"), separator)
+    except csv.Error:
+        return []
+
+
 def with_header(path: Path, separator: str, required: Sequence[str]) -> Iterator[Item]:
-    """The rows below a header. Raises :class:`InputFileError` where the header lacks a required column."""
+    """The rows below a header. Raises :class:`InputFileError` where it lacks one of the required columns.
+
+    ``a/b`` requires one of the two.
+    """
     header: list[str] | None = None
     for number, line in _lines(path):
         if header is None:
-            header = checked_header(path, number, line.rstrip("\r\n").split(separator), required)
+            header = _header(path, number, head_cells(line, separator), required)
         else:
             yield number, _row(path, number, line, separator, header)
+
+
+def _header(path: Path, number: int, cells: list[str], required: Sequence[str]) -> list[str]:
+    header = checked_header(path, number, cells, [name for name in required if "/" not in name])
+    for column in required:
+        if not set(names := column.split("/")) & set(header):
+            expected = "a column " + " or ".join(names)
+            raise InputFileError("a column is missing", where=f"{path}, row {number}", expected=expected)
+    return header
 
 
 def without_header(path: Path, separator: str, columns: Sequence[str]) -> Iterator[Item]:
@@ -82,7 +102,7 @@ def _row(path: Path, number: int, line: str, separator: str, columns: Sequence[s
         return InputFileError("the line is no UTF-8 text", where=where, expected="UTF-8 text")
     try:
         cells = split(line.rstrip("\r\n"), separator)
-    except (csv.Error, StopIteration) as error:
+    except csv.Error as error:
         return InputFileError(f"is no CSV ({error})", where=where)
     if len(cells) != len(columns):
         problem = f"the line has {len(cells)} fields{NAMED[separator]}"

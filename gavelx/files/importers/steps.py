@@ -86,24 +86,18 @@ class Conversion:
 
     def job(self, recorded: Recorded, job_id: int, start_s: float) -> Job:
         """The job, on a clock that is 0 at ``start_s``. Raises :class:`UserError` for numbers no job can have."""
-        if recorded.total_steps is not None:
-            job = self._as_it_is(recorded, job_id, start_s)
-            self.changes["runs_nowhere"] += (job.job_type, job.scale_factor) not in self.runs
-            return job
-        n, kind = self._choose(recorded)
-        if recorded.samples is not None:
-            total_steps = recorded.samples / (kind.batch_size or recorded.batch_size or 1.0)
-            duration_s = total_steps / kind.steps_per_second
+        if recorded.total_steps is None:
+            job_type, n, total_steps, duration_s = self._derived(recorded)
         else:
-            assert recorded.duration_s is not None
-            duration_s = recorded.duration_s * (recorded.gpus / n)
-            total_steps = duration_s * kind.steps_per_second
+            job_type, n, total_steps = recorded.job_type, int(recorded.gpus), recorded.total_steps
+            duration_s = recorded.duration_s
+            self.changes["runs_nowhere"] += (job_type, n) not in self.runs
         slo = recorded.slo
-        if recorded.deadline_s is not None:
+        if recorded.deadline_s is not None and duration_s is not None:
             slo = (recorded.deadline_s - recorded.arrival_s) / duration_s
         return Job(
             id=job_id,
-            job_type=kind.job_type,
+            job_type=job_type,
             total_steps=total_steps,
             scale_factor=n,
             weight=recorded.weight,
@@ -113,22 +107,18 @@ class Conversion:
             owner=recorded.owner,
         )
 
-    def _as_it_is(self, recorded: Recorded, job_id: int, start_s: float) -> Job:
-        assert recorded.total_steps is not None
-        return Job(
-            id=job_id,
-            job_type=recorded.job_type,
-            total_steps=recorded.total_steps,
-            scale_factor=int(recorded.gpus),
-            weight=recorded.weight,
-            arrival_s=recorded.arrival_s - start_s,
-            slo=recorded.slo,
-            duration_s=recorded.duration_s,
-            owner=recorded.owner,
-        )
+    def _derived(self, recorded: Recorded) -> tuple[str, int, float, float | None]:
+        """Job type, scale factor, total steps and duration, by the table at the head of this file."""
+        n, kind = self._choose(recorded)
+        if recorded.samples is not None:
+            total_steps = recorded.samples / (kind.batch_size or recorded.batch_size or 1.0)
+            return kind.job_type, n, total_steps, total_steps / kind.steps_per_second
+        assert recorded.duration_s is not None
+        duration_s = recorded.duration_s * (recorded.gpus / n)
+        return kind.job_type, n, duration_s * kind.steps_per_second, duration_s
 
     def _choose(self, recorded: Recorded) -> tuple[int, Kind]:
-        """Scale factor and job type, by the table at the head of this file."""
+        """Scale factor and job type."""
         source, kinds = self.by_model(recorded.model)
         gpus = recorded.gpus * (1 - 1e-9)  # ten tenths of a device are one
         n = next((n for n in kinds if n >= gpus), max(kinds))

@@ -178,6 +178,7 @@ GAVEL = tabs(*LM, 5.0, -1, 0)
         (GAVEL + "\n" + GAVEL.replace("\t-1\t", "\tsoon\t"), "row 2, column slo: 'soon' cannot be used"),
         (SAMPLES["shockwave"].text.replace("gns", "fast"), "row 1, column mode: 'fast' is not known"),
         (SAMPLES["csv"].text + "3,60,A3C,,,1,5,1,,,", "row 4, column job_id: job 3 is in row 2 already"),
+        (SAMPLES["csv"].text + "4,1e13,A3C,,,1,5,1,,,", "row 4, column arrival_s: '1e13' cannot be used"),
         (SAMPLES["pollux"].text + "x,5,gpt7,1,5", "row 8, column application: 'gpt7' is not known"),
         (SAMPLES["ones"].text + "x,5,resnet50,chess,1,5,1,1", "row 5, column task: 'chess' is not known"),
         (SAMPLES["elasticflow"].text + "2,5,bert,9,1,1,1,4", "row 4, column deadline_s: 4 s is not after"),
@@ -210,9 +211,9 @@ def test_bytes_that_are_no_text_cost_one_row(tmp_path: Path) -> None:
 
 
 def test_a_trace_without_jobs_says_what_became_of_the_rows(tmp_path: Path) -> None:
-    with pytest.raises(InputFileError, match=r"the trace has no jobs \(2 no GPUs, 1 rows cannot be used\)"):
+    with pytest.raises(InputFileError, match=r"the trace has no jobs \(no GPUs: 2, cannot be used: 1\)"):
         load(
             tmp_path,
-            LISTED.replace(",1\n", ",0\n") * 1 + "1,2017-09-26 22:24:39,5,0\n2,x,5,1\n",
+            LISTED.replace(",1\n", ",0\n") + "1,2017-09-26 22:24:39,5,0\n2,x,5,1\n",
             skip_bad_rows=True,
         )

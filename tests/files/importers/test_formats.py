@@ -67,6 +67,12 @@ def test_an_unknown_file_is_refused(tmp_path: Path, text: str, said: str) -> Non
     assert not notes or all(f"{name}: " in notes for name in FORMATS)
 
 
+def test_a_quoted_header_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "quoted.csv"
+    path.write_text('"submit_time","duration_s","num_gpus"\n"2017-09-26 22:24:39","60","1"\n')
+    assert import_trace(path, TABLE).jobs[0].duration_s == 60
+
+
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="did you mean 'philly'"):
         import_trace(write(tmp_path, "pollux"), TABLE, format="phily")
@@ -77,3 +83,9 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
         import_trace(write(tmp_path, "philly_list"), TABLE, format="pollux")
     with pytest.raises(InputFileError, match="format is not known"):
         import_trace(write(tmp_path, "pollux"), TABLE, format="philly")
+    path = tmp_path / "sacct.txt"
+    path.write_text("JobID|Submit|AllocTRES\n1|2024-03-01T10:00:00|gres/gpu=1\n")
+    with pytest.raises(
+        InputFileError, match="row 1: a column is missing; expected a column Elapsed or ElapsedRaw"
+    ):
+        import_trace(path, TABLE, format="slurm")
