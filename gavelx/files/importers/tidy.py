@@ -1,7 +1,8 @@
 """Plain CSV lists: our own traces, with the further columns that some carry, and the jobs of ONES.
 
 The jobs of ONES run until they reach an accuracy. Their work is the samples of an epoch times the epochs that such
-jobs took in the run that the artifact records (``traces/job_history.csv``: medians, rounded).
+jobs took in the run that the artifact records (``traces/job_history.csv``): about the median of each kind of task,
+out of five to eight jobs that differ up to sixfold.
 
 Source: Z. Bian et al., Online Evolutionary Batch Size Orchestration for Scheduling Deep Learning Workloads in GPU
 Clusters (SC 2021), and kurisusnowdeng/ones_sc21.
