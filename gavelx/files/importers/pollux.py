@@ -7,8 +7,8 @@ total; not how long it takes, since that is what those schedulers change. We tak
 
 where ``samples`` is what the published validation runs processed at the application's first batch size, and alpha
 and beta are fitted (relative least squares) to the published step times on one V100: the worst single figure is
-off by 31 %, the median one of an application by 0.4 to 14 %. Time to exchange gradients is not in it, and a larger batch needs no more samples:
-both are the business of the elastic schedulers, and make our durations the shorter ones.
+off by 31 %, the median one of an application by 0.4 to 14 %. Time to exchange gradients is not in it, and a larger
+batch needs no more samples: both are the business of the elastic schedulers, and make our durations shorter ones.
 
 Sources: A. Qiao et al., Pollux (OSDI 2021), T_grad in section 3.2, and petuum/adaptdl ``simulator/traces``;
 S. Jayaram Subramanya et al., Sia (SOSP 2023), and siasosp23/artifacts.
