@@ -221,16 +221,40 @@ def trace_generate(
     )
 
 
-@trace_app.command("import", epilog="Example:  gavelx trace import small_test.trace --out small_test.csv")
+@trace_app.command("import", epilog="Example:  gavelx trace import sacct.txt --skip-bad-rows --out trace.csv")
 def trace_import(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A trace of the published Gavel scheduler.")],
+    *,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A trace as it was published or recorded.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="auto (by what is in the file), gavel, shockwave, philly, pollux (Sia's and AdaptDL's too), "
+            "elasticflow, ones, alibaba2020, alibaba2023, slurm or csv.",
+        ),
+    ] = "auto",
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Leave out and list rows that cannot be used.")
+    ] = False,
+    table: o.Table = "simulation",
+    reference: Annotated[
+        str, typer.Option(metavar="TYPE", help="Accelerator on which recorded durations are taken to hold.")
+    ] = "v100",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the job types that are drawn.")] = 0,
     out: o.TraceOut = None,
     json: o.JsonFlag = False,
 ) -> None:
-    """Turn a trace of the published Gavel scheduler (tab-separated) into our CSV."""
-    from gavelx.cli.traces import import_trace
+    """Turn a trace of others into our CSV.
 
-    import_trace(file, out, json)
+    A job that is known by its duration gets a job type of the table (its own
+    model, the closest one, or drawn) and the steps that the reference
+    accelerator makes in that time. GPU counts that the table does not know
+    are rounded up or cut, with the same GPU-time. Jobs that never ran are
+    left out and counted. docs/traces.md has the rules.
+    """
+    from gavelx.cli.importing import ImportOptions, run_import
+
+    run_import(file, ImportOptions(format, skip_bad_rows, table, reference, seed), out, json)
 
 
 @trace_app.command("show", epilog="Example:  gavelx trace show trace.csv")
