@@ -82,8 +82,8 @@ class Handout:
         return max(room, key=lambda a: (speed_A[a], a == held, self.free_A[a] / self._devices_A[a]))
 
     def emptiest(self, room: Sequence[int]) -> int:
-        """The one of these types with the largest free part: for those who do not look at speeds."""
-        return max(room, key=lambda a: self.free_A[a] / self._devices_A[a])
+        """Of these types the one with the largest free part, then the most free: for those who know no speeds."""
+        return max(room, key=lambda a: (self.free_A[a] / self._devices_A[a], self.free_A[a]))
 
     def start(self, j: int, a: int) -> None:
         """The job gets its devices on type a."""

@@ -35,7 +35,7 @@ class Themis(Policy):
        is largest, a bidder without devices counting with the rho that it has then.
     3. A winner pays for what its presence costs the others: it keeps the part c_j of its lease by which their
        product is smaller with it than without.
-    4. What is left over goes to the jobs outside the auction, the worst off first, and then to bidders.
+    4. What is left over goes to the jobs outside the auction, the worst off first, then to bidders, losers first.
 
     The policy asks to be called again after a lease. Source: Themis (NSDI'20), sections 4 and 5. The paper counts
     devices of one kind and lets an app use any number; jobs here need all their devices, of one type, so what a
@@ -68,7 +68,8 @@ class Themis(Policy):
             bids = np.array(queue[:bidders])
             gain_BA = np.log(waits_s_J[bids])[:, None] - np.log(np.maximum(done_s_JA[bids], CRUMB))
             share_JA[bids] = auction(gain_BA, snapshot.scale_factor_J[bids], snapshot.devices_A)
-        hand_over(share_JA, [*queue[bidders:], *queue[:bidders]], T_JA, snapshot)
+        losers_first = sorted(queue[:bidders], key=lambda j: bool(share_JA[j].any()))
+        hand_over(share_JA, [*queue[bidders:], *losers_first], T_JA, snapshot)
         share_C = np.zeros(len(table))
         share_C[table.configuration_M] = share_JA[table.job_M, table.accelerator_C[table.configuration_M]]
         return certified(
