@@ -57,10 +57,8 @@ class Las2d(Policy):
 
     def _promoted(self, snapshot: Snapshot) -> NDArray[np.bool_]:
         """Whether a job has waited so much longer than it has run; one that never ran is in the first queue."""
-        held_s_J = snapshot.held_s_J
-        waited_s_J = snapshot.elapsed_s_J - held_s_J
-        with np.errstate(invalid="ignore"):  # infinity times 0
-            return (held_s_J > 0) & (waited_s_J >= self.promote_knob * held_s_J)
+        waited_s_J = snapshot.elapsed_s_J - snapshot.held_s_J
+        return (snapshot.held_s_J > 0) & (waited_s_J / self.promote_knob >= snapshot.held_s_J)
 
     def _next_change_s(self, handout: Handout, attained_J: Floats) -> float | None:
         """When the first job changes its queue if all goes on like this; None if no job ever will."""
@@ -125,8 +123,7 @@ def gittins_index(attained_J: Floats, quantum_J: Floats, service_H: Floats) -> F
     sum_H = np.concatenate([[0.0], service_H.cumsum()])
     above_J = service_H.searchsorted(attained_J, side="right")
     within_J = service_H.searchsorted(attained_J + quantum_J, side="right")
-    done_J = within_J - above_J
-    rest_J = len(service_H) - within_J
+    done_J, rest_J = within_J - above_J, len(service_H) - within_J
     spent_J = sum_H[within_J] - sum_H[above_J] - done_J * attained_J
-    spent_J += np.where(rest_J > 0, rest_J, 0.0) * np.where(rest_J > 0, quantum_J, 0.0)
+    spent_J += np.multiply(rest_J, quantum_J, out=np.zeros(len(rest_J)), where=rest_J > 0)
     return np.asarray(np.divide(done_J, spent_J, out=np.zeros(len(attained_J)), where=spent_J > 0))

@@ -42,13 +42,15 @@ class Optimus(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)
         left_s_JA = seconds_JA(snapshot.steps_left_J, handout.T_JA)
-        handout.in_order(by_arrival(snapshot, snapshot.scale_factor_J * left_s_JA.min(axis=1)))
-        _improve(handout, left_s_JA)
+        jobs = by_arrival(snapshot, snapshot.scale_factor_J * left_s_JA.min(axis=1))
+        handout.in_order(jobs)
+        while _improve(handout, left_s_JA):
+            handout.in_order(jobs)  # on what the steps have left free
         return handout.allocation(ask_again_s=self.interval_s)
 
 
-def _improve(handout: Handout, left_s_JA: Floats) -> None:
-    """Carry out the step with the largest gain until there is none."""
+def _improve(handout: Handout, left_s_JA: Floats) -> bool:
+    """Carry out the step with the largest gain until there is none; whether there was any."""
     order = np.array(by_arrival(handout.snapshot), dtype=np.int64)
     scale_J, type_J = handout.snapshot.scale_factor_J, np.array(handout.type_J, dtype=np.int64)
     widths = np.unique(scale_J[type_J != WAITING]).tolist()
@@ -59,7 +61,8 @@ def _improve(handout: Handout, left_s_JA: Floats) -> None:
             for step in _steps(left_s_JA, order[scale_J[order] == width], type_J, width, handout.free_A)
         ]
         if not steps:
-            break
+            before, handout.type_J = handout.type_J, type_J.tolist()
+            return before != handout.type_J
         best = max(steps, key=lambda step: step.gain)
         type_J[best.leaves] = best.b
         if best.enters == WAITING:
@@ -67,7 +70,6 @@ def _improve(handout: Handout, left_s_JA: Floats) -> None:
             handout.free_A[best.b] -= int(scale_J[best.leaves])
         else:
             type_J[best.enters] = best.a
-    handout.type_J = type_J.tolist()
 
 
 class Step(NamedTuple):

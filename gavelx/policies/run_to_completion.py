@@ -62,7 +62,7 @@ def start_until_one_waits(handout: Handout) -> list[int]:
 
 @dataclass
 class Reservation:
-    """``scale`` devices of one type are free in ``after_s`` seconds, and then ``spare`` more."""
+    """Enough devices of one type for the head of the queue in ``after_s`` seconds, and ``spare`` more."""
 
     accelerator: int
     after_s: float
