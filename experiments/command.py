@@ -40,29 +40,24 @@ def main(arguments: Sequence[str] | None = None, only: str = "") -> int:
         return 2
     folder = options.out or (TINY_FOLDER if options.tiny else FOLDER)
     store = Store(folder / "points.jsonl")
-    failed = [] if options.report else _run(tasks, store, options, folder, words)
+    failed = [] if options.report else _run(tasks, store, options, words)
     sections = [experiment.report(store, folder, options.tiny) for experiment in EXPERIMENTS]
     write_results(folder, sections, store)
     say(f"written: {folder / 'RESULTS.md'}, and the plots beside it")
     return 1 if failed else 0
 
 
-def _run(
-    tasks: Sequence[Task], store: Store, options: argparse.Namespace, folder: Path, words: Sequence[str]
-) -> list[Outcome]:
+def _run(tasks: Sequence[Task], store: Store, options: argparse.Namespace, words: Sequence[str]) -> list[Outcome]:
     """Run what can be; note what was run, how long and on which machine, also when it is interrupted."""
     reasons = {policy: why_not(policy) for policy in dict.fromkeys(task.point.policy for task in tasks)}
     for policy, reason in reasons.items():
         if reason:
             say(f"not run: {policy}: {reason}")
+    possible = [task for task in tasks if not reasons[task.point.policy]]
     about, started, had = machine(), time.perf_counter(), len(store)
+    failed: list[Outcome] = []
     try:
-        return run(
-            [task for task in tasks if not reasons[task.point.policy]],
-            store,
-            Limits(options.limit_s, options.patience_h),
-            options.jobs,
-        )
+        failed = run(possible, store, Limits(options.limit_s, options.patience_h), options.jobs)
     except KeyboardInterrupt:
         say("interrupted; the same command goes on from here")
         raise SystemExit(130) from None
@@ -71,11 +66,13 @@ def _run(
             "command": shlex.join(["python", "-m", _module(), *words]),
             "points": len(store) - had,
             "wall_seconds": time.perf_counter() - started,
+            "failed": [f"{outcome.point}: {outcome.failure}" for outcome in failed],
             "code": _code(),
             "machine": {**about, "load_after": os.getloadavg()},
         }
-        if session["points"]:
-            add_session(folder, session)
+        if session["points"] or failed:
+            add_session(store.path.parent, session)
+    return failed
 
 
 def _selection(options: argparse.Namespace) -> Selection:
@@ -100,7 +97,12 @@ def _parser(only: str) -> argparse.ArgumentParser:
     else:
         parser.add_argument("--only", nargs="+", choices=NAMES, metavar="FIGURE", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--policies", nargs="+", help="by name, or as a plot's label; all where none is named")
-    parser.add_argument("--rates", nargs="+", type=float, help="jobs per hour; for makespan, numbers of jobs")
+    parser.add_argument(
+        "--rates",
+        nargs="+",
+        type=float,
+        help="of the published ones: jobs per hour; for makespan, numbers of jobs",
+    )
     parser.add_argument("--seeds", nargs="+", type=int)
     parser.add_argument("--rules", nargs="+", choices=list(RULES), default=["published"])
     parser.add_argument("--jobs", type=int, default=1, help="processes")

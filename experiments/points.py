@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any
 
@@ -15,14 +15,13 @@ from gavelx.errors import GavelxError, UserError
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
-from gavelx.mechanism import Rules
+from gavelx.mechanism import PUBLISHED, Rules
 from gavelx.policies import load_policy
 from gavelx.policies.base import Policy
 from gavelx.policies.modifiers import Modifier
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs
-from gavelx.simulator.simulate import check_simulated
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Throughputs
 
@@ -71,6 +70,9 @@ class Point:
         return f"{self.policy}, {load}, {'several devices, ' * self.multi_gpu}seed {self.seed}, {self.rules}"
 
 
+TRIAL = Point("fifo", "v100=1,p100=1,k80=1", rate=0.0, jobs=1)
+
+
 @dataclass(frozen=True)
 class Limits:
     """When to give a point up: overloaded clusters may never be done with the jobs that are measured.
@@ -99,9 +101,9 @@ def measure(point: Point, rules: Rules, limits: Limits) -> Record:
 
 
 def why_not(policy: str) -> str:
-    """Why this policy cannot be simulated (yet); empty where it can."""
+    """Why this policy cannot be simulated (yet), found by trying it on a job; empty where it can."""
     try:
-        check_simulated(load_policy(policy))
+        measure(replace(TRIAL, policy=policy), PUBLISHED, Limits())
     except UserError as error:
         return error.problem
     return ""
@@ -115,9 +117,14 @@ def _simulate(point: Point, rules: Rules, limits: Limits) -> Result:
         cluster,
         throughputs,
         load_prices(point.prices, cluster.accelerators) if point.prices else None,
-        rules=rules,
+        rules=_seeded(rules, point.seed),
         window=slice(*point.window) if point.window else None,
     )
+
+
+def _seeded(rules: Rules, seed: int) -> Rules:
+    """The rules with the point's seed, if chance has a part in them."""
+    return replace(rules, seed=seed) if "seed" in {field.name for field in fields(rules)} else rules
 
 
 def _jobs(point: Point, throughputs: Throughputs, limits: Limits) -> Sequence[Job]:

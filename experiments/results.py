@@ -53,12 +53,13 @@ def _head(sessions: Sequence[dict[str, Any]], store: Store) -> str:
     for session in sessions:
         what = f"{session['points']} points in {session['wall_seconds']:,.0f} s, code {session['code']}"
         lines.append(f"* `{session['command']}`: {what}. {describe(session['machine'])}")
+        lines += [f"  * failed: {failure}" for failure in session["failed"]]
     return "\n".join(lines) + "\n"
 
 
-def section(sweep: "Sweep", rows: Sequence[Row]) -> str:
+def section(sweep: "Sweep", rows: Sequence[Row], done: str) -> str:
     """Plot, summary by curve, every load, and what could not be simulated."""
-    parts = [f"## {sweep.title}", f"![{sweep.title}]({sweep.name}.png)"]
+    parts = [f"## {sweep.title}", f"![{sweep.title}]({sweep.name}.png)", done]
     if rows:
         parts += [_summary(rows), _loads(sweep, rows)]
     missing = {curve.label: why_not(curve.policy) for curve in sweep.curves}

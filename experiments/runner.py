@@ -33,9 +33,10 @@ def run(tasks: Sequence[Task], store: Store, limits: Limits, processes: int) -> 
     Every finished point is in the store before the next one is reported. Returns the outcomes that failed: those
     points stay undone and are tried again the next time.
     """
-    todo = [task for task in dict.fromkeys(tasks) if not store.has(task.point, limits)]
+    by_point = {task.point: task for task in tasks}
+    todo = [task for task in by_point.values() if not store.has(task.point, limits)]
     todo.sort(key=lambda task: task.point.seed)
-    say(f"{len(todo)} points to do, {len(set(tasks)) - len(todo)} done before")
+    say(f"{len(todo)} points to do, {len(by_point) - len(todo)} done before")
     forecast, failed = Forecast(store, todo, processes), []
     for number, outcome in enumerate(_outcomes(todo, limits, processes), 1):
         if outcome.record is None:

@@ -92,10 +92,8 @@ class Sweep(ABC):
         ]
 
     def _loads(self, curve: Curve, selection: Selection) -> list[float]:
-        """The published loads that are wanted; loads wanted beyond those are simulated all the same."""
-        if selection.loads is not None:
-            return list(selection.loads)
-        return self.loads(curve)[: TINY_LOADS if selection.tiny else None]
+        loads = self.loads(curve)[: TINY_LOADS if selection.tiny else None]
+        return [load for load in loads if selection.wants_load(load)]
 
     def _seeds(self, curve: Curve, selection: Selection) -> tuple[int, ...]:
         seeds = selection.seeds or (TINY_SEEDS if selection.tiny else SEEDS)
@@ -104,7 +102,9 @@ class Sweep(ABC):
     def report(self, store: Store, folder: Path, tiny: bool) -> str:
         rows = compare(self, store, tiny)
         write_atomically(folder / f"{self.name}.png", self.plot(rows))
-        return section(self, rows)
+        points = [task.point for task in self.tasks(Selection(tiny=tiny))]
+        done = sum(point in store.records for point in points)
+        return section(self, rows, f"{done} of {len(points)} points under the published rules are done.")
 
 
 @dataclass(frozen=True)
