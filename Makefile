@@ -11,17 +11,18 @@ TRACE ?= gavel_msr_e13805
 TABLE ?= simulation
 CLUSTER ?= v100=12,p100=12,k80=12
 BENCH ?=                       # families and options of python -m benchmarks
+EXPERIMENTS ?= --jobs 2        # options of python -m experiments
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help compare test check bench format clean
+.PHONY: help compare test check bench experiments format clean
 
 help:  ## show this list
 	@echo "gavelx: what make can do"
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo "variables, with their defaults: PYTHON=$(PYTHON) VENV=$(VENV) TRACE=$(TRACE) CLUSTER=$(CLUSTER)"
 
 compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plot and a page in out/
@@ -39,6 +40,9 @@ check: $(VENV)/.dev  ## check format, style and types
 
 bench: $(VENV)/.bench  ## time policies against their published formulations (BENCH="million --pairs 9")
 	$(BIN)/python -m benchmarks $(BENCH) --json benchmarks/results/latest.json --results-md
+
+experiments: $(VENV)/.core  ## simulate the published figures; goes on where it stopped (EXPERIMENTS="--only makespan")
+	$(BIN)/python -m experiments $(EXPERIMENTS)
 
 format: $(VENV)/.dev  ## put the code into its format
 	$(BIN)/ruff format .
