@@ -26,7 +26,10 @@ from gavelx.mechanism import DEFAULT, Rules
 
 RULES: dict[str, Rules] = {
     "no backfill": DEFAULT,
-    "backfill": replace(DEFAULT, backfill=True),
+    "any type": replace(DEFAULT, backfill=0.0),
+    "half as fast": replace(DEFAULT, backfill=0.5),
+    "0.8 as fast": replace(DEFAULT, backfill=0.8),
+    "as fast": replace(DEFAULT, backfill=1.0),
 }
 """The first is what the others are compared with. A new definition needs a new name: points are kept by name."""
 

@@ -1,10 +1,10 @@
 """One point of a figure: a policy under a load, with a seed and rules; and what a simulation measures of it."""
 
-import math
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from gavelx.policies.base import Policy
 from gavelx.policies.modifiers import Modifier
 from gavelx.result import Result
 from gavelx.simulator import simulate
-from gavelx.simulator.random_jobs import random_jobs
+from gavelx.simulator.random_jobs import draw_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Throughputs
 
@@ -113,26 +113,19 @@ def _simulate(point: Point, rules: Rules, limits: Limits) -> Result:
     cluster, throughputs = Cluster.parse(point.cluster, devices_per_server=1), _table()
     return simulate(
         Limited(load_policy(point.policy), point, limits),
-        _jobs(point, throughputs, limits),
+        _jobs(point, throughputs),
         cluster,
         throughputs,
         load_prices(point.prices, cluster.accelerators) if point.prices else None,
-        rules=_seeded(rules, point.seed),
+        rules=replace(rules, seed=point.seed),
         window=slice(*point.window) if point.window else None,
     )
 
 
-def _seeded(rules: Rules, seed: int) -> Rules:
-    """The rules with the point's seed, if chance has a part in them."""
-    return replace(rules, seed=seed) if "seed" in {field.name for field in fields(rules)} else rules
-
-
-def _jobs(point: Point, throughputs: Throughputs, limits: Limits) -> Sequence[Job]:
-    """The jobs of the point; where they keep coming, as many as can arrive before patience ends."""
-    count = point.jobs or point.measured.stop + math.ceil(point.rate * limits.patience_h)
-    return random_jobs(
-        count, throughputs, arrival_rate_per_hour=point.rate, seed=point.seed, multi_gpu=point.multi_gpu
-    )
+def _jobs(point: Point, throughputs: Throughputs) -> Iterable[Job]:
+    """The jobs of the point; without end where they keep coming."""
+    jobs = draw_jobs(throughputs, arrival_rate_per_hour=point.rate, seed=point.seed, multi_gpu=point.multi_gpu)
+    return jobs if point.jobs is None else tuple(islice(jobs, point.jobs))
 
 
 def _figures(result: Result, point: Point) -> Record:
