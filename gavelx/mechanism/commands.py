@@ -14,8 +14,7 @@ class Device(NamedTuple):
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """The right of a job to run on these devices until a time or a step, whichever comes first.
 
     ``id`` rises from lease to lease, so a stale one can be told. ``until_step`` counts the job's steps from its

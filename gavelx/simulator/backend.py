@@ -225,9 +225,10 @@ class SimulatedCluster:
 
     def _start(self, lease: Lease) -> None:
         """The job begins as soon as its devices are free and its last checkpoint is written."""
-        holders = [holder for device in lease.devices for holder in self._on.get(device, ())]
-        if any(lease_id in self._closing for lease_id in (*holders, self._lease_of.get(lease.job_id))):
-            return  # looked at again when one of them has ended
+        if self._closing:
+            holders = [holder for device in lease.devices for holder in self._on.get(device, ())]
+            if any(lease_id in self._closing for lease_id in (*holders, self._lease_of.get(lease.job_id))):
+                return  # looked at again when one of them has ended
         del self._waiting[lease.id]
         if lease.job_id not in self._job or any(d.server_id not in self._servers for d in lease.devices):
             self._report(
@@ -237,46 +238,53 @@ class SimulatedCluster:
             self._begin(lease)
 
     def _begin(self, lease: Lease) -> None:
-        job = self._job[lease.job_id]
-        self.ledger.started(self.now_s, lease, job)
-        restart_s = self._overhead(job).restart_s if job.id in self._safe_steps else 0.0
+        job, now_s, whole_steps = self._job[lease.job_id], self.now_s, self.rules.whole_steps
+        safe_steps = self._safe_steps.get(job.id)
+        begin_s = now_s if safe_steps is None else now_s + self._overhead(job).restart_s
         safe_steps = self._safe_steps.setdefault(job.id, 0.0)
-        gap_s = self.now_s - lease.charged_from_s if self.rules.whole_steps else 0.0
+        gap_s = now_s - lease.charged_from_s if whole_steps else 0.0
         run = Run(
             lease=lease,
             job=job,
-            start_s=self.now_s,
-            begin_s=self.now_s + restart_s,
-            from_s=self.now_s + restart_s,
+            start_s=now_s,
+            begin_s=begin_s,
+            from_s=begin_s,
             from_steps=safe_steps,
             until_step=lease.until_step,
             steps_per_s=1.0,
             saved_steps=safe_steps,
             checkpoint_every_s=self.faults.checkpoint_every_s,
-            whole_steps=self.rules.whole_steps,
+            whole_steps=whole_steps,
             held_s=gap_s,
             billed_s=gap_s,
         )
         self._running[lease.id], self._lease_of[job.id] = run, lease.id
         for device in lease.devices:
             self._on.setdefault(device, []).append(lease.id)
-        for affected in (run, *self._beside(run)):
-            self._turn(affected, affected.until_step)
-        if (after_s := self._chance.failure_of_job_s(self.now_s)) is not None:
-            self._push(run.begin_s + after_s, HAPPENS, ("_fail", lease.id))
+        others = self._beside(run)
+        self._set_pace(run, others)
+        self.ledger.started(now_s, lease, job, run.steps_per_s if begin_s == now_s else 0.0)
+        for other in others:
+            self._turn(other, other.until_step)
+        if (after_s := self._chance.failure_of_job_s(now_s)) is not None:
+            self._push(begin_s + after_s, HAPPENS, ("_fail", lease.id))
 
     def _turn(self, run: Run, until_step: float) -> None:
         """A new stretch begins: another round, or somebody came to the devices, or left them."""
         run.turn(self.now_s)
-        others = self._beside(run)
-        run.until_step, run.steps_per_s = until_step, self._speed(run, others)
+        run.until_step = until_step
+        self._set_pace(run, self._beside(run))
+        self.ledger.goes_on(
+            self.now_s, run.lease.id, run.steps_per_s if run.from_s == self.now_s else 0.0, until_step
+        )
+
+    def _set_pace(self, run: Run, others: Sequence[Run]) -> None:
+        """How fast the run goes on beside the others, who pays, and when it will have done its job."""
+        run.steps_per_s = self._speed(run, others)
         run.price_part = 0.5 if others and self.rules.split_price else 1.0
         if run.from_s > self.now_s:  # still loading
-            self.ledger.goes_on(self.now_s, run.lease.id, 0.0, until_step)
             self._push(run.from_s, FREED, ("_runs", run.lease.id, run.version))
-        else:
-            self.ledger.goes_on(self.now_s, run.lease.id, run.steps_per_s, until_step)
-        if until_step >= run.job.total_steps:
+        if run.until_step >= run.job.total_steps:
             self._push(run.end_s, FREED, ("_completes", run.lease.id, run.version))
 
     def _runs(self, lease_id: int, version: int) -> None:
@@ -304,6 +312,8 @@ class SimulatedCluster:
     def _beside(self, run: Run) -> list[Run]:
         """Who runs on the same devices."""
         holders = self._on[run.lease.devices[0]]
+        if len(holders) == 1:
+            return []
         return [self._running[i] for i in holders if i != run.lease.id and i in self._running]
 
     def _stop(self, lease_id: int) -> None:
@@ -360,11 +370,13 @@ class SimulatedCluster:
             self._is_gone(job.id)
         if not quiet:
             self._report(LeaseEnded(self.now_s, lease_id, job.id, safe_steps, run.held_s, failed))
-        if not self.rules.whole_steps and lease.devices:
-            for other in self._beside(run):
-                self._turn(other, other.until_step)
-        for waiting in list(self._waiting.values()):
-            self._start(waiting)
+        if not self.rules.whole_steps:
+            for holder in list(self._on[lease.devices[0]]):
+                if (other := self._running.get(holder)) is not None:
+                    self._turn(other, other.until_step)
+        if self._waiting:
+            for waiting in list(self._waiting.values()):
+                self._start(waiting)
 
     def _is_gone(self, job_id: int) -> None:
         """The job is complete, or nobody will run it any more."""

@@ -48,13 +48,12 @@ class Ledger:
         self.usd = 0.0
         self.usd_per_s: Callable[[str, float, float], float] = lambda accelerator, start_s, end_s: 0.0
         self._servers: dict[int, Server] = {}
-        self._holders: dict[Device, dict[int, Entry]] = {}
+        self._holders: dict[Device, list[Entry]] = {}
         self._held_since: dict[Device, float] = {}
         self._entries: dict[int, Entry] = {}  # by lease id
         self._steps: dict[int, float] = {}  # by job id, as of the entry's `since_s`
         self._furthest: dict[int, float] = {}  # by job id, before it fell back to a checkpoint
         self._lease_of: dict[int, int] = {}  # by job id
-        self._total: dict[int, float] = {}
 
     # -- what happened ----------------------------------------------------------------------------------------
 
@@ -65,29 +64,32 @@ class Ledger:
     def lost(self, server_id: int) -> None:
         """A server has gone down; nothing may be held on it any more."""
         self._servers.pop(server_id)
-        held = [device for device, holders in self._holders.items() if device.server_id == server_id and holders]
-        self._require(not held, f"{held} held on a server that is gone")
+        if held := [device for device in self._holders if device.server_id == server_id]:
+            raise self._breach(f"{held} held on a server that is gone")
 
-    def started(self, time_s: float, lease: Lease, job: Job) -> None:
-        """A job holds the devices of a lease from now on."""
+    def started(self, time_s: float, lease: Lease, job: Job, pace: float) -> None:
+        """A job holds the devices of a lease from now on, and does so many steps/s."""
         self._pass(time_s)
-        self._require(len(set(lease.devices)) == len(lease.devices) == job.scale_factor, f"gang in part: {lease}")
-        self._require(job.id not in self._lease_of, f"job {job.id} in two leases")
-        self._require(lease.id not in self._entries, f"lease {lease.id} twice")
-        entry = Entry(lease, time_s, 0.0, time_s, lease.until_step)
-        for device in lease.devices:
+        devices, holders = lease.devices, self._holders
+        if not len(devices) == len(set(devices)) == job.scale_factor:
+            raise self._breach(f"gang in part: {lease}")
+        if job.id in self._lease_of or lease.id in self._entries:
+            raise self._breach(f"job {job.id} in two leases")
+        entry = Entry(lease, time_s, pace, time_s, lease.until_step)
+        for device in devices:
             server = self._servers.get(device.server_id)
-            there = server is not None and device.slot < server.device_count
-            self._require(there and server is not None and server.accelerator == lease.accelerator, f"no {device}")
-            holders = self._holders.setdefault(device, {})
-            for other in holders.values():
-                paired = lease.shares_with == other.lease.job_id and other.lease.devices == lease.devices
-                self._require(paired and len(holders) == 1, f"{device} in leases {other.lease.id} and {lease.id}")
-            if not holders:
+            if server is None or device.slot >= server.device_count or server.accelerator != lease.accelerator:
+                raise self._breach(f"there is no {device} of type {lease.accelerator}")
+            if (held_by := holders.get(device)) is None:
+                holders[device] = [entry]
                 self._held_since[device] = time_s
-            holders[lease.id] = entry
+                continue
+            other = held_by[0].lease
+            if len(held_by) > 1 or lease.shares_with != other.job_id or other.devices != devices:
+                raise self._breach(f"{device} in leases {other.id} and {lease.id}")
+            held_by.append(entry)
         self._entries[lease.id] = entry
-        self._lease_of[job.id], self._total[job.id] = lease.id, job.total_steps
+        self._lease_of[job.id] = lease.id
         self._steps.setdefault(job.id, 0.0)
 
     def goes_on(self, time_s: float, lease_id: int, pace: float, until_step: float) -> None:
@@ -103,19 +105,26 @@ class Ledger:
         entry = self._entries.pop(lease_id)
         self._bring_up(entry)
         lease, job_id = entry.lease, entry.lease.job_id
-        held_s = time_s - entry.start_s
-        self._agree(busy_s, entry.busy_s, f"busy seconds of lease {lease_id}")
-        self._require(busy_s <= held_s * (1 + ROUNDING) + ROUNDING, f"lease {lease_id} was busy longer than held")
-        self._at_most(safe_steps, self._steps[job_id], f"safe steps of job {job_id}")
-        self._furthest[job_id] = max(self._furthest.get(job_id, 0.0), self._steps[job_id])
+        steps = self._steps[job_id]
+        if not self._agree(busy_s, entry.busy_s):
+            raise self._breach(f"lease {lease_id} says it was busy for {busy_s} s, and was for {entry.busy_s} s")
+        if busy_s > (time_s - entry.start_s) * (1 + ROUNDING) + ROUNDING:
+            raise self._breach(f"lease {lease_id} was busy for longer than it was held")
+        if safe_steps > steps + ROUNDING * max(1.0, steps):
+            raise self._breach(f"job {job_id}: {safe_steps} steps are called safe, and {steps} were done")
+        if safe_steps < steps:
+            self._furthest[job_id] = max(self._furthest.get(job_id, 0.0), steps)
         self._steps[job_id] = safe_steps
         del self._lease_of[job_id]
         for device in lease.devices:
-            del self._holders[device][lease_id]
-            if not self._holders[device]:
-                since_s = self._held_since.pop(device)
-                self.device_s[lease.accelerator] = self.device_s.get(lease.accelerator, 0.0) + time_s - since_s
-                self.usd += self.usd_per_s(lease.accelerator, since_s, time_s)
+            held_by = self._holders[device]
+            if len(held_by) > 1:
+                held_by.remove(entry)
+                continue
+            del self._holders[device]
+            since_s = self._held_since.pop(device)
+            self.device_s[lease.accelerator] = self.device_s.get(lease.accelerator, 0.0) + time_s - since_s
+            self.usd += self.usd_per_s(lease.accelerator, since_s, time_s)
 
     # -- what is compared -------------------------------------------------------------------------------------
 
@@ -129,42 +138,39 @@ class Ledger:
         """Nobody is credited with steps that he has not done; ``credited`` is by job id."""
         self._pass(time_s)
         for job_id, steps in credited.items():
-            self._at_most(steps, self.done(job_id), f"credit of job {job_id}")
+            if steps > (done := self.done(job_id)) + ROUNDING * max(1.0, done):
+                raise self._breach(f"job {job_id} is credited with {steps} steps, and did {done}")
 
     def check_complete(self, complete: Mapping[int, float]) -> None:
         """Who counts as complete has done all his steps (``complete``: total steps by job id), and holds nothing."""
         for job_id, total_steps in complete.items():
-            self._at_most(
-                total_steps, self._steps.get(job_id, 0.0), f"steps of job {job_id}, which counts as complete"
-            )
-            self._require(job_id not in self._lease_of, f"job {job_id} is complete and holds devices")
+            if total_steps > (done := self._steps.get(job_id, 0.0)) + ROUNDING * max(1.0, done):
+                raise self._breach(f"job {job_id} counts as complete with {done} of {total_steps} steps")
+            if job_id in self._lease_of:
+                raise self._breach(f"job {job_id} is complete and holds devices")
 
     def check_bill(self, usd: float) -> None:
         """The bill is the time that devices were held times their price at the time."""
-        self._agree(usd, self.usd, "the bill")
+        if not self._agree(usd, self.usd):
+            raise self._breach(f"the bill is ${usd}, and ${self.usd} by the ledger")
 
     def _bring_up(self, entry: Entry) -> None:
         """The steps done since the entry's last stretch began."""
-        job_id, left = entry.lease.job_id, 0.0
-        left = max(0.0, entry.until_step - self._steps[job_id])
-        seconds = self.now_s - entry.since_s
+        seconds, job_id = self.now_s - entry.since_s, entry.lease.job_id
         if entry.pace > 0 and seconds > 0:
-            seconds = min(seconds, left / entry.pace)
-            self._steps[job_id] = min(self._steps[job_id] + seconds * entry.pace, entry.until_step)
+            steps = self._steps[job_id]
+            seconds = min(seconds, max(0.0, entry.until_step - steps) / entry.pace)
+            self._steps[job_id] = min(steps + seconds * entry.pace, max(steps, entry.until_step))
             entry.busy_s += seconds
         entry.since_s = self.now_s
 
     def _pass(self, time_s: float) -> None:
-        self._require(time_s >= self.now_s, f"time went back from {self.now_s} to {time_s}")
+        if time_s < self.now_s:
+            raise self._breach(f"time went back to {time_s}")
         self.now_s = time_s
 
-    def _at_most(self, less: float, more: float, what: str) -> None:
-        self._require(less <= more + ROUNDING * max(1.0, abs(more)), f"{what}: {less!r}, and {more!r} were done")
+    def _agree(self, said: float, found: float) -> bool:
+        return abs(said - found) <= ROUNDING * max(1.0, abs(found))
 
-    def _agree(self, said: float, found: float, what: str) -> None:
-        near = abs(said - found) <= ROUNDING * max(1.0, abs(found))
-        self._require(near, f"{what}: {said!r} is said, {found!r} was found")
-
-    def _require(self, holds: bool, problem: str) -> None:
-        if not holds:
-            raise LedgerError(f"at {self.now_s:.3f} s: {problem}")
+    def _breach(self, problem: str) -> LedgerError:
+        return LedgerError(f"at {self.now_s:.3f} s: {problem}")

@@ -46,9 +46,11 @@ class Run:
 
     def saved_at(self, time_s: float) -> float:
         """Steps that are in a checkpoint: one is written every so often, beside the work."""
+        if time_s - self.begin_s < self.checkpoint_every_s:
+            return self.saved_steps
         rounds = (time_s - self.begin_s) // self.checkpoint_every_s
         last_s = self.begin_s + rounds * self.checkpoint_every_s
-        return self.steps_at(last_s) if rounds >= 1 and last_s > self.from_s else self.saved_steps
+        return self.steps_at(last_s) if last_s > self.from_s else self.saved_steps
 
     def held_at(self, time_s: float) -> float:
         """Seconds that count as held since the lease began."""
@@ -58,9 +60,12 @@ class Run:
 
     def turn(self, time_s: float) -> None:
         """A new stretch begins: another speed, another price, or another round."""
-        steps, saved, held_s = self.steps_at(time_s), self.saved_at(time_s), self.held_at(time_s)
-        self.billed_s += (held_s - self.held_s) * self.price_part
-        self.worked_s += max(0.0, min(time_s, self.end_s) - self.from_s)
-        self.from_steps, self.saved_steps, self.held_s = steps, saved, held_s
-        self.from_s = max(self.from_s, time_s)
         self.version += 1
+        worked_s = max(0.0, min(time_s, self.end_s) - self.from_s)
+        held_s = self.held_s + worked_s if self.whole_steps else max(0.0, time_s - self.start_s)
+        self.billed_s += (held_s - self.held_s) * self.price_part
+        self.worked_s += worked_s
+        self.held_s = held_s
+        if time_s > self.from_s:
+            self.saved_steps, self.from_steps = self.saved_at(time_s), self.steps_at(time_s)
+            self.from_s = time_s
