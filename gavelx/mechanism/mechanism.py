@@ -77,6 +77,7 @@ class Mechanism:
         self._strict = False  # the present allocation forbids to fill idle devices
         self._type_blind = False  # it does not tell types apart
         self._shuffler = Random(rules.seed + 5)
+        self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
         self._usd_per_s_A = np.zeros(0)
         self._now_s = self._accounted_s = self._round_end_s = 0.0
@@ -88,6 +89,11 @@ class Mechanism:
         """Take note of an event; say what is to be done."""
         assert event.time_s >= self._now_s, (event, self._now_s)
         self._now_s = self.leasing.now_s = event.time_s
+        if self._asleep:
+            return [*self._woken(), *self._take_note(event)]
+        return self._take_note(event)
+
+    def _take_note(self, event: events.Event) -> list[Command]:
         match event:
             case events.Wake():
                 return self._wake()
@@ -377,7 +383,32 @@ class Mechanism:
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
             return commands
+        if self._nothing_can_change():
+            return [*commands, *self._sleep()]
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())]
+
+    def _nothing_can_change(self) -> bool:
+        """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
+        if self.rules.sleep_s < self.rules.round_s or self.rules.backfill is not None or self._stale:
+            return False
+        way_L = self.live["way"][self.live.running()]
+        paired = (self.live["partner"][self.live.running()] != NOBODY).sum() // 2
+        runs_all = len(way_L) - paired == len(self.ways) and not (way_L == NO_WAY).any()
+        return bool(runs_all and self._renew_s == NEVER and not self.live["spread"].any())
+
+    def _sleep(self) -> list[Command]:
+        """Let the rounds pass."""
+        self._asleep = True
+        until_s = self._now_s + self.rules.sleep_s
+        return [*self.leasing.extend(until_s + self.rules.round_s), WakeAt(until_s)]
+
+    def _woken(self) -> list[Command]:
+        """Something happened: the rounds until then have passed, and the present one ends when it would have."""
+        self._asleep = False
+        while self._round_end_s < self._now_s:
+            self._round_end_s += self.rules.round_s
+            self.rounds += 1
+        return [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s)]
 
     def _wants_a_report(self) -> bool:
         """Whether it matters at the end of the round how far jobs are: to a policy, or to the choice of victims."""

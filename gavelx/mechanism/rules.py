@@ -25,6 +25,8 @@ class Rules:
     * ``spread_speeds``: a gang over several servers runs at the speed known for that, where one is known, and is
       consolidated by moving narrower jobs where that pays; otherwise servers make no difference;
     * ``split_price``: jobs that share a device share its price; otherwise each pays in full.
+    * ``sleep_s``: rounds in which nothing can change are slept through, for at most so long. It changes nothing but
+      the time that a simulation takes; leases are longer, so a service that may die sets it to 0.
 
     And for the published numbers:
 
@@ -49,6 +51,7 @@ class Rules:
     max_failures: int = 5
     spread_speeds: bool = True
     split_price: bool = True
+    sleep_s: float = 0.0
     by_type: bool = False
     seed: int = 0
     whole_steps: bool = False

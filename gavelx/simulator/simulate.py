@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, checked
+
+
+SLEEP_S = 1e6
+"""Nobody has to fear that a simulated scheduler falls silent."""
 
 
 def simulate(
@@ -55,7 +59,7 @@ def simulate(
         assert window is not None, "jobs without end need a window"
         jobs, measured = checked(jobs, cluster, throughputs), range(window.start, window.stop)
     backend = SimulatedCluster(jobs, cluster, throughputs, rules, measured, faults, price_changes)
-    mechanism = Mechanism(throughputs, prices, rules, policy_opens(policy))
+    mechanism = Mechanism(throughputs, prices, replace(rules, sleep_s=SLEEP_S), policy_opens(policy))
     stopwatch = _Stopwatch(Steady(policy), backend, on_progress)
     drive(mechanism, stopwatch.allocate, backend)
     stopwatch.report()

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.snapshot import Snapshot
+from gavelx.solvers.best import everybody_at_his_best
 from gavelx.solvers.collapse import Classes, collapse
 from gavelx.solvers.grid import levels_by_price
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
@@ -62,6 +63,9 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
 
     Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
     """
+    if lexicographic and (best := everybody_at_his_best(statement)) is not None:
+        nothing_A = np.zeros(len(statement.snapshot.devices_A))  # one more device would change nothing
+        return Answer(best.share_C, best.bound, nothing_A, len(statement.snapshot.jobs), "everybody at his best")
     classes = collapse(statement)
     if (answer := _by_price(statement, classes, lexicographic)) is not None:
         return answer
