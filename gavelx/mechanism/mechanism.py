@@ -130,14 +130,20 @@ class Mechanism:
         return [*stops, *self._look_again()]
 
     def _progress(self, event: events.Progress) -> list[Command]:
-        """What leases did so far. A worker goes on reporting one that is complete until it is stopped."""
+        """What leases did so far. A worker goes on reporting one that is complete until it is stopped.
+
+        The first report of a lease says from where it really began: what the last one did may have been lost.
+        """
         live = self.live
         j_L = np.array([live.index.get(job_id, -1) for job_id in event.job_id_L.tolist()], dtype=np.int64)
         now_L = np.flatnonzero(j_L >= 0)
         now_L = now_L[(live["lease"][j_L[now_L]] == event.lease_L[now_L]) & live.running()[j_L[now_L]]]
         j_L, saved_L = j_L[now_L], event.saved_steps_L[now_L]
         live["failures"][j_L[saved_L > live["saved_steps"][j_L]]] = 0
-        live["steps_done"][j_L] = np.maximum(live["steps_done"][j_L], event.steps_done_L[now_L])
+        said_L = np.where(
+            live["lease_held_s"][j_L] > 0, live["steps_done"][j_L], 0.0
+        )  # not by a lease before this
+        live["steps_done"][j_L] = np.maximum(said_L, event.steps_done_L[now_L])
         live["saved_steps"][j_L] = np.maximum(live["saved_steps"][j_L], saved_L)
         self._received(j_L, event.held_s_L[now_L])
         complete_L = self._complete(j_L) & ~live["done"][j_L]
@@ -159,7 +165,7 @@ class Mechanism:
         if event.steps_done > live["saved_steps"][j]:
             live["failures"][j] = 0
         live["steps_done"][j] = live["saved_steps"][j] = event.steps_done
-        live["failures"][j] += event.failed
+        live["failures"][j] += event.failed and holds and not np.isnan(live["busy_s"][j])  # once for each lease
         if self._complete(np.array([j]))[0]:
             return [*self._finished(j), *self._look_again()]
         if live["failures"][j] >= self.rules.max_failures:

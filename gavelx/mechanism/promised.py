@@ -73,6 +73,11 @@ def ways_to_serve(live: LiveJobs, candidate_J: Bools, rules: Rules, now_s: float
     fills = rules.backfill is not None and not strict
     runs_JA = live["throughput"] > 0
     promised_JA = runs_JA & (live["share"] > 0) & live["allocated"][:, None]
+    if (
+        rules.min_run_s > 0 and rules.priority.prefers_running
+    ):  # what must not be preempted yet is as good as promised
+        young_J = np.flatnonzero(live.running() & (now_s - live["launched_s"] < rules.min_run_s))
+        promised_JA[young_J, live["type"][young_J]] = True
     eligible_JA = promised_JA | (runs_JA & _fast_enough(live, rules.backfill or 0.0)) if fills else promised_JA
     if not rules.reserve_unallocated:
         eligible_JA = eligible_JA & live["allocated"][:, None]

@@ -12,12 +12,14 @@ it works out what was done and what it costs, and compares::
 A breach raises :class:`LedgerError`, which is a fault of ours, never the user's.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gavelx.cluster import Server
 from gavelx.jobs import Job
 from gavelx.mechanism.commands import Device, Lease
+from gavelx.prices import Prices
 
 ROUNDING = 1e-6
 """Sums of floating-point seconds and steps agree to this, relative."""
@@ -25,6 +27,27 @@ ROUNDING = 1e-6
 
 class LedgerError(AssertionError):
     """The books do not add up."""
+
+
+def usd_between(prices: Prices, changes: Sequence[tuple[float, Prices]]) -> Callable[[str, float, float], float]:
+    """Dollars for one device of a type from a time to another: the integral of its price, where that is known.
+
+    ``changes`` are times, in order, and the prices from then on.
+    """
+    from_s = [0.0, *(time_s for time_s, _ in changes)]
+    until_s = [*from_s[1:], float("inf")]
+    tariffs = [later.usd_per_hour for later in (prices, *(later for _, later in changes))]
+
+    def usd(accelerator: str, start_s: float, end_s: float) -> float:
+        return sum(
+            max(0.0, min(end_s, until) - max(start_s, since)) * tariff.get(accelerator, 0.0) / 3600.0
+            for since, until, tariff in zip(from_s, until_s, tariffs, strict=True)
+        )
+
+    return usd
+
+
+NO_TARIFF = usd_between(Prices({}), ())
 
 
 @dataclass(slots=True)
@@ -40,13 +63,14 @@ class Entry:
 
 
 class Ledger:
-    """The books of one run. ``usd_s`` holds device-seconds by accelerator type and by who paid, for the bill."""
+    """The books of one run; ``tariff`` says what a device costs from a time to another."""
 
-    def __init__(self) -> None:
+    def __init__(self, tariff: Callable[[str, float, float], float] = NO_TARIFF) -> None:
         self.now_s = 0.0
         self.device_s: dict[str, float] = {}  # held, by accelerator type; a shared device counts once
         self.usd = 0.0
-        self.usd_per_s: Callable[[str, float, float], float] = lambda accelerator, start_s, end_s: 0.0
+        self.failures: Counter[int] = Counter()  # by job id, how often it died by itself
+        self._tariff = tariff
         self._servers: dict[int, Server] = {}
         self._holders: dict[Device, dict[int, Entry]] = {}
         self._held_since: dict[Device, float] = {}
@@ -66,23 +90,24 @@ class Ledger:
         """A server has gone down; nothing may be held on it any more."""
         self._servers.pop(server_id)
         held = [device for device, holders in self._holders.items() if device.server_id == server_id and holders]
-        self._require(not held, f"{held} held on a server that is gone")
+        self.require(not held, f"{held} held on a server that is gone")
 
     def started(self, time_s: float, lease: Lease, job: Job) -> None:
         """A job holds the devices of a lease from now on."""
         self._pass(time_s)
-        self._require(len(set(lease.devices)) == len(lease.devices) == job.scale_factor, f"gang in part: {lease}")
-        self._require(job.id not in self._lease_of, f"job {job.id} in two leases")
-        self._require(lease.id not in self._entries, f"lease {lease.id} twice")
+        self.require(len(set(lease.devices)) == len(lease.devices) == job.scale_factor, f"gang in part: {lease}")
+        self.require(job.id not in self._lease_of, f"job {job.id} in two leases")
+        self.require(lease.id not in self._entries, f"lease {lease.id} twice")
         entry = Entry(lease, time_s, 0.0, time_s, lease.until_step)
         for device in lease.devices:
             server = self._servers.get(device.server_id)
             there = server is not None and device.slot < server.device_count
-            self._require(there and server is not None and server.accelerator == lease.accelerator, f"no {device}")
+            self.require(there and server is not None and server.accelerator == lease.accelerator, f"no {device}")
             holders = self._holders.setdefault(device, {})
             for other in holders.values():
-                paired = lease.shares_with == other.lease.job_id and other.lease.devices == lease.devices
-                self._require(paired and len(holders) == 1, f"{device} in leases {other.lease.id} and {lease.id}")
+                known = lease.shares_with == other.lease.job_id or other.lease.shares_with == job.id
+                paired = known and other.lease.devices == lease.devices and len(holders) == 1
+                self.require(paired, f"{device} in leases {other.lease.id} and {lease.id}")
             if not holders:
                 self._held_since[device] = time_s
             holders[lease.id] = entry
@@ -97,7 +122,9 @@ class Ledger:
         self._bring_up(entry)
         entry.pace, entry.until_step = pace, until_step
 
-    def ended(self, time_s: float, lease_id: int, busy_s: float, safe_steps: float) -> None:
+    def ended(
+        self, time_s: float, lease_id: int, busy_s: float, safe_steps: float, *, failed: bool = False
+    ) -> None:
         """The devices are free; of what the job did so much is safe, and it says that it worked for so long."""
         self._pass(time_s)
         entry = self._entries.pop(lease_id)
@@ -105,39 +132,53 @@ class Ledger:
         lease, job_id = entry.lease, entry.lease.job_id
         held_s = time_s - entry.start_s
         self._agree(busy_s, entry.busy_s, f"busy seconds of lease {lease_id}")
-        self._require(busy_s <= held_s * (1 + ROUNDING) + ROUNDING, f"lease {lease_id} was busy longer than held")
-        self._at_most(safe_steps, self._steps[job_id], f"safe steps of job {job_id}")
+        self.require(busy_s <= held_s * (1 + ROUNDING) + ROUNDING, f"lease {lease_id} was busy longer than held")
+        self.at_most(safe_steps, self._steps[job_id], f"safe steps of job {job_id}")
         self._furthest[job_id] = max(self._furthest.get(job_id, 0.0), self._steps[job_id])
         self._steps[job_id] = safe_steps
+        self.failures[job_id] += failed
         del self._lease_of[job_id]
         for device in lease.devices:
             del self._holders[device][lease_id]
             if not self._holders[device]:
                 since_s = self._held_since.pop(device)
                 self.device_s[lease.accelerator] = self.device_s.get(lease.accelerator, 0.0) + time_s - since_s
-                self.usd += self.usd_per_s(lease.accelerator, since_s, time_s)
+                self.usd += self._tariff(lease.accelerator, since_s, time_s)
 
     # -- what is compared -------------------------------------------------------------------------------------
 
-    def done(self, job_id: int) -> float:
-        """Steps that the job has really done by now, at best: before it fell back, if it did."""
+    def holds(self, lease_id: int) -> bool:
+        """Whether this lease holds its devices now."""
+        return lease_id in self._entries
+
+    def stands(self, job_id: int) -> float:
+        """Steps that the job has behind it now: done since its last checkpoint, or in there."""
         if (lease_id := self._lease_of.get(job_id)) is not None:
             self._bring_up(self._entries[lease_id])
-        return max(self._steps.get(job_id, 0.0), self._furthest.get(job_id, 0.0))
+        return self._steps.get(job_id, 0.0)
+
+    def done(self, job_id: int) -> float:
+        """Steps that the job has ever done, at best: before it fell back, if it did."""
+        return max(self.stands(job_id), self._furthest.get(job_id, 0.0))
 
     def check_credit(self, time_s: float, credited: Mapping[int, float]) -> None:
         """Nobody is credited with steps that he has not done; ``credited`` is by job id."""
         self._pass(time_s)
         for job_id, steps in credited.items():
-            self._at_most(steps, self.done(job_id), f"credit of job {job_id}")
+            self.at_most(steps, self.done(job_id), f"credit of job {job_id}")
 
     def check_complete(self, complete: Mapping[int, float]) -> None:
-        """Who counts as complete has done all his steps (``complete``: total steps by job id), and holds nothing."""
+        """Who counts as complete has done all his steps and holds nothing, and who has done them counts.
+
+        ``complete``: total steps by job id.
+        """
         for job_id, total_steps in complete.items():
-            self._at_most(
-                total_steps, self._steps.get(job_id, 0.0), f"steps of job {job_id}, which counts as complete"
-            )
-            self._require(job_id not in self._lease_of, f"job {job_id} is complete and holds devices")
+            done = self._steps.get(job_id, 0.0)
+            self.at_most(total_steps, done, f"steps of job {job_id}, which counts as complete")
+            self.require(job_id not in self._lease_of, f"job {job_id} is complete and holds devices")
+        for job_id, steps in self._steps.items():
+            known = job_id in complete or job_id in self._lease_of or steps < self._total[job_id]
+            self.require(known, f"job {job_id} has done all its steps, and nobody knows")
 
     def check_bill(self, usd: float) -> None:
         """The bill is the time that devices were held times their price at the time."""
@@ -145,7 +186,7 @@ class Ledger:
 
     def _bring_up(self, entry: Entry) -> None:
         """The steps done since the entry's last stretch began."""
-        job_id, left = entry.lease.job_id, 0.0
+        job_id = entry.lease.job_id
         left = max(0.0, entry.until_step - self._steps[job_id])
         seconds = self.now_s - entry.since_s
         if entry.pace > 0 and seconds > 0:
@@ -155,16 +196,18 @@ class Ledger:
         entry.since_s = self.now_s
 
     def _pass(self, time_s: float) -> None:
-        self._require(time_s >= self.now_s, f"time went back from {self.now_s} to {time_s}")
+        self.require(time_s >= self.now_s, f"time went back from {self.now_s} to {time_s}")
         self.now_s = time_s
 
-    def _at_most(self, less: float, more: float, what: str) -> None:
-        self._require(less <= more + ROUNDING * max(1.0, abs(more)), f"{what}: {less!r}, and {more!r} were done")
+    def at_most(self, less: float, more: float, what: str) -> None:
+        """Raise unless so little is said where so much was done."""
+        self.require(less <= more + ROUNDING * max(1.0, abs(more)), f"{what}: {less!r}, and {more!r} were done")
 
     def _agree(self, said: float, found: float, what: str) -> None:
         near = abs(said - found) <= ROUNDING * max(1.0, abs(found))
-        self._require(near, f"{what}: {said!r} is said, {found!r} was found")
+        self.require(near, f"{what}: {said!r} is said, {found!r} was found")
 
-    def _require(self, holds: bool, problem: str) -> None:
+    def require(self, holds: bool, problem: str) -> None:
+        """Raise with the problem, and its time, unless all is well."""
         if not holds:
             raise LedgerError(f"at {self.now_s:.3f} s: {problem}")
