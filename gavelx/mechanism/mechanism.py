@@ -42,6 +42,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 NEGLIGIBLE = 1e-9
 """A share of time below this is a solver's rounding, not a promise."""
+SHORTEST_S = 1e-3
+"""A round of whole steps. Where a job is slower than its table says, each round would be shorter than the last."""
 NEVER = float("inf")
 
 
@@ -316,7 +318,9 @@ class Mechanism:
             return commands + self._end_with_the_work()
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
-            return commands
+            may_ask_s = self._last_solve_s + self.rules.solve_interval_s
+            waits = self._stale and self._asked_s is None and len(self.live) > 0
+            return [*commands, WakeAt(max(self._now_s, may_ask_s))] if waits else commands
         return [*commands, WakeAt(self._round_end_s)]
 
     def _fill(self, waits_J: Bools) -> list[Command]:
@@ -330,7 +334,7 @@ class Mechanism:
         """A round of whole steps ends with them; without any, it takes an arrival, or the end of all arrivals."""
         self._round_end_s = self._now_s
         if self.leasing.leases:
-            self._round_end_s += self.leasing.longest_s()
+            self._round_end_s += max(SHORTEST_S, self.leasing.longest_s())
             return [WakeAt(self._round_end_s)]
         if self._asked_s is not None or not (self._arrivals_ended and self._stale and len(self.live)):
             return []

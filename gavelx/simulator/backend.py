@@ -128,9 +128,9 @@ class SimulatedCluster:
         """What has happened and the scheduler has not been told yet."""
         return [*self._posted, *self._on_their_way]
 
-    def is_launched(self, lease_id: int) -> bool:
-        """Whether a lease is held, or waits for its devices, and is not being given up."""
-        return lease_id in self._running or lease_id in self._waiting
+    def launched(self) -> set[int]:
+        """Leases that are held, or wait for their devices, and are not being given up."""
+        return self._running.keys() | self._waiting.keys()
 
     def _is_over(self) -> bool:
         """Whether all that is measured is complete; with whole steps, at the end of that round."""
@@ -297,13 +297,14 @@ class SimulatedCluster:
         run.price_part = 0.5 if others and self.rules.split_price else 1.0
         if run.lease.id in self._closing:
             return
-        run.until_step, run.steps_per_s = until_step, self._speed(run, others)
+        run.until_step = max(until_step, run.from_steps)  # the mechanism may not know how far the job is already
+        run.steps_per_s = self._speed(run, others)
         if run.from_s > self.now_s:  # still loading
-            self.ledger.goes_on(self.now_s, run.lease.id, 0.0, until_step)
+            self.ledger.goes_on(self.now_s, run.lease.id, 0.0, run.until_step)
             self._push(run.from_s, FREED, ("_runs", run.lease.id, run.version))
         else:
-            self.ledger.goes_on(self.now_s, run.lease.id, run.steps_per_s, until_step)
-        if until_step >= run.job.total_steps:
+            self.ledger.goes_on(self.now_s, run.lease.id, run.steps_per_s, run.until_step)
+        if run.until_step >= run.job.total_steps:
             self._push(run.end_s, FREED, ("_completes", run.lease.id, run.version))
 
     def _runs(self, lease_id: int, version: int) -> None:

@@ -71,7 +71,7 @@ class Ledger:
         self.usd = 0.0
         self.failures: Counter[int] = Counter()  # by job id, how often it died by itself
         self._tariff = tariff
-        self._servers: dict[int, Server] = {}
+        self.servers: dict[int, Server] = {}
         self._holders: dict[Device, dict[int, Entry]] = {}
         self._held_since: dict[Device, float] = {}
         self._entries: dict[int, Entry] = {}  # by lease id
@@ -84,11 +84,11 @@ class Ledger:
 
     def joined(self, server: Server) -> None:
         """A server has come up."""
-        self._servers[server.id] = server
+        self.servers[server.id] = server
 
     def lost(self, server_id: int) -> None:
         """A server has gone down; nothing may be held on it any more."""
-        self._servers.pop(server_id)
+        self.servers.pop(server_id)
         held = [device for device, holders in self._holders.items() if device.server_id == server_id and holders]
         self.require(not held, f"{held} held on a server that is gone")
 
@@ -100,7 +100,7 @@ class Ledger:
         self.require(lease.id not in self._entries, f"lease {lease.id} twice")
         entry = Entry(lease, time_s, 0.0, time_s, lease.until_step)
         for device in lease.devices:
-            server = self._servers.get(device.server_id)
+            server = self.servers.get(device.server_id)
             there = server is not None and device.slot < server.device_count
             self.require(there and server is not None and server.accelerator == lease.accelerator, f"no {device}")
             holders = self._holders.setdefault(device, {})

@@ -55,7 +55,7 @@ def test_a_lease_that_nobody_extends_lapses_before_anything_later_happens() -> N
         events.append(event)
         if backend.now_s == 0.0 and len(backend.submitted) == 2:
             for job_id in (0, 1):
-                if not backend.is_launched(job_id):
+                if job_id not in backend.launched():
                     backend.execute(Launch(lease(job_id, job_id, until_s=200.0)))
     assert [event.time_s for event in events] == sorted(event.time_s for event in events)
     ended = [event for event in events if isinstance(event, LeaseEnded)]
@@ -68,7 +68,7 @@ def test_a_stopped_job_writes_a_checkpoint_and_the_next_on_its_device_waits_for_
     backend.now_s = 50.0
     backend.execute(Stop(7))
     backend.execute(Launch(lease(8, 1, Device(0, 0), steps=100.0)))
-    assert backend.is_launched(8)
+    assert 8 in backend.launched()
     assert not backend.ledger.holds(8)
     assert ends(backend) == [LeaseEnded(60.0, 7, 0, 100.0, 60.0), LeaseEnded(110.0, 8, 1, 100.0, 50.0)]
 
@@ -136,7 +136,7 @@ def test_a_row_of_the_log_has_one_price() -> None:
     for event in backend.events():
         if isinstance(event, PriceChanged):
             assert event.time_s == 40.0
-        if len(backend.submitted) == 1 and not backend.is_launched(1) and backend.now_s == 0.0:
+        if len(backend.submitted) == 1 and not backend.launched() and backend.now_s == 0.0:
             backend.execute(Launch(lease(1, 0, steps=200.0)))
     rows = backend.recorder.leases({0: 0}, ("v100",))
     np.testing.assert_array_equal(rows.end_s_L, [40.0, 100.0])
