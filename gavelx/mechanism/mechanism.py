@@ -43,7 +43,7 @@ Bools = NDArray[np.bool_]
 NEGLIGIBLE = 1e-9
 """A share of time below this is a solver's rounding, not a promise."""
 SHORTEST_S = 1e-3
-"""A round of whole steps. Where a job is slower than its table says, each round would be shorter than the last."""
+"""No round and no wait is shorter: where a job is slower than its table says, a round of whole steps would be."""
 NEVER = float("inf")
 
 
@@ -318,9 +318,10 @@ class Mechanism:
             return commands + self._end_with_the_work()
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
+            if not self._stale or self._asked_s is not None or self._must_solve():
+                return commands
             may_ask_s = self._last_solve_s + self.rules.solve_interval_s
-            waits = self._stale and self._asked_s is None and len(self.live) > 0
-            return [*commands, WakeAt(max(self._now_s, may_ask_s))] if waits else commands
+            return [*commands, WakeAt(max(self._now_s + SHORTEST_S, may_ask_s))]
         return [*commands, WakeAt(self._round_end_s)]
 
     def _fill(self, waits_J: Bools) -> list[Command]:
@@ -396,5 +397,7 @@ class Mechanism:
         """The type that each job holds. With whole steps leases end with the round: who has all its time goes on."""
         if not self.rules.whole_steps:
             return self.live["type"].copy()
-        whole_JA = self.live["share"] == 1.0
-        return np.where(whole_JA.any(axis=1), whole_JA.argmax(axis=1), WAITING)
+        holding_J = np.full(len(self.live), WAITING)
+        j, a = np.nonzero(self.live["share"] == 1.0)
+        holding_J[j] = a
+        return holding_J

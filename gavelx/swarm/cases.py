@@ -52,6 +52,7 @@ def case_of(seed: int) -> Case:
     """The case of this seed: always the same, on every machine."""
     random = Random(f"swarm:{seed}")
     devices_per_server = random.choice((1, 2, 2, 4))
+    rules = _rules(random)
     servers = {name: random.randint(name == TYPES[0], 3) for name in TYPES}  # at least one of the first type
     cluster = Cluster.of({name: n * devices_per_server for name, n in servers.items()}, devices_per_server)
     return Case(
@@ -64,8 +65,8 @@ def case_of(seed: int) -> Case:
             (random.uniform(0.0, 12_000.0), _prices(random)) for _ in range(random.choice((0, 0, 3)))
         ),
         policy=random.choice(POLICIES),
-        rules=_rules(random),
-        faults=_faults(random, seed),
+        rules=rules,
+        faults=_faults(random, seed, overheads=not rules.whole_steps),
     )
 
 
@@ -127,6 +128,7 @@ def _overheads(random: Random) -> Overheads:
 
 
 def _rules(random: Random) -> Rules:
+    """Whole steps know no overheads: a round lasts as long as its steps, which may be less than a restart."""
     rules = random.choice((DEFAULT, DEFAULT, DEFAULT, PUBLISHED))
     return replace(
         rules,
@@ -134,14 +136,14 @@ def _rules(random: Random) -> Rules:
         solve_interval_s=random.choice((rules.solve_interval_s, rules.solve_interval_s, 600.0)),
         backfill=random.choice((rules.backfill, None, 0.0, 0.5)),
         min_run_s=random.choice((0.0, 0.0, 600.0)),
-        overheads=random.choice((FREE, _overheads(random))),
+        overheads=FREE if rules.whole_steps else random.choice((FREE, _overheads(random))),
         max_failures=random.choice((2, 5)),
         spread_speeds=random.choice((rules.spread_speeds, True)),
         split_price=random.choice((rules.split_price, True)),
     )
 
 
-def _faults(random: Random, seed: int) -> Faults:
+def _faults(random: Random, seed: int, overheads: bool) -> Faults:
     """Each kind of trouble in half of the cases."""
 
     def some(most: float) -> float:
@@ -161,5 +163,5 @@ def _faults(random: Random, seed: int) -> Faults:
         job_failures_per_hour=some(5.0),
         checkpoint_every_s=random.choice((60.0, 600.0)),
         speed_noise=some(0.3),
-        overheads=random.choice((None, _overheads(random))),
+        overheads=random.choice((None, _overheads(random))) if overheads else None,
     )
