@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from multiprocessing import get_context
@@ -61,8 +62,9 @@ def _one(seed: int, log: Path | None) -> int:
         try:
             result = run(case, file.write if file else lambda text: None)
         except Exception as problem:
+            traceback.print_exc()
             print(f"  {named(problem)}\n  again: make simulate SEED={seed}")
-            raise
+            return 1
     summary = result.summary()
     print(
         *(f"  {name}: {summary[name]}" for name in ("jobs_completed", "given_up", "restarts", "cost_usd")),

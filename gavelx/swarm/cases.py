@@ -19,10 +19,10 @@ from gavelx.throughputs import Pairing, Setting, Throughputs
 POLICIES = (
     *("fifo", "agnostic(fifo)", "isolated", "proportional", "max_sum_throughput"),
     *("max_min_fairness", "agnostic(max_min_fairness)", "finish_time_fairness", "makespan"),
-    *("packed(max_min_fairness)", "packed(max_min_fairness)", "packed(fifo_program)"),
+    *("packed(max_min_fairness)", "packed(fifo_program)", "packed(max_sum_throughput)", "packed(makespan)"),
     *("placed(max_min_fairness)", "packed(placed(max_min_fairness))"),
 )
-"""They take milliseconds; pairs come more often, as they are the hardest to get right."""
+"""They take milliseconds."""
 TYPES = ("v100", "p100", "k80")
 KINDS = ("kind 0", "kind 1", "kind 2", "kind 3")
 WIDTHS = (1, 2, 4)
@@ -53,7 +53,8 @@ def case_of(seed: int) -> Case:
     random = Random(f"swarm:{seed}")
     devices_per_server = random.choice((1, 2, 2, 4))
     rules = _rules(random)
-    servers = {name: random.randint(name == TYPES[0], 3) for name in TYPES}  # at least one of the first type
+    most = random.choice((1, 1, 2, 3))
+    servers = {name: random.randint(name == TYPES[0], most) for name in TYPES}  # at least one of the first type
     cluster = Cluster.of({name: n * devices_per_server for name, n in servers.items()}, devices_per_server)
     return Case(
         seed=seed,
@@ -66,7 +67,7 @@ def case_of(seed: int) -> Case:
         ),
         policy=random.choice(POLICIES),
         rules=rules,
-        faults=_faults(random, seed, overheads=not rules.whole_steps),
+        faults=_faults(random, seed, rules),
     )
 
 
@@ -74,8 +75,8 @@ def _jobs(random: Random, widest: int) -> tuple[Job, ...]:
     widths = [width for width in WIDTHS if width <= widest]
     mean_gap_s = random.choice((0.0, 100.0, 1000.0))
     jobs, arrival_s = list[Job](), 0.0
-    for job_id in random.sample(range(100), random.randint(2, 9)):
-        width = min(random.choice(widths), random.choice(widths))
+    for job_id in random.sample(range(100), random.randint(2, 12)):
+        width = min(random.choice(widths) for _ in range(3))
         jobs.append(
             Job(
                 id=job_id,
@@ -107,7 +108,7 @@ def _throughputs(random: Random, devices_per_server: int) -> Throughputs:
                     part = slow if fits or slow > 0 else 0.5
                     isolated[Setting(kind, name, width, consolidated=False)] = whole * part
     colocated = {
-        Pairing(kind, partner, name): isolated[Setting(kind, name)] * random.uniform(0.3, 0.9)
+        Pairing(kind, partner, name): isolated[Setting(kind, name)] * random.uniform(0.4, 1.0)
         for name in TYPES
         for kind in KINDS
         for partner in KINDS
@@ -128,7 +129,6 @@ def _overheads(random: Random) -> Overheads:
 
 
 def _rules(random: Random) -> Rules:
-    """Whole steps know no overheads: a round lasts as long as its steps, which may be less than a restart."""
     rules = random.choice((DEFAULT, DEFAULT, DEFAULT, PUBLISHED))
     return replace(
         rules,
@@ -143,8 +143,12 @@ def _rules(random: Random) -> Rules:
     )
 
 
-def _faults(random: Random, seed: int, overheads: bool) -> Faults:
-    """Each kind of trouble in half of the cases."""
+def _faults(random: Random, seed: int, rules: Rules) -> Faults:
+    """Each kind of trouble in half of the cases.
+
+    Whole steps know no overheads: a round lasts as long as its steps, which may be less than a restart. Nor may
+    reports be very late: until the end of a job is heard, rounds are as short as its last steps.
+    """
 
     def some(most: float) -> float:
         return random.choice((0.0, random.uniform(0.0, most)))
@@ -155,7 +159,7 @@ def _faults(random: Random, seed: int, overheads: bool) -> Faults:
         lost=some(0.3),
         late=some(0.5),
         doubled=some(0.5),
-        late_s=random.choice((10.0, 300.0, 2000.0)),
+        late_s=10.0 if rules.whole_steps else random.choice((10.0, 300.0, 2000.0)),
         slow_solves=some(0.5),
         slow_s=random.choice((10.0, 1000.0)),
         server_failures_per_day=some(50.0),
@@ -163,5 +167,5 @@ def _faults(random: Random, seed: int, overheads: bool) -> Faults:
         job_failures_per_hour=some(5.0),
         checkpoint_every_s=random.choice((60.0, 600.0)),
         speed_noise=some(0.3),
-        overheads=random.choice((None, _overheads(random))) if overheads else None,
+        overheads=None if rules.whole_steps else random.choice((None, _overheads(random))),
     )
