@@ -290,6 +290,7 @@ class Mechanism:
         if allocation.snapshot.time_s != self._asked_s:
             return []  # a doubled answer
         self._account()
+        stopped = self._let_go()  # what ended while the policy thought
         self._begin_round_if_due()
         self._promises = allocation.promises(above=NEGLIGIBLE)
         known = [self.live.index.get(job.id, -1) for job in allocation.snapshot.jobs]
@@ -299,7 +300,7 @@ class Mechanism:
         self._asked_s, self._last_solve_s = None, self._now_s
         if allocation.ask_again_s is not None:
             self._renew_s = self._now_s + allocation.ask_again_s
-        commands = self._plan()
+        commands = [*stopped, *self._plan()]
         return [*commands, *self._look_again()] if self._stale else commands  # something changed in the meantime
 
     def _plan(self) -> list[Command]:
