@@ -91,11 +91,12 @@ class Result:
     def cost_usd_J(self) -> Floats:
         """Dollars billed for each job's leases; NaN where a type in use has no known price."""
         cost_usd_J = np.zeros(len(self.jobs))
-        np.add.at(cost_usd_J, self.leases.job_L, self._cost_usd_L)
+        np.add.at(cost_usd_J, self.leases.job_L, self.cost_usd_L)
         return cost_usd_J
 
     @cached_property
-    def _cost_usd_L(self) -> Floats:
+    def cost_usd_L(self) -> Floats:
+        """Dollars billed for each lease; NaN where its type has no known price."""
         L = self.leases
         return self._mean_price_L * L.devices_L * L.billed_s_L / 3600.0
 
@@ -144,7 +145,7 @@ class Result:
             "jct_p50_s": metrics.percentile(jct[done], 50),
             "jct_p99_s": metrics.percentile(jct[done], 99),
             "utilization": self.utilization,
-            "cost_usd": metrics.known(float(self._cost_usd_L.sum())),
+            "cost_usd": metrics.known(float(self.cost_usd_L.sum())),
             "rounds": self.rounds,
             "jobs_total": len(jct),
             "jobs_completed": int(done.sum()),

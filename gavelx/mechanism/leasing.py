@@ -235,6 +235,7 @@ class Leasing:
         self.leases[job.id] = lease
         live["type"][j], live["lease"][j], live["lease_held_s"][j] = a, lease.id, 0.0
         live["launched_s"][j] = self.now_s
+        live["heard"][j] = False
         live["since_s"][j] = lease.charged_from_s
         live["spread"][j] = len(devices) > 1 and any(d.server_id != devices[0].server_id for d in devices)
         return lease

@@ -32,6 +32,7 @@ OF_JOB: dict[str, Any] = {
     "partner": np.int64,  # the job id that it shares its devices with, or NOBODY
     "way": np.int64,  # the way to run in which it does, an index; or NO_WAY
     "lease": np.int64,  # the lease that it holds; else the last one, from which reports still count
+    "heard": bool,  # whether that lease has reported any progress
     "lease_held_s": float,  # how long that lease was held, as accounted
     "since_s": float,  # its time is accounted for until then
     "launched_s": float,

@@ -43,6 +43,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 NEGLIGIBLE = 1e-9
 """A share of time below this is a solver's rounding, not a promise."""
+SHORTEST_S = 1e-3
+"""No round and no wait is shorter: where a job is slower than its table says, a round of whole steps would be."""
 NEVER = float("inf")
 
 
@@ -143,14 +145,19 @@ class Mechanism:
         return [*stops, *self._look_again()]
 
     def _progress(self, event: events.Progress) -> list[Command]:
-        """What leases did so far. A worker goes on reporting one that is complete until it is stopped."""
+        """What leases did so far. A worker goes on reporting one that is complete until it is stopped.
+
+        The first report of a lease says from where it really began: what the last one did may have been lost.
+        """
         live = self.live
         j_L = np.array([live.index.get(job_id, -1) for job_id in event.job_id_L.tolist()], dtype=np.int64)
         now_L = np.flatnonzero(j_L >= 0)
         now_L = now_L[(live["lease"][j_L[now_L]] == event.lease_L[now_L]) & live.running()[j_L[now_L]]]
         j_L, saved_L = j_L[now_L], event.saved_steps_L[now_L]
         live["failures"][j_L[saved_L > live["saved_steps"][j_L]]] = 0
-        live["steps_done"][j_L] = np.maximum(live["steps_done"][j_L], event.steps_done_L[now_L])
+        said_L = np.where(live["heard"][j_L], live["steps_done"][j_L], 0.0)
+        live["heard"][j_L] = True
+        live["steps_done"][j_L] = np.maximum(said_L, event.steps_done_L[now_L])
         live["saved_steps"][j_L] = np.maximum(live["saved_steps"][j_L], saved_L)
         complete_L = self._complete(j_L) & ~live["done"][j_L]
         commands = [command for j in j_L[complete_L].tolist() for command in self._finished(j)]
@@ -162,6 +169,7 @@ class Mechanism:
         if j is None or live["done"][j]:
             return []
         holds = live["lease"][j] == event.lease_id and bool(live.running()[j])
+        first = holds and not live["over"][j]  # it may be said twice
         if holds:
             self._ended(j, event.held_s)
         elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
@@ -173,7 +181,7 @@ class Mechanism:
         if event.steps_done > live["saved_steps"][j]:
             live["failures"][j] = 0
         live["steps_done"][j] = live["saved_steps"][j] = event.steps_done
-        live["failures"][j] += event.failed
+        live["failures"][j] += event.failed and first
         if self._complete(j):
             return [*self._finished(j), *self._look_again()]
         if live["failures"][j] >= self.rules.max_failures:
@@ -346,6 +354,7 @@ class Mechanism:
         if allocation.snapshot.time_s != self._asked_s:
             return []  # a doubled answer
         self._account()
+        stopped = self._let_go()  # what ended while the policy thought
         self._begin_round_if_due()
         self._settle_all()
         self._promises = allocation.promises(above=NEGLIGIBLE)
@@ -359,7 +368,7 @@ class Mechanism:
         self._asked_s, self._last_solve_s = None, self._now_s
         if allocation.ask_again_s is not None:
             self._renew_s = self._now_s + allocation.ask_again_s
-        commands = self._plan()
+        commands = [*stopped, *self._plan()]
         return [*commands, *self._look_again()] if self._stale else commands  # something changed in the meantime
 
     def _settle_all(self) -> None:
@@ -382,7 +391,10 @@ class Mechanism:
             return commands + self._end_with_the_work()
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
-            return commands
+            if not self._stale or self._asked_s is not None or self._must_solve():
+                return commands
+            may_ask_s = self._last_solve_s + self.rules.solve_interval_s
+            return [*commands, WakeAt(max(self._now_s + SHORTEST_S, may_ask_s), report=True)]
         if self._nothing_can_change():
             return [*commands, *self._sleep()]
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())]
@@ -425,7 +437,7 @@ class Mechanism:
         """A round of whole steps ends with them; without any, it takes an arrival, or the end of all arrivals."""
         self._round_end_s = self._now_s
         if self.leasing.leases:
-            self._round_end_s += self.leasing.longest_s()
+            self._round_end_s += max(SHORTEST_S, self.leasing.longest_s())
             return [WakeAt(self._round_end_s, report=True)]
         if self._asked_s is not None or not (self._arrivals_ended and self._stale and len(self.live)):
             return []

@@ -102,6 +102,8 @@ def candidates(
         _prefer_running(keys[0], ways, live, rules, now_s)
         if rules.backfill is not None and not strict:
             found = _filling(found, ways, live, rules.backfill)
+        if rules.min_run_s:
+            found = _with_young(found, live, rules, now_s)
     elif strict or rules.backfill is None:
         found = found.only(ways.share > 0)
     if not (priority.prefers_running or rules.reserve_unallocated):
@@ -125,6 +127,21 @@ def _prefer_running(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s
         key[live["way"][j]] += gain_s
     else:
         np.add.at(key, live["way"][j], np.where(together, gain_s / 2, gain_s))  # half from each of the two
+
+
+def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -> Candidates:
+    """Jobs that must not be preempted yet, in whatever way they run, though it was not promised again."""
+    young_J = live.running() & (live["way"] == NO_WAY) & (now_s - live["launched_s"] < rules.min_run_s)
+    ways: dict[tuple[int, int, int], None] = {}
+    for j in np.flatnonzero(young_J).tolist():
+        k = live.index.get(int(live["partner"][j]), NOBODY)
+        ways[(j, k, int(live["type"][j])) if k == NOBODY else (min(j, k), max(j, k), int(live["type"][j]))] = None
+    if not ways:
+        return found
+    job, partner, type_ = (np.array(column, dtype=np.int64) for column in zip(*ways, strict=True))
+    keys = [np.concatenate([key, np.full(len(job), PROTECTED_S)]) for key in found.keys]
+    columns = zip(found[:4], (job, partner, type_, np.full(len(job), NO_WAY)), strict=True)
+    return Candidates(*(np.concatenate(pair) for pair in columns), keys)
 
 
 def _filling(promised: Candidates, ways: Ways, live: LiveJobs, part: float) -> Candidates:

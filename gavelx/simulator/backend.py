@@ -74,7 +74,7 @@ class SimulatedCluster:
         self._safe_steps: dict[int, float] = {}  # by job id, those in the last checkpoint
         self._lease_of: dict[int, int] = {}  # by job id, the lease that it runs in or leaves
         self._job: dict[int, Job] = {}  # those that are neither complete nor given up, by id
-        self._on_their_way = 0  # reports that have not arrived yet
+        self._on_their_way: list[Event] = []  # reports that have not arrived yet
         self._servers: dict[int, tuple[Server, int]] = {}
         self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
@@ -84,7 +84,7 @@ class SimulatedCluster:
         for server in self.cluster.servers:
             self._join(server, 0)
         for time_s, prices in self.price_changes:
-            self._push(time_s, HAPPENS, PriceChanged(time_s, prices))
+            self._push(time_s, HAPPENS, ("_prices_change", PriceChanged(time_s, prices)))
         self._next_arrival()
 
     # -- what happens -----------------------------------------------------------------------------------------
@@ -122,6 +122,14 @@ class SimulatedCluster:
         if self.measured is not None:
             return len(self.measured) - self._missing, len(self.measured)
         return len(self.recorder.completion_s), len(self.jobs) if isinstance(self.jobs, Sequence) else 0
+
+    def unheard(self) -> list[Event]:
+        """What has happened and the scheduler has not been told yet."""
+        return [*self._posted, *self._on_their_way]
+
+    def launched(self) -> set[int]:
+        """Leases that are held, or wait for their devices, and are not being given up."""
+        return self._running.keys() | self._waiting.keys()
 
     def _is_over(self) -> bool:
         """Whether all that is measured is complete; with whole steps, at the end of that round."""
@@ -163,7 +171,7 @@ class SimulatedCluster:
             if delay_s == 0.0:
                 self.post(event)
             else:
-                self._on_their_way += 1
+                self._on_their_way.append(event)
                 self._push(self.now_s + delay_s, HAPPENS, ("_arrives", event))
 
     def post(self, event: Event) -> None:
@@ -174,8 +182,22 @@ class SimulatedCluster:
         self._posted.append(event)
 
     def _arrives(self, event: Event) -> None:
-        self._on_their_way -= 1
+        self._on_their_way.remove(event)
         self._posted.append(replace(event, time_s=self.now_s))
+
+    def _prices_change(self, event: PriceChanged) -> None:
+        """What is held now is in the log at the prices that it had."""
+        for run in [*self._running.values(), *self._closing.values()]:
+            self._turn(run, run.until_step)
+            self._log(run)
+        self.recorder.cut_s = self.now_s
+        self.post(event)
+
+    def _log(self, run: Run) -> None:
+        """What the log does not have yet of a lease."""
+        since_s, billed_s, worked_s = run.logged
+        self.recorder.lease(run.lease, since_s, self.now_s, run.billed_s - billed_s, run.worked_s - worked_s)
+        run.logged = self.now_s, run.billed_s, run.worked_s
 
     def _answered(self, allocation: Any) -> None:
         self._posted.append(Allocated(self.now_s, allocation))
@@ -257,6 +279,7 @@ class SimulatedCluster:
             whole_steps=whole_steps,
             held_s=gap_s,
             billed_s=gap_s,
+            logged=(now_s, 0.0, 0.0),
         )
         self._running[lease.id], self._lease_of[job.id] = run, lease.id
         for device in lease.devices:
@@ -272,16 +295,21 @@ class SimulatedCluster:
     def _turn(self, run: Run, until_step: float) -> None:
         """A new stretch begins: another round, or somebody came to the devices, or left them."""
         run.turn(self.now_s)
-        run.until_step = until_step
+        if run.lease.id in self._closing:
+            run.price_part = self._price_part(self._beside(run))
+            return
+        run.until_step = max(until_step, run.from_steps)  # the mechanism may not know how far the job is already
         self._set_pace(run, self._beside(run))
-        self.ledger.goes_on(
-            self.now_s, run.lease.id, run.steps_per_s if run.from_s == self.now_s else 0.0, until_step
-        )
+        pace = run.steps_per_s if run.from_s == self.now_s else 0.0
+        self.ledger.goes_on(self.now_s, run.lease.id, pace, run.until_step)
+
+    def _price_part(self, others: Sequence[Run]) -> float:
+        return 0.5 if others and self.rules.split_price else 1.0
 
     def _set_pace(self, run: Run, others: Sequence[Run]) -> None:
         """How fast the run goes on beside the others, who pays, and when it will have done its job."""
         run.steps_per_s = self._speed(run, others)
-        run.price_part = 0.5 if others and self.rules.split_price else 1.0
+        run.price_part = self._price_part(others)
         if run.from_s > self.now_s:  # still loading
             self._push(run.from_s, FREED, ("_runs", run.lease.id, run.version))
         if run.until_step >= run.job.total_steps:
@@ -310,11 +338,11 @@ class SimulatedCluster:
         return speed * self._chance.speed(job.id)
 
     def _beside(self, run: Run) -> list[Run]:
-        """Who runs on the same devices."""
+        """Who holds the same devices, be it to write a last checkpoint."""
         holders = self._on[run.lease.devices[0]]
         if len(holders) == 1:
             return []
-        return [self._running[i] for i in holders if i != run.lease.id and i in self._running]
+        return [self._running.get(i) or self._closing[i] for i in holders if i != run.lease.id]
 
     def _stop(self, lease_id: int) -> None:
         """The job writes a checkpoint, if it did anything since the last one, and ends."""
@@ -363,8 +391,8 @@ class SimulatedCluster:
         del self._lease_of[job.id]
         for device in lease.devices:
             self._on[device].remove(lease_id)
-        self.recorder.lease(lease, run.start_s, self.now_s, run.billed_s, run.worked_s)
-        self.ledger.ended(self.now_s, lease_id, run.worked_s, safe_steps)
+        self._log(run)
+        self.ledger.ended(self.now_s, lease_id, run.worked_s, safe_steps, failed=failed)
         if safe_steps >= job.total_steps:
             self.recorder.completion_s[job.id] = self.now_s
             self._is_gone(job.id)
@@ -372,8 +400,8 @@ class SimulatedCluster:
             self._report(LeaseEnded(self.now_s, lease_id, job.id, safe_steps, run.held_s, failed))
         if not self.rules.whole_steps:
             for holder in list(self._on[lease.devices[0]]):
-                if (other := self._running.get(holder)) is not None:
-                    self._turn(other, other.until_step)
+                other = self._running.get(holder) or self._closing[holder]
+                self._turn(other, other.until_step)
         if self._waiting:
             for waiting in list(self._waiting.values()):
                 self._start(waiting)

@@ -14,9 +14,13 @@ COLUMNS = ("job", "accelerator", "devices", "start_s", "end_s", "billed_s", "bus
 
 @dataclass
 class Recorder:
-    """Collects leases as they end; consecutive ones of a job on the same devices are joined."""
+    """Collects leases as they end; consecutive ones of a job on the same devices are joined.
+
+    But not across ``cut_s``, when prices last changed: time and price of a row multiply.
+    """
 
     completion_s: dict[int, float] = field(default_factory=dict)
+    cut_s: float = -1.0
     _columns: dict[str, "array[float]"] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
     _last: dict[int, tuple[int, tuple[Device, ...]]] = field(default_factory=dict)
     _accelerators: dict[str, int] = field(default_factory=dict)
@@ -25,14 +29,15 @@ class Recorder:
         """A lease ended; its job held its devices from ``start_s`` to ``end_s``."""
         columns = self._columns
         row, devices = self._last.get(lease.job_id, (-1, ()))
-        if row >= 0 and devices == lease.devices and columns["end_s"][row] == start_s:
+        stayed = row >= 0 and devices == lease.devices and columns["end_s"][row] == start_s
+        if stayed and start_s != self.cut_s:
             columns["end_s"][row] = end_s
             columns["billed_s"][row] += billed_s
             columns["busy_s"][row] += busy_s
             return
         a = self._accelerators.setdefault(lease.accelerator, len(self._accelerators))
         self._last[lease.job_id] = (len(columns["job"]), lease.devices)
-        values = (lease.job_id, a, len(lease.devices), start_s, end_s, billed_s, busy_s, row >= 0)
+        values = (lease.job_id, a, len(lease.devices), start_s, end_s, billed_s, busy_s, row >= 0 and not stayed)
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)
 

@@ -30,6 +30,7 @@ class Run:
     held_s: float = 0.0  # before the present stretch
     billed_s: float = 0.0
     worked_s: float = 0.0
+    logged: tuple[float, float, float] = (0.0, 0.0, 0.0)  # the log has it up to this time, billed and worked
     version: int = 0  # of the event that will end it
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from gavelx.allocation import Allocation
 from gavelx.asking import Answers
 from gavelx.cluster import Cluster
-from gavelx.drive import drive
+from gavelx.drive import Backend, drive
 from gavelx.fallback import Steady
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism, Rules
@@ -17,6 +17,7 @@ from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.faults import NO_FAULTS, Faults
+from gavelx.simulator.ledger import Ledger, usd_between
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, checked
@@ -38,13 +39,15 @@ def simulate(
     faults: Faults = NO_FAULTS,
     price_changes: Sequence[tuple[float, Prices]] = (),
     on_progress: Callable[[int, int], None] | None = None,
+    watch: Callable[[Mechanism, SimulatedCluster], Backend] | None = None,
 ) -> Result:
     """Run ``jobs`` under ``policy`` to the end, on a simulated clock.
 
     With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete; then
     ``jobs`` may also be an endless iterator, in order of arrival, and the result holds those that came.
     ``faults`` says what goes wrong on the way, ``price_changes`` when prices become others.
-    ``on_progress(completed, total)`` is called now and then. Raises :class:`WorkloadError` for a job that can
+    ``on_progress(completed, total)`` is called now and then; ``watch`` may put a backend that looks on before the
+    simulated one. Raises :class:`WorkloadError` for a job that can
     never run on this cluster, :class:`PolicyError` for a policy that fails or answers nonsense. A policy that
     starves a job does not raise: the job counts as not completed. Nor do solvers that fail: the previous
     allocation is carried over, and ``solver_failures`` of the result says why. The books of the run are kept by an
@@ -58,20 +61,22 @@ def simulate(
     else:
         assert window is not None, "jobs without end need a window"
         jobs, measured = checked(jobs, cluster, throughputs), range(window.start, window.stop)
-    backend = SimulatedCluster(jobs, cluster, throughputs, rules, measured, faults, price_changes)
+    prices, price_changes = prices or Prices({}), sorted(price_changes, key=lambda change: change[0])
+    ledger = Ledger(usd_between(prices, price_changes))
+    backend = SimulatedCluster(jobs, cluster, throughputs, rules, measured, faults, price_changes, ledger=ledger)
     mechanism = Mechanism(throughputs, prices, replace(rules, sleep_s=SLEEP_S), policy_opens(policy))
     stopwatch = _Stopwatch(Steady(policy), backend, on_progress)
-    drive(mechanism, stopwatch.allocate, backend)
+    drive(mechanism, stopwatch.allocate, watch(mechanism, backend) if watch else backend)
     stopwatch.report()
     completion_s = backend.recorder.completion_s
     submitted, accelerators = tuple(backend.submitted), cluster.accelerators
-    return Result(
+    result = Result(
         policy=str(policy),
         rules=rules.name,
         cluster=cluster,
         jobs=submitted,
         throughput_JA=throughputs.matrix(submitted, accelerators),
-        usd_per_hour_A=(prices or Prices({})).array(accelerators),
+        usd_per_hour_A=prices.array(accelerators),
         completion_s_J=np.array([completion_s.get(job.id, np.nan) for job in submitted]),
         leases=backend.recorder.leases({job.id: j for j, job in enumerate(submitted)}, accelerators),
         rounds=mechanism.rounds,
@@ -83,6 +88,19 @@ def simulate(
         policy_seconds=stopwatch.seconds,
         wall_seconds=time.perf_counter() - started,
     )
+    _check_books(result, backend, mechanism)
+    return result
+
+
+def _check_books(result: Result, backend: SimulatedCluster, mechanism: Mechanism) -> None:
+    """What the mechanism believes and what is billed, against what the devices did."""
+    ledger, live, rules = backend.ledger, mechanism.live, mechanism.rules
+    credited = {job.id: float(steps) for job, steps in zip(live.jobs, live["steps_done"], strict=True)}
+    ledger.check_credit(backend.now_s, credited)
+    completed = zip(result.jobs, np.isfinite(result.completion_s_J).tolist(), strict=True)
+    ledger.check_complete({job.id: job.total_steps for job, complete in completed if complete})
+    if rules.split_price and not rules.whole_steps:  # other rules bill more, or less, than the time of the devices
+        ledger.check_bill(float(np.nansum(result.cost_usd_L)))
 
 
 def policy_opens(policy: Answers) -> frozenset[Kind]:
