@@ -70,8 +70,7 @@ def select(
 def _take(ways: Candidates, order: Ints, scale_factor_J: Ints, free: list[int], taken: set[int]) -> list[Way]:
     chosen: list[Way] = []
     job, type_ = ways.job[order], ways.type[order]
-    present = set(type_.tolist()) if len(free) > 1 else {0}
-    left = sum(free[a] for a in present)
+    left = sum(free[a] for a in set(type_.tolist()))
     columns = job, ways.partner[order], type_, ways.number[order], scale_factor_J[job]
     for j, k, a, v, width in zip(*(column.tolist() for column in columns), strict=True):
         if width > free[a] or j in taken or k in taken:

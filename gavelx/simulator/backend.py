@@ -272,7 +272,7 @@ class SimulatedCluster:
             begin_s=begin_s,
             from_s=begin_s,
             from_steps=safe_steps,
-            until_step=lease.until_step,
+            until_step=max(lease.until_step, safe_steps),  # the mechanism may not know how far the job is already
             steps_per_s=1.0,
             saved_steps=safe_steps,
             checkpoint_every_s=self.faults.checkpoint_every_s,
@@ -298,7 +298,7 @@ class SimulatedCluster:
         if run.lease.id in self._closing:
             run.price_part = self._price_part(self._beside(run))
             return
-        run.until_step = max(until_step, run.from_steps)  # the mechanism may not know how far the job is already
+        run.until_step = max(until_step, run.from_steps)
         self._set_pace(run, self._beside(run))
         pace = run.steps_per_s if run.from_s == self.now_s else 0.0
         self.ledger.goes_on(self.now_s, run.lease.id, pace, run.until_step)

@@ -92,7 +92,7 @@ class Ledger:
         held = [device for device in self._holders if device.server_id == server_id]
         self.require(not held, f"{held} held on a server that is gone")
 
-    def started(self, time_s: float, lease: Lease, job: Job, pace: float) -> None:
+    def started(self, time_s: float, lease: Lease, job: Job, pace: float = 0.0) -> None:
         """A job holds the devices of a lease from now on, and does so many steps/s."""
         self._pass(time_s)
         devices, holders = lease.devices, self._holders

@@ -7,7 +7,6 @@ machines say, and the ledger that they write to.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 
 from gavelx.mechanism import Mechanism
 from gavelx.mechanism.commands import Lease
@@ -74,7 +73,7 @@ class Audit:
         """With whole steps a lease that is over idles to the end of the round."""
         live = self.mechanism.live
         j = live.index[lease.job_id]
-        return self.mechanism.rules.whole_steps and bool(live["done"][j] or np.isnan(live["busy_s"][j]))
+        return self.mechanism.rules.whole_steps and bool(live["done"][j] or live["over"][j])
 
     def _unheard(self, lease: Lease) -> bool:
         servers = {device.server_id for device in lease.devices}

@@ -23,7 +23,7 @@ from gavelx.mechanism.events import (
     WorkerJoined,
     WorkerLost,
 )
-from gavelx.mechanism.promised import loss_s
+from gavelx.mechanism.selection import loss_s
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
@@ -124,11 +124,11 @@ def ended(time_s: float, lease: Lease, steps: float, failed: bool = False) -> Le
 
 def test_a_submitted_job_is_solved_for_and_launched_at_once() -> None:
     mechanism = with_servers(2)
-    assert mechanism.handle(JobSubmitted(5.0, job(0))) == [WakeAt(5.0)]
+    assert mechanism.handle(JobSubmitted(5.0, job(0))) == [WakeAt(5.0, report=True)]
     commands = settle(mechanism, Wake(5.0), [1.0])
     (lease,) = launched(commands)
     assert (lease.job_id, lease.accelerator, len(lease.devices), lease.until_step) == (0, "fast", 1, 1e6)
-    assert WakeAt(365.0) in commands
+    assert WakeAt(365.0, report=True) in commands
 
 
 def test_a_lease_is_extended_when_nothing_changes_and_outlives_its_round_by_one() -> None:
@@ -136,7 +136,7 @@ def test_a_lease_is_extended_when_nothing_changes_and_outlives_its_round_by_one(
     mechanism.handle(JobSubmitted(0.0, job(0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     assert lease.until_s == 720.0
-    assert settle(mechanism, Wake(360.0), [1.0]) == [Extend(1080.0), WakeAt(720.0)]
+    assert settle(mechanism, Wake(360.0), [1.0]) == [Extend(1080.0), WakeAt(720.0, report=True)]
 
 
 def test_two_jobs_with_half_a_device_each_take_turns() -> None:
@@ -206,7 +206,7 @@ def test_a_device_that_falls_free_is_given_to_a_waiting_job_at_once() -> None:
         mechanism.handle(JobSubmitted(0.0, job(job_id)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [0.6, 0.4]))
     assert lease.job_id == 0
-    assert mechanism.handle(ended(100.0, lease, 1e6)) == [Stop(lease.id), WakeAt(100.0)]
+    assert mechanism.handle(ended(100.0, lease, 1e6)) == [Stop(lease.id), WakeAt(100.0, report=True)]
     (next_lease,) = launched(settle(mechanism, Wake(100.0), [1.0]))
     assert next_lease.job_id == 1
 
@@ -219,8 +219,8 @@ def test_a_late_answer_blocks_no_lease() -> None:
     commands = mechanism.handle(Wake(360.0))  # asks the policy, which does not answer
     assert any(isinstance(command, Solve) for command in commands)
     (solve,) = (command for command in commands if isinstance(command, Solve))
-    assert WakeAt(720.0) in commands
-    assert mechanism.handle(Wake(720.0)) == [Extend(1440.0), WakeAt(1080.0)]
+    assert WakeAt(720.0, report=True) in commands
+    assert mechanism.handle(Wake(720.0)) == [Extend(1440.0), WakeAt(1080.0, report=True)]
     assert mechanism.handle(Allocated(800.0, shares(solve.snapshot, [0.5, 0.5]))) == []  # used from 1080 on
     validate(mechanism)
 
@@ -247,7 +247,7 @@ def test_a_lost_server_ends_its_leases_and_gets_no_new_ones() -> None:
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     mechanism.handle(progress(50.0, lease, 9.0, saved=7.0))
-    assert mechanism.handle(WorkerLost(60.0, 0)) == [Stop(lease.id), WakeAt(60.0)]
+    assert mechanism.handle(WorkerLost(60.0, 0)) == [Stop(lease.id), WakeAt(60.0, report=True)]
     assert mechanism.handle(WorkerLost(60.0, 0)) == []
     assert launched(settle(mechanism, Wake(60.0), [0.0])) == []
     mechanism.handle(WorkerJoined(70.0, Server(7, "fast", 2)))
@@ -327,7 +327,7 @@ def test_an_answer_that_took_longer_than_the_round_begins_a_new_one() -> None:
     solve = asked(mechanism, Wake(0.0))
     commands = mechanism.handle(Allocated(1000.0, shares(solve.snapshot, [1.0])))
     assert [lease.until_s for lease in launched(commands)] == [1720.0]
-    assert WakeAt(1360.0) in commands
+    assert WakeAt(1360.0, report=True) in commands
 
 
 def test_leases_are_extended_before_a_policy_is_asked_that_may_answer_late() -> None:
@@ -337,7 +337,7 @@ def test_leases_are_extended_before_a_policy_is_asked_that_may_answer_late() -> 
     mechanism.handle(JobSubmitted(10.0, job(1)))
     commands = mechanism.handle(Wake(360.0))
     assert isinstance(commands[-1], Solve)
-    assert commands[:-1] == [Extend(1080.0), WakeAt(720.0)]
+    assert commands[:-1] == [Extend(1080.0), WakeAt(720.0, report=True)]
 
 
 def test_a_doubled_answer_is_not_taken_for_the_next_one() -> None:
@@ -360,7 +360,7 @@ def test_what_came_while_the_policy_thought_is_looked_at_when_it_answers() -> No
     solve = asked(mechanism, Wake(0.0))
     mechanism.handle(JobSubmitted(5.0, job(1)))
     assert mechanism.handle(Wake(5.0)) == []
-    assert mechanism.handle(Allocated(20.0, shares(solve.snapshot, [0.0]))) == [WakeAt(20.0)]
+    assert mechanism.handle(Allocated(20.0, shares(solve.snapshot, [0.0]))) == [WakeAt(20.0, report=True)]
     assert len(asked(mechanism, Wake(20.0)).snapshot.jobs) == 2
 
 
@@ -380,7 +380,7 @@ def test_the_end_of_all_arrivals_ends_the_wait_for_the_next_published_solve() ->
     mechanism.handle(JobSubmitted(1.5, job(1)))
     mechanism.handle(ended(2.0, lease, 10.0))
     assert mechanism.handle(Wake(2.0)) == [Stop(lease.id)]  # 1920 s are not over
-    assert mechanism.handle(ArrivalsEnded(3.0)) == [WakeAt(3.0)]
+    assert mechanism.handle(ArrivalsEnded(3.0)) == [WakeAt(3.0, report=True)]
 
 
 # -- pairs ----------------------------------------------------------------------------------------------------

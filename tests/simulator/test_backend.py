@@ -94,9 +94,8 @@ def a_pair(rules: Rules = DEFAULT) -> SimulatedCluster:
     backend.ledger = Ledger(usd_between(Prices({"v100": 3600.0}), ()))
     backend.ledger.joined(backend.cluster.servers[0])
     for job_id in (0, 1):
-        pair = replace(
-            lease(job_id, job_id, Device(0, 0)), shares_with=1 - job_id, until_step=100.0 + 50.0 * job_id
-        )
+        alone = lease(job_id, job_id, Device(0, 0))
+        pair = alone._replace(shares_with=1 - job_id, until_step=100.0 + 50.0 * job_id)
         backend.execute(Launch(pair))
     return backend
 
