@@ -680,7 +680,7 @@ def test_a_policy_that_may_not_be_asked_yet_is_asked_as_soon_as_it_may() -> None
     mechanism.handle(ended(100.0, lease, 1e6))
     settle(mechanism, Wake(100.0), [])
     mechanism.handle(JobSubmitted(150.0, job(1)))
-    assert mechanism.handle(Wake(150.0)) == [WakeAt(605.0)]
+    assert mechanism.handle(Wake(365.0)) == [WakeAt(605.0)]
     asked(mechanism, Wake(605.0))
 
 
