@@ -10,6 +10,10 @@ POLICIES ?= fifo,agnostic(fifo),isolated,agnostic(max_min_fairness),max_min_fair
 TRACE ?= gavel_msr_e13805
 TABLE ?= simulation
 CLUSTER ?= v100=12,p100=12,k80=12
+SEED ?=                        # one seed to simulate; LOG=FILE then writes every event and command
+SEEDS ?= 0:200
+LOG ?=
+WORKERS ?= 2
 BENCH ?=                       # families and options of python -m benchmarks
 EXPERIMENTS ?= --jobs 2        # options of python -m experiments
 
@@ -18,7 +22,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help compare test check bench experiments format clean
+.PHONY: help compare test simulate check bench experiments format clean
 
 help:  ## show this list
 	@echo "gavelx: what make can do"
@@ -32,6 +36,9 @@ compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plo
 
 test: $(VENV)/.dev  ## run every test
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+simulate: $(VENV)/.core  ## simulate small clusters where everything goes wrong (SEED=7, or SEEDS=0:2000), and audit them
+	$(BIN)/python -m gavelx.swarm $(if $(SEED),--seed $(SEED) $(if $(LOG),--log $(LOG)),--seeds $(SEEDS) --workers $(WORKERS))
 
 check: $(VENV)/.dev  ## check format, style and types
 	$(BIN)/ruff format --check .

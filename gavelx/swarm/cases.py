@@ -81,7 +81,7 @@ def _jobs(random: Random, widest: int) -> tuple[Job, ...]:
             Job(
                 id=job_id,
                 job_type=random.choice(KINDS),
-                total_steps=random.choice((1.0, random.uniform(1.0, 3000.0), random.uniform(1.0, 30_000.0))),
+                total_steps=random.choice((1.0, random.uniform(1.0, 3000.0), random.uniform(1.0, 15_000.0))),
                 scale_factor=width,
                 weight=random.choice((1.0, 1.0, 5.0)),
                 arrival_s=arrival_s,
@@ -97,7 +97,7 @@ def _throughputs(random: Random, devices_per_server: int) -> Throughputs:
     for kind in KINDS:
         for a, name in enumerate(TYPES):
             runs = a == 0 or random.random() < 0.8
-            speed = random.uniform(0.5, 20.0) * runs
+            speed = random.uniform(1.0, 20.0) * runs
             slow = random.choice((1.0, random.uniform(0.2, 1.0), 0.0))
             if not runs and random.random() < 0.5:
                 continue
@@ -121,22 +121,25 @@ def _prices(random: Random) -> Prices:
     return Prices({name: random.uniform(0.1, 4.0) for name in TYPES if random.random() < 0.9})
 
 
-def _overheads(random: Random) -> Overheads:
+def _overheads(random: Random, round_s: float) -> Overheads:
+    """Less than a round: jobs that take turns by the round get nothing done where a restart takes longer."""
+    some_s, many_s = round_s / 6, round_s / 2
     return Overheads(
-        Overhead(random.uniform(0.0, 60.0), random.uniform(0.0, 60.0)),
-        {KINDS[0]: Overhead(random.uniform(0.0, 300.0), random.uniform(0.0, 300.0))},
+        Overhead(random.uniform(0.0, some_s), random.uniform(0.0, some_s)),
+        {KINDS[0]: Overhead(random.uniform(0.0, many_s), random.uniform(0.0, many_s))},
     )
 
 
 def _rules(random: Random) -> Rules:
     rules = random.choice((DEFAULT, DEFAULT, DEFAULT, PUBLISHED))
+    round_s = random.choice((60.0, 360.0, 360.0, 1200.0))
     return replace(
         rules,
-        round_s=random.choice((60.0, 360.0, 360.0, 1200.0)),
+        round_s=round_s,
         solve_interval_s=random.choice((rules.solve_interval_s, rules.solve_interval_s, 600.0)),
         backfill=random.choice((rules.backfill, None, 0.0, 0.5)),
         min_run_s=random.choice((0.0, 0.0, 600.0)),
-        overheads=FREE if rules.whole_steps else random.choice((FREE, _overheads(random))),
+        overheads=FREE if rules.whole_steps else random.choice((FREE, _overheads(random, round_s))),
         max_failures=random.choice((2, 5)),
         spread_speeds=random.choice((rules.spread_speeds, True)),
         split_price=random.choice((rules.split_price, True)),
@@ -167,5 +170,5 @@ def _faults(random: Random, seed: int, rules: Rules) -> Faults:
         job_failures_per_hour=some(5.0),
         checkpoint_every_s=random.choice((60.0, 600.0)),
         speed_noise=some(0.3),
-        overheads=None if rules.whole_steps else random.choice((None, _overheads(random))),
+        overheads=None if rules.whole_steps else random.choice((None, _overheads(random, rules.round_s))),
     )

@@ -655,3 +655,38 @@ def test_a_policy_hears_of_new_prices_at_the_next_round() -> None:
     settle(mechanism, Wake(0.0), [1.0])
     assert mechanism.handle(PriceChanged(10.0, Prices({"fast": 3.0}))) == []
     assert asked(mechanism, Wake(360.0)).snapshot.usd_per_hour_A.tolist() == [3.0]
+
+
+# -- what the swarm found -------------------------------------------------------------------------------------
+
+
+def test_what_failed_while_the_policy_thought_is_not_taken_to_run_on() -> None:
+    mechanism = with_servers(1, rules=PUBLISHED)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(JobSubmitted(10.0, job(1)))
+    mechanism.handle(progress(360.0, lease, 3600.0))
+    solve = asked(mechanism, Wake(360.0))
+    mechanism.handle(ended(400.0, lease, 0.0, failed=True))
+    commands = mechanism.handle(Allocated(500.0, shares(solve.snapshot, [1.0, 0.0])))
+    assert stopped(commands) == [lease.id]
+    assert [again.job_id for again in launched(commands)] == [0]
+
+
+def test_a_policy_that_may_not_be_asked_yet_is_asked_as_soon_as_it_may() -> None:
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, solve_interval_s=600.0))
+    mechanism.handle(JobSubmitted(5.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(5.0), [1.0]))
+    mechanism.handle(ended(100.0, lease, 1e6))
+    settle(mechanism, Wake(100.0), [])
+    mechanism.handle(JobSubmitted(150.0, job(1)))
+    assert mechanism.handle(Wake(365.0)) == [WakeAt(605.0)]
+    asked(mechanism, Wake(605.0))
+
+
+def test_rounds_of_a_job_that_is_slower_than_its_table_do_not_get_shorter_for_ever() -> None:
+    mechanism = with_servers(1, rules=PUBLISHED)
+    mechanism.handle(JobSubmitted(0.0, job(0, steps=1000.0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(progress(100.0, lease, 1000.0 - 1e-9))
+    assert mechanism.handle(Wake(100.0))[-1] == WakeAt(100.001)
