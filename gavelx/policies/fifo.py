@@ -20,7 +20,7 @@ class Fifo(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)
         for j in by_arrival(snapshot):
-            if max(handout.free_A) < snapshot.jobs[j].scale_factor:
+            if max(handout.free_A, default=0) < snapshot.jobs[j].scale_factor:
                 break
             if room := handout.room(j):
                 handout.start(j, handout.fastest(j, room))
