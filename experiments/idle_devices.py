@@ -30,6 +30,8 @@ RULES: dict[str, Rules] = {
     "half as fast": replace(DEFAULT, backfill=0.5),
     "0.8 as fast": replace(DEFAULT, backfill=0.8),
     "as fast": replace(DEFAULT, backfill=1.0),
+    "any type, after an hour": replace(DEFAULT, backfill=0.0, backfill_after_s=3600.0),
+    "half as fast, after an hour": replace(DEFAULT, backfill=0.5, backfill_after_s=3600.0),
 }
 """The first is what the others are compared with. A new definition needs a new name: points are kept by name."""
 

@@ -295,6 +295,7 @@ class Leasing:
             self.free[live["type"][j]].give_back(lease.devices)
         live["type"][j], live["partner"][j], live["way"][j] = WAITING, NOBODY, NO_WAY
         live["spread"][j] = live["over"][j] = False
+        live["stopped_s"][j] = self.now_s
         self._last_end_s = self.now_s
 
     def last_word(self, lease_id: int, held_s: float) -> tuple[Stopped, float] | None:

@@ -36,6 +36,7 @@ OF_JOB: dict[str, Any] = {
     "lease_held_s": float,  # how long that lease was held, as accounted
     "since_s": float,  # its time is accounted for until then
     "launched_s": float,
+    "stopped_s": float,  # when it last gave its devices up, or came
     "round_s": float,  # with whole steps, the time that the lease's steps of this round take
     "over": bool,  # with whole steps, the lease ended before the round did
     "spread": bool,  # the devices sit in several servers

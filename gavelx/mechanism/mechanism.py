@@ -319,6 +319,7 @@ class Mechanism:
             kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
             speeds = (self._speeds(job, consolidated) for consolidated in (True, False))
             j = self.live.add(job, kind, *speeds, self.rules.overheads.of(job.job_type))
+            self.live["stopped_s"][j] = self._now_s
             self.ways = self.priority.admitted(self.ways, self.live, j)
         self._stale = self._stale or bool(self._arrived)
         self._arrived.clear()

@@ -18,7 +18,8 @@ class Rules:
     * ``solve_interval_s``: least time between two calls of the policy;
     * ``priority``: how the shares promised become an order in which jobs are served;
     * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle, if it is at
-      least this part as fast there as on the fastest type; 0 is any type, None never;
+      least this part as fast there as on the fastest type, and has waited for ``backfill_after_s``; 0 is any
+      type, None never;
     * ``min_run_s``: a job is not preempted before it has run for so long;
     * ``overheads``: what preemption costs, as far as known; victims are chosen by it;
     * ``max_failures``: a job that failed so often without a step in between is given up;
@@ -46,6 +47,7 @@ class Rules:
     solve_interval_s: float = 0.0
     priority: type[Credit] | type[PublishedPriority] = Credit
     backfill: float | None = None
+    backfill_after_s: float = 0.0
     min_run_s: float = 0.0
     overheads: Overheads = FREE
     max_failures: int = 5

@@ -100,7 +100,7 @@ def candidates(
     if priority.prefers_running:
         _prefer_running(keys[0], ways, live, rules, now_s)
         if rules.backfill is not None and not strict:
-            found = _filling(found, ways, live, rules.backfill)
+            found = _filling(found, ways, live, rules, now_s)
         if rules.min_run_s:
             found = _with_young(found, live, rules, now_s)
     elif strict or rules.backfill is None:
@@ -143,11 +143,13 @@ def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -
     return Candidates(*(np.concatenate(pair) for pair in columns), keys)
 
 
-def _filling(promised: Candidates, ways: Ways, live: LiveJobs, part: float) -> Candidates:
-    """The promised ways, then any on which a job is at least this part as fast as where it is fastest."""
+def _filling(promised: Candidates, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Candidates:
+    """The promised ways, then those on which idle devices may be filled with jobs that have waited long enough."""
+    part = rules.backfill or 0.0
     speed_JA = np.nan_to_num(live["throughput"])
     open_JA = (speed_JA > 0) & live["allocated"][:, None]
     open_JA &= speed_JA >= part * speed_JA.max(axis=1, keepdims=True, initial=0.0)
+    open_JA &= (live.running() | (now_s - live["stopped_s"] >= rules.backfill_after_s))[:, None]
     alone = ways.partner == NOBODY
     open_JA[ways.job[alone], ways.type[alone]] = False
     job, type_ = np.nonzero(open_JA)
