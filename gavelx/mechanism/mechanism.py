@@ -45,6 +45,7 @@ NEGLIGIBLE = 1e-9
 """A share of time below this is a solver's rounding, not a promise."""
 SHORTEST_S = 1e-3
 """No round and no wait is shorter: where a job is slower than its table says, a round of whole steps would be."""
+FAST_ENOUGH = 0.5
 NEVER = float("inf")
 
 
@@ -74,6 +75,7 @@ class Mechanism:
         self._promises = Promises()
         self._arrivals_ended = False
         self._stale = False  # jobs, devices or prices changed since the policy was last asked
+        self._changes = 0.0  # of the jobs: how many came or went; infinite, if something else changed
         self._renew_s = NEVER  # when the policy wants to be asked again though nothing changed
         self._asked_s: float | None = None  # when the policy was asked what it has not answered yet
         self._strict = False  # the present allocation forbids to fill idle devices
@@ -116,7 +118,7 @@ class Mechanism:
                 return self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
             case events.PriceChanged():
                 self._settle_all()
-                self.prices, self._stale = event.prices, True
+                self.prices, self._stale, self._changes = event.prices, True, NEVER
                 self._reprice()
                 return []
         raise AssertionError(event)
@@ -141,7 +143,7 @@ class Mechanism:
         """Servers came or went, unless that was no news."""
         if stops is None:
             return []
-        self._stale = self._stale or len(self.live) > 0
+        self._stale, self._changes = self._stale or len(self.live) > 0, NEVER
         return [*stops, *self._look_again()]
 
     def _progress(self, event: events.Progress) -> list[Command]:
@@ -197,6 +199,7 @@ class Mechanism:
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free, or idle until the round of whole steps is over."""
         self.live["done"][j] = self._stale = True
+        self._changes += 1
         runs = bool(self.live.running()[j]) and not self.rules.whole_steps
         return self.leasing.stop_all([j]) if runs else []
 
@@ -272,7 +275,8 @@ class Mechanism:
         if due:
             self._planned = False
             self._round_end_s = self._now_s + self.rules.round_s
-            self._stale = self._stale or self._is_to_be_renewed(self._now_s)
+            if self._is_to_be_renewed(self._now_s):
+                self._stale, self._changes = True, NEVER
         return due
 
     def _is_to_be_renewed(self, time_s: float) -> bool:
@@ -321,8 +325,21 @@ class Mechanism:
             j = self.live.add(job, kind, *speeds, self.rules.overheads.of(job.job_type))
             self.live["stopped_s"][j] = self._now_s
             self.ways = self.priority.admitted(self.ways, self.live, j)
+            if self.rules.small_change * len(self.live) > 1 and not self._strict:
+                self._let_in(j)
+        self._changes += len(self._arrived)
         self._stale = self._stale or bool(self._arrived)
         self._arrived.clear()
+
+    def _let_in(self, j: int) -> None:
+        """One of very many jobs may run where it is fast, before the policy is asked about it."""
+        speed_A = np.nan_to_num(self.live["throughput"][j])
+        types = np.flatnonzero((speed_A > 0) & (speed_A >= FAST_ENOUGH * speed_A.max(initial=0.0)))
+        row = np.full(len(types), j)
+        self.ways = self.ways.joined(
+            Ways.of(row, np.full(len(types), NOBODY), types, speed_A[types] / speed_A.max())
+        )
+        self.live["allocated"][j] = True
 
     def _speeds(self, job: Job, consolidated: bool) -> Floats:
         return self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
@@ -330,7 +347,9 @@ class Mechanism:
     def _must_solve(self) -> bool:
         """Whether to ask the policy now: something changed, and it was not asked just before."""
         never_asked = self._last_solve_s == 0.0  # the published system takes a call at time 0 for none at all
-        return self._stale and (never_asked or self._now_s - self._last_solve_s >= self.rules.solve_interval_s)
+        since_s = self._now_s - self._last_solve_s
+        few = self._changes < self.rules.small_change * len(self.live) and since_s < self.rules.small_change_s
+        return self._stale and (never_asked or (since_s >= self.rules.solve_interval_s and not few))
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
@@ -339,7 +358,7 @@ class Mechanism:
         return bool((~self.live.running() & fits_JA.any(axis=1)).any())
 
     def _solve(self) -> list[Command]:
-        self._stale, self._renew_s = False, NEVER
+        self._stale, self._changes, self._renew_s = False, 0.0, NEVER
         if not len(self.live):
             self._last_solve_s = self._now_s  # the published system asks even then, which puts off the next time
             return self._plan()
@@ -394,7 +413,7 @@ class Mechanism:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
             if not self._stale or self._asked_s is not None or self._must_solve():
                 return commands
-            may_ask_s = self._last_solve_s + self.rules.solve_interval_s
+            may_ask_s = self._last_solve_s + max(self.rules.solve_interval_s, self.rules.small_change_s)
             return [*commands, WakeAt(max(self._now_s + SHORTEST_S, may_ask_s), report=True)]
         if self._nothing_can_change():
             return [*commands, *self._sleep()]

@@ -16,6 +16,9 @@ class Rules:
 
     * ``round_s``: length of a round, the step in which devices change hands;
     * ``solve_interval_s``: least time between two calls of the policy;
+    * ``small_change``: the policy is asked again when this part of the live jobs has come or gone since it was last
+      asked, or ``small_change_s`` after that; a new job may run meanwhile, where it is at least half as fast as
+      anywhere. Up to a hundred jobs each one counts; with thousands, a policy need not be asked for every one;
     * ``priority``: how the shares promised become an order in which jobs are served;
     * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle, if it is at
       least this part as fast there as on the fastest type, and has waited for ``backfill_after_s``; 0 is any
@@ -45,6 +48,8 @@ class Rules:
     name: str
     round_s: float = 360.0
     solve_interval_s: float = 0.0
+    small_change: float = 0.01
+    small_change_s: float = 1800.0
     priority: type[Credit] | type[PublishedPriority] = Credit
     backfill: float | None = None
     backfill_after_s: float = 0.0
@@ -69,6 +74,7 @@ DEFAULT = Rules("default")
 PUBLISHED = Rules(
     "published",
     solve_interval_s=1920.0,
+    small_change=0.0,
     priority=PublishedPriority,
     backfill=0.0,
     spread_speeds=False,

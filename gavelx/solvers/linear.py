@@ -215,7 +215,6 @@ def _with_the_best(
     try:
         value_V, multiplier_K = program.solve()
     except UnsolvedError:
-        program.forget()
         return None
     return (value_V, multiplier_K) if everybody or value_V[rows.Z] >= level * (1 - NEAR) else None
 
