@@ -65,7 +65,7 @@ class Throughputs:
         return np.array(rows, dtype=float).reshape(len(jobs), len(accelerators))
 
     def beside(self, job_types: Sequence[str], accelerators: Sequence[str]) -> NDArray[np.float64]:
-        """Steps/s of a job of type t beside one of type u on accelerator a (T x T x A); NaN where nothing is known."""
+        """Steps/s of a job of type t beside one of u on accelerator a (T x T x A); NaN where nothing is known."""
         known = self._beside.setdefault(tuple(accelerators), {})
         for pair in product(job_types, job_types):
             if pair not in known:

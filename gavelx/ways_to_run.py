@@ -6,7 +6,6 @@ Legend: J jobs, A accelerator types, T job types, P pairs.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gavelx.configurations import Configurations, joined
 from gavelx.jobs import Job

@@ -22,7 +22,6 @@ from gavelx.snapshot import Kind, Snapshot
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, checked
 
-
 SLEEP_S = 1e6
 """Nobody has to fear that a simulated scheduler falls silent."""
 
