@@ -283,7 +283,7 @@ class Mechanism:
             return []  # a doubled answer
         self._account()
         self._begin_round_if_due()
-        self._promises = allocation.promises(above=NEGLIGIBLE)
+        self._promises = allocation.promises(above=0.0 if self.rules.interior else NEGLIGIBLE)
         known = [self.live.index.get(job.id, -1) for job in allocation.snapshot.jobs]
         since_s, types = self._now_s - self._last_solve_s, self.leasing.accelerators
         take_over(self.live, self._promises, known, types, self.rules, since_s)

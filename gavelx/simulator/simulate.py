@@ -56,7 +56,7 @@ def simulate(
         jobs, measured = checked(jobs, cluster, throughputs), range(window.start, window.stop)
     backend = SimulatedCluster(jobs, cluster, throughputs, rules, measured, faults, price_changes)
     mechanism = Mechanism(throughputs, prices, rules, policy_opens(policy))
-    stopwatch = _Stopwatch(Steady(policy), backend, on_progress)
+    stopwatch = _Stopwatch(Steady(policy, rules.interior), backend, on_progress)
     drive(mechanism, stopwatch.allocate, backend)
     stopwatch.report()
     completion_s = backend.recorder.completion_s
