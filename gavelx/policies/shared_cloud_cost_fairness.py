@@ -93,10 +93,13 @@ class SharedCloudCostFairnessAlg51(Minimize):
 
 
 def _as_on_v100(snapshot: Snapshot) -> Snapshot:
-    """The snapshot in which zeros are replaced by the speed on a V100."""
+    """The snapshot in which zeros are replaced by the speed on a V100, and past equal shares taken at those."""
     table = snapshot.known
     if "v100" not in snapshot.accelerators or (table.throughput_M > 0).all():
         return snapshot
     speed_J = np.nan_to_num(table.throughput_JA[:, snapshot.accelerators.index("v100")])
     throughput_M = np.where(table.plain_M & (table.throughput_M == 0), speed_J[table.job_M], table.throughput_M)
-    return snapshot.replace(known=replace(table, throughput_M=throughput_M))
+    changed = snapshot.replace(known=replace(table, throughput_M=throughput_M))
+    before_J, after_J = (View(seen).equal_share_throughput_J for seen in (snapshot, changed))
+    part_J = np.divide(before_J, after_J, out=np.ones(len(after_J)), where=after_J > 0)
+    return changed.replace(equal_share_s_J=snapshot.equal_share_s_J * part_J)
