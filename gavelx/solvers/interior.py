@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.certify import repaired
+from gavelx.snapshot import Snapshot
 from gavelx.solvers.collapse import no_classes
 from gavelx.solvers.conic import interior_program
+from gavelx.solvers.embedding import embedded_program
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.linear import Answer
 from gavelx.solvers.ratio import proven
@@ -27,21 +29,22 @@ from gavelx.solvers.statement import Affine, RatioStatement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-PATH = "clarabel, interior"
 
 
 def solve_interior(statement: Statement | RatioStatement) -> Answer:
-    """The centre of the optima. Raises :class:`~gavelx.solvers.highs.UnsolvedError`."""
+    """The centre of the optima, or near it. Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
+
+    Where a job cannot run it has a share too while the program is solved, as published; nobody is given it.
+    """
     if isinstance(statement, RatioStatement):
         return _ratio(statement)
     rows = Rows(statement, no_classes(statement.snapshot.configurations))
     matrix_KV, limit_K, multiplier_of = _inequalities(rows)
-    unit = max(1e-300, float(np.abs(rows.objective_V).max(initial=0.0)))
-    used_V = np.flatnonzero(rows.upper_V > 0)
-    cost_V = -rows.objective_V[used_V] / unit
-    value_V, dual_L = interior_program(cost_V, sparse.csc_matrix(matrix_KV[:, used_V]), limit_K, len(limit_K))
-    bound, marginal_A = rows.bound(multiplier_of @ dual_L * unit)
-    return Answer(_shares(rows, used_V, value_V), bound, marginal_A, rows.G, PATH)
+    used_V = _used(statement.snapshot, len(rows.level_weight))
+    counts_K = np.flatnonzero(abs(matrix_KV[:, used_V]).sum(axis=1))
+    value_V, dual = embedded_program(-rows.objective_V[used_V], matrix_KV[counts_K][:, used_V], limit_K[counts_K])
+    bound, marginal_A = rows.bound(multiplier_of[:, counts_K] @ dual) if rows.objective_V.any() else (None, None)
+    return Answer(_shares(rows, used_V, value_V), bound, marginal_A, rows.G, "embedding, interior")
 
 
 def _ratio(statement: RatioStatement) -> Answer:
@@ -71,28 +74,39 @@ def _ratio(statement: RatioStatement) -> Answer:
     first = len(limit_K) + U
     order = np.concatenate([np.arange(first), first + np.arange(3 * U).reshape(3, U).T.ravel()])
     cost_V = np.concatenate([np.zeros(C), [1.0], np.zeros(U)])
-    used_V = np.concatenate([np.flatnonzero(snapshot.usable_C), np.arange(C, C + 1 + U)])
+    used_V = _used(snapshot, 1 + U)
     matrix_LV = sparse.csc_matrix(in_cones[order][:, used_V])
     value_V, _ = interior_program(cost_V[used_V], matrix_LV, limits[order], first)
     share_C = _shares(rows, used_V, value_V)
     bound = proven(statement, statement.objective(share_C), share_C, PROVEN)
-    return Answer(share_C, bound, None, rows.G, PATH)
+    return Answer(share_C, bound, None, rows.G, "clarabel, interior")
 
 
 def _inequalities(rows: Rows) -> tuple[sparse.csr_array, Floats, sparse.csr_array]:
-    """The linear rows as ``limit - matrix @ v >= 0``, and what makes their multipliers those of ``rows``."""
+    """The linear rows as ``limit - matrix @ v >= 0``, and what makes their multipliers those of ``rows``.
+
+    As they were stated: rows are scaled for a simplex solver, and this one starts elsewhere if they are.
+    """
     Z, (K, V) = rows.Z, rows.matrix_KV.shape
     has_upper, has_lower = (np.flatnonzero(np.isfinite(side_K)) for side_K in (rows.upper_K, rows.lower_K))
-    blocks = [rows.matrix_KV[has_upper], -rows.matrix_KV[has_lower], -sparse.eye_array(Z, V, format="csr")]
-    limits = [rows.upper_K[has_upper], -rows.lower_K[has_lower], np.zeros(Z)]
-    sign = np.concatenate([np.ones(len(has_upper)), -np.ones(len(has_lower))])
     at = np.concatenate([has_upper, has_lower])
+    sign = np.concatenate([np.ones(len(has_upper)), -np.ones(len(has_lower))]) / rows.scale_K[at]
+    matrix_KV = sparse.vstack([sparse.diags_array(sign) @ rows.matrix_KV[at], -sparse.eye_array(Z, V)])
+    side = np.concatenate([rows.upper_K[has_upper], rows.lower_K[has_lower]])
     back = sparse.csr_array((sign, (at, np.arange(len(at)))), shape=(K, len(at) + Z))
-    return sparse.csr_array(sparse.vstack(blocks)), np.concatenate(limits), back
+    return sparse.csr_array(matrix_KV), np.concatenate([sign * side, np.zeros(Z)]), back
+
+
+def _used(snapshot: Snapshot, others: int) -> Ints:
+    """The variables that the program has: shares of types that are there, and the others."""
+    table = snapshot.configurations
+    there_C = snapshot.devices_A[table.accelerator_C] > 0
+    return np.flatnonzero(np.concatenate([there_C, np.ones(others, dtype=bool)]))
 
 
 def _shares(rows: Rows, used_V: Ints, value_V: Floats) -> Floats:
     """Shares within the limits of the cluster; none where nothing can run."""
     share_C, used_C = np.zeros(rows.Z), used_V[used_V < rows.Z]
     share_C[used_C] = np.maximum(0.0, value_V[: len(used_C)])
-    return repaired(rows.statement.snapshot, share_C)
+    snapshot = rows.statement.snapshot
+    return repaired(snapshot, np.where(snapshot.usable_C, share_C, 0.0))
