@@ -41,14 +41,15 @@ def embedded_program(
     c, h = cost_V / column_V, limit_L / row_L
     x, s, z = _first(G, c, h)
     tau = kappa = 1.0
-    size_x, size_z = max(1.0, float(np.linalg.norm(c))), max(1.0, float(np.linalg.norm(h)))
+    size_x, size_z = max(1.0, norm(c)), max(1.0, norm(h))
     for _ in range(STEPS):
         if not left_s():
             raise UnsolvedError(OUT_OF_TIME)
         rx, rz, rt = -(z @ G) - tau * c, s + G @ x - tau * h, kappa + c @ x + h @ z
         gap = float(s @ z)
         mu = (gap + kappa * tau) / (len(s) + 1)
-        missed = max(np.linalg.norm(rz) / size_z, np.linalg.norm(rx) / size_x) / tau
+        of_z = norm(rz) / (size_z + norm(x) + norm(s))
+        missed = max(of_z, norm(rx) / (size_x + norm(z))) / tau
         value = abs(c @ x) / tau
         if missed < TOLERANCE and (gap < TOLERANCE or gap < TOLERANCE * value):
             return x / (tau * column_V), z / (tau * row_L)
@@ -74,6 +75,10 @@ def embedded_program(
         if not (np.isfinite(x).all() and tau > 0):
             break
     raise UnsolvedError("iteration limit reached")
+
+
+def norm(v: Floats) -> float:
+    return float(np.linalg.norm(v))
 
 
 def _equilibrated(matrix_LV: sparse.csr_array) -> tuple[sparse.csr_array, Floats, Floats]:
