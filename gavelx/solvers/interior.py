@@ -29,6 +29,7 @@ from gavelx.solvers.statement import Affine, RatioStatement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+DIGITS = 7
 
 
 def solve_interior(statement: Statement | RatioStatement) -> Answer:
@@ -107,6 +108,14 @@ def _used(snapshot: Snapshot, others: int) -> Ints:
 def _shares(rows: Rows, used_V: Ints, value_V: Floats) -> Floats:
     """Shares within the limits of the cluster; none where nothing can run."""
     share_C, used_C = np.zeros(rows.Z), used_V[used_V < rows.Z]
-    share_C[used_C] = np.maximum(0.0, value_V[: len(used_C)])
+    share_C[used_C] = _rounded(np.maximum(0.0, value_V[: len(used_C)]))
     snapshot = rows.statement.snapshot
     return repaired(snapshot, np.where(snapshot.usable_C, share_C, 0.0))
+
+
+def _rounded(share_C: Floats) -> Floats:
+    """Shares to so many digits: jobs alike get shares alike, and what is beyond is the solver's rounding."""
+    some_C = share_C > 0
+    digit_C = np.floor(np.log10(share_C, out=np.zeros(len(share_C)), where=some_C))
+    unit_C = 10.0 ** (digit_C - DIGITS + 1)
+    return np.asarray(np.rint(share_C / unit_C) * unit_C)
