@@ -59,7 +59,7 @@ def interior_program(
     """
     V, cones = len(cost_V), (len(limit_L) - inequalities) // 3
     kinds = [clarabel.NonnegativeConeT(inequalities), *(clarabel.SecondOrderConeT(3) for _ in range(cones))]
-    return _clarabel(sparse.csc_matrix((V, V)), cost_V, matrix_LV, limit_L, kinds, OWN_TOLERANCE)
+    return _clarabel(sparse.csc_matrix((V, V)), cost_V, matrix_LV, limit_L, kinds, tolerance=OWN_TOLERANCE)
 
 
 def _clarabel(
@@ -68,6 +68,7 @@ def _clarabel(
     rows: sparse.csc_matrix,
     limits: Floats,
     cones: list[Any],
+    *,
     tolerance: float = TOLERANCE,
 ) -> tuple[Floats, Floats]:
     """Minimise ``1/2 v.curvature.v + objective.v`` with ``limits - rows @ v`` in the cones; and the multipliers.

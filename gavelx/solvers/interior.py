@@ -1,10 +1,10 @@
 """A linear or ratio program as the published systems answer it: once, by an interior point, and left there.
 
-An optimum is seldom unique. A simplex solver ends in a corner; an interior-point solver ends near the centre of all
-optima, where jobs alike get shares alike. It also leaves a trace of a share, about inverse to what it would cost,
-with those who were nearly promised something. The published mechanism fills idle devices in the order of those
-traces, so its schedules cannot be had from a corner. Nothing is collapsed, for classes would have another centre,
-no second stage follows, and tolerances are the solver's own.
+An optimum is seldom unique. A simplex solver ends in a corner; an interior-point solver ends near the centre of
+all optima, where jobs alike get shares alike. It also leaves a trace of a share, about inverse to what it would
+cost, with those who were nearly promised something. The published mechanism fills idle devices in the order of
+those traces, so its schedules cannot be had from a corner. Nothing is collapsed, for classes would have another
+centre, no second stage follows, and tolerances are the solver's own. Linear programs go to `embedding`.
 
 Ratios ``a_r + c_r / q_r`` become ``a_r + u_r`` with ``u_r q_r >= c_r``, a second-order cone, as in cvxpy.
 
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.solvers.certify import repaired
 from gavelx.snapshot import Snapshot
+from gavelx.solvers.certify import repaired
 from gavelx.solvers.collapse import no_classes
 from gavelx.solvers.conic import interior_program
 from gavelx.solvers.embedding import embedded_program
@@ -30,6 +30,7 @@ from gavelx.solvers.statement import Affine, RatioStatement, Statement
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 DIGITS = 7
+"""What of a share is more than rounding."""
 
 
 def solve_interior(statement: Statement | RatioStatement) -> Answer:
