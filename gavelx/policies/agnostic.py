@@ -68,7 +68,8 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
 
 def one_speed(snapshot: Snapshot) -> Snapshot:
     """The snapshot in which each job runs equally fast wherever it runs at all, alone and beside each partner."""
-    if settings().interior and (as_published := on_v100(snapshot)) is not None:
+    alone = bool(snapshot.known.plain_M.all())
+    if settings().interior and alone and (as_published := on_v100(snapshot)) is not None:
         return as_published
     table, devices_A = snapshot.known, snapshot.devices_A
     type_M = table.accelerator_C[table.configuration_M]

@@ -23,11 +23,11 @@ class MaxSumThroughputPerDollar(Maximize):
 
     maximise sum_ja T_ja x_ja / price_a, raw steps/s over dollars/hour. Source: Gavel (OSDI'20), section 4.2, and
     ``max_sum_throughput_normalized_by_cost_perf`` of its simulator. It is a preference for cheap types, not the
-    least cost (see ``min_cost``): the dollars that are spent are no part of it.
+    least cost (see ``min_cost``): the dollars that are spent are no part of it, and a job may be
+    slower than devices that are left idle would let it be.
     """
 
     name = "max_sum_throughput_per_dollar"
-    promises = ("pareto_efficiency",)
 
     def __init__(self) -> None:
         super().__init__(Sum(ThroughputPerDollar()))

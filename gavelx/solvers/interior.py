@@ -100,9 +100,9 @@ def _inequalities(rows: Rows) -> tuple[sparse.csr_array, Floats, sparse.csr_arra
 
 
 def _used(snapshot: Snapshot, others: int) -> Ints:
-    """The variables that the program has: shares of types that are there, and the others."""
+    """The variables that the program has: shares of devices that are there and enough, and the others."""
     table = snapshot.configurations
-    there_C = snapshot.devices_A[table.accelerator_C] > 0
+    there_C = (snapshot.devices_A[table.accelerator_C] > 0) & snapshot.fits_C & ~table.barred_C
     return np.flatnonzero(np.concatenate([there_C, np.ones(others, dtype=bool)]))
 
 
