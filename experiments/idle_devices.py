@@ -25,10 +25,10 @@ from gavelx.files.atomic import write_atomically
 from gavelx.mechanism import DEFAULT, Rules
 
 RULES: dict[str, Rules] = {
-    "no backfill": DEFAULT,
+    "no backfill": replace(DEFAULT, backfill=None),
     "any type": replace(DEFAULT, backfill=0.0),
     "half as fast": replace(DEFAULT, backfill=0.5),
-    "0.8 as fast": replace(DEFAULT, backfill=0.8),
+    "0.8 as fast (default)": DEFAULT,
     "as fast": replace(DEFAULT, backfill=1.0),
     "any type, after an hour": replace(DEFAULT, backfill=0.0, backfill_after_s=3600.0),
     "half as fast, after an hour": replace(DEFAULT, backfill=0.5, backfill_after_s=3600.0),

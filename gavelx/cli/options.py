@@ -51,7 +51,9 @@ ArrivalRate = Annotated[
         rich_help_panel=_WORK,
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the random jobs.", rich_help_panel=_WORK)]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of the random jobs, and of the published rules.", rich_help_panel=_WORK)
+]
 MultiGpu = Annotated[
     bool,
     typer.Option("--multi-gpu", help="Three in ten random jobs need 2, 4 or 8 devices.", rich_help_panel=_WORK),

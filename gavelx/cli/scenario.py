@@ -4,7 +4,7 @@ Everything that the user can have got wrong is found here, before the first seco
 """
 
 import shlex
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
@@ -77,7 +77,7 @@ def load_scenario(typed: RunOptions) -> Scenario:
     Raises :class:`OptionError`, :class:`InputFileError` or :class:`WorkloadError`.
     """
     cluster = Cluster.parse(typed.cluster, typed.devices_per_server)
-    rules = _rules(typed.rules, typed.round_s)
+    rules = _rules(typed)
     settings = solver_settings(typed.solver, typed.time_budget)
     throughputs = load_throughputs(typed.table)
     prices = _prices(typed.prices, cluster)
@@ -129,15 +129,18 @@ def parse_window(text: str | None, jobs_total: int) -> slice | None:
     return slice(int(start), int(end))
 
 
-def _rules(name: str, round_s: float | None) -> Rules:
+def _rules(typed: RunOptions) -> Rules:
+    """The named rules, with the round and the seed that were asked for."""
+    name, round_s = typed.rules, typed.round_s
     if name not in RULES:
         raise OptionError(f"no rules are called {name!r}", where="--rules", hint=did_you_mean(name, RULES))
+    rules = replace(RULES[name], seed=typed.seed)
     if round_s is None:
-        return RULES[name]
+        return rules
     low, high = ROUND_S
     if not low <= round_s <= high:
         raise OptionError(f"a round of {round_s:g} s", where="--round", expected=f"{low:g} to {high:g} seconds")
-    return RULES[name].with_round(round_s)
+    return rules.with_round(round_s)
 
 
 def _prices(spec: str | None, cluster: Cluster) -> Prices:

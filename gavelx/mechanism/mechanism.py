@@ -31,7 +31,7 @@ from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import Way, candidates, select
+from gavelx.mechanism.selection import Way, candidates, fillers, select
 from gavelx.prices import Prices
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
@@ -377,7 +377,7 @@ class Mechanism:
         stopped = self._let_go()  # what ended while the policy thought
         self._begin_round_if_due()
         self._settle_all()
-        self._promises = allocation.promises(above=NEGLIGIBLE)
+        self._promises = allocation.promises(above=0.0 if self.rules.interior else NEGLIGIBLE)
         new = promised_ways(self.live, self._promises, self.leasing.accelerators)
         new = self.priority.allocated(self.ways, new, self.live, self._now_s - self._last_solve_s)
         known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
@@ -421,7 +421,9 @@ class Mechanism:
 
     def _nothing_can_change(self) -> bool:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
-        if self.rules.sleep_s < self.rules.round_s or self.rules.backfill is not None or self._stale:
+        if self.rules.sleep_s < self.rules.round_s or self._stale:
+            return False
+        if self.rules.backfill is not None and not self._strict and not self.live.running().all():
             return False
         way_L = self.live["way"][self.live.running()]
         paired = (self.live["partner"][self.live.running()] != NOBODY).sum() // 2
@@ -470,10 +472,23 @@ class Mechanism:
 
     def _select(self, free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Jobs and the types they are to run on, by priority."""
-        live = self.live
-        found = candidates(self.ways, live, self.rules, candidate_J, self._now_s, strict=self._strict)
-        chosen = select(found, live["scale_factor"], free, self._order_of_types())
-        return [way for way in chosen if live["allocated"][way.job]] if self.rules.reserve_unallocated else chosen
+        live, rules, order = self.live, self.rules, self._order_of_types()
+        found = candidates(self.ways, live, rules, candidate_J, self._now_s, strict=self._strict)
+        chosen = select(found, live["scale_factor"], free, order)
+        if rules.backfill is None or self._strict or not rules.priority.prefers_running:
+            return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
+        for way in chosen:
+            free = [count - (a == way.type) * int(live["scale_factor"][way.job]) for a, count in enumerate(free)]
+        return chosen + self._fillers(chosen, free, candidate_J)
+
+    def _fillers(self, chosen: list[Way], free: list[int], candidate_J: Bools | None) -> list[Way]:
+        """Of the other jobs, those that may fill the devices that are left."""
+        left_J = np.ones(len(self.live), dtype=bool) if candidate_J is None else candidate_J.copy()
+        left_J[[member for way in chosen for member in (way.job, way.partner) if member != NOBODY]] = False
+        if not (any(free) and left_J.any()):
+            return []
+        found = fillers(self.live, self.rules, left_J, self._now_s)
+        return select(found, self.live["scale_factor"], free, None)
 
     def _order_of_types(self) -> list[int] | None:
         if not self.rules.by_type:

@@ -42,6 +42,8 @@ class Rules:
       on unbroken from round to round, and devices that fall free are given out at once;
     * ``reserve_unallocated``: jobs that the policy has not seen yet take part in backfill but do not run, so that
       devices stay idle for them (a slip of the published simulator);
+    * ``interior``: programs are answered by an interior point, with the trace of a share that it leaves to those
+      who were nearly promised something; that orders who fills idle devices (see `gavelx.solvers.interior`);
     * ``charge_gaps``: charge the idle time before a round to the jobs of that round (likewise).
     """
 
@@ -51,7 +53,7 @@ class Rules:
     small_change: float = 0.01
     small_change_s: float = 1800.0
     priority: type[Credit] | type[PublishedPriority] = Credit
-    backfill: float | None = None
+    backfill: float | None = 0.8
     backfill_after_s: float = 0.0
     min_run_s: float = 0.0
     overheads: Overheads = FREE
@@ -63,6 +65,7 @@ class Rules:
     seed: int = 0
     whole_steps: bool = False
     reserve_unallocated: bool = False
+    interior: bool = False
     charge_gaps: bool = False
 
     def with_round(self, round_s: float) -> "Rules":
@@ -82,6 +85,7 @@ PUBLISHED = Rules(
     by_type=True,
     whole_steps=True,
     reserve_unallocated=True,
+    interior=True,
     charge_gaps=True,
 )
 RULES = {rules.name: rules for rules in (DEFAULT, PUBLISHED)}

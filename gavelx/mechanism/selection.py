@@ -91,16 +91,14 @@ def candidates(
 ) -> Candidates:
     """The ways to run that may be given out now, with the keys that order them; None: to anybody.
 
-    A job may run where it was promised a share, or where the rules let it fill idle devices; an allocation that is
-    ``strict`` is not to be filled.
+    A job may run where it was promised a share. The published priority knows the order of all others as well, unless
+    the allocation is ``strict`` and not to be filled.
     """
     priority, allocated_J = rules.priority(rules.round_s), live["allocated"]
     keys = priority.keys(ways, allocated_J)
     found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
     if priority.prefers_running:
         _prefer_running(keys[0], ways, live, rules, now_s)
-        if rules.backfill is not None and not strict:
-            found = _filling(found, ways, live, rules, now_s)
         if rules.min_run_s:
             found = _with_young(found, live, rules, now_s)
     elif strict or rules.backfill is None:
@@ -143,27 +141,17 @@ def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -
     return Candidates(*(np.concatenate(pair) for pair in columns), keys)
 
 
-def _filling(promised: Candidates, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Candidates:
-    """The promised ways, then those on which idle devices may be filled with jobs that have waited long enough."""
-    part = rules.backfill or 0.0
+def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float) -> Candidates:
+    """Where jobs that got nothing may fill idle devices: those that run there first, then where they are fastest."""
     speed_JA = np.nan_to_num(live["throughput"])
-    open_JA = (speed_JA > 0) & live["allocated"][:, None]
-    open_JA &= speed_JA >= part * speed_JA.max(axis=1, keepdims=True, initial=0.0)
-    open_JA &= (live.running() | (now_s - live["stopped_s"] >= rules.backfill_after_s))[:, None]
-    alone = ways.partner == NOBODY
-    open_JA[ways.job[alone], ways.type[alone]] = False
+    best_J = speed_JA.max(axis=1, initial=0.0)
+    open_JA = (speed_JA > 0) & (speed_JA >= (rules.backfill or 0.0) * best_J[:, None])
+    waited_J = live.running() | (now_s - live["stopped_s"] >= rules.backfill_after_s)
+    open_JA &= (live["allocated"] & left_J & waited_J)[:, None]
     job, type_ = np.nonzero(open_JA)
-    runs = live["type"][job] == type_  # it stays rather than to make room for another that fills
-    return Candidates(
-        np.concatenate([promised.job, job]),
-        np.concatenate([promised.partner, np.full(len(job), NOBODY)]),
-        np.concatenate([promised.type, type_]),
-        np.concatenate([promised.number, np.full(len(job), NO_WAY)]),
-        [
-            np.concatenate([np.ones(len(promised.job)), np.zeros(len(job))]),
-            np.concatenate([promised.keys[0], runs.astype(float)]),
-        ],
-    )
+    stays = (live["type"][job] == type_).astype(float)
+    nobody = np.full(len(job), NOBODY)
+    return Candidates(job, nobody, type_, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
 
 
 def loss_s(live: LiveJobs, j: Ints) -> Floats:

@@ -31,7 +31,7 @@ from gavelx.policies.isolated import Isolated
 from gavelx.policies.las_2d import Las2d, Las2dGittins
 from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
-from gavelx.policies.max_sum_throughput import MaxSumThroughput
+from gavelx.policies.max_sum_throughput import MaxSumThroughput, MaxSumThroughputPerDollar
 from gavelx.policies.min_cost import MinCost, MinCostSlo
 from gavelx.policies.modifiers import packed, placed, with_constraints
 from gavelx.policies.nash_welfare import NashWelfare, StrategyProof
@@ -66,6 +66,7 @@ def catalog() -> dict[str, Policy]:
         Makespan(),
         MaxMinFairness(),
         MaxSumThroughput(),
+        MaxSumThroughputPerDollar(),
         MinCost(),
         MinCostSlo(),
         NashWelfare(),

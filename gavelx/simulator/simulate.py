@@ -64,7 +64,7 @@ def simulate(
     ledger = Ledger(usd_between(prices, price_changes))
     backend = SimulatedCluster(jobs, cluster, throughputs, rules, measured, faults, price_changes, ledger=ledger)
     mechanism = Mechanism(throughputs, prices, replace(rules, sleep_s=SLEEP_S), policy_opens(policy))
-    stopwatch = _Stopwatch(Steady(policy), backend, on_progress)
+    stopwatch = _Stopwatch(Steady(policy, rules.interior), backend, on_progress)
     drive(mechanism, stopwatch.allocate, watch(mechanism, backend) if watch else backend)
     stopwatch.report()
     completion_s = backend.recorder.completion_s
