@@ -175,7 +175,12 @@ class Leasing:
         free, width = self.free[way.type], int(self.live["scale_factor"][way.job])
         if width > 1 and self.rules.spread_speeds and not free.in_one_server(width):
             speed = self._spread_speed(way.job, way.type)
-            if speed < 1.0 and (moved := self._room(way.type, width, (1.0 - speed) * self.rules.round_s * width)):
+            fits = width <= free.widest
+            if (
+                fits
+                and speed < 1.0
+                and (moved := self._room(way.type, width, (1.0 - speed) * self.rules.round_s * width))
+            ):
                 return None, moved
             if speed == 0.0:
                 return None, []

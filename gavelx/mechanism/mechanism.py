@@ -245,7 +245,11 @@ class Mechanism:
 
     def _look_again(self) -> list[Command]:
         """Devices or jobs changed: see at once what can be done, unless a round lasts as long as its leases."""
-        return [] if self.rules.whole_steps and self.leasing.leases else [WakeAt(self._now_s, report=True)]
+        return (
+            []
+            if self.rules.whole_steps and self.leasing.leases
+            else [WakeAt(self._now_s, report=self._is_worth_asking())]
+        )
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
@@ -347,9 +351,13 @@ class Mechanism:
     def _must_solve(self) -> bool:
         """Whether to ask the policy now: something changed, and it was not asked just before."""
         never_asked = self._last_solve_s == 0.0  # the published system takes a call at time 0 for none at all
-        since_s = self._now_s - self._last_solve_s
-        few = self._changes < self.rules.small_change * len(self.live) and since_s < self.rules.small_change_s
-        return self._stale and (never_asked or (since_s >= self.rules.solve_interval_s and not few))
+        may = self._now_s - self._last_solve_s >= self.rules.solve_interval_s
+        return self._stale and (never_asked or (may and self._is_worth_asking()))
+
+    def _is_worth_asking(self) -> bool:
+        """Whether enough of the jobs have come or gone since the policy was last asked, or it is long ago."""
+        enough = self._changes + len(self._arrived) >= self.rules.small_change * len(self.live)
+        return enough or self._now_s - self._last_solve_s >= self.rules.small_change_s
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
@@ -477,9 +485,10 @@ class Mechanism:
         chosen = select(found, live["scale_factor"], free, order)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
+        left, width_J = free.copy(), live["scale_factor"].tolist()
         for way in chosen:
-            free = [count - (a == way.type) * int(live["scale_factor"][way.job]) for a, count in enumerate(free)]
-        return chosen + self._fillers(chosen, free, candidate_J)
+            left[way.type] -= width_J[way.job]
+        return chosen + self._fillers(chosen, left, candidate_J)
 
     def _fillers(self, chosen: list[Way], free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Of the other jobs, those that may fill the devices that are left."""

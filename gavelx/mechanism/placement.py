@@ -46,6 +46,11 @@ class FreeDevices:
         """Whether a gang of ``count`` fits one server as it is."""
         return any(self._with[count:])
 
+    @property
+    def widest(self) -> int:
+        """Devices of the largest server that ever joined: what is wider never fits one."""
+        return len(self._with) - 1
+
     def on(self, server_id: int) -> int:
         """Free devices of one server."""
         return len(self._free.get(server_id, ()))
@@ -56,17 +61,14 @@ class FreeDevices:
         for servers in self._with[count:]:
             if servers:
                 return self._take_from(next(iter(servers)), count)
-        taken: tuple[Device, ...] = ()
+        taken: list[Device] = []
         for servers in reversed(self._with):
-            for server_id in list(servers):
-                if count > len(taken):
-                    taken += self._take_from(server_id, min(count - len(taken), len(self._free[server_id])))
-        return taken
-
-    def take_from(self, server_id: int, count: int) -> tuple[Device, ...]:
-        """Devices of this server; it must have as many."""
-        assert count <= self.on(server_id)
-        return self._take_from(server_id, count)
+            while servers and len(taken) < count:
+                server_id = next(iter(servers))
+                taken += self._take_from(server_id, min(count - len(taken), len(self._free[server_id])))
+            if len(taken) == count:
+                break
+        return tuple(taken)
 
     def _put(self, server_id: int, slots: list[int]) -> None:
         free = self._free[server_id]

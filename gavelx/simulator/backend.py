@@ -157,13 +157,9 @@ class SimulatedCluster:
 
     def _progress(self) -> Progress:
         runs, now_s = self._running.values(), self.now_s
-        return Progress(
-            now_s,
-            np.array([run.lease.id for run in runs], dtype=np.int64),
-            np.array([run.lease.job_id for run in runs], dtype=np.int64),
-            np.array([run.steps_at(now_s) for run in runs]),
-            np.array([run.saved_at(now_s) for run in runs]),
-        )
+        done = np.array([run.progress_at(now_s) for run in runs]).reshape(len(runs), 2)
+        ids = np.array([(run.lease.id, run.lease.job_id) for run in runs], dtype=np.int64).reshape(len(runs), 2)
+        return Progress(now_s, ids[:, 0], ids[:, 1], done[:, 0], done[:, 1])
 
     def _report(self, event: Event) -> None:
         """Send an event to the scheduler; it may come late or twice, and what is lost is sent again."""

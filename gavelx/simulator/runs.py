@@ -6,6 +6,10 @@ from gavelx.jobs import Job
 from gavelx.mechanism.commands import Lease
 
 
+NEARLY = 1.0 - 1e-9
+"""So far from the last step rounding cannot matter."""
+
+
 @dataclass(slots=True)
 class Run:
     """A job on the devices of a lease: idle until ``begin_s`` (loading its checkpoint), then ``steps_per_s``.
@@ -43,6 +47,8 @@ class Run:
         if time_s <= self.from_s:
             return self.from_steps
         done = self.from_steps + (time_s - self.from_s) * self.steps_per_s
+        if done < self.until_step * NEARLY:
+            return done
         return self.until_step if done >= self.until_step or time_s >= self.end_s else done
 
     def saved_at(self, time_s: float) -> float:
@@ -53,11 +59,11 @@ class Run:
         last_s = self.begin_s + rounds * self.checkpoint_every_s
         return self.steps_at(last_s) if last_s > self.from_s else self.saved_steps
 
-    def held_at(self, time_s: float) -> float:
-        """Seconds that count as held since the lease began."""
-        if self.whole_steps:
-            return self.held_s + max(0.0, min(time_s, self.end_s) - self.from_s)
-        return max(0.0, time_s - self.start_s)
+    def progress_at(self, time_s: float) -> tuple[float, float]:
+        """Steps done, and those of them that are in a checkpoint."""
+        steps = self.steps_at(time_s)
+        young = time_s - self.begin_s < self.checkpoint_every_s
+        return steps, self.saved_steps if young else self.saved_at(time_s)
 
     def turn(self, time_s: float) -> None:
         """A new stretch begins: another speed, another price, or another round."""
