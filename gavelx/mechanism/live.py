@@ -86,7 +86,7 @@ class LiveJobs:
         spread_throughput_A: Floats,
         overhead: Overhead = NOTHING,
     ) -> int:
-        """A job enters, last in order; its row."""
+        """A job enters, last in order; its row. The columns show it after :meth:`look`."""
         j = len(self.jobs)
         if j == len(self._columns["type"]):
             self._grow(max(16, 2 * j))
@@ -100,7 +100,6 @@ class LiveJobs:
         nothing_yet = {"type": WAITING, "partner": NOBODY, "lease": NOBODY, "way": NO_WAY}
         for name, value in (first | speeds | costs | nothing_yet).items():
             self._columns[name][j] = value
-        self._look()
         return j
 
     def drop_done(self) -> Ints | None:
@@ -116,7 +115,7 @@ class LiveJobs:
             column[first : first + len(places)] = column[places]
         self.jobs = [job for job, keep in zip(self.jobs, keep_J.tolist(), strict=True) if keep]
         self.index = {job.id: j for j, job in enumerate(self.jobs)}
-        self._look()
+        self.look()
         return row_J
 
     def add_type(self, throughput_J: Floats, spread_throughput_J: Floats) -> None:
@@ -125,7 +124,7 @@ class LiveJobs:
         for name in OF_JOB_AND_TYPE:
             column = self._columns[name]
             self._columns[name] = np.concatenate([column, np.zeros((len(column), 1))], axis=1)
-        self._look()
+        self.look()
         self["throughput"][:, -1] = throughput_J
         self["spread_throughput"][:, -1] = spread_throughput_J
 
@@ -140,5 +139,6 @@ class LiveJobs:
             wider[: len(column)] = column
             self._columns[name] = wider
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """From now on columns show all jobs."""
         self._views = {name: column[: len(self.jobs)] for name, column in self._columns.items()}

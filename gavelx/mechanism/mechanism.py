@@ -323,27 +323,29 @@ class Mechanism:
         live["way"][j_L] = ways.find((first_L * (J + 1) + second_L + 1) * A + live["type"][j_L], J, A)
 
     def _admit(self) -> None:
+        if not self._arrived:
+            return
+        live, new_J = self.live, []
         for job in self._arrived:
             kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
             speeds = (self._speeds(job, consolidated) for consolidated in (True, False))
-            j = self.live.add(job, kind, *speeds, self.rules.overheads.of(job.job_type))
-            self.live["stopped_s"][j] = self._now_s
-            self.ways = self.priority.admitted(self.ways, self.live, j)
-            if self.rules.small_change * len(self.live) > 1 and not self._strict:
-                self._let_in(j)
-        self._changes += len(self._arrived)
-        self._stale = self._stale or bool(self._arrived)
+            new_J.append(live.add(job, kind, *speeds, self.rules.overheads.of(job.job_type)))
+        live.look()
+        live["stopped_s"][new_J] = self._now_s
+        self.ways = self.priority.admitted(self.ways, live, np.array(new_J))
+        if len(new_J) < self.rules.small_change * len(live) and not self._strict:
+            self._let_in(np.array(new_J))
+        self._changes += len(new_J)
+        self._stale = True
         self._arrived.clear()
 
-    def _let_in(self, j: int) -> None:
-        """One of very many jobs may run where it is fast, before the policy is asked about it."""
-        speed_A = np.nan_to_num(self.live["throughput"][j])
-        types = np.flatnonzero((speed_A > 0) & (speed_A >= FAST_ENOUGH * speed_A.max(initial=0.0)))
-        row = np.full(len(types), j)
-        self.ways = self.ways.joined(
-            Ways.of(row, np.full(len(types), NOBODY), types, speed_A[types] / speed_A.max())
-        )
-        self.live["allocated"][j] = True
+    def _let_in(self, new_J: Ints) -> None:
+        """A few of very many jobs may run where they are fast, before the policy is asked about them."""
+        speed_JA = np.nan_to_num(self.live["throughput"][new_J])
+        part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
+        n, types = np.nonzero(part_JA >= FAST_ENOUGH)
+        self.ways = self.ways.joined(Ways.of(new_J[n], np.full(len(n), NOBODY), types, part_JA[n, types]))
+        self.live["allocated"][new_J] = True
 
     def _speeds(self, job: Job, consolidated: bool) -> Floats:
         return self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]

@@ -33,8 +33,8 @@ class Credit:
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
 
-    def admitted(self, ways: Ways, live: LiveJobs, j: int) -> Ways:
-        """A new job was promised nothing yet."""
+    def admitted(self, ways: Ways, live: LiveJobs, new_J: Ints) -> Ways:
+        """New jobs were promised nothing yet."""
         return ways
 
     def passed(self, ways: Ways, seconds: float) -> None:
@@ -69,9 +69,9 @@ class PublishedPriority:
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
 
-    def admitted(self, ways: Ways, live: LiveJobs, j: int) -> Ways:
-        types = np.flatnonzero(live["throughput"][j] > 0)
-        new = Ways.of(np.full(len(types), j), np.full(len(types), NOBODY), types, np.zeros(len(types)))
+    def admitted(self, ways: Ways, live: LiveJobs, new_J: Ints) -> Ways:
+        n, types = np.nonzero(live["throughput"][new_J] > 0)
+        new = Ways.of(new_J[n], np.full(len(n), NOBODY), types, np.zeros(len(n)))
         new.received_s += self.round_s / 2
         return ways.joined(new)
 
