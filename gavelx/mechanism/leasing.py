@@ -47,6 +47,7 @@ class Leasing:
         self.servers: dict[int, Server] = {}
         self.accelerators: list[str] = []
         self.free: list[FreeDevices] = []  # by accelerator type
+        self.settled = False  # whole devices were handed out: who stays keeps his very own ones
         self.left_out: list[int] = []  # rows of gangs for which the last plan found no place
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
@@ -199,7 +200,8 @@ class Leasing:
         return best
 
     def _may_move(self, j: int) -> bool:
-        return self.now_s - float(self.live["launched_s"][j]) >= self.rules.min_run_s
+        """Whether a job may be restarted on other devices of its type."""
+        return not self.settled and self.now_s - float(self.live["launched_s"][j]) >= self.rules.min_run_s
 
     def _spread_speed(self, j: int, a: int) -> float:
         """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""
@@ -290,6 +292,8 @@ class Leasing:
         """The job waits again; its devices are free, but for those that its partner keeps."""
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
         if (partner := int(live["partner"][j])) != NOBODY and partner in self.leases:
+            if not self.rules.whole_steps:  # else its time is accounted for when the round ends
+                self._settle(np.array([live.index[partner]]))  # until now it had half of the devices' time
             live["partner"][live.index[partner]] = NOBODY
         else:
             self.free[live["type"][j]].give_back(lease.devices)
