@@ -47,7 +47,7 @@ class Leasing:
         self.servers: dict[int, Server] = {}
         self.accelerators: list[str] = []
         self.free: list[FreeDevices] = []  # by accelerator type
-        self.settled = False  # whole devices were handed out: who stays keeps his very own ones
+        self.unmoved = False  # the present allocation forbids to move who runs, even to devices of the same type
         self.left_out: list[int] = []  # rows of gangs for which the last plan found no place
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
@@ -201,7 +201,7 @@ class Leasing:
 
     def _may_move(self, j: int) -> bool:
         """Whether a job may be restarted on other devices of its type."""
-        return not self.settled and self.now_s - float(self.live["launched_s"][j]) >= self.rules.min_run_s
+        return not self.unmoved and self.now_s - float(self.live["launched_s"][j]) >= self.rules.min_run_s
 
     def _spread_speed(self, j: int, a: int) -> float:
         """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""

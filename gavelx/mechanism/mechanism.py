@@ -365,7 +365,7 @@ class Mechanism:
         self.live["allocated"][known] = True
         self._promise(new)
         self._strict, self._type_blind = allocation.strict, allocation.type_blind
-        self.leasing.settled = allocation.whole
+        self.leasing.unmoved = allocation.unmoved
         self._asked_s, self._last_solve_s = None, self._now_s
         if allocation.ask_again_s is not None:
             self._renew_s = self._now_s + allocation.ask_again_s

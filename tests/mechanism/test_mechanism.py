@@ -505,6 +505,16 @@ def test_a_narrow_job_stays_that_may_not_be_preempted_yet() -> None:
     assert stopped(commands) == []
 
 
+def test_nobody_is_moved_under_an_allocation_that_forbids_it() -> None:
+    mechanism = with_servers(1, 1)
+    mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
+    settle(mechanism, Wake(0.0), [1.0])
+    mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
+    solve = asked(mechanism, Wake(360.0))
+    unmoved = dataclasses.replace(shares(solve.snapshot, [1.0]), unmoved=True)
+    assert stopped(mechanism.handle(Allocated(360.0, unmoved))) == []
+
+
 def test_a_spread_gang_is_put_into_one_server_as_soon_as_one_is_free() -> None:
     mechanism = with_servers(1, 1)
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
