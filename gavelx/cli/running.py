@@ -13,7 +13,6 @@ from gavelx.files.atomic import write_atomically
 from gavelx.policies import load_policy, split_policies
 from gavelx.report.about import About
 from gavelx.result import Result
-from gavelx.simulator.simulate import check_simulated
 
 
 def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> None:
@@ -40,7 +39,7 @@ def _run(
 ) -> tuple[list[Result], Scenario]:
     """Find the user's mistakes first, cheapest first; then run."""
     for text in policies:
-        check_simulated(load_policy(text))
+        load_policy(text)
     outputs.check()
     scenario = load_scenario(typed)
     if scenario.jobs_left_out:

@@ -262,7 +262,7 @@ class Leasing:
         steps_L = np.maximum(1.0, np.floor(speed_L * self.rules.round_s))
         until_L = np.minimum(live["total_steps"][j_L], live["steps_done"][j_L] + steps_L)
         live["round_s"][j_L] = (until_L - live["steps_done"][j_L]) / speed_L
-        return until_L
+        return np.asarray(until_L, dtype=float)
 
     def _speed(self, j: int, a: int) -> float:
         """Steps/s of this job on this type, beside its partner if it has one."""

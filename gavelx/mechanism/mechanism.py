@@ -14,7 +14,6 @@ rules that may differ from run to run are in `rules`; who holds which devices is
 Legend: J live jobs, A accelerator types, L leases.
 """
 
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import Way, candidates, select
+from gavelx.mechanism.shuffle import ShuffledTypes
 from gavelx.prices import Prices
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
@@ -78,7 +78,7 @@ class Mechanism:
         self._asked_s: float | None = None  # when the policy was asked what it has not answered yet
         self._strict = False  # the present allocation forbids to fill idle devices
         self._type_blind = False  # it does not tell types apart
-        self._shuffler = Random(rules.seed + 5)
+        self._shuffled = ShuffledTypes(rules.seed)
         self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
         self._usd_per_s_A = np.zeros(0)
@@ -98,28 +98,27 @@ class Mechanism:
     def _take_note(self, event: events.Event) -> list[Command]:
         match event:
             case events.Wake():
-                return self._wake()
+                commands = self._wake()
             case events.Progress():
-                return self._progress(event)
+                commands = self._progress(event)
             case events.LeaseEnded():
-                return self._lease_ended(event)
+                commands = self._lease_ended(event)
             case events.Allocated():
-                return self._allocated(event.allocation)
+                commands = self._allocated(event.allocation)
             case events.JobSubmitted():
-                return self._submitted(event.job)
+                commands = self._submitted(event.job)
             case events.ArrivalsEnded():
                 self._arrivals_ended = True
-                return self._look_again()
+                commands = self._look_again()
             case events.WorkerJoined():
-                return self._worker_joined(event.server, event.epoch)
+                commands = self._worker_joined(event.server, event.epoch)
             case events.WorkerLost():
-                return self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
+                commands = self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
             case events.PriceChanged():
-                self._settle_all()
-                self.prices, self._stale = event.prices, True
-                self._reprice()
-                return []
-        raise AssertionError(event)
+                commands = self._prices_changed(event.prices)
+            case _:
+                raise AssertionError(event)
+        return commands
 
     def _submitted(self, job: Job) -> list[Command]:
         """A job enters once, however often its submission is reported, and not again after it is done."""
@@ -143,6 +142,13 @@ class Mechanism:
             return []
         self._stale = self._stale or len(self.live) > 0
         return [*stops, *self._look_again()]
+
+    def _prices_changed(self, prices: Prices) -> list[Command]:
+        """What was held until now is paid at the old prices; the policy hears of new ones at the next round."""
+        self._settle_all()
+        self.prices, self._stale = prices, True
+        self._reprice()
+        return []
 
     def _progress(self, event: events.Progress) -> list[Command]:
         """What leases did so far. A worker goes on reporting one that is complete until it is stopped.
@@ -276,7 +282,7 @@ class Mechanism:
         return due
 
     def _is_to_be_renewed(self, time_s: float) -> bool:
-        """Whether the policy wants to be asked again at a round that begins then; of two rounds, at the nearer one."""
+        """Whether the policy wants to be asked again at a round that begins then: of two, the nearer one."""
         return time_s >= self._renew_s - self.rules.round_s / 2
 
     def _account(self) -> None:
@@ -317,14 +323,15 @@ class Mechanism:
     def _admit(self) -> None:
         for job in self._arrived:
             kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
-            speeds = (self._speeds(job, consolidated) for consolidated in (True, False))
-            j = self.live.add(job, kind, *speeds, self.rules.overheads.of(job.job_type))
+            overhead = self.rules.overheads.of(job.job_type)
+            j = self.live.add(job, kind, self._speeds(job, True), self._speeds(job, False), overhead)
             self.ways = self.priority.admitted(self.ways, self.live, j)
         self._stale = self._stale or bool(self._arrived)
         self._arrived.clear()
 
     def _speeds(self, job: Job, consolidated: bool) -> Floats:
-        return self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
+        speed_A: Floats = self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
+        return speed_A
 
     def _must_solve(self) -> bool:
         """Whether to ask the policy now: something changed, and it was not asked just before."""
@@ -424,7 +431,7 @@ class Mechanism:
         return [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s)]
 
     def _wants_a_report(self) -> bool:
-        """Whether it matters at the end of the round how far jobs are: to a policy, or to the choice of victims."""
+        """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
         return self._stale or self._is_to_be_renewed(self._round_end_s) or bool(self.live["checkpoint_s"].any())
 
     def _fill(self, waits_J: Bools) -> list[Command]:
@@ -459,10 +466,8 @@ class Mechanism:
     def _order_of_types(self) -> list[int] | None:
         if not self.rules.by_type:
             return None
-        order = list(range(len(self.leasing.accelerators)))
-        if self._type_blind:
-            self._shuffler.shuffle(order)
-        return order
+        types = len(self.leasing.accelerators)
+        return self._shuffled.next(types) if self._type_blind else list(range(types))
 
     # -- facts ------------------------------------------------------------------------------------------------
 
@@ -497,7 +502,7 @@ class Mechanism:
         return Configurations.of_matrix(live["throughput"].copy(), live["scale_factor"], kind_J=kind_J)
 
     def _holding_J(self) -> Ints:
-        """The type that each job holds. With whole steps leases end with the round: who has all its time goes on."""
+        """The type that each job holds. With whole steps leases end with the round: who has all its time stays."""
         if not self.rules.whole_steps:
             return self.live["type"].copy()
         holding_J = np.full(len(self.live), WAITING)

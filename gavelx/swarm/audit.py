@@ -7,7 +7,6 @@ machines say, and the ledger that they write to.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-
 from gavelx.mechanism import Mechanism
 from gavelx.mechanism.commands import Lease
 from gavelx.mechanism.events import Event, LeaseEnded, WorkerJoined, WorkerLost
