@@ -49,9 +49,10 @@ def simulate(
     the simulated one.
 
     Raises :class:`WorkloadError` for a job that can never run on this cluster, :class:`PolicyError` for a policy
-    that fails or answers nonsense. A policy that starves a job does not raise: the job counts as not completed. Nor
-    do solvers that fail: the previous allocation is carried over, and ``solver_failures`` of the result says why. The books of the run are kept by an
-    independent ledger, and a run whose books do not add up raises :class:`LedgerError`.
+    that fails or answers nonsense. A policy that starves a job does not raise: the job counts as not completed.
+    Nor do solvers that fail: the previous allocation is carried over, and ``solver_failures`` of the result says
+    why. The books of the run are kept by an independent ledger, and a run whose books do not add up raises
+    :class:`LedgerError`.
     """
     started = time.perf_counter()
     if isinstance(jobs, Sequence):
