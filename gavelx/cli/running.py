@@ -7,7 +7,8 @@ from typing import Any
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.parallel import run_policies
 from gavelx.cli.progress import progress_bars
-from gavelx.cli.scenario import RunOptions, Scenario, load_scenario
+from gavelx.cli.run_options import RunOptions
+from gavelx.cli.scenario import Scenario, load_scenario
 from gavelx.cli.tables import print_comparison, print_result
 from gavelx.files.atomic import write_atomically
 from gavelx.policies import load_policy, split_policies
