@@ -156,8 +156,8 @@ class Leasing:
         new = [w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)]
         for way in sorted(new, key=lambda way: -widths[way.job]):
             devices, moved = self._devices(way)
+            homeless += [Way(j, NOBODY, way.type, int(self.live["way"][j])) for j in moved]
             commands += self.stop_all(moved)
-            homeless += [Way(j, NOBODY, way.type) for j in moved]
             if devices is None and moved:
                 devices, _ = self._devices(way)
             if devices is None:
@@ -165,7 +165,8 @@ class Leasing:
                 continue
             commands += self._let(way, devices, until_s)
         for way in homeless:
-            commands += self._let(way, self.free[way.type].take(1), until_s)
+            if self.live["type"][way.job] == WAITING:  # else it has come to run with a new partner
+                commands += self._let(way, self.free[way.type].take(1), until_s)
         return commands
 
     def _devices(self, way: Way) -> tuple[tuple[Device, ...] | None, list[int]]:

@@ -493,6 +493,28 @@ def test_a_narrow_job_makes_room_for_a_gang_where_it_loses_less_than_the_gang_ga
     assert moved.devices[0].server_id != gang.devices[0].server_id
 
 
+def test_a_narrow_job_that_makes_room_just_when_a_partner_comes_moves_with_it() -> None:
+    mechanism = with_servers(2, 2, pairs=True)
+    for job_id in range(3):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    leases = launched(settle(mechanism, Wake(0.0), [1.0, 1.0, 1.0]))
+    mechanism.handle(ended(350.0, leases[1], 1e6))
+    mechanism.handle(JobSubmitted(350.0, job(3, scale=2, kind="talker")))
+    mechanism.handle(JobSubmitted(350.0, job(4)))
+    snapshot = asked(mechanism, Wake(360.0)).snapshot.open("pairs")
+    table, ids = snapshot.configurations, [one.id for one in snapshot.jobs]
+    members = [{ids[j] for j in table.job_M[table.configuration_M == c]} for c in range(len(table))]
+    share_C = np.array([float(who in ({0, 4}, {2}, {3})) for who in members])
+    answer = certified(snapshot, share_C, path="test", seconds=0.0)
+    commands = mechanism.handle(Allocated(360.0, answer))
+    validate(mechanism)
+    assert stopped(commands) == [leases[0].id]
+    where = {lease.job_id: {device.server_id for device in lease.devices} for lease in launched(commands)}
+    assert len(where[3]) == 1
+    assert where[0] == where[4] != where[3]
+    assert (mechanism.live["way"] >= 0).all()  # the time of each counts for what it was promised
+
+
 def test_a_narrow_job_stays_where_moving_costs_more_than_the_gang_gains() -> None:
     commands = fragmented(DEFAULT, restart_s=1000.0)
     (gang,) = launched(commands)
