@@ -149,6 +149,12 @@ def test_what_goes_wrong_costs_time_and_money(shell: Shell, tmp_path: Path) -> N
     assert noisy == figures(shell, "--speed-noise", 0.273)
 
 
+def test_jobs_that_were_given_up_are_named(shell: Shell) -> None:
+    ran = shell("simulate", "--policy", "fifo", *SMALL, "--failures", "jobs=6", "--json", "-")
+    assert 0 < ran.json["given_up"] == 8 - ran.json["jobs_completed"]
+    assert "given up after too many failures" in ran.err
+
+
 def test_workers_run_under_the_same_conditions(shell: Shell) -> None:
     options = ("--policies", "fifo,isolated", *SMALL, "--failures", "jobs=0.5", "--overheads", "restart=50")
     one, two = (shell("compare", *options, "--workers", n, "--json", "-") for n in (1, 2))
