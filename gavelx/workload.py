@@ -25,7 +25,7 @@ def check_workload(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughpu
 
 
 def checked(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, where: str = "") -> Iterator[Job]:
-    """The same jobs, each checked when its turn comes, as :func:`check_workload` does: there may be no end of them."""
+    """The same jobs, each checked as :func:`check_workload` does when its turn comes: they may have no end."""
     check_accelerators(cluster.accelerators, throughputs)
     seen: set[tuple[str, int]] = set()
     ids: set[int] = set()

@@ -47,6 +47,7 @@ class Leasing:
         self.servers: dict[int, Server] = {}
         self.accelerators: list[str] = []
         self.free: list[FreeDevices] = []  # by accelerator type
+        self.unmoved = False  # the present allocation forbids to move who runs, even to devices of the same type
         self.left_out: list[int] = []  # rows of gangs for which the last plan found no place
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
@@ -155,8 +156,8 @@ class Leasing:
         new = [w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)]
         for way in sorted(new, key=lambda way: -widths[way.job]):
             devices, moved = self._devices(way)
+            homeless += [Way(j, NOBODY, way.type, int(self.live["way"][j])) for j in moved]
             commands += self.stop_all(moved)
-            homeless += [Way(j, NOBODY, way.type) for j in moved]
             if devices is None and moved:
                 devices, _ = self._devices(way)
             if devices is None:
@@ -164,7 +165,8 @@ class Leasing:
                 continue
             commands += self._let(way, devices, until_s)
         for way in homeless:
-            commands += self._let(way, self.free[way.type].take(1), until_s)
+            if self.live["type"][way.job] == WAITING:  # else it has come to run with a new partner
+                commands += self._let(way, self.free[way.type].take(1), until_s)
         return commands
 
     def _devices(self, way: Way) -> tuple[tuple[Device, ...] | None, list[int]]:
@@ -204,7 +206,8 @@ class Leasing:
         return best
 
     def _may_move(self, j: int) -> bool:
-        return self.now_s - float(self.live["launched_s"][j]) >= self.rules.min_run_s
+        """Whether a job may be restarted on other devices of its type."""
+        return not self.unmoved and self.now_s - float(self.live["launched_s"][j]) >= self.rules.min_run_s
 
     def _spread_speed(self, j: int, a: int) -> float:
         """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""
@@ -265,7 +268,7 @@ class Leasing:
         steps_L = np.maximum(1.0, np.floor(speed_L * self.rules.round_s))
         until_L = np.minimum(live["total_steps"][j_L], live["steps_done"][j_L] + steps_L)
         live["round_s"][j_L] = (until_L - live["steps_done"][j_L]) / speed_L
-        return until_L
+        return np.asarray(until_L, dtype=float)
 
     def _speed(self, j: int, a: int) -> float:
         """Steps/s of this job on this type, beside its partner if it has one."""
@@ -295,6 +298,8 @@ class Leasing:
         """The job waits again; its devices are free, but for those that its partner keeps."""
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
         if (partner := int(live["partner"][j])) != NOBODY and partner in self.leases:
+            if not self.rules.whole_steps:  # else its time is accounted for when the round ends
+                self._settle(np.array([live.index[partner]]))  # until now it had half of the devices' time
             live["partner"][live.index[partner]] = NOBODY
         else:
             self.free[live["type"][j]].give_back(lease.devices)

@@ -130,7 +130,8 @@ class LiveJobs:
 
     def running(self) -> Bools:
         """Which jobs hold devices."""
-        return self["type"] != WAITING
+        runs_J: Bools = self["type"] != WAITING
+        return runs_J
 
     def _grow(self, capacity: int) -> None:
         for name, column in self._columns.items():

@@ -14,7 +14,6 @@ rules that may differ from run to run are in `rules`; who holds which devices is
 Legend: J live jobs, A accelerator types, L leases.
 """
 
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import Way, candidates, fillers, select
+from gavelx.mechanism.shuffle import ShuffledTypes
 from gavelx.prices import Prices
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
@@ -80,7 +80,7 @@ class Mechanism:
         self._asked_s: float | None = None  # when the policy was asked what it has not answered yet
         self._strict = False  # the present allocation forbids to fill idle devices
         self._type_blind = False  # it does not tell types apart
-        self._shuffler = Random(rules.seed + 5)
+        self._shuffled = ShuffledTypes(rules.seed)
         self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
         self._usd_per_s_A = np.zeros(0)
@@ -100,28 +100,27 @@ class Mechanism:
     def _take_note(self, event: events.Event) -> list[Command]:
         match event:
             case events.Wake():
-                return self._wake()
+                commands = self._wake()
             case events.Progress():
-                return self._progress(event)
+                commands = self._progress(event)
             case events.LeaseEnded():
-                return self._lease_ended(event)
+                commands = self._lease_ended(event)
             case events.Allocated():
-                return self._allocated(event.allocation)
+                commands = self._allocated(event.allocation)
             case events.JobSubmitted():
-                return self._submitted(event.job)
+                commands = self._submitted(event.job)
             case events.ArrivalsEnded():
                 self._arrivals_ended = True
-                return self._look_again()
+                commands = self._look_again()
             case events.WorkerJoined():
-                return self._worker_joined(event.server, event.epoch)
+                commands = self._worker_joined(event.server, event.epoch)
             case events.WorkerLost():
-                return self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
+                commands = self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
             case events.PriceChanged():
-                self._settle_all()
-                self.prices, self._stale, self._changes = event.prices, True, NEVER
-                self._reprice()
-                return []
-        raise AssertionError(event)
+                commands = self._prices_changed(event.prices)
+            case _:
+                raise AssertionError(event)
+        return commands
 
     def _submitted(self, job: Job) -> list[Command]:
         """A job enters once, however often its submission is reported, and not again after it is done."""
@@ -145,6 +144,13 @@ class Mechanism:
             return []
         self._stale, self._changes = self._stale or len(self.live) > 0, NEVER
         return [*stops, *self._look_again()]
+
+    def _prices_changed(self, prices: Prices) -> list[Command]:
+        """What was held until now is paid at the old prices; the policy hears of new ones at the next round."""
+        self._settle_all()
+        self.prices, self._stale, self._changes = prices, True, NEVER
+        self._reprice()
+        return []
 
     def _progress(self, event: events.Progress) -> list[Command]:
         """What leases did so far. A worker goes on reporting one that is complete until it is stopped.
@@ -257,21 +263,19 @@ class Mechanism:
         if self.rules.whole_steps and self.leasing.leases and self._now_s < self._round_end_s:
             return []
         self._account()
-        stopped = self._let_go()
+        due = self._now_s >= self._round_end_s
+        stopped = self._let_go() if due else []
         self._admit()
-        begun = self._begin_round_if_due()
+        self._begin_round_if_due()
         if self._asked_s is not None:
-            return [*stopped, *(self._plan() if begun else [])]
-        if begun:
+            return [*stopped, *(self._plan() if due else [])]
+        if due:
             return [*stopped, *(self._solve() if self._must_solve() else self._plan())]
-        commands = [*stopped, *self._plan()]
+        commands = self._plan()
         if self._must_solve() and self._could_fill():
-            return [*commands, *self._solve()]
-        return (
-            [*commands, WakeAt(self._round_end_s, report=True)]
-            if self._stale and self.leasing.leases
-            else commands
-        )
+            return [*commands, *self._let_go(), *self._solve()]
+        runs_on = self._stale and self.leasing.leases
+        return [*commands, WakeAt(self._round_end_s, report=True)] if runs_on else commands
 
     def _begin_round_if_due(self) -> bool:
         """A round begins when the last one is over, be it at a wake or at an answer that took longer than it."""
@@ -284,7 +288,7 @@ class Mechanism:
         return due
 
     def _is_to_be_renewed(self, time_s: float) -> bool:
-        """Whether the policy wants to be asked again at a round that begins then; of two rounds, at the nearer one."""
+        """Whether the policy wants to be asked again at a round that begins then: of two, the nearer one."""
         return time_s >= self._renew_s - self.rules.round_s / 2
 
     def _account(self) -> None:
@@ -328,8 +332,8 @@ class Mechanism:
         live, new_J = self.live, []
         for job in self._arrived:
             kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
-            speeds = (self._speeds(job, consolidated) for consolidated in (True, False))
-            new_J.append(live.add(job, kind, *speeds, self.rules.overheads.of(job.job_type)))
+            overhead = self.rules.overheads.of(job.job_type)
+            new_J.append(live.add(job, kind, self._speeds(job, True), self._speeds(job, False), overhead))
         live.look()
         live["stopped_s"][new_J] = self._now_s
         self.ways = self.priority.admitted(self.ways, live, np.array(new_J))
@@ -348,7 +352,8 @@ class Mechanism:
         self.live["allocated"][new_J] = True
 
     def _speeds(self, job: Job, consolidated: bool) -> Floats:
-        return self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
+        speed_A: Floats = self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
+        return speed_A
 
     def _must_solve(self) -> bool:
         """Whether to ask the policy now: something changed, and it was not asked just before."""
@@ -365,7 +370,8 @@ class Mechanism:
         """Whether a job waits while enough devices that it can use are free."""
         free_A = np.array(self.leasing.free_devices())
         fits_JA = (self.live["throughput"] > 0) & (self.live["scale_factor"][:, None] <= free_A)
-        return bool((~self.live.running() & fits_JA.any(axis=1)).any())
+        waits_J = ~(self.live.running() | self.live["done"])
+        return bool((waits_J & fits_JA.any(axis=1)).any())
 
     def _solve(self) -> list[Command]:
         self._stale, self._changes, self._renew_s = False, 0.0, NEVER
@@ -395,6 +401,7 @@ class Mechanism:
         self.live["allocated"][known] = True
         self._promise(new)
         self._strict, self._type_blind = allocation.strict, allocation.type_blind
+        self.leasing.unmoved = allocation.unmoved
         self._asked_s, self._last_solve_s = None, self._now_s
         if allocation.ask_again_s is not None:
             self._renew_s = self._now_s + allocation.ask_again_s
@@ -408,7 +415,7 @@ class Mechanism:
     def _plan(self) -> list[Command]:
         """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""
         if self._planned:
-            return self._fill(~self.live.running())
+            return self._fill(~(self.live.running() | self.live["done"]))
         self._planned = True
         chosen = self._select(self.leasing.devices(), None)
         commands = self.leasing.arrange(chosen, self._lapse_s())
@@ -455,7 +462,7 @@ class Mechanism:
         return [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s)]
 
     def _wants_a_report(self) -> bool:
-        """Whether it matters at the end of the round how far jobs are: to a policy, or to the choice of victims."""
+        """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
         return self._stale or self._is_to_be_renewed(self._round_end_s) or bool(self.live["checkpoint_s"].any())
 
     def _fill(self, waits_J: Bools) -> list[Command]:
@@ -504,10 +511,8 @@ class Mechanism:
     def _order_of_types(self) -> list[int] | None:
         if not self.rules.by_type:
             return None
-        order = list(range(len(self.leasing.accelerators)))
-        if self._type_blind:
-            self._shuffler.shuffle(order)
-        return order
+        types = len(self.leasing.accelerators)
+        return self._shuffled.next(types) if self._type_blind else list(range(types))
 
     # -- facts ------------------------------------------------------------------------------------------------
 
@@ -542,7 +547,7 @@ class Mechanism:
         return Configurations.of_matrix(live["throughput"].copy(), live["scale_factor"], kind_J=kind_J)
 
     def _holding_J(self) -> Ints:
-        """The type that each job holds. With whole steps leases end with the round: who has all its time goes on."""
+        """The type that each job holds. With whole steps leases end with the round: who has all its time stays."""
         if not self.rules.whole_steps:
             return self.live["type"].copy()
         holding_J = np.full(len(self.live), WAITING)

@@ -60,8 +60,8 @@ class PublishedPriority:
     """The priorities of the published system: share promised over time received on the type.
 
     Times start again at half a round with every allocation; what was owed then only breaks ties. Ways without a
-    share take part, behind those with one. Source: Gavel (OSDI'20), section 5, and its simulator, which divides the
-    time by the sum over all jobs of that type: the order is the same.
+    share take part, behind those with one. Source: Gavel (OSDI'20), section 5, and its simulator, which divides
+    the time by the sum over all jobs of that type: the order is the same.
     """
 
     prefers_running = False

@@ -106,6 +106,6 @@ def promised_ways(live: LiveJobs, promises: Promises, accelerators: Sequence[str
     ways = ways.take(order)
     if promises.spread_P.any():
         _, first, index = np.unique(ways.keys(len(live), live.types), return_index=True, return_inverse=True)
-        ways.share = np.bincount(index, ways.share)[index]
+        ways.share = np.asarray(np.bincount(index, ways.share)[index], dtype=float)
         ways = ways.take(np.sort(first))
     return ways

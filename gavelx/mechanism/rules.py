@@ -28,9 +28,9 @@ class Rules:
     * ``max_failures``: a job that failed so often without a step in between is given up;
     * ``spread_speeds``: a gang over several servers runs at the speed known for that, where one is known, and is
       consolidated by moving narrower jobs where that pays; otherwise servers make no difference;
-    * ``split_price``: jobs that share a device share its price; otherwise each pays in full.
-    * ``sleep_s``: rounds in which nothing can change are slept through, for at most so long. It changes nothing but
-      the time that a simulation takes; leases are longer, so a service that may die sets it to 0.
+    * ``split_price``: jobs that share a device share its price; otherwise each pays in full;
+    * ``sleep_s``: rounds in which nothing can change are slept through, for at most so long. It changes nothing
+      but the time that a simulation takes; leases are longer, so a service that may die sets it to 0.
 
     And for the published numbers:
 

@@ -44,8 +44,8 @@ class Candidates(NamedTuple):
 
     def only(self, chosen: Bools) -> "Candidates":
         """These of them."""
-        *columns, keys = self
-        return Candidates(*(column[chosen] for column in columns), [key[chosen] for key in keys])  # type: ignore[arg-type]
+        columns = (self.job[chosen], self.partner[chosen], self.type[chosen], self.number[chosen])
+        return Candidates(*columns, [key[chosen] for key in self.keys])
 
 
 def select(
@@ -136,9 +136,13 @@ def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -
     if not ways:
         return found
     job, partner, type_ = (np.array(column, dtype=np.int64) for column in zip(*ways, strict=True))
-    keys = [np.concatenate([key, np.full(len(job), PROTECTED_S)]) for key in found.keys]
-    columns = zip(found[:4], (job, partner, type_, np.full(len(job), NO_WAY)), strict=True)
-    return Candidates(*(np.concatenate(pair) for pair in columns), keys)
+    return Candidates(
+        np.concatenate([found.job, job]),
+        np.concatenate([found.partner, partner]),
+        np.concatenate([found.type, type_]),
+        np.concatenate([found.number, np.full(len(job), NO_WAY)]),
+        [np.concatenate([key, np.full(len(job), PROTECTED_S)]) for key in found.keys],
+    )
 
 
 def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float) -> Candidates:
@@ -166,4 +170,5 @@ def loss_s(live: LiveJobs, j: Ints) -> Floats:
     speed = live["throughput"][j, a]
     unsaved = live["steps_done"][j] - live["saved_steps"][j]
     since_s = np.divide(unsaved, speed, out=np.zeros(len(j)), where=speed > 0)
-    return restart_s + np.minimum(checkpoint_s, since_s)
+    lost_s: Floats = restart_s + np.minimum(checkpoint_s, since_s)
+    return lost_s

@@ -52,6 +52,7 @@ class Handout:
         self.T_JA = usable_throughput_JA(snapshot)
         self.type_J: list[int] = [WAITING] * len(snapshot.jobs)
         self.free_A: list[int] = snapshot.devices_A.tolist()
+        self._unmoved = False
         self._speeds: list[list[float]] = self.T_JA.tolist()
         self._scale_J: list[int] = snapshot.scale_factor_J.tolist()
         self._held_J: list[int] = snapshot.running_J.tolist()
@@ -59,6 +60,7 @@ class Handout:
 
     def keep_running(self) -> None:
         """Who holds devices on which he can go on keeps them; the oldest first, should there be too few by now."""
+        self._unmoved = True
         for j in by_arrival(self.snapshot):
             if (a := self._held_J[j]) != WAITING and a in self.room(j):
                 self.start(j, a)
@@ -97,4 +99,5 @@ class Handout:
         table, type_J = self.snapshot.configurations, np.array(self.type_J, dtype=np.int64)
         share_C = np.zeros(len(table))
         share_C[table.configuration_M] = type_J[table.job_M] == table.accelerator_C[table.configuration_M]
-        return certified(self.snapshot, share_C, whole=True, **{"path": "greedy", "seconds": 0.0, **facts})
+        facts = {"path": "greedy", "seconds": 0.0, "unmoved": self._unmoved, **facts}
+        return certified(self.snapshot, share_C, whole=True, **facts)

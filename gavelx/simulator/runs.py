@@ -14,9 +14,9 @@ NEARLY = 1.0 - 1e-9
 class Run:
     """A job on the devices of a lease: idle until ``begin_s`` (loading its checkpoint), then ``steps_per_s``.
 
-    ``from_s`` and ``from_steps`` are where the present stretch at one speed began. ``whole_steps``: the lease goes on
-    idle when it has done the steps of its round, and only the time of its steps is billed. ``price_part`` is 0.5
-    while somebody else pays for the same devices too.
+    ``from_s`` and ``from_steps`` are where the present stretch at one speed began. ``whole_steps``: the lease goes
+    on idle when it has done the steps of its round, and only the time of its steps is billed. ``price_part`` is
+    0.5 while somebody else pays for the same devices too.
     """
 
     lease: Lease

@@ -45,12 +45,14 @@ def simulate(
     With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete; then
     ``jobs`` may also be an endless iterator, in order of arrival, and the result holds those that came.
     ``faults`` says what goes wrong on the way, ``price_changes`` when prices become others.
-    ``on_progress(completed, total)`` is called now and then; ``watch`` may put a backend that looks on before the
-    simulated one. Raises :class:`WorkloadError` for a job that can
-    never run on this cluster, :class:`PolicyError` for a policy that fails or answers nonsense. A policy that
-    starves a job does not raise: the job counts as not completed. Nor do solvers that fail: the previous
-    allocation is carried over, and ``solver_failures`` of the result says why. The books of the run are kept by an
-    independent ledger, and a run whose books do not add up raises :class:`LedgerError`.
+    ``on_progress(completed, total)`` is called now and then; ``watch`` may put a backend that looks on before
+    the simulated one.
+
+    Raises :class:`WorkloadError` for a job that can never run on this cluster, :class:`PolicyError` for a policy
+    that fails or answers nonsense. A policy that starves a job does not raise: the job counts as not completed.
+    Nor do solvers that fail: the previous allocation is carried over, and ``solver_failures`` of the result says
+    why. The books of the run are kept by an independent ledger, and a run whose books do not add up raises
+    :class:`LedgerError`.
     """
     started = time.perf_counter()
     if isinstance(jobs, Sequence):

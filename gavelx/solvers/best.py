@@ -1,7 +1,7 @@
 """Everybody at his best: the answer to a max-min program where there are devices enough, without solving anything.
 
-If every job can have all of its time on a type on which it gains most, nobody can have more: the worst is as good as
-it can be, and so is every further level.
+If every job can have all of its time on a type on which it gains most, nobody can have more: the worst is as good
+as it can be, and so is every further level.
 
 Legend: J jobs, A accelerator types.
 """
@@ -58,7 +58,10 @@ def _types(
     devices_A: NDArray[np.int64],
     price_A: Floats,
 ) -> NDArray[np.int64] | None:
-    """A best type for each job that runs at all (else -1), the cheapest that has devices left; jobs with less choice first."""
+    """A best type for each job that runs at all (else -1), the cheapest that has devices left.
+
+    Jobs with less choice come first.
+    """
     choices_J = best_JA.sum(axis=1)
     free, by_price = devices_A.astype(float).tolist(), np.argsort(price_A, kind="stable").tolist()
     type_J = np.where(runs_J, best_JA.argmax(axis=1), -1)

@@ -147,6 +147,7 @@ def _raise_levels(
             value_V, multiplier_K, at_best_R = leap
             rising_R = (rising_R | bound_R) & ~at_best_R
             rate_R = np.where(at_best_R, 0.0, rate_R)
+            assert rows.best_R is not None
             lower_R = np.where(at_best_R, rows.best_R * JUST, lower_R)
             if not rising_R.any():
                 return value_V, True
@@ -186,13 +187,16 @@ def _leap(
     start, attempt = low, high
     while low < high:
         at_best_R = rising_R & (level_R <= levels[attempt - 1])
-        if _with_the_best(program, rows, lower_R, rising_R, at_best_R, levels[attempt - 1]) is None:
+        if (
+            _with_the_best(program, rows, lower_R, rising_R, at_best_R=at_best_R, level=levels[attempt - 1])
+            is None
+        ):
             high = attempt - 1
         else:
             low = attempt
         attempt = (low + high + 1) // 2
     at_best_R = rising_R & (level_R <= levels[low - 1])
-    found = _with_the_best(program, rows, lower_R, rising_R, at_best_R, levels[low - 1])
+    found = _with_the_best(program, rows, lower_R, rising_R, at_best_R=at_best_R, level=levels[low - 1])
     return None if low == start or found is None else (*found, at_best_R)
 
 
@@ -201,6 +205,7 @@ def _with_the_best(
     rows: Rows,
     lower_R: Floats,
     rising_R: NDArray[np.bool_],
+    *,
     at_best_R: NDArray[np.bool_],
     level: float,
 ) -> tuple[Floats, Floats] | None:

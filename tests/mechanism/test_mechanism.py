@@ -103,19 +103,16 @@ def stopped(commands: list[Command]) -> list[int]:
     return [command.lease_id for command in commands if isinstance(command, Stop)]
 
 
-def progress(
-    time_s: float, lease: Lease, steps: float, saved: float = 0.0, held_s: float | None = None
-) -> Progress:
-    """One lease reports; a lease that began at 0 has been held ever since."""
-    columns = ([lease.id], [lease.job_id], [steps], [saved], [time_s if held_s is None else held_s])
+def progress(time_s: float, lease: Lease, steps: float, saved: float = 0.0) -> Progress:
+    """One lease reports."""
+    columns = ([lease.id], [lease.job_id], [steps], [saved])
     return Progress(time_s, *(np.array(column) for column in columns))
 
 
-def report_all(mechanism: Mechanism, time_s: float) -> None:
-    """Every lease reports for how long it was held, and no steps."""
-    for lease in list(mechanism.leasing.leases.values()):
-        launched_s = float(mechanism.live["launched_s"][mechanism.live.index[lease.job_id]])
-        mechanism.handle(progress(time_s, lease, 0.0, held_s=time_s - launched_s))
+def promised_J(mechanism: Mechanism) -> list[float]:
+    """The share of its time that each job was promised in the ways to run."""
+    ways = mechanism.ways
+    return ways.per_job(ways.share, len(mechanism.live)).tolist()
 
 
 def ended(time_s: float, lease: Lease, steps: float, failed: bool = False) -> LeaseEnded:
@@ -128,7 +125,7 @@ def test_a_submitted_job_is_solved_for_and_launched_at_once() -> None:
     commands = settle(mechanism, Wake(5.0), [1.0])
     (lease,) = launched(commands)
     assert (lease.job_id, lease.accelerator, len(lease.devices), lease.until_step) == (0, "fast", 1, 1e6)
-    assert WakeAt(365.0, report=True) in commands
+    assert WakeAt(365.0) in commands  # nobody needs to know how far jobs are by then
 
 
 def test_a_lease_is_extended_when_nothing_changes_and_outlives_its_round_by_one() -> None:
@@ -136,7 +133,7 @@ def test_a_lease_is_extended_when_nothing_changes_and_outlives_its_round_by_one(
     mechanism.handle(JobSubmitted(0.0, job(0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     assert lease.until_s == 720.0
-    assert settle(mechanism, Wake(360.0), [1.0]) == [Extend(1080.0), WakeAt(720.0, report=True)]
+    assert settle(mechanism, Wake(360.0), [1.0]) == [Extend(1080.0), WakeAt(720.0)]
 
 
 def test_two_jobs_with_half_a_device_each_take_turns() -> None:
@@ -145,7 +142,6 @@ def test_two_jobs_with_half_a_device_each_take_turns() -> None:
         mechanism.handle(JobSubmitted(0.0, job(job_id)))
     held = {0: 0, 1: 0}
     for round_ in range(40):
-        report_all(mechanism, round_ * 360.0)
         settle(mechanism, Wake(round_ * 360.0), [0.5, 0.5])
         (holder,) = mechanism.leasing.leases
         held[holder] += 1
@@ -158,7 +154,6 @@ def test_a_small_share_is_served_although_the_policy_is_asked_all_the_time() -> 
         mechanism.handle(JobSubmitted(0.0, job(job_id)))
     rounds = 0
     for round_ in range(100):
-        report_all(mechanism, round_ * 360.0)
         mechanism._stale = True  # as if jobs came and went
         settle(mechanism, Wake(round_ * 360.0), [0.95, 0.05])
         rounds += 1 in mechanism.leasing.leases
@@ -220,7 +215,7 @@ def test_a_late_answer_blocks_no_lease() -> None:
     assert any(isinstance(command, Solve) for command in commands)
     (solve,) = (command for command in commands if isinstance(command, Solve))
     assert WakeAt(720.0, report=True) in commands
-    assert mechanism.handle(Wake(720.0)) == [Extend(1440.0), WakeAt(1080.0, report=True)]
+    assert mechanism.handle(Wake(720.0)) == [Extend(1440.0), WakeAt(1080.0)]
     assert mechanism.handle(Allocated(800.0, shares(solve.snapshot, [0.5, 0.5]))) == []  # used from 1080 on
     validate(mechanism)
 
@@ -231,7 +226,7 @@ def test_doubled_and_late_reports_do_no_harm() -> None:
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     mechanism.handle(progress(1.0, lease, 60.0))
     mechanism.handle(progress(2.0, lease, 40.0))
-    mechanism.handle(progress(2.0, dataclasses.replace(lease, job_id=99), 40.0))
+    mechanism.handle(progress(2.0, lease._replace(job_id=99), 40.0))
     assert mechanism.live["steps_done"][0] == 60.0
     for _ in range(2):
         mechanism.handle(ended(10.0, lease, 100.0))
@@ -327,7 +322,7 @@ def test_an_answer_that_took_longer_than_the_round_begins_a_new_one() -> None:
     solve = asked(mechanism, Wake(0.0))
     commands = mechanism.handle(Allocated(1000.0, shares(solve.snapshot, [1.0])))
     assert [lease.until_s for lease in launched(commands)] == [1720.0]
-    assert WakeAt(1360.0, report=True) in commands
+    assert WakeAt(1360.0) in commands
 
 
 def test_leases_are_extended_before_a_policy_is_asked_that_may_answer_late() -> None:
@@ -349,9 +344,9 @@ def test_a_doubled_answer_is_not_taken_for_the_next_one() -> None:
     second = Allocated(380.0, shares(asked(mechanism, Wake(360.0)).snapshot, [0.0, 1.0]))
     assert mechanism.handle(Allocated(370.0, first.allocation)) == []
     mechanism.handle(second)
-    assert mechanism.live["share"][:, 0].tolist() == [0.0, 1.0]
+    assert promised_J(mechanism) == [0.0, 1.0]
     assert mechanism.handle(Allocated(390.0, first.allocation)) == []
-    assert mechanism.live["share"][:, 0].tolist() == [0.0, 1.0]
+    assert promised_J(mechanism) == [0.0, 1.0]
 
 
 def test_what_came_while_the_policy_thought_is_looked_at_when_it_answers() -> None:
@@ -414,8 +409,15 @@ def test_members_of_a_pair_share_its_price_unless_each_pays_in_full() -> None:
     for rules, expected in ((DEFAULT, 0.5), (dataclasses.replace(DEFAULT, split_price=False), 1.0)):
         mechanism, leases = a_running_pair(rules, Prices({"fast": 36.0}))
         for lease in leases:
-            mechanism.handle(progress(100.0, lease, 700.0))
+            mechanism.handle(ended(100.0, lease, 700.0))
         assert mechanism.live["spent_usd"].tolist() == [expected] * 2
+
+
+def test_whose_partner_left_pays_half_until_then_and_in_full_from_then_on() -> None:
+    mechanism, (first, second) = a_running_pair(prices=Prices({"fast": 36.0}))
+    mechanism.handle(ended(100.0, first, 700.0))
+    mechanism.handle(ended(200.0, second, 1700.0))
+    assert mechanism.live["spent_usd"].tolist() == [0.5, 1.5]
 
 
 def test_a_pair_is_split_again_and_one_member_keeps_the_device() -> None:
@@ -491,6 +493,28 @@ def test_a_narrow_job_makes_room_for_a_gang_where_it_loses_less_than_the_gang_ga
     assert moved.devices[0].server_id != gang.devices[0].server_id
 
 
+def test_a_narrow_job_that_makes_room_just_when_a_partner_comes_moves_with_it() -> None:
+    mechanism = with_servers(2, 2, pairs=True)
+    for job_id in range(3):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    leases = launched(settle(mechanism, Wake(0.0), [1.0, 1.0, 1.0]))
+    mechanism.handle(ended(350.0, leases[1], 1e6))
+    mechanism.handle(JobSubmitted(350.0, job(3, scale=2, kind="talker")))
+    mechanism.handle(JobSubmitted(350.0, job(4)))
+    snapshot = asked(mechanism, Wake(360.0)).snapshot.open("pairs")
+    table, ids = snapshot.configurations, [one.id for one in snapshot.jobs]
+    members = [{ids[j] for j in table.job_M[table.configuration_M == c]} for c in range(len(table))]
+    share_C = np.array([float(who in ({0, 4}, {2}, {3})) for who in members])
+    answer = certified(snapshot, share_C, path="test", seconds=0.0)
+    commands = mechanism.handle(Allocated(360.0, answer))
+    validate(mechanism)
+    assert stopped(commands) == [leases[0].id]
+    where = {lease.job_id: {device.server_id for device in lease.devices} for lease in launched(commands)}
+    assert len(where[3]) == 1
+    assert where[0] == where[4] != where[3]
+    assert (mechanism.live["way"] >= 0).all()  # the time of each counts for what it was promised
+
+
 def test_a_narrow_job_stays_where_moving_costs_more_than_the_gang_gains() -> None:
     commands = fragmented(DEFAULT, restart_s=1000.0)
     (gang,) = launched(commands)
@@ -501,6 +525,16 @@ def test_a_narrow_job_stays_where_moving_costs_more_than_the_gang_gains() -> Non
 def test_a_narrow_job_stays_that_may_not_be_preempted_yet() -> None:
     commands = fragmented(dataclasses.replace(DEFAULT, min_run_s=3600.0))
     assert stopped(commands) == []
+
+
+def test_nobody_is_moved_under_an_allocation_that_forbids_it() -> None:
+    mechanism = with_servers(1, 1)
+    mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
+    settle(mechanism, Wake(0.0), [1.0])
+    mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
+    solve = asked(mechanism, Wake(360.0))
+    unmoved = dataclasses.replace(shares(solve.snapshot, [1.0]), unmoved=True)
+    assert stopped(mechanism.handle(Allocated(360.0, unmoved))) == []
 
 
 def test_a_spread_gang_is_put_into_one_server_as_soon_as_one_is_free() -> None:
@@ -523,9 +557,7 @@ def test_a_job_is_not_preempted_before_it_has_run_for_the_least_time() -> None:
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     mechanism.handle(JobSubmitted(1.0, job(1)))
     for time_s in (360.0, 720.0):
-        report_all(mechanism, time_s)
         assert stopped(settle(mechanism, Wake(time_s), [0.0, 1.0])) == []
-    report_all(mechanism, 1080.0)
     assert stopped(settle(mechanism, Wake(1080.0), [0.0, 1.0])) == [lease.id]
 
 
@@ -539,7 +571,6 @@ def test_of_two_that_are_equally_far_ahead_the_one_makes_way_that_loses_less(spa
     mechanism.handle(JobSubmitted(1.0, job(2)))
     commands: list[Command] = []
     for round_ in range(1, 5):
-        report_all(mechanism, round_ * 360.0)
         commands += settle(mechanism, Wake(round_ * 360.0), [0.5, 0.5, 1.0])
         if stopped(commands):
             break
@@ -634,8 +665,8 @@ def test_the_first_report_of_a_lease_says_where_it_really_began() -> None:
     settle(mechanism, Wake(720.0), [0.0, 1.0])
     mechanism.handle(WorkerJoined(730.0, Server(9, "fast", 1)))
     (again,) = launched(settle(mechanism, Wake(1080.0), [1.0, 1.0]))
-    mechanism.handle(progress(1100.0, again, 200.0, held_s=20.0))
-    mechanism.handle(progress(1101.0, again, 190.0, held_s=19.0))  # overtaken on its way
+    mechanism.handle(progress(1100.0, again, 200.0))
+    mechanism.handle(progress(1101.0, again, 190.0))  # overtaken on its way
     assert mechanism.live["steps_done"][0] == 200.0
 
 
@@ -680,7 +711,7 @@ def test_a_policy_that_may_not_be_asked_yet_is_asked_as_soon_as_it_may() -> None
     mechanism.handle(ended(100.0, lease, 1e6))
     settle(mechanism, Wake(100.0), [])
     mechanism.handle(JobSubmitted(150.0, job(1)))
-    assert mechanism.handle(Wake(365.0)) == [WakeAt(605.0)]
+    assert mechanism.handle(Wake(365.0)) == [WakeAt(605.0, report=True)]
     asked(mechanism, Wake(605.0))
 
 
@@ -689,4 +720,4 @@ def test_rounds_of_a_job_that_is_slower_than_its_table_do_not_get_shorter_for_ev
     mechanism.handle(JobSubmitted(0.0, job(0, steps=1000.0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     mechanism.handle(progress(100.0, lease, 1000.0 - 1e-9))
-    assert mechanism.handle(Wake(100.0))[-1] == WakeAt(100.001)
+    assert mechanism.handle(Wake(100.0))[-1] == WakeAt(100.001, report=True)

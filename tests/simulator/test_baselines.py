@@ -20,7 +20,7 @@ BASELINES = (
 def run(policy: str) -> Result:
     """Thirty jobs, gangs among them, more than 24 devices can serve at once."""
     table = load_throughputs("simulation")
-    jobs = random_jobs(30, table, seed=2, multi_gpu=True, arrival_rate_per_hour=2.0)
+    jobs = random_jobs(30, table, seed=4, multi_gpu=True, arrival_rate_per_hour=2.0)
     return simulate(load_policy(policy), jobs, Cluster.parse("v100=8,p100=8,k80=8"), table)
 
 
