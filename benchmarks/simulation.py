@@ -1,4 +1,4 @@
-"""How fast the simulator is: rounds per processor-second, what a round costs as jobs grow, and one very long trace.
+"""How fast the simulator is: rounds per processor-second, the cost of a round as jobs grow, one very long trace.
 
     python -m benchmarks.simulation [rounds growth trace] [--jobs 100000] [--json OUT]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.cluster import Cluster, Server
+from gavelx.cluster import Cluster, Server, fewest_servers
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
@@ -142,7 +142,7 @@ class Leasing:
         moves: list[int] = []
         for j in self.live["spread"].nonzero()[0].tolist() if self.rules.spread_speeds else ():
             a, width = int(self.live["type"][j]), int(self.live["scale_factor"][j])
-            if self.free[a].in_one_server(width) and self._may_move(j):
+            if self.free[a].holds_together(width) and self._may_move(j):
                 gain_s = (1.0 - self._spread_speed(j, a)) * self.rules.round_s
                 moves += [j] if gain_s > loss_s(self.live, np.array([j]))[0] else []
         return moves
@@ -175,7 +175,7 @@ class Leasing:
             if member != NOBODY and self.live["type"][member] != WAITING:
                 return self.leases[self.live.jobs[member].id].devices, []  # beside its partner
         free, width = self.free[way.type], int(self.live["scale_factor"][way.job])
-        if width > 1 and self.rules.spread_speeds and not free.in_one_server(width):
+        if width > 1 and self.rules.spread_speeds and not free.holds_together(width):
             speed = self._spread_speed(way.job, way.type)
             fits = width <= free.widest
             if (
@@ -245,7 +245,8 @@ class Leasing:
         live["launched_s"][j] = self.now_s
         live["heard"][j] = False
         live["since_s"][j] = lease.charged_from_s
-        live["spread"][j] = len(devices) > 1 and any(d.server_id != devices[0].server_id for d in devices)
+        servers = len({device.server_id for device in devices})
+        live["spread"][j] = servers > fewest_servers(len(devices), self.free[a].widest)
         return lease
 
     def extend(self, until_s: float) -> list[Command]:

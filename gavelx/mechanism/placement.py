@@ -42,9 +42,13 @@ class FreeDevices:
                 assert slot not in self._free[server_id], (server_id, slot)
                 self._put(server_id, [slot])
 
-    def in_one_server(self, count: int) -> bool:
-        """Whether a gang of ``count`` fits one server as it is."""
-        return any(self._with[count:])
+    def holds_together(self, count: int) -> bool:
+        """Whether a gang of ``count`` fits as few servers as it can, as they are."""
+        full, rest = divmod(count, max(1, self.widest))
+        empty = len(self._with[-1])
+        if empty < full:
+            return False
+        return not rest or empty > full or any(self._with[rest:-1]) or (not full and any(self._with[rest:]))
 
     @property
     def widest(self) -> int:

@@ -16,8 +16,8 @@ class Rules:
 
     * ``round_s``: length of a round, the step in which devices change hands;
     * ``solve_interval_s``: least time between two calls of the policy;
-    * ``small_change``: the policy is asked again when this part of the live jobs has come or gone since it was last
-      asked, or ``small_change_s`` after that; a new job may run meanwhile, where it is at least half as fast as
+    * ``small_change``: the policy is asked again when this part of the live jobs has come or gone since it last was,
+      or ``small_change_s`` after that; a new job may run meanwhile, where it is at least half as fast as
       anywhere. Up to a hundred jobs each one counts; with thousands, a policy need not be asked for every one;
     * ``priority``: how the shares promised become an order in which jobs are served;
     * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle, if it is at
@@ -26,7 +26,7 @@ class Rules:
     * ``min_run_s``: a job is not preempted before it has run for so long;
     * ``overheads``: what preemption costs, as far as known; victims are chosen by it;
     * ``max_failures``: a job that failed so often without a step in between is given up;
-    * ``spread_speeds``: a gang over several servers runs at the speed known for that, where one is known, and is
+    * ``spread_speeds``: a gang over more servers than it must runs at the speed known for that, if any, and is
       consolidated by moving narrower jobs where that pays; otherwise servers make no difference;
     * ``split_price``: jobs that share a device share its price; otherwise each pays in full;
     * ``sleep_s``: rounds in which nothing can change are slept through, for at most so long. It changes nothing

@@ -91,8 +91,8 @@ def candidates(
 ) -> Candidates:
     """The ways to run that may be given out now, with the keys that order them; None: to anybody.
 
-    A job may run where it was promised a share. The published priority knows the order of all others as well, unless
-    the allocation is ``strict`` and not to be filled.
+    A job may run where it was promised a share. The published priority knows the order of all others as well,
+    unless the allocation is ``strict`` and not to be filled.
     """
     priority, allocated_J = rules.priority(rules.round_s), live["allocated"]
     keys = priority.keys(ways, allocated_J)
@@ -146,7 +146,7 @@ def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -
 
 
 def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float) -> Candidates:
-    """Where jobs that got nothing may fill idle devices: those that run there first, then where they are fastest."""
+    """Where jobs that got nothing may fill idle devices: who runs there first, then where they are fastest."""
     speed_JA = np.nan_to_num(live["throughput"])
     best_J = speed_JA.max(axis=1, initial=0.0)
     open_JA = (speed_JA > 0) & (speed_JA >= (rules.backfill or 0.0) * best_J[:, None])

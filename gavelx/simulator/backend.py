@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gavelx.cluster import Cluster, Server
+from gavelx.cluster import Cluster, Server, fewest_servers
 from gavelx.jobs import Job
 from gavelx.mechanism.commands import Command, Device, Extend, GiveUp, Launch, Lease, Stop, WakeAt
 from gavelx.mechanism.events import (
@@ -79,6 +79,7 @@ class SimulatedCluster:
         self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
         self._sequence = count()
+        self._largest = dict(zip(self.cluster.accelerators, self.cluster.server_A.tolist(), strict=True))
         self._wakes: dict[float, bool] = {}  # when, and whether with a report
         self._lapse_s = float("inf")
         for server in self.cluster.servers:
@@ -325,13 +326,17 @@ class SimulatedCluster:
             )
         else:
             speed = self.throughputs.get(job.job_type, lease.accelerator, job.scale_factor)
-            if self.rules.spread_speeds and len({device.server_id for device in lease.devices}) > 1:
+            if self.rules.spread_speeds and self._is_spread(lease):
                 spread = self.throughputs.get(
                     job.job_type, lease.accelerator, job.scale_factor, consolidated=False
                 )
                 speed = speed if spread is None else spread
         assert speed, f"job {job.id} cannot run in {lease}"
         return speed * self._chance.speed(job.id)
+
+    def _is_spread(self, lease: Lease) -> bool:
+        servers = len({device.server_id for device in lease.devices})
+        return servers > 1 and servers > fewest_servers(len(lease.devices), self._largest[lease.accelerator])
 
     def _beside(self, run: Run) -> list[Run]:
         """Who holds the same devices, be it to write a last checkpoint."""

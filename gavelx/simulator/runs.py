@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from gavelx.jobs import Job
 from gavelx.mechanism.commands import Lease
 
-
 NEARLY = 1.0 - 1e-9
 """So far from the last step rounding cannot matter."""
 

@@ -58,7 +58,7 @@ def test_the_command_simulates_and_writes_plots_tables_and_points(
     assert all(record["jobs_completed"] == record["jobs_total"] for record in records)
     found = {(record["point"]["policy"], record["point"]["rules"]) for record in records}
     assert ("isolated", "published") in found
-    assert ("max_min_fairness", "backfill") in found
+    assert ("max_min_fairness", "any type") in found
     assert json.loads((tmp_path / "idle_devices.json").read_text())[0]["policy"] == "max_min_fairness"
     assert " points under the published rules are done." in page
 
