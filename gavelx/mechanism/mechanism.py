@@ -430,7 +430,8 @@ class Mechanism:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
             if not self._stale or self._asked_s is not None or self._must_solve():
                 return commands
-            may_ask_s = self._last_solve_s + max(self.rules.solve_interval_s, self.rules.small_change_s)
+            wait_s = 0.0 if self._is_worth_asking() else self.rules.small_change_s
+            may_ask_s = self._last_solve_s + max(self.rules.solve_interval_s, wait_s)
             return [*commands, WakeAt(max(self._now_s + SHORTEST_S, may_ask_s), report=True)]
         if self._nothing_can_change():
             return [*commands, *self._sleep()]

@@ -16,7 +16,7 @@ class Rules:
 
     * ``round_s``: length of a round, the step in which devices change hands;
     * ``solve_interval_s``: least time between two calls of the policy;
-    * ``small_change``: the policy is asked again when this part of the live jobs has come or gone since it last was,
+    * ``small_change``: the policy is asked again when this part of the live jobs came or went since it last was,
       or ``small_change_s`` after that; a new job may run meanwhile, where it is at least half as fast as
       anywhere. Up to a hundred jobs each one counts; with thousands, a policy need not be asked for every one;
     * ``priority``: how the shares promised become an order in which jobs are served;

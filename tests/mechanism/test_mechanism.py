@@ -177,8 +177,8 @@ def test_a_gang_that_does_not_fit_waits_whole() -> None:
 
 
 def test_nothing_runs_where_nothing_was_promised_unless_the_rules_say_so() -> None:
-    for rules, expected in ((DEFAULT, [0]), (dataclasses.replace(DEFAULT, backfill=0.0), [0, 1])):
-        mechanism = with_servers(2, rules=rules)
+    for part, expected in ((None, [0]), (0.0, [0, 1]), (DEFAULT.backfill, [0, 1])):
+        mechanism = with_servers(2, rules=dataclasses.replace(DEFAULT, backfill=part))
         for job_id in (0, 1):
             mechanism.handle(JobSubmitted(0.0, job(job_id)))
         leases = launched(settle(mechanism, Wake(0.0), [1.0, 0.0]))
@@ -233,7 +233,7 @@ def test_doubled_and_late_reports_do_no_harm() -> None:
         validate(mechanism)
     settle(mechanism, Wake(10.0), [])
     mechanism.handle(ended(11.0, lease, 100.0))
-    assert len(mechanism.live) == 0
+    assert mechanism.live["done"].all()
     assert not mechanism.leasing.leases
 
 
@@ -350,7 +350,7 @@ def test_a_doubled_answer_is_not_taken_for_the_next_one() -> None:
 
 
 def test_what_came_while_the_policy_thought_is_looked_at_when_it_answers() -> None:
-    mechanism = with_servers(1)
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, backfill=None))
     mechanism.handle(JobSubmitted(0.0, job(0)))
     solve = asked(mechanism, Wake(0.0))
     mechanism.handle(JobSubmitted(5.0, job(1)))
@@ -436,7 +436,7 @@ def test_whose_partner_is_done_goes_on_alone() -> None:
     mechanism.handle(ended(100.0, first, 1e6))
     assert stopped(settle(mechanism, Wake(100.0), [1.0])) == []
     assert mechanism.leasing.leases == {1: second}
-    assert mechanism.live["partner"].tolist() == [NOBODY]
+    assert mechanism.live["partner"].tolist() == [NOBODY, NOBODY]
 
 
 def test_a_job_comes_to_the_device_of_its_new_partner() -> None:
@@ -456,8 +456,16 @@ def test_a_job_comes_to_the_device_of_its_new_partner() -> None:
 # -- gangs and places -----------------------------------------------------------------------------------------
 
 
+def with_two_small_servers() -> Mechanism:
+    """There was a larger one, so a gang of two is not together on these."""
+    mechanism = with_servers(1, 1, 2)
+    mechanism.handle(WorkerLost(0.0, 2))
+    return mechanism
+
+
+
 def test_a_gang_whose_speed_over_servers_is_not_known_is_spread_without_more_ado() -> None:
-    mechanism = with_servers(1, 1)
+    mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     assert {device.server_id for device in lease.devices} == {0, 1}
@@ -465,7 +473,7 @@ def test_a_gang_whose_speed_over_servers_is_not_known_is_spread_without_more_ado
 
 
 def test_a_gang_that_cannot_be_spread_leaves_its_devices_to_others() -> None:
-    mechanism = with_servers(1, 1)
+    mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="local")))
     mechanism.handle(JobSubmitted(0.0, job(1)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [0.8, 0.4]))
@@ -528,7 +536,7 @@ def test_a_narrow_job_stays_that_may_not_be_preempted_yet() -> None:
 
 
 def test_nobody_is_moved_under_an_allocation_that_forbids_it() -> None:
-    mechanism = with_servers(1, 1)
+    mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
     settle(mechanism, Wake(0.0), [1.0])
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
@@ -538,7 +546,7 @@ def test_nobody_is_moved_under_an_allocation_that_forbids_it() -> None:
 
 
 def test_a_spread_gang_is_put_into_one_server_as_soon_as_one_is_free() -> None:
-    mechanism = with_servers(1, 1)
+    mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
     (spread,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
@@ -607,7 +615,7 @@ def test_a_job_that_fails_too_often_is_given_up() -> None:
         assert GiveUp(0) not in fail_once(mechanism, time_s)[1]
     assert GiveUp(0) in fail_once(mechanism, 3.0)[1]
     assert mechanism.given_up == [0]
-    assert len(mechanism.live) == 0
+    assert mechanism.live["done"].all()
     validate(mechanism)
 
 
