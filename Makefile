@@ -10,18 +10,23 @@ POLICIES ?= fifo,agnostic(fifo),isolated,agnostic(max_min_fairness),max_min_fair
 TRACE ?= gavel_msr_e13805
 TABLE ?= simulation
 CLUSTER ?= v100=12,p100=12,k80=12
+SEED ?=                        # one seed to simulate; LOG=FILE then writes every event and command
+SEEDS ?= 0:200
+LOG ?=
+WORKERS ?= 2
 BENCH ?=                       # families and options of python -m benchmarks
+EXPERIMENTS ?= --jobs 2        # options of python -m experiments
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help compare test check bench format clean
+.PHONY: help compare test simulate check bench experiments format clean
 
 help:  ## show this list
 	@echo "gavelx: what make can do"
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo "variables, with their defaults: PYTHON=$(PYTHON) VENV=$(VENV) TRACE=$(TRACE) CLUSTER=$(CLUSTER)"
 
 compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plot and a page in out/
@@ -32,6 +37,9 @@ compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plo
 test: $(VENV)/.dev  ## run every test
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
+simulate: $(VENV)/.core  ## simulate small clusters where everything goes wrong (SEED=7, or SEEDS=0:2000), and audit them
+	$(BIN)/python -m gavelx.swarm $(if $(SEED),--seed $(SEED) $(if $(LOG),--log $(LOG)),--seeds $(SEEDS) --workers $(WORKERS))
+
 check: $(VENV)/.dev  ## check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -39,6 +47,9 @@ check: $(VENV)/.dev  ## check format, style and types
 
 bench: $(VENV)/.bench  ## time policies against their published formulations (BENCH="million --pairs 9")
 	$(BIN)/python -m benchmarks $(BENCH) --json benchmarks/results/latest.json --results-md
+
+experiments: $(VENV)/.core  ## simulate the published figures; goes on where it stopped (EXPERIMENTS="--only makespan")
+	$(BIN)/python -m experiments $(EXPERIMENTS)
 
 format: $(VENV)/.dev  ## put the code into its format
 	$(BIN)/ruff format .

@@ -27,6 +27,15 @@ class Server:
         object.__setattr__(self, "accelerator", self.accelerator.lower())
 
 
+def fewest_servers(width: int, largest: int) -> int:
+    """In how many servers of so many devices a gang is consolidated: as few as will hold it.
+
+    Tables of throughputs know two placements, together and apart. A gang that is wider than any server and fills
+    as few as possible counts as together: apart was measured with each device in a server of its own.
+    """
+    return -(-width // max(1, largest))
+
+
 @dataclass(frozen=True)
 class Cluster:
     """The servers that jobs may run on. Type names are free; they are compared in lower case.

@@ -25,7 +25,8 @@ Ints = NDArray[np.int64]
 class Leases:
     """Every lease of a run, one row each: who held how many devices of which type, and from when to when.
 
-    ``billed_s_L`` is the time charged on each device; it is ``end_s - start_s`` but for rules that bill more.
+    ``billed_s_L`` is the time charged on each device: ``end_s - start_s``, half of that while two jobs share them,
+    or what the rules say. ``busy_s_L`` is the time in which steps were done.
     ``moved_L`` says that the job had run before and had to be restarted (elsewhere, or after a pause).
     """
 
@@ -35,6 +36,7 @@ class Leases:
     start_s_L: Floats
     end_s_L: Floats
     billed_s_L: Floats
+    busy_s_L: Floats
     moved_L: NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -47,7 +49,9 @@ class Result:
 
     ``completion_s_J`` is a time on the run's clock, NaN for a job that did not complete. ``measured`` restricts
     the job figures (JCT, rho, counts) to a slice of the jobs, as ``--window S:E`` asks. ``solver_failures`` holds
-    the reason for each time that the previous allocation had to be carried over.
+    the reason for each time that the previous allocation had to be carried over. ``price_changes`` are the times
+    at which prices became others than ``usd_per_hour_A``, and those prices. Of a job that was ``given_up`` (its
+    id), too many tries have failed.
     """
 
     policy: str
@@ -62,6 +66,8 @@ class Result:
     end_s: float
     measured: slice | None = None
     solver_failures: tuple[str, ...] = ()
+    price_changes: tuple[tuple[float, Floats], ...] = ()
+    given_up: tuple[int, ...] = ()
     policy_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -85,13 +91,31 @@ class Result:
     def cost_usd_J(self) -> Floats:
         """Dollars billed for each job's leases; NaN where a type in use has no known price."""
         cost_usd_J = np.zeros(len(self.jobs))
-        np.add.at(cost_usd_J, self.leases.job_L, self._cost_usd_L)
+        np.add.at(cost_usd_J, self.leases.job_L, self.cost_usd_L)
         return cost_usd_J
 
     @cached_property
-    def _cost_usd_L(self) -> Floats:
+    def cost_usd_L(self) -> Floats:
+        """Dollars billed for each lease; NaN where its type has no known price."""
         L = self.leases
-        return self.usd_per_hour_A[L.accelerator_L] * L.devices_L * L.billed_s_L / 3600.0
+        return self._mean_price_L * L.devices_L * L.billed_s_L / 3600.0
+
+    @cached_property
+    def _mean_price_L(self) -> Floats:
+        """Dollars per device-hour over the time of each lease."""
+        L = self.leases
+        if not self.price_changes:
+            return self.usd_per_hour_A[L.accelerator_L]
+        time_s_K = np.array([0.0, *(time_s for time_s, _ in self.price_changes), np.inf])
+        usd_KA = np.array([self.usd_per_hour_A, *(usd_A for _, usd_A in self.price_changes)])
+        total_L = np.zeros(len(L))
+        for k, usd_A in enumerate(usd_KA):
+            within_L = np.clip(L.end_s_L, time_s_K[k], time_s_K[k + 1]) - np.clip(
+                L.start_s_L, time_s_K[k], time_s_K[k + 1]
+            )
+            total_L += np.where(within_L > 0, within_L * usd_A[L.accelerator_L], 0.0)
+        length_L = L.end_s_L - L.start_s_L
+        return np.divide(total_L, length_L, out=np.zeros(len(L)), where=length_L > 0)
 
     @cached_property
     def restarts_J(self) -> Ints:
@@ -121,7 +145,7 @@ class Result:
             "jct_p50_s": metrics.percentile(jct[done], 50),
             "jct_p99_s": metrics.percentile(jct[done], 99),
             "utilization": self.utilization,
-            "cost_usd": metrics.known(float(self._cost_usd_L.sum())),
+            "cost_usd": metrics.known(float(self.cost_usd_L.sum())),
             "rounds": self.rounds,
             "jobs_total": len(jct),
             "jobs_completed": int(done.sum()),
@@ -129,6 +153,7 @@ class Result:
             "rho_mean": metrics.mean(rho[done]),
             "unfair_fraction": metrics.mean((rho[done] > 1.0 + 1e-9).astype(float)),
             "restarts": int(self.restarts_J[measured].sum()),
+            "given_up": len(self.given_up),
             "solver_failures": len(self.solver_failures),
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,

@@ -9,6 +9,7 @@ Legend: J jobs, A accelerator types.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +63,21 @@ class Throughputs:
                 row_of[key] = [np.nan if speed is None else speed for speed in speeds]
         rows = [row_of[job.job_type, job.scale_factor] for job in jobs]
         return np.array(rows, dtype=float).reshape(len(jobs), len(accelerators))
+
+    def beside(self, job_types: Sequence[str], accelerators: Sequence[str]) -> NDArray[np.float64]:
+        """Steps/s of a job of type t beside one of u on accelerator a (T x T x A); NaN where nothing is known."""
+        known = self._beside.setdefault(tuple(accelerators), {})
+        for pair in product(job_types, job_types):
+            if pair not in known:
+                speeds = (self.colocated.get(Pairing(*pair, accelerator)) for accelerator in accelerators)
+                known[pair] = [np.nan if speed is None else speed for speed in speeds]
+        rows = [known[pair] for pair in product(job_types, job_types)]
+        return np.array(rows, dtype=float).reshape(len(job_types), len(job_types), len(accelerators))
+
+    @cached_property
+    def _beside(self) -> dict[tuple[str, ...], dict[tuple[str, str], list[float]]]:
+        """What was looked up before."""
+        return {}
 
     @cached_property
     def job_types(self) -> tuple[str, ...]:

@@ -6,11 +6,10 @@ Legend: J jobs, A accelerator types, T job types, P pairs.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gavelx.configurations import Configurations, joined
 from gavelx.jobs import Job
-from gavelx.throughputs import Pairing, Throughputs
+from gavelx.throughputs import Throughputs
 
 
 def ways_to_run(
@@ -40,7 +39,7 @@ def ways_to_run(
 def _pairs(jobs: Sequence[Job], accelerators: Sequence[str], throughputs: Throughputs) -> Configurations:
     """All pairs of one-device jobs, first by partners, then by accelerator type."""
     names = list(dict.fromkeys(job.job_type for job in jobs))
-    speed_TTA = _speeds(names, accelerators, throughputs)
+    speed_TTA = throughputs.beside(names, accelerators)
     number = {name: t for t, name in enumerate(names)}
     type_J = np.array([number[job.job_type] for job in jobs], dtype=np.int64)
     single_J = np.flatnonzero([job.scale_factor == 1 for job in jobs])
@@ -59,14 +58,3 @@ def _pairs(jobs: Sequence[Job], accelerators: Sequence[str], throughputs: Throug
         configuration_M=np.arange(len(pair_C)).repeat(2),
         throughput_M=speeds.ravel(),
     )
-
-
-def _speeds(names: Sequence[str], accelerators: Sequence[str], throughputs: Throughputs) -> NDArray[np.float64]:
-    """Steps/s of a job of type t beside one of type u on accelerator a; NaN where nothing is known."""
-    speed_TTA = np.full((len(names), len(names), len(accelerators)), np.nan)
-    for t, name in enumerate(names):
-        for u, partner in enumerate(names):
-            for a, accelerator in enumerate(accelerators):
-                speed = throughputs.colocated.get(Pairing(name, partner, accelerator))
-                speed_TTA[t, u, a] = np.nan if speed is None else speed
-    return speed_TTA

@@ -4,7 +4,7 @@ Three things may be missing: a row about the job's type, a type of accelerator o
 of such a type. Each has its own message.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError, did_you_mean
@@ -20,6 +20,12 @@ def check_workload(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughpu
     ``where`` names the source of the jobs, such as the trace's file. A job can run on a type with a throughput
     above 0 at its scale factor, and with at least that many devices.
     """
+    for _ in checked(jobs, cluster, throughputs, where):
+        pass
+
+
+def checked(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, where: str = "") -> Iterator[Job]:
+    """The same jobs, each checked as :func:`check_workload` does when its turn comes: they may have no end."""
     check_accelerators(cluster.accelerators, throughputs)
     seen: set[tuple[str, int]] = set()
     ids: set[int] = set()
@@ -30,6 +36,7 @@ def check_workload(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughpu
         if (kind := (job.job_type, job.scale_factor)) not in seen:
             seen.add(kind)
             _check_job(job, cluster, throughputs, f"{where}, job {job.id}" if where else f"job {job.id}")
+        yield job
 
 
 def runnable(jobs: Sequence[Job], cluster: Cluster, throughputs: Throughputs) -> tuple[Job, ...]:

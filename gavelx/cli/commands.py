@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gavelx.cli import options as o
+from gavelx.cli.run_options import RunOptions, with_run_options
 
 app = typer.Typer(
     help="Scheduling policies for training jobs on mixed GPU clusters: simulate, compare, price and explain them.",
@@ -55,25 +56,11 @@ def policies(json: o.JsonFlag = False) -> None:
 @app.command(
     epilog="Example:  gavelx simulate --policy max_min_fairness --cluster v100=5,p100=5,k80=5 --jobs 40 --seed 1"
 )
+@with_run_options
 def simulate(
     *,
     policy: o.Policy,
-    cluster: o.Cluster,
-    devices_per_server: o.DevicesPerServer = 4,
-    trace: o.Trace = None,
-    jobs: o.Jobs = None,
-    arrival_rate: o.ArrivalRate = 0.0,
-    seed: o.Seed = 0,
-    multi_gpu: o.MultiGpu = False,
-    multi_priority: o.MultiPriority = False,
-    skip_unrunnable: o.SkipUnrunnable = False,
-    window: o.Window = None,
-    table: o.Table = "simulation",
-    rules: o.Rules = "default",
-    round_s: o.Round = None,
-    prices: o.Prices = None,
-    solver: o.Solver = "auto",
-    time_budget: o.TimeBudget = 60.0,
+    typed: RunOptions,
     json: o.JsonOut = None,
     html: o.HtmlOut = None,
     png: o.PngOut = None,
@@ -81,49 +68,16 @@ def simulate(
     """Run one policy on a list of jobs, on a simulated clock."""
     from gavelx.cli.output import Outputs
     from gavelx.cli.running import run_simulate
-    from gavelx.cli.scenario import RunOptions
 
-    typed = RunOptions(
-        cluster=cluster,
-        devices_per_server=devices_per_server,
-        trace=trace,
-        jobs=jobs,
-        arrival_rate=arrival_rate,
-        seed=seed,
-        multi_gpu=multi_gpu,
-        multi_priority=multi_priority,
-        skip_unrunnable=skip_unrunnable,
-        window=window,
-        table=table,
-        rules=rules,
-        round_s=round_s,
-        prices=prices,
-        solver=solver,
-        time_budget=time_budget,
-    )
     run_simulate(policy, typed, Outputs(json, html, png))
 
 
 @app.command(epilog='Example:  gavelx compare --policies "fifo,max_min_fairness" --cluster v100=5,k80=5 --jobs 40')
+@with_run_options
 def compare(
     *,
-    cluster: o.Cluster,
     policies: o.Policies = DEFAULT_POLICIES,
-    devices_per_server: o.DevicesPerServer = 4,
-    trace: o.Trace = None,
-    jobs: o.Jobs = None,
-    arrival_rate: o.ArrivalRate = 0.0,
-    seed: o.Seed = 0,
-    multi_gpu: o.MultiGpu = False,
-    multi_priority: o.MultiPriority = False,
-    skip_unrunnable: o.SkipUnrunnable = False,
-    window: o.Window = None,
-    table: o.Table = "simulation",
-    rules: o.Rules = "default",
-    round_s: o.Round = None,
-    prices: o.Prices = None,
-    solver: o.Solver = "auto",
-    time_budget: o.TimeBudget = 60.0,
+    typed: RunOptions,
     workers: o.Workers = None,
     json: o.JsonOut = None,
     html: o.HtmlOut = None,
@@ -132,26 +86,7 @@ def compare(
     """Run several policies on the same jobs and show them side by side."""
     from gavelx.cli.output import Outputs
     from gavelx.cli.running import run_compare
-    from gavelx.cli.scenario import RunOptions
 
-    typed = RunOptions(
-        cluster=cluster,
-        devices_per_server=devices_per_server,
-        trace=trace,
-        jobs=jobs,
-        arrival_rate=arrival_rate,
-        seed=seed,
-        multi_gpu=multi_gpu,
-        multi_priority=multi_priority,
-        skip_unrunnable=skip_unrunnable,
-        window=window,
-        table=table,
-        rules=rules,
-        round_s=round_s,
-        prices=prices,
-        solver=solver,
-        time_budget=time_budget,
-    )
     run_compare(policies, typed, workers, Outputs(json, html, png))
 
 
@@ -221,16 +156,40 @@ def trace_generate(
     )
 
 
-@trace_app.command("import", epilog="Example:  gavelx trace import small_test.trace --out small_test.csv")
+@trace_app.command("import", epilog="Example:  gavelx trace import sacct.txt --skip-bad-rows --out trace.csv")
 def trace_import(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A trace of the published Gavel scheduler.")],
+    *,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A trace as it was published or recorded.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="auto (by what is in the file), gavel, shockwave, philly, pollux (Sia's and AdaptDL's too), "
+            "elasticflow, ones, alibaba2020, alibaba2023, slurm or csv.",
+        ),
+    ] = "auto",
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Leave out and list rows that cannot be used.")
+    ] = False,
+    table: o.Table = "simulation",
+    reference: Annotated[
+        str, typer.Option(metavar="TYPE", help="Accelerator on which recorded durations are taken to hold.")
+    ] = "v100",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the job types that are drawn.")] = 0,
     out: o.TraceOut = None,
     json: o.JsonFlag = False,
 ) -> None:
-    """Turn a trace of the published Gavel scheduler (tab-separated) into our CSV."""
-    from gavelx.cli.traces import import_trace
+    """Turn a trace of others into our CSV.
 
-    import_trace(file, out, json)
+    A job that is known by its duration gets a job type of the table (its own
+    model, the closest one, or drawn) and the steps that the reference
+    accelerator makes in that time. GPU counts that the table does not know
+    are rounded up or cut, with the same GPU-time. Jobs that never ran are
+    left out and counted. docs/traces.md has the rules.
+    """
+    from gavelx.cli.importing import ImportOptions, run_import
+
+    run_import(file, ImportOptions(format, skip_bad_rows, table, reference, seed), out, json)
 
 
 @trace_app.command("show", epilog="Example:  gavelx trace show trace.csv")

@@ -7,7 +7,7 @@ import typer
 JOBS_MAX = 1_000_000
 """The most random jobs; making them takes seconds, and more is likelier a slip of the finger."""
 
-_WHAT, _WORK, _HOW, _OUT = "What to run", "Jobs", "How", "Output"
+_WHAT, _WORK, _HOW, _WRONG, _OUT = "What to run", "Jobs", "How", "What goes wrong", "Output"
 
 Policy = Annotated[
     str,
@@ -51,7 +51,10 @@ ArrivalRate = Annotated[
         rich_help_panel=_WORK,
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the random jobs.", rich_help_panel=_WORK)]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, help="Seed of all that is drawn: jobs, failures, published rules.", rich_help_panel=_WORK),
+]
 MultiGpu = Annotated[
     bool,
     typer.Option("--multi-gpu", help="Three in ten random jobs need 2, 4 or 8 devices.", rich_help_panel=_WORK),
@@ -85,12 +88,57 @@ Rules = Annotated[
 Round = Annotated[
     float | None, typer.Option("--round", metavar="SECONDS", help="Length of a round.", rich_help_panel=_HOW)
 ]
+MinRun = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", help="No job is preempted before it has run for so long.", rich_help_panel=_HOW
+    ),
+]
+Backfill = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHERE",
+        help="Where idle devices may be filled with jobs that were promised nothing there: never, any, or a part "
+        "of a job's fastest speed such as 0.8. Without it: as the rules say.",
+        rich_help_panel=_HOW,
+    ),
+]
 Prices = Annotated[
     str | None,
     typer.Option(
         metavar="SPEC",
         help="aws, gcp, azure, v100=1.6,p100=1.35, or a CSV file. Without it: gcp, where it has a price.",
         rich_help_panel=_HOW,
+    ),
+]
+PriceChanges = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Prices to come: a CSV of time_s, accelerator, usd_per_hour.", rich_help_panel=_HOW
+    ),
+]
+Overheads = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help="Seconds to stop and to restart a job: checkpoint=10,restart=30, or a CSV file by job type.",
+        rich_help_panel=_WRONG,
+    ),
+]
+SpeedNoise = Annotated[
+    float,
+    typer.Option(
+        metavar="PART",
+        help="Jobs are faster or slower than their table by so much (0.273 is what Shockwave measured).",
+        rich_help_panel=_WRONG,
+    ),
+]
+Failures = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help="servers=0.5,jobs=0.01: failures of each server per day, of each job per hour.",
+        rich_help_panel=_WRONG,
     ),
 ]
 Solver = Annotated[

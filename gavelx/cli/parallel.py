@@ -72,6 +72,8 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
                 s.prices,
                 rules=s.rules,
                 window=s.window,
+                faults=s.faults,
+                price_changes=s.price_changes,
                 on_progress=on_progress,
             )
         return replace(result, policy=text.strip())  # what the user typed is what he looks for

@@ -7,13 +7,13 @@ from typing import Any
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.parallel import run_policies
 from gavelx.cli.progress import progress_bars
-from gavelx.cli.scenario import RunOptions, Scenario, load_scenario
+from gavelx.cli.run_options import RunOptions
+from gavelx.cli.scenario import Scenario, load_scenario
 from gavelx.cli.tables import print_comparison, print_result
 from gavelx.files.atomic import write_atomically
 from gavelx.policies import load_policy, split_policies
 from gavelx.report.about import About
 from gavelx.result import Result
-from gavelx.simulator.simulate import check_simulated
 
 
 def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> None:
@@ -40,7 +40,7 @@ def _run(
 ) -> tuple[list[Result], Scenario]:
     """Find the user's mistakes first, cheapest first; then run."""
     for text in policies:
-        check_simulated(load_policy(text))
+        load_policy(text)
     outputs.check()
     scenario = load_scenario(typed)
     if scenario.jobs_left_out:
@@ -54,11 +54,14 @@ def _run(
 
 
 def _warn(result: Result) -> None:
-    """Say that allocations were carried over, and why the first one was."""
+    """Say that allocations were carried over, and why the first one was; and that jobs were given up."""
     if failures := result.solver_failures:
         times = "once" if len(failures) == 1 else f"{len(failures):,} times"
         text = f"{result.policy}: the solvers failed {times}, and the allocation before was carried over"
         stderr().print(f"{text} ({failures[0]})", markup=False, soft_wrap=True)
+    if given_up := len(result.given_up):
+        jobs = "1 job was" if given_up == 1 else f"{given_up:,} jobs were"
+        stderr().print(f"{result.policy}: {jobs} given up after too many failures", markup=False, soft_wrap=True)
 
 
 def _write(results: Sequence[Result], document: dict[str, Any], outputs: Outputs, about: About) -> None:

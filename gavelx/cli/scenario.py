@@ -3,58 +3,27 @@
 Everything that the user can have got wrong is found here, before the first second is simulated.
 """
 
-import shlex
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
+from gavelx.cli.conditions import faults_of, rules_of
+from gavelx.cli.run_options import RunOptions
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
+from gavelx.files.price_changes import load_price_changes
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
-from gavelx.mechanism import RULES, Rules
+from gavelx.mechanism import Rules
 from gavelx.prices import Prices
+from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.solvers import SOLVERS, Settings, available
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, runnable
 
 DEFAULT_PRICES = "gcp"
-ROUND_S = (1.0, 1e6)
-"""The shortest and longest round: below, a run has more rounds than anybody waits for; above, it has one."""
 TIME_BUDGET_S = (0.001, 1e6)
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of ``simulate`` and ``compare`` that say what is run, as typed."""
-
-    cluster: str
-    devices_per_server: int = 4
-    trace: str | None = None
-    jobs: int | None = None
-    arrival_rate: float = 0.0
-    seed: int = 0
-    multi_gpu: bool = False
-    multi_priority: bool = False
-    skip_unrunnable: bool = False
-    window: str | None = None
-    table: str = "simulation"
-    rules: str = "default"
-    round_s: float | None = None
-    prices: str | None = None
-    solver: str = "auto"
-    time_budget: float = 60.0
-
-    def command(self, start: str) -> str:
-        """The shell command that makes this run again; ``start`` is the command with its policies."""
-        words = [start]
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if value != entry.default:
-                option = "--round" if entry.name == "round_s" else "--" + entry.name.replace("_", "-")
-                words.append(option if value is True else f"{option} {shlex.quote(str(value))}")
-        return " ".join(words)
 
 
 @dataclass(frozen=True)
@@ -68,6 +37,8 @@ class Scenario:
     rules: Rules
     window: slice | None
     jobs_left_out: int = 0
+    faults: Faults = NO_FAULTS
+    price_changes: tuple[tuple[float, Prices], ...] = ()
     settings: Settings = field(default_factory=Settings)
 
 
@@ -77,10 +48,13 @@ def load_scenario(typed: RunOptions) -> Scenario:
     Raises :class:`OptionError`, :class:`InputFileError` or :class:`WorkloadError`.
     """
     cluster = Cluster.parse(typed.cluster, typed.devices_per_server)
-    rules = _rules(typed.rules, typed.round_s)
     settings = solver_settings(typed.solver, typed.time_budget)
     throughputs = load_throughputs(typed.table)
+    rules, faults = rules_of(typed, throughputs.job_types), faults_of(typed)
     prices = _prices(typed.prices, cluster)
+    price_changes: tuple[tuple[float, Prices], ...] = ()
+    if typed.price_changes is not None:
+        price_changes = load_price_changes(typed.price_changes, prices, cluster.accelerators)
     jobs, where = _jobs(typed, throughputs)
     jobs_read = len(jobs)
     if typed.skip_unrunnable:
@@ -89,7 +63,18 @@ def load_scenario(typed: RunOptions) -> Scenario:
             raise WorkloadError(f"none of its {jobs_read:,} jobs can run in {cluster}", where=where)
     window = parse_window(typed.window, len(jobs))
     check_workload(jobs, cluster, throughputs, where)
-    return Scenario(jobs, cluster, throughputs, prices, rules, window, jobs_read - len(jobs), settings)
+    return Scenario(
+        jobs=jobs,
+        cluster=cluster,
+        throughputs=throughputs,
+        prices=prices,
+        rules=rules,
+        window=window,
+        jobs_left_out=jobs_read - len(jobs),
+        faults=faults,
+        price_changes=price_changes,
+        settings=settings,
+    )
 
 
 def solver_settings(solver: str, time_budget_s: float) -> Settings:
@@ -127,17 +112,6 @@ def parse_window(text: str | None, jobs_total: int) -> slice | None:
             f"{text!r} does not name a slice of {jobs_total} jobs", where="--window", expected="S < E <= jobs"
         )
     return slice(int(start), int(end))
-
-
-def _rules(name: str, round_s: float | None) -> Rules:
-    if name not in RULES:
-        raise OptionError(f"no rules are called {name!r}", where="--rules", hint=did_you_mean(name, RULES))
-    if round_s is None:
-        return RULES[name]
-    low, high = ROUND_S
-    if not low <= round_s <= high:
-        raise OptionError(f"a round of {round_s:g} s", where="--round", expected=f"{low:g} to {high:g} seconds")
-    return RULES[name].with_round(round_s)
 
 
 def _prices(spec: str | None, cluster: Cluster) -> Prices:

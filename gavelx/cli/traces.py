@@ -1,17 +1,17 @@
-"""``gavelx trace generate``, ``import`` and ``show``."""
+"""``gavelx trace generate`` and ``show``, and how a trace is handed out."""
 
 import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.files.atomic import ensure_writable
-from gavelx.files.gavel_traces import read_gavel_trace
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace, write_trace
 from gavelx.jobs import Job
@@ -39,12 +39,7 @@ def generate(
         multi_gpu=multi_gpu,
         multi_priority=multi_priority,
     )
-    _hand_out(made, out, as_json)
-
-
-def import_trace(file: str, out: str | None, as_json: bool) -> None:
-    """Read a tab-separated trace and hand it out as our CSV."""
-    _hand_out(read_gavel_trace(file), out, as_json)
+    hand_out(made, out, as_json)
 
 
 def show(file: str, as_json: bool) -> None:
@@ -72,8 +67,13 @@ def summarise(jobs: Sequence[Job]) -> dict[str, Any]:
     }
 
 
-def _hand_out(jobs: Sequence[Job], out: str | None, as_json: bool) -> None:
-    """The trace to a file and its summary to stdout; without a file, the trace (or with --json, the summary)."""
+def hand_out(
+    jobs: Sequence[Job], out: str | None, as_json: bool, more: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """The trace to a file and its summary to stdout; without a file, the trace (or with --json, the summary).
+
+    ``more`` is what the JSON says beyond the summary.
+    """
     if out is not None:
         ensure_writable(out)
         write_trace(out, jobs)
@@ -82,7 +82,7 @@ def _hand_out(jobs: Sequence[Job], out: str | None, as_json: bool) -> None:
         return
     summary = summarise(jobs)
     if as_json:
-        print_json(summary)
+        print_json(summary | dict(more))
     else:
         _print_summary(summary)
 

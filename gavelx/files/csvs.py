@@ -53,15 +53,17 @@ class Row:
         *,
         low: float = -math.inf,
         above: float = -math.inf,
+        high: float = math.inf,
         default: float | None = None,
     ) -> float:
-        """The cell as a finite number, at least ``low`` and greater than ``above``."""
+        """The cell as a finite number, at least ``low``, greater than ``above``, at most ``high``."""
         if default is not None and not self.has(column):
             return default
         text = self.text(column)
         value = float(text) if NUMBER.fullmatch(text) else math.nan
-        if not (math.isfinite(value) and value >= low and value > above):
-            raise self.mistake(column, f"{shown(text)} cannot be used", expected=_kind("finite", low, above))
+        if not (math.isfinite(value) and low <= value <= high and value > above):
+            expected = _kind("finite", low, above) + (f", {high:g} at most" if high < math.inf else "")
+            raise self.mistake(column, f"{shown(text)} cannot be used", expected=expected)
         return value
 
     def whole(self, column: str, *, low: int, high: int = WHOLE_MAX, default: int | None = None) -> int:
@@ -91,7 +93,7 @@ def read_rows(path: str | Path, required: Sequence[str]) -> Iterator[Row]:
     header: list[str] | None = None
     for line, cells in _records(path):
         if header is None:
-            header = _header(path, line, cells, required)
+            header = checked_header(path, line, cells, required)
         elif len(cells) != len(header):
             expected = f"{len(header)}, as the header has"
             raise InputFileError(f"the row has {len(cells)} cells", where=f"{path}, row {line}", expected=expected)
@@ -116,7 +118,8 @@ def _records(path: str | Path) -> Iterator[tuple[int, list[str]]]:
             yield line, cells
 
 
-def _header(path: str | Path, line: int, cells: Sequence[str], required: Sequence[str]) -> list[str]:
+def checked_header(path: str | Path, line: int, cells: Sequence[str], required: Sequence[str]) -> list[str]:
+    """The names of the columns. Raises :class:`InputFileError` for one that is missing or there twice."""
     header = [cell.strip() for cell in cells]
     where = f"{path}, row {line}"
     for column in required:

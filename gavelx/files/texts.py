@@ -13,8 +13,10 @@ from gavelx.errors import InputFileError
 from gavelx.files.limits import LINE_LIMIT, TEXT_LIMIT
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
+def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
     """The lines of a UTF-8 file, one at a time, with their line ends; a byte-order mark is skipped.
+
+    With ``replace`` a line with other bytes is not refused: U+FFFD stands for them.
 
     Raises :class:`InputFileError`: missing, a folder, unreadable, empty, not UTF-8, or no text at all.
     """
@@ -27,7 +29,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
                 raise InputFileError(f"the line is longer than {LINE_LIMIT} bytes", where=where, expected="text")
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
-            yield _decoded(line, f"{path}, row {number}")
+            yield line.decode(errors="replace") if replace else _decoded(line, f"{path}, row {number}")
         if number == 0:
             raise InputFileError("the file is empty", where=str(path))
 
@@ -41,6 +43,20 @@ def read_text(path: str | Path) -> str:
     if len(content) > TEXT_LIMIT:
         raise InputFileError(f"the file is larger than {TEXT_LIMIT} bytes", where=str(path))
     return _decoded(content.removeprefix(b"\xef\xbb\xbf"), str(path))
+
+
+def read_head(path: str | Path, size: int = 65_536) -> str:
+    """The beginning of a file, to see what kind of file it is; U+FFFD stands for what is not UTF-8.
+
+    Raises :class:`InputFileError`: missing, a folder, unreadable, empty, or no text from its first line.
+    """
+    with _opened(path) as file:
+        content = file.read(size)
+    if not content:
+        raise InputFileError("the file is empty", where=str(path))
+    if b"\0" in content.partition(b"\n")[0]:
+        raise InputFileError("the file holds NUL bytes: it is no text", where=str(path), expected="UTF-8 text")
+    return content.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
 
 
 def exists(path: str | Path) -> bool:

@@ -26,7 +26,7 @@ from gavelx.files.csvs import Row, read_rows
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.locate import data_path, names
 from gavelx.files.texts import exists, shown
-from gavelx.jobs import Job
+from gavelx.jobs import ARRIVAL_S_MAX, Job
 
 REQUIRED = ("job_id", "arrival_s", "job_type", "scale_factor", "total_steps")
 COLUMNS = (*REQUIRED, "priority_weight")
@@ -56,7 +56,7 @@ def read_trace(path: str | Path, known_job_types: Collection[str] | None = None)
     jobs: list[Job] = []
     line_of: dict[int, int] = {}
     for row in read_rows(path, REQUIRED):
-        job = _job(row, known_job_types)
+        job = job_of(row, known_job_types)
         if (first := line_of.setdefault(job.id, row.line)) != row.line:
             raise row.mistake("job_id", f"job {job.id} is in row {first} already", expected="each job once")
         if jobs and job.arrival_s < jobs[-1].arrival_s:
@@ -88,14 +88,15 @@ def out_of_order(arrival_s: float, before_s: float) -> dict[str, str]:
     return {"problem": problem, "expected": "arrivals in order", "hint": "sort the rows by arrival"}
 
 
-def _job(row: Row, known_job_types: Collection[str] | None) -> Job:
+def job_of(row: Row, known_job_types: Collection[str] | None = None) -> Job:
+    """The job of one row. Raises :class:`InputFileError` naming row and column."""
     return Job(
         id=row.whole("job_id", low=0),
         job_type=row.text("job_type", known=known_job_types),
         total_steps=row.number("total_steps", above=0),
         scale_factor=row.whole("scale_factor", low=1, high=SCALE_FACTOR_MAX),
         weight=row.number("priority_weight", above=0, default=1.0),
-        arrival_s=row.number("arrival_s", low=0),
+        arrival_s=row.number("arrival_s", low=0, high=ARRIVAL_S_MAX),
         slo=row.number("slo", above=0) if row.has("slo") else None,
         duration_s=row.number("duration_s", above=0) if row.has("duration_s") else None,
         owner=row.text("owner", ""),

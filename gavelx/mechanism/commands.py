@@ -1,6 +1,7 @@
 """What the mechanism wants done. A backend carries it out and reports what came of it as events."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gavelx.snapshot import Snapshot
@@ -13,12 +14,13 @@ class Device(NamedTuple):
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """The right of a job to run on these devices until a time or a step, whichever comes first.
 
     ``id`` rises from lease to lease, so a stale one can be told. ``until_step`` counts the job's steps from its
     beginning. ``charged_from_s`` is when billing starts; it is the launch but for rules that charge more.
+    ``shares_with`` is the job that holds the same devices at the same time, in a lease of its own. Devices that
+    are still being given up are waited for.
     """
 
     id: int
@@ -28,6 +30,7 @@ class Lease:
     until_s: float
     until_step: float
     charged_from_s: float
+    shares_with: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,13 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """Let these leases run on, on the same devices, until a later time."""
+    """Let every lease that stands run on, on the same devices, until a later time.
 
-    lease_ids: tuple[int, ...]
+    Where rounds are of whole steps, ``until_step`` says how far each goes in this one, by lease id.
+    """
+
     until_s: float
+    until_step: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +66,18 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The job failed too often: it will not be launched again."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Send ``Wake`` at this time."""
+    """Send ``Wake`` at this time; with ``report``, after a `Progress`."""
 
     time_s: float
+    report: bool = False
 
 
-Command = Solve | Launch | Extend | Stop | WakeAt
+Command = Solve | Launch | Extend | Stop | GiveUp | WakeAt

@@ -1,15 +1,20 @@
-"""What can happen. Every event carries its time on the backend's clock, and times never go backwards.
+"""What can happen. Every event carries the time at which the mechanism hears of it, and times never go backwards.
 
-Reports count in totals (steps done since the job began, not since the last report), so a doubled or late one does
-no harm.
+Reports count in totals of a lease (steps since the job began, seconds since the lease did), so a doubled or late
+one does no harm. Workers repeat what was lost: what they hold is in every `Progress`.
+
+Legend: L leases.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
 from gavelx.jobs import Job
+from gavelx.prices import Prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +38,43 @@ class ArrivalsEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerJoined(Event):
-    """A server offers its devices."""
+    """A server offers its devices; ``epoch`` rises each time that it comes back."""
 
     server: Server
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost(Event):
-    """A server is gone, and what ran on it."""
+    """A server is gone, and what ran on it, as of this epoch."""
 
     server_id: int
+    epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Progress(Event):
-    """Steps that running jobs have done since they began, by job id."""
+    """How far the leases are: steps since the job began, and how many of them are in a checkpoint."""
 
-    steps_done: Mapping[int, float]
+    lease_L: NDArray[np.int64]
+    job_id_L: NDArray[np.int64]
+    steps_done_L: NDArray[np.float64]
+    saved_steps_L: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseEnded(Event):
-    """A job no longer holds its devices: it did the steps it was launched for, was stopped, or died."""
+    """A job no longer holds its devices: it did the steps it was launched for, was stopped, or died (``failed``).
+
+    ``steps_done`` are those that are safe: all of them, or after a failure those of the last checkpoint.
+    ``held_s`` is for how long the devices were held.
+    """
 
     lease_id: int
     job_id: int
     steps_done: float
+    held_s: float
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +82,13 @@ class Allocated(Event):
     """A policy answered a ``Solve``."""
 
     allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChanged(Event):
+    """Devices cost something else from now on."""
+
+    prices: Prices
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,89 +2,122 @@
 
 It does no I/O and knows no clock: time is what events say. A round reads like this::
 
-    account     credit every running job with the time that it held its devices
-    admit       let new jobs in
-    solve       ask the policy, if jobs or devices came or went since it was last asked
+    account     promises accrue; what workers reported was credited as it came
+    admit       let go of the jobs that are done, let new ones in
+    solve       ask the policy, if jobs, devices or prices changed since it was last asked
     plan        order jobs by what they were promised and have not received; stop, extend, launch
 
-Always true: a device is in one lease at most, a gang is launched whole or not at all, and nothing is launched on
-a server that is gone. A policy that answers late blocks nothing: leases run on. The rules that may differ from
-run to run are in `rules`.
+Always true: a device is in one lease at most (in two of a promised pair), a gang is launched whole or not at all,
+and nothing is launched on a server that is gone. A policy that answers late blocks nothing: leases run on. The
+rules that may differ from run to run are in `rules`; who holds which devices is in `leasing`.
 
-Legend: J live jobs, A accelerator types.
+Legend: J live jobs, A accelerator types, L leases.
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
-from gavelx.cluster import Cluster, Server
+from gavelx.cluster import Server
 from gavelx.configurations import Configurations
 from gavelx.jobs import Job
 from gavelx.mechanism import events
-from gavelx.mechanism.accounts import account_equal_share, charge
-from gavelx.mechanism.commands import Command, Extend, Launch, Lease, Solve, Stop, WakeAt
-from gavelx.mechanism.live import LiveJobs
-from gavelx.mechanism.placement import FreeDevices
+from gavelx.mechanism.accounts import account_equal_share
+from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
+from gavelx.mechanism.leasing import Leasing
+from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import select
+from gavelx.mechanism.selection import Way, candidates, fillers, select
+from gavelx.mechanism.shuffle import ShuffledTypes
 from gavelx.prices import Prices
-from gavelx.snapshot import WAITING, Snapshot
+from gavelx.promises import NOBODY, Promises
+from gavelx.snapshot import WAITING, Kind, Snapshot
 from gavelx.throughputs import Throughputs
+from gavelx.ways_to_run import ways_to_run
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 NEGLIGIBLE = 1e-9
 """A share of time below this is a solver's rounding, not a promise."""
+SHORTEST_S = 1e-3
+"""No round and no wait is shorter: where a job is slower than its table says, a round of whole steps would be."""
+FAST_ENOUGH = 0.5
+NEVER = float("inf")
 
 
 class Mechanism:
-    """``handle(event)`` returns the commands that follow; everything else is how."""
+    """``handle(event)`` returns the commands that follow; everything else is how.
 
-    def __init__(self, throughputs: Throughputs, prices: Prices | None = None, rules: Rules = DEFAULT) -> None:
-        self.throughputs, self.prices, self.rules = throughputs, prices or Prices({}), rules
+    ``opens`` names the kinds of configuration that the policy wants to be told of beyond the plain ones.
+    """
+
+    def __init__(
+        self,
+        throughputs: Throughputs,
+        prices: Prices | None = None,
+        rules: Rules = DEFAULT,
+        opens: frozenset[Kind] = frozenset(),
+    ) -> None:
+        self.throughputs, self.prices, self.rules, self.opens = throughputs, prices or Prices({}), rules, opens
         self.live = LiveJobs()
-        self.leases: dict[int, Lease] = {}  # by job id
+        self.ways = Ways()
+        self.leasing = Leasing(self.live, throughputs, rules, self._settle)
+        self.priority = rules.priority(rules.round_s)
         self.rounds = 0
-        self._servers: dict[int, Server] = {}
-        self._accelerators: list[str] = []
-        self._free: list[FreeDevices] = []  # by accelerator type
-        self._priority = rules.priority(rules.round_s)
+        self.given_up: list[int] = []  # ids of jobs that failed too often
         self._arrived: list[Job] = []
         self._known: set[int] = set()  # every job that was ever submitted
+        self._kinds: dict[tuple[str, int], int] = {}
+        self._promises = Promises()
         self._arrivals_ended = False
-        self._stale = False  # jobs or devices changed since the policy was last asked
+        self._stale = False  # jobs, devices or prices changed since the policy was last asked
+        self._changes = 0.0  # of the jobs: how many came or went; infinite, if something else changed
+        self._renew_s = NEVER  # when the policy wants to be asked again though nothing changed
         self._asked_s: float | None = None  # when the policy was asked what it has not answered yet
         self._strict = False  # the present allocation forbids to fill idle devices
+        self._type_blind = False  # it does not tell types apart
+        self._shuffled = ShuffledTypes(rules.seed)
+        self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
+        self._usd_per_s_A = np.zeros(0)
         self._now_s = self._accounted_s = self._round_end_s = 0.0
-        self._last_solve_s = self._last_end_s = 0.0
-        self._last_lease_id = 0
+        self._last_solve_s = 0.0
 
     # -- events -----------------------------------------------------------------------------------------------
 
     def handle(self, event: events.Event) -> list[Command]:
         """Take note of an event; say what is to be done."""
         assert event.time_s >= self._now_s, (event, self._now_s)
-        self._now_s = event.time_s
-        commands: list[Command] = []
+        self._now_s = self.leasing.now_s = event.time_s
+        if self._asleep:
+            return [*self._woken(), *self._take_note(event)]
+        return self._take_note(event)
+
+    def _take_note(self, event: events.Event) -> list[Command]:
         match event:
             case events.Wake():
                 commands = self._wake()
-            case events.Allocated():
-                commands = self._allocated(event.allocation)
+            case events.Progress():
+                commands = self._progress(event)
             case events.LeaseEnded():
                 commands = self._lease_ended(event)
-            case events.Progress():
-                for job_id, steps_done in event.steps_done.items():
-                    self._credit_steps(job_id, steps_done)
+            case events.Allocated():
+                commands = self._allocated(event.allocation)
             case events.JobSubmitted():
                 commands = self._submitted(event.job)
             case events.ArrivalsEnded():
                 self._arrivals_ended = True
                 commands = self._look_again()
             case events.WorkerJoined():
-                commands = self._worker_joined(event.server)
+                commands = self._worker_joined(event.server, event.epoch)
             case events.WorkerLost():
-                commands = self._worker_lost(event.server_id)
+                commands = self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
+            case events.PriceChanged():
+                commands = self._prices_changed(event.prices)
             case _:
                 raise AssertionError(event)
         return commands
@@ -97,115 +130,259 @@ class Mechanism:
         self._arrived.append(job)
         return self._look_again()
 
-    def _worker_joined(self, server: Server) -> list[Command]:
-        if server.id in self._servers:
-            return []
-        if server.accelerator not in self._accelerators:
-            self._accelerators.append(server.accelerator)
-            self._free.append(FreeDevices())
-            self.live.add_type(self.throughputs.matrix(self.live.jobs, [server.accelerator])[:, 0])
-            self._priority.add_type()
-        self._servers[server.id] = server
-        self._free_of(server.accelerator).join(server)
-        self._stale = self._stale or len(self.live) > 0
-        return self._look_again()
+    def _worker_joined(self, server: Server, epoch: int) -> list[Command]:
+        if server.accelerator not in self.leasing.accelerators:
+            self.leasing.add_type(server.accelerator)
+            self._reprice()
+            jobs, added = self.live.jobs, [server.accelerator]
+            self.live.add_type(*(self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (True, False)))
+        return self._servers_changed(self.leasing.join(server, epoch))
 
-    def _worker_lost(self, server_id: int) -> list[Command]:
-        """Gangs that had a device there are stopped; they go on from what was last reported of them."""
-        server = self._servers.pop(server_id, None)
-        if server is None:
+    def _servers_changed(self, stops: list[Command] | None) -> list[Command]:
+        """Servers came or went, unless that was no news."""
+        if stops is None:
             return []
-        self._free_of(server.accelerator).lose(server_id)
-        self._stale = True
-        hit = [lease for lease in self.leases.values() if any(d.server_id == server_id for d in lease.devices)]
-        return [*(self._stop(lease) for lease in hit), *self._look_again()]
+        self._stale, self._changes = self._stale or len(self.live) > 0, NEVER
+        return [*stops, *self._look_again()]
+
+    def _prices_changed(self, prices: Prices) -> list[Command]:
+        """What was held until now is paid at the old prices; the policy hears of new ones at the next round."""
+        self._settle_all()
+        self.prices, self._stale, self._changes = prices, True, NEVER
+        self._reprice()
+        return []
+
+    def _progress(self, event: events.Progress) -> list[Command]:
+        """What leases did so far. A worker goes on reporting one that is complete until it is stopped.
+
+        The first report of a lease says from where it really began: what the last one did may have been lost.
+        """
+        live = self.live
+        j_L = np.array([live.index.get(job_id, -1) for job_id in event.job_id_L.tolist()], dtype=np.int64)
+        now_L = np.flatnonzero(j_L >= 0)
+        now_L = now_L[(live["lease"][j_L[now_L]] == event.lease_L[now_L]) & live.running()[j_L[now_L]]]
+        j_L, saved_L = j_L[now_L], event.saved_steps_L[now_L]
+        live["failures"][j_L[saved_L > live["saved_steps"][j_L]]] = 0
+        said_L = np.where(live["heard"][j_L], live["steps_done"][j_L], 0.0)
+        live["heard"][j_L] = True
+        live["steps_done"][j_L] = np.maximum(said_L, event.steps_done_L[now_L])
+        live["saved_steps"][j_L] = np.maximum(live["saved_steps"][j_L], saved_L)
+        complete_L = self._complete(j_L) & ~live["done"][j_L]
+        commands = [command for j in j_L[complete_L].tolist() for command in self._finished(j)]
+        return [*commands, *self._look_again()] if commands else []
 
     def _lease_ended(self, event: events.LeaseEnded) -> list[Command]:
-        self._credit_steps(event.job_id, event.steps_done)
-        lease = self.leases.get(event.job_id)
-        commands: list[Command] = []
-        if lease is not None and lease.id == event.lease_id:
-            self._release(lease)
-        if self._finished(event.job_id) and event.job_id in self.leases:
-            commands.append(self._stop(self.leases[event.job_id]))  # it was done before its last move
-        return [*commands, *self._look_again()]
+        """The last word on a lease. Where a later lease of the job has been given out, only its time counts."""
+        live, j = self.live, self.live.index.get(event.job_id)
+        if j is None or live["done"][j]:
+            return []
+        holds = live["lease"][j] == event.lease_id and bool(live.running()[j])
+        first = holds and not live["over"][j]  # it may be said twice
+        if holds:
+            self._ended(j, event.held_s)
+        elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
+            stopped, seconds = word
+            live["held_s"][j] += seconds
+            self._charge(j, stopped.type, seconds * stopped.price)
+        if live["lease"][j] != event.lease_id:
+            return []
+        if event.steps_done > live["saved_steps"][j]:
+            live["failures"][j] = 0
+        live["steps_done"][j] = live["saved_steps"][j] = event.steps_done
+        live["failures"][j] += event.failed and first
+        if self._complete(j):
+            return [*self._finished(j), *self._look_again()]
+        if live["failures"][j] >= self.rules.max_failures:
+            self.given_up.append(event.job_id)
+            return [GiveUp(event.job_id), *self._finished(j), *self._look_again()]
+        if holds and not self.rules.whole_steps:
+            self.leasing.release(j)
+        return self._look_again() if holds else []
 
-    def _credit_steps(self, job_id: int, steps_done: float) -> None:
-        """Reports are totals, so the largest counts; a job that is gone does not care."""
-        if (j := self.live.index.get(job_id)) is not None:
-            self.live.rows["steps_done"][j] = max(self.live.rows["steps_done"][j], steps_done)
+    def _complete(self, j_L: Ints | int) -> Any:
+        return self.live["steps_done"][j_L] >= self.live["total_steps"][j_L]
 
-    def _finished(self, job_id: int) -> bool:
-        """Whether the job has done all its steps; takes note of it."""
-        j = self.live.index.get(job_id)
-        if j is None or self.live.rows["steps_done"][j] < self.live.jobs[j].total_steps:
-            return False
-        self.live.rows["done"][j] = self._stale = True
-        return True
+    def _finished(self, j: int) -> list[Command]:
+        """The job is done: its devices are free, or idle until the round of whole steps is over."""
+        self.live["done"][j] = self._stale = True
+        self._changes += 1
+        runs = bool(self.live.running()[j]) and not self.rules.whole_steps
+        return self.leasing.stop_all([j]) if runs else []
+
+    # -- time and money ---------------------------------------------------------------------------------------
+
+    def _settle(self, j_L: Ints) -> None:
+        """These running jobs have held their devices until now, as far as we know."""
+        live = self.live
+        if self.rules.whole_steps:
+            end_s_L = live["since_s"][j_L] + live["round_s"][j_L]
+            seconds_L = np.where(live["over"][j_L], 0.0, end_s_L - live["since_s"][j_L])
+        else:
+            seconds_L = self._now_s - live["since_s"][j_L]
+        live["since_s"][j_L] = self._now_s
+        self._received(j_L, seconds_L)
+
+    def _ended(self, j: int, held_s: float) -> None:
+        """The lease of this job has ended, and says for how long it was held."""
+        live = self.live
+        self._received(np.array([j]), np.array([held_s - live["lease_held_s"][j]]))
+        live["since_s"][j], live["over"][j] = self._now_s, True
+
+    def _received(self, j_L: Ints, seconds_L: Floats) -> None:
+        """These jobs have held devices for so much longer."""
+        live = self.live
+        live["lease_held_s"][j_L] += seconds_L
+        live["held_s"][j_L] += seconds_L
+        together_L = live["partner"][j_L] != NOBODY
+        half_L = np.where(together_L, 0.5, 1.0)
+        self._charge(j_L, live["type"][j_L], seconds_L * (half_L if self.rules.split_price else 1.0))
+        way_L = live["way"][j_L]
+        known_L = way_L != NO_WAY
+        self.priority.received(
+            self.ways, way_L[known_L], (seconds_L * half_L)[known_L]
+        )  # half from each of a pair
+
+    def _charge(self, j_L: Ints | int, a_L: Ints | int, seconds_L: Floats | float) -> None:
+        self.live["spent_usd"][j_L] += seconds_L * self._usd_per_s_A[a_L] * self.live["scale_factor"][j_L]
+
+    def _reprice(self) -> None:
+        """Types without a known price cost nothing here."""
+        self._usd_per_s_A = np.nan_to_num(self.prices.array(self.leasing.accelerators)) / 3600.0
 
     def _look_again(self) -> list[Command]:
         """Devices or jobs changed: see at once what can be done, unless a round lasts as long as its leases."""
-        return [] if self.rules.whole_steps and self.leases else [WakeAt(self._now_s)]
+        return (
+            []
+            if self.rules.whole_steps and self.leasing.leases
+            else [WakeAt(self._now_s, report=self._is_worth_asking())]
+        )
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
     def _wake(self) -> list[Command]:
-        if self.rules.whole_steps and self.leases:
+        if self.rules.whole_steps and self.leasing.leases and self._now_s < self._round_end_s:
             return []
         self._account()
+        due = self._now_s >= self._round_end_s
+        stopped = self._let_go() if due else []
         self._admit()
-        begun = self._begin_round_if_due()
+        self._begin_round_if_due()
         if self._asked_s is not None:
-            return self._plan() if begun else []
-        return self._solve() if self._must_solve() else self._plan()
+            return [*stopped, *(self._plan() if due else [])]
+        if due:
+            return [*stopped, *(self._solve() if self._must_solve() else self._plan())]
+        commands = self._plan()
+        if self._must_solve() and self._could_fill():
+            return [*commands, *self._let_go(), *self._solve()]
+        runs_on = self._stale and self.leasing.leases
+        return [*commands, WakeAt(self._round_end_s, report=True)] if runs_on else commands
 
     def _begin_round_if_due(self) -> bool:
         """A round begins when the last one is over, be it at a wake or at an answer that took longer than it."""
-        due = not self.leases if self.rules.whole_steps else self._now_s >= self._round_end_s
+        due = self._now_s >= self._round_end_s
         if due:
             self._planned = False
             self._round_end_s = self._now_s + self.rules.round_s
+            if self._is_to_be_renewed(self._now_s):
+                self._stale, self._changes = True, NEVER
         return due
 
+    def _is_to_be_renewed(self, time_s: float) -> bool:
+        """Whether the policy wants to be asked again at a round that begins then: of two, the nearer one."""
+        return time_s >= self._renew_s - self.rules.round_s / 2
+
     def _account(self) -> None:
-        """Credit every job with what it was promised and what it received since the last time."""
-        rows = self.live.rows
-        self._priority.passed(self.live, self._now_s - self._accounted_s)
-        self._accounted_s = self._now_s
-        running = np.flatnonzero(rows["type"] != WAITING)
-        self._received(running)
-        rows["since_s"][running] = self._now_s
-        self.live.drop_done()
+        """Promises accrue; with whole steps, the time of a round is accounted for at its end."""
+        seconds = self._now_s - self._accounted_s
+        if seconds > 0:
+            self.priority.passed(self.ways, seconds)
+            self.live["promised_s"][:] += self.live["share"] * seconds
+            self._accounted_s = self._now_s
+        if self.rules.whole_steps and self.leasing.leases:
+            self._settle(np.flatnonzero(self.live.running()))
+            self.live["round_s"][:] = 0.0
+
+    def _let_go(self) -> list[Command]:
+        """Jobs that are done leave."""
+        stopped = self.leasing.round_is_over() if self.rules.whole_steps else []
+        done = np.flatnonzero(self.live["done"])
+        if len(done):
+            self.leasing.forget({self.live.jobs[j].id for j in done.tolist()})
+            row_J = self.live.drop_done()
+            assert row_J is not None
+            self._promise(self.ways.moved(row_J))
+        return stopped
+
+    def _promise(self, ways: Ways) -> None:
+        """These are the ways to run from now on; those who run do so in one of them, or in none."""
+        live, J, A = self.live, len(self.live), self.live.types
+        self.ways = ways
+        live["share"][:] = ways.per_job(ways.share, J)
+        j_L = np.flatnonzero(live.running())
+        k_L = np.array([live.index.get(i, NOBODY) for i in live["partner"][j_L].tolist()], dtype=np.int64)
+        first_L, second_L = (
+            np.where(k_L == NOBODY, j_L, np.minimum(j_L, k_L)),
+            np.where(k_L == NOBODY, k_L, np.maximum(j_L, k_L)),
+        )
+        live["way"][j_L] = ways.find((first_L * (J + 1) + second_L + 1) * A + live["type"][j_L], J, A)
 
     def _admit(self) -> None:
+        if not self._arrived:
+            return
+        live, new_J = self.live, []
         for job in self._arrived:
-            self.live.add(job, self.throughputs.matrix([job], self._accelerators)[0])
-            self._priority.admitted(self.live, len(self.live) - 1)
-        self._stale = self._stale or bool(self._arrived)
+            kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
+            overhead = self.rules.overheads.of(job.job_type)
+            new_J.append(live.add(job, kind, self._speeds(job, True), self._speeds(job, False), overhead))
+        live.look()
+        live["stopped_s"][new_J] = self._now_s
+        self.ways = self.priority.admitted(self.ways, live, np.array(new_J))
+        if len(new_J) < self.rules.small_change * len(live) and not self._strict:
+            self._let_in(np.array(new_J))
+        self._changes += len(new_J)
+        self._stale = True
         self._arrived.clear()
 
+    def _let_in(self, new_J: Ints) -> None:
+        """A few of very many jobs may run where they are fast, before the policy is asked about them."""
+        speed_JA = np.nan_to_num(self.live["throughput"][new_J])
+        part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
+        n, types = np.nonzero(part_JA >= FAST_ENOUGH)
+        self.ways = self.ways.joined(Ways.of(new_J[n], np.full(len(n), NOBODY), types, part_JA[n, types]))
+        self.live["allocated"][new_J] = True
+
+    def _speeds(self, job: Job, consolidated: bool) -> Floats:
+        speed_A: Floats = self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
+        return speed_A
+
     def _must_solve(self) -> bool:
-        """Whether to ask the policy now: something changed, and its answer could be used before the round ends."""
-        if not self._stale:
-            return False
+        """Whether to ask the policy now: something changed, and it was not asked just before."""
         never_asked = self._last_solve_s == 0.0  # the published system takes a call at time 0 for none at all
-        if not never_asked and self._now_s - self._last_solve_s < self.rules.solve_interval_s:
-            return False
-        return not self._planned or self._could_fill()
+        may = self._now_s - self._last_solve_s >= self.rules.solve_interval_s
+        return self._stale and (never_asked or (may and self._is_worth_asking()))
+
+    def _is_worth_asking(self) -> bool:
+        """Whether enough of the jobs have come or gone since the policy was last asked, or it is long ago."""
+        enough = self._changes + len(self._arrived) >= self.rules.small_change * len(self.live)
+        return enough or self._now_s - self._last_solve_s >= self.rules.small_change_s
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
-        rows = self.live.rows
-        fits_JA = (rows["throughput"] > 0) & (rows["scale_factor"][:, None] <= self._free_A())
-        return bool(((rows["type"] == WAITING) & fits_JA.any(axis=1)).any())
+        free_A = np.array(self.leasing.free_devices())
+        fits_JA = (self.live["throughput"] > 0) & (self.live["scale_factor"][:, None] <= free_A)
+        waits_J = ~(self.live.running() | self.live["done"])
+        return bool((waits_J & fits_JA.any(axis=1)).any())
 
     def _solve(self) -> list[Command]:
-        self._stale = False
+        self._stale, self._changes, self._renew_s = False, 0.0, NEVER
         if not len(self.live):
             self._last_solve_s = self._now_s  # the published system asks even then, which puts off the next time
             return self._plan()
         self._asked_s = self._now_s
-        meanwhile = [*self._extend(), WakeAt(self._round_end_s)] if self.leases else []
+        goes_on = self.leasing.leases and not self.rules.whole_steps  # else the next round waits for the answer
+        meanwhile = (
+            [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s, report=True)] if goes_on else []
+        )
         return [*meanwhile, Solve(self._snapshot())]
 
     def _allocated(self, allocation: Allocation) -> list[Command]:
@@ -213,162 +390,168 @@ class Mechanism:
         if allocation.snapshot.time_s != self._asked_s:
             return []  # a doubled answer
         self._account()
+        stopped = self._let_go()  # what ended while the policy thought
         self._begin_round_if_due()
-        rows = self.live.rows
-        share_JA, known_J = np.zeros_like(rows["share"]), np.zeros(len(rows), dtype=bool)
-        types = [self._accelerators.index(name) for name in allocation.snapshot.accelerators]
-        for job, share_A in zip(allocation.snapshot.jobs, allocation.share_JA, strict=True):
-            if (j := self.live.index.get(job.id)) is not None:
-                share_JA[j, types] = np.where(share_A > NEGLIGIBLE, share_A, 0.0)
-                known_J[j] = True
-        self._priority.allocated(self.live, share_JA, known_J, self._now_s - self._last_solve_s)
-        rows["share"], rows["allocated"] = share_JA, known_J
-        self._strict, self._asked_s, self._last_solve_s = allocation.strict, None, self._now_s
-        commands = self._plan()
-        return commands + self._look_again() if self._stale else commands  # something changed in the meantime
+        self._settle_all()
+        self._promises = allocation.promises(above=0.0 if self.rules.interior else NEGLIGIBLE)
+        new = promised_ways(self.live, self._promises, self.leasing.accelerators)
+        new = self.priority.allocated(self.ways, new, self.live, self._now_s - self._last_solve_s)
+        known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
+        self.live["allocated"][:] = False
+        self.live["allocated"][known] = True
+        self._promise(new)
+        self._strict, self._type_blind = allocation.strict, allocation.type_blind
+        self.leasing.unmoved = allocation.unmoved
+        self._asked_s, self._last_solve_s = None, self._now_s
+        if allocation.ask_again_s is not None:
+            self._renew_s = self._now_s + allocation.ask_again_s
+        commands = [*stopped, *self._plan()]
+        return [*commands, *self._look_again()] if self._stale else commands  # something changed in the meantime
+
+    def _settle_all(self) -> None:
+        if not self.rules.whole_steps:  # else it is done when the round ends
+            self._settle(np.flatnonzero(self.live.running()))
 
     def _plan(self) -> list[Command]:
         """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""
-        waiting_J = self.live.rows["type"] == WAITING
         if self._planned:
-            return self._launch(self._select(self._free_A(), waiting_J))
+            return self._fill(~(self.live.running() | self.live["done"]))
         self._planned = True
-        chosen = self._select(self.cluster.devices_A, np.ones(len(waiting_J), dtype=bool))
-        commands = self._stop_or_extend(dict(chosen)) + self._launch(chosen)
-        self.rounds += bool(self.leases)
+        chosen = self._select(self.leasing.devices(), None)
+        commands = self.leasing.arrange(chosen, self._lapse_s())
+        if self.leasing.left_out:  # gangs that found no place: others may have the devices
+            waits_J = ~self.live.running()
+            waits_J[self.leasing.left_out] = False
+            commands += self._fill(waits_J)
+        self.rounds += bool(self.leasing.leases)
         if self.rules.whole_steps:
-            return commands + self._wait_for_work()
-        if not self.leases:
+            return commands + self._end_with_the_work()
+        if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
-            return commands
-        return [*commands, WakeAt(self._round_end_s)]
+            if not self._stale or self._asked_s is not None or self._must_solve():
+                return commands
+            wait_s = 0.0 if self._is_worth_asking() else self.rules.small_change_s
+            may_ask_s = self._last_solve_s + max(self.rules.solve_interval_s, wait_s)
+            return [*commands, WakeAt(max(self._now_s + SHORTEST_S, may_ask_s), report=True)]
+        if self._nothing_can_change():
+            return [*commands, *self._sleep()]
+        return [*commands, WakeAt(self._round_end_s, self._wants_a_report())]
 
-    def _wait_for_work(self) -> list[Command]:
-        """A round of whole leases ends with them; without any, it takes an arrival, or the end of all arrivals."""
-        if self.leases or self._asked_s is not None:
+    def _nothing_can_change(self) -> bool:
+        """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
+        if self.rules.sleep_s < self.rules.round_s or self._stale:
+            return False
+        if self.rules.backfill is not None and not self._strict and not self.live.running().all():
+            return False
+        way_L = self.live["way"][self.live.running()]
+        paired = (self.live["partner"][self.live.running()] != NOBODY).sum() // 2
+        runs_all = len(way_L) - paired == len(self.ways) and not (way_L == NO_WAY).any()
+        return bool(runs_all and self._renew_s == NEVER and not self.live["spread"].any())
+
+    def _sleep(self) -> list[Command]:
+        """Let the rounds pass."""
+        self._asleep = True
+        until_s = self._now_s + self.rules.sleep_s
+        return [*self.leasing.extend(until_s + self.rules.round_s), WakeAt(until_s)]
+
+    def _woken(self) -> list[Command]:
+        """Something happened: the rounds until then have passed, and the present one ends when it would have."""
+        self._asleep = False
+        while self._round_end_s < self._now_s:
+            self._round_end_s += self.rules.round_s
+            self.rounds += 1
+        return [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s)]
+
+    def _wants_a_report(self) -> bool:
+        """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
+        return self._stale or self._is_to_be_renewed(self._round_end_s) or bool(self.live["checkpoint_s"].any())
+
+    def _fill(self, waits_J: Bools) -> list[Command]:
+        """Leases for jobs that wait, on devices that are free."""
+        free = self.leasing.free_devices()
+        if not (any(free) and waits_J.any()):
             return []
-        if not (self._arrivals_ended and self._stale and len(self.live)):
+        return self.leasing.launch(self._select(free, waits_J), self._lapse_s())
+
+    def _end_with_the_work(self) -> list[Command]:
+        """A round of whole steps ends with them; without any, it takes an arrival, or the end of all arrivals."""
+        self._round_end_s = self._now_s
+        if self.leasing.leases:
+            self._round_end_s += max(SHORTEST_S, self.leasing.longest_s())
+            return [WakeAt(self._round_end_s, report=True)]
+        if self._asked_s is not None or not (self._arrivals_ended and self._stale and len(self.live)):
             return []
         self._last_solve_s = 0.0
-        return [WakeAt(self._now_s)]
-
-    def _select(self, free_A: NDArray[np.int64], candidate_J: NDArray[np.bool_]) -> list[tuple[int, int]]:
-        """Jobs and the types they are to run on, by priority."""
-        rows = self.live.rows
-        eligible_JA = candidate_J[:, None] & (rows["throughput"] > 0)
-        if self._strict or not self.rules.backfill:
-            eligible_JA &= rows["share"] > 0
-        if not self.rules.reserve_unallocated:
-            eligible_JA &= rows["allocated"][:, None]
-        keys = self._priority.keys(self.live)
-        chosen = select(keys, eligible_JA, rows["scale_factor"], free_A, by_type=self.rules.by_type)
-        return [(j, a) for j, a in chosen if rows["allocated"][j]]
-
-    # -- leases -----------------------------------------------------------------------------------------------
-
-    def _stop_or_extend(self, type_of: dict[int, int]) -> list[Command]:
-        """Jobs that are to stay on their type keep their devices; the others give them up."""
-        rows, index = self.live.rows, self.live.index
-        stays = {
-            lease.id: rows["type"][index[job_id]] == type_of.get(index[job_id])
-            for job_id, lease in self.leases.items()
-        }
-        stopped: list[Command] = [self._stop(lease) for lease in list(self.leases.values()) if not stays[lease.id]]
-        return [*stopped, *self._extend()]
-
-    def _extend(self) -> list[Command]:
-        """All leases run on, past the end of the round."""
-        if not self.leases:
-            return []
-        return [Extend(tuple(lease.id for lease in self.leases.values()), self._lapse_s())]
-
-    def _launch(self, chosen: list[tuple[int, int]]) -> list[Command]:
-        """Leases for the chosen jobs that do not run yet; the largest gangs first, to find whole servers."""
-        rows = self.live.rows
-        new = [(j, a) for j, a in chosen if rows["type"][j] == WAITING]
-        new.sort(key=lambda pair: -rows["scale_factor"][pair[0]])
-        return [Launch(self._new_lease(j, a)) for j, a in new]
-
-    def _new_lease(self, j: int, a: int) -> Lease:
-        job, row = self.live.jobs[j], self.live.rows[j]
-        until_step = job.total_steps
-        if self.rules.whole_steps:
-            steps = max(1, int(row["throughput"][a] * self.rules.round_s))
-            until_step = min(until_step, float(row["steps_done"]) + steps)
-        self._last_lease_id += 1
-        lease = Lease(
-            id=self._last_lease_id,
-            job_id=job.id,
-            accelerator=self._accelerators[a],
-            devices=self._free[a].take(job.scale_factor),
-            until_s=self._lapse_s(),
-            until_step=until_step,
-            charged_from_s=self._last_end_s if self.rules.charge_gaps else self._now_s,
-        )
-        self.leases[job.id] = lease
-        row["type"], row["since_s"] = a, lease.charged_from_s
-        return lease
+        return [WakeAt(self._now_s, report=True)]
 
     def _lapse_s(self) -> float:
         """A lease outlives its round by one, so it lapses only if the scheduler falls silent."""
-        return float("inf") if self.rules.whole_steps else self._round_end_s + self.rules.round_s
+        return NEVER if self.rules.whole_steps else self._round_end_s + self.rules.round_s
 
-    def _stop(self, lease: Lease) -> Stop:
-        self._release(lease)
-        return Stop(lease.id)
+    def _select(self, free: list[int], candidate_J: Bools | None) -> list[Way]:
+        """Jobs and the types they are to run on, by priority."""
+        live, rules, order = self.live, self.rules, self._order_of_types()
+        found = candidates(self.ways, live, rules, candidate_J, self._now_s, strict=self._strict)
+        chosen = select(found, live["scale_factor"], free, order)
+        if rules.backfill is None or self._strict or not rules.priority.prefers_running:
+            return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
+        left, width_J = free.copy(), live["scale_factor"].tolist()
+        for way in chosen:
+            left[way.type] -= width_J[way.job]
+        return chosen + self._fillers(chosen, left, candidate_J)
 
-    def _release(self, lease: Lease) -> None:
-        """The job waits again and its devices are free."""
-        del self.leases[lease.job_id]
-        self._last_end_s = self._now_s
-        self._free_of(lease.accelerator).give_back(lease.devices)
-        j = np.array([self.live.index[lease.job_id]])
-        self._received(j)
-        self.live.rows["type"][j] = WAITING
+    def _fillers(self, chosen: list[Way], free: list[int], candidate_J: Bools | None) -> list[Way]:
+        """Of the other jobs, those that may fill the devices that are left."""
+        left_J = np.ones(len(self.live), dtype=bool) if candidate_J is None else candidate_J.copy()
+        left_J[[member for way in chosen for member in (way.job, way.partner) if member != NOBODY]] = False
+        if not (any(free) and left_J.any()):
+            return []
+        found = fillers(self.live, self.rules, left_J, self._now_s)
+        return select(found, self.live["scale_factor"], free, None)
 
-    def _received(self, j: NDArray[np.int64]) -> None:
-        """These jobs held their devices until now."""
-        a, seconds = self.live.rows["type"][j], self._now_s - self.live.rows["since_s"][j]
-        self._priority.received(self.live, j, a, seconds)
-        charge(self.live, j, a, seconds, self.prices.array(tuple(self._accelerators)))
+    def _order_of_types(self) -> list[int] | None:
+        if not self.rules.by_type:
+            return None
+        types = len(self.leasing.accelerators)
+        return self._shuffled.next(types) if self._type_blind else list(range(types))
 
     # -- facts ------------------------------------------------------------------------------------------------
 
     def _snapshot(self) -> Snapshot:
         """All that the policy may know now."""
-        rows, cluster = self.live.rows, self.cluster
-        usd_per_hour_A = self.prices.array(cluster.accelerators)
-        account_equal_share(self.live, cluster.devices_A, usd_per_hour_A)
-        total_J = np.array([job.total_steps for job in self.live.jobs])
-        arrival_s_J = np.array([job.arrival_s for job in self.live.jobs])
+        self._settle_all()
+        live, cluster = self.live, self.leasing.cluster
+        account_equal_share(live, cluster.devices_A, self._usd_per_s_A)
         return Snapshot(
             cluster=cluster,
-            jobs=tuple(self.live.jobs),
-            known=Configurations.of_matrix(rows["throughput"], rows["scale_factor"]),
-            steps_left_J=np.maximum(0.0, total_J - rows["steps_done"]),
-            elapsed_s_J=self._now_s - arrival_s_J,
-            usd_per_hour_A=usd_per_hour_A,
+            jobs=tuple(live.jobs),
+            known=self._known_ways(),
+            steps_left_J=np.maximum(0.0, live["total_steps"] - live["steps_done"]),
+            elapsed_s_J=self._now_s - live["arrival_s"],
+            usd_per_hour_A=self.prices.array(cluster.accelerators),
             time_s=self._now_s,
-            equal_share_s_J=rows["equal_share_s"].copy(),
-            spent_usd_J=rows["spent_usd"].copy(),
-            equal_share_usd_J=rows["equal_share_usd"].copy(),
+            equal_share_s_J=live["equal_share_s"].copy(),
+            spent_usd_J=live["spent_usd"].copy(),
+            equal_share_usd_J=live["equal_share_usd"].copy(),
+            held_s_J=live["held_s"].copy(),
             running_J=self._holding_J(),
+            promised=self._promises,
         )
 
-    def _holding_J(self) -> NDArray[np.int64]:
-        """The type that each job holds. Leases of whole steps end with the round: who has all its time goes on."""
+    def _known_ways(self) -> Configurations:
+        live = self.live
+        if self.opens:
+            pairs, placements = "pairs" in self.opens, "placements" in self.opens
+            types = self.leasing.accelerators
+            return ways_to_run(live.jobs, types, self.throughputs, pairs=pairs, placements=placements)
+        kind_J = np.unique(live["kind"], return_inverse=True)[1]
+        return Configurations.of_matrix(live["throughput"].copy(), live["scale_factor"], kind_J=kind_J)
+
+    def _holding_J(self) -> Ints:
+        """The type that each job holds. With whole steps leases end with the round: who has all its time stays."""
         if not self.rules.whole_steps:
-            return np.array(self.live.rows["type"], dtype=np.int64)
-        whole_JA = self.live.rows["share"] == 1.0
-        return np.where(whole_JA.any(axis=1), whole_JA.argmax(axis=1), WAITING)
-
-    @property
-    def cluster(self) -> Cluster:
-        """The servers that are here now."""
-        return Cluster(tuple(self._servers.values()), tuple(self._accelerators))
-
-    def _free_of(self, accelerator: str) -> FreeDevices:
-        return self._free[self._accelerators.index(accelerator)]
-
-    def _free_A(self) -> NDArray[np.int64]:
-        return np.array([len(free) for free in self._free], dtype=np.int64)
+            return self.live["type"].copy()
+        holding_J = np.full(len(self.live), WAITING)
+        whole = self.ways.share == 1.0
+        holding_J[self.ways.job[whole]] = self.ways.type[whole]
+        return holding_J

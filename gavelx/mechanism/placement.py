@@ -15,37 +15,77 @@ class FreeDevices:
 
     def __init__(self) -> None:
         self._free: dict[int, list[int]] = {}
+        self._with: list[dict[int, None]] = [{}]  # servers with so many free devices
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._free.values()))
+        return self._count
 
     def join(self, server: Server) -> None:
         """A server adds its devices."""
-        self._free[server.id] = list(range(server.device_count))
+        while len(self._with) <= server.device_count:
+            self._with.append({})
+        self._free[server.id] = []
+        self._with[0][server.id] = None
+        self._put(server.id, list(range(server.device_count)))
 
     def lose(self, server_id: int) -> None:
         """A server takes its devices away."""
-        self._free.pop(server_id, None)
+        free = self._free.pop(server_id)
+        del self._with[len(free)][server_id]
+        self._count -= len(free)
 
     def give_back(self, devices: Iterable[Device]) -> None:
         """A lease ended; devices of a server that is gone are gone too."""
-        for device in devices:
-            if device.server_id in self._free:
-                assert device.slot not in self._free[device.server_id], device
-                self._free[device.server_id].append(device.slot)
+        for server_id, slot in devices:
+            if server_id in self._free:
+                assert slot not in self._free[server_id], (server_id, slot)
+                self._put(server_id, [slot])
+
+    def holds_together(self, count: int) -> bool:
+        """Whether a gang of ``count`` fits as few servers as it can, as they are."""
+        full, rest = divmod(count, max(1, self.widest))
+        empty = len(self._with[-1])
+        if empty < full:
+            return False
+        return not rest or empty > full or any(self._with[rest:-1]) or (not full and any(self._with[rest:]))
+
+    @property
+    def widest(self) -> int:
+        """Devices of the largest server that ever joined: what is wider never fits one."""
+        return len(self._with) - 1
+
+    def on(self, server_id: int) -> int:
+        """Free devices of one server."""
+        return len(self._free.get(server_id, ()))
 
     def take(self, count: int) -> tuple[Device, ...]:
         """Devices for a gang of ``count``; there must be as many."""
-        assert count <= len(self), (count, len(self))
-        enough = [server for server, free in self._free.items() if len(free) >= count]
-        if enough:
-            return self._take_from(min(enough, key=lambda server: (len(self._free[server]), server)), count)
-        taken: tuple[Device, ...] = ()
-        for server in sorted(self._free, key=lambda server: (-len(self._free[server]), server)):
-            taken += self._take_from(server, min(count - len(taken), len(self._free[server])))
-        return taken
+        assert count <= self._count, (count, self._count)
+        for servers in self._with[count:]:
+            if servers:
+                return self._take_from(next(iter(servers)), count)
+        taken: list[Device] = []
+        for servers in reversed(self._with):
+            while servers and len(taken) < count:
+                server_id = next(iter(servers))
+                taken += self._take_from(server_id, min(count - len(taken), len(self._free[server_id])))
+            if len(taken) == count:
+                break
+        return tuple(taken)
 
-    def _take_from(self, server: int, count: int) -> tuple[Device, ...]:
-        free = sorted(self._free[server])
-        self._free[server] = free[count:]
-        return tuple(Device(server, slot) for slot in free[:count])
+    def _put(self, server_id: int, slots: list[int]) -> None:
+        free = self._free[server_id]
+        del self._with[len(free)][server_id]
+        free.extend(slots)
+        self._with[len(free)][server_id] = None
+        self._count += len(slots)
+
+    def _take_from(self, server_id: int, count: int) -> tuple[Device, ...]:
+        free = self._free[server_id]
+        del self._with[len(free)][server_id]
+        free.sort()
+        self._free[server_id] = free[count:]
+        self._with[len(free) - count][server_id] = None
+        self._count -= count
+        return tuple(Device(server_id, slot) for slot in free[:count])

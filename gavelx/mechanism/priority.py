@@ -1,96 +1,99 @@
 """Priorities: how the shares that a policy promised become an order in which jobs are served.
 
-Both kinds compare the share promised with the share received. They keep their numbers in the rows of the live
-jobs, so a priority itself has next to no state.
+Both kinds compare the share promised with the share received, of every way to run.
 
-Legend: J live jobs, A accelerator types.
+Legend: V ways to run, J live jobs, L running jobs.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.mechanism.live import LiveJobs
-from gavelx.snapshot import WAITING
+from gavelx.mechanism.promised import Ways
+from gavelx.promises import NOBODY
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 class Credit:
     """Serve first whoever is furthest behind what was promised, in seconds.
 
-    credit_ja grows by x_ja per second and falls by one for every second on type a; the key is the credit that
-    the job would have at the end of the round if it waited. Unlike a ratio of shares it does not forget at a new
-    allocation, so small shares are served too, however often the policy is asked. A job that runs is treated as
-    one round further behind than it is: it makes way only for one that has waited longer by more than that,
-    which halves the number of restarts and changes completion times by less than 1 %.
+    The credit of a way to run grows by its share per second and falls by one for every second in it; the key is
+    the credit that there would be at the end of the round without it. Unlike a ratio of shares it does not forget
+    at a new allocation, so small shares are served too, however often the policy is asked. What runs is treated
+    as one round, and the seconds that stopping it would lose, further behind than it is: it makes way only for
+    one that has waited longer by more than that, which halves the number of restarts and changes completion times
+    by less than 1 %. A way that no longer is promised holds no credit.
     """
+
+    prefers_running = True
 
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
 
-    def add_type(self) -> None:
-        """Nothing is kept per type."""
+    def admitted(self, ways: Ways, live: LiveJobs, new_J: Ints) -> Ways:
+        """New jobs were promised nothing yet."""
+        return ways
 
-    def admitted(self, live: LiveJobs, j: int) -> None:
-        """A new job starts with no credit."""
-
-    def passed(self, live: LiveJobs, seconds: float) -> None:
+    def passed(self, ways: Ways, seconds: float) -> None:
         """Time went by: promises accrue."""
-        live.rows["credit_s"] += live.rows["share"] * seconds
+        ways.credit_s += ways.share * seconds
 
-    def received(self, live: LiveJobs, j: NDArray[np.int64], a: NDArray[np.int64], seconds: Floats) -> None:
-        """Jobs j held devices of types a for so many seconds."""
-        live.rows["credit_s"][j, a] -= seconds
+    def received(self, ways: Ways, way_L: Ints, seconds_L: Floats) -> None:
+        """These ways had devices for so many seconds."""
+        np.subtract.at(ways.credit_s, way_L, seconds_L)
 
-    def allocated(self, live: LiveJobs, share_JA: Floats, known_J: NDArray[np.bool_], elapsed_s: float) -> None:
-        """A new allocation: a type that no longer is promised holds no credit."""
-        live.rows["credit_s"][share_JA == 0.0] = 0.0
+    def allocated(self, old: Ways, new: Ways, live: LiveJobs, since_s: float) -> Ways:
+        """The ways of a new allocation, ``since_s`` after the last one, with the credit that they have."""
+        place = old.find(new.keys(len(live), live.types), len(live), live.types)
+        new.credit_s = np.where(place >= 0, old.credit_s[place], 0.0) if len(old) else new.credit_s
+        return new
 
-    def keys(self, live: LiveJobs) -> list[Floats]:
-        """Sort keys of every job and type, the first one first; larger is served earlier."""
-        rows = live.rows
-        key_JA = rows["credit_s"] + rows["share"] * self.round_s
-        running = np.flatnonzero(rows["type"] != WAITING)
-        key_JA[running, rows["type"][running]] += self.round_s
-        return [key_JA]
+    def keys(self, ways: Ways, allocated: Bools) -> list[Floats]:
+        """Sort keys of every way, the first one first; larger is served earlier."""
+        return [ways.credit_s + ways.share * self.round_s]
 
 
 class PublishedPriority:
-    """The priorities of the published system: x_ja / (share of the time on type a that went to j).
+    """The priorities of the published system: share promised over time received on the type.
 
-    Times start again at half a round with every allocation; what was owed then only breaks ties (Gavel, OSDI'20,
-    section 5, and its simulator).
+    Times start again at half a round with every allocation; what was owed then only breaks ties. Ways without a
+    share take part, behind those with one. Source: Gavel (OSDI'20), section 5, and its simulator, which divides
+    the time by the sum over all jobs of that type: the order is the same.
     """
+
+    prefers_running = False
 
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
-        self.total_s_A = np.zeros(0)
 
-    def add_type(self) -> None:
-        self.total_s_A = np.append(self.total_s_A, 0.0)
+    def admitted(self, ways: Ways, live: LiveJobs, new_J: Ints) -> Ways:
+        n, types = np.nonzero(live["throughput"][new_J] > 0)
+        new = Ways.of(new_J[n], np.full(len(n), NOBODY), types, np.zeros(len(n)))
+        new.received_s += self.round_s / 2
+        return ways.joined(new)
 
-    def admitted(self, live: LiveJobs, j: int) -> None:
-        live.rows["received_s"][j] = self.round_s / 2
-        self.total_s_A += self.round_s / 2
-
-    def passed(self, live: LiveJobs, seconds: float) -> None:
+    def passed(self, ways: Ways, seconds: float) -> None:
         """Promises accrue only when the next allocation comes."""
 
-    def received(self, live: LiveJobs, j: NDArray[np.int64], a: NDArray[np.int64], seconds: Floats) -> None:
-        live.rows["received_s"][j, a] += seconds
-        np.add.at(self.total_s_A, a, seconds)
+    def received(self, ways: Ways, way_L: Ints, seconds_L: Floats) -> None:
+        np.add.at(ways.received_s, way_L, seconds_L)
 
-    def allocated(self, live: LiveJobs, share_JA: Floats, known_J: NDArray[np.bool_], elapsed_s: float) -> None:
-        rows = live.rows
-        owed_JA = rows["share"] * elapsed_s - (rows["received_s"] - self.round_s / 2)
-        rows["credit_s"] += np.where(rows["allocated"][:, None], owed_JA, 0.0)
-        rows["received_s"] = self.round_s / 2
-        self.total_s_A = np.full(len(self.total_s_A), len(live) * self.round_s / 2)
+    def allocated(self, old: Ways, new: Ways, live: LiveJobs, since_s: float) -> Ways:
+        J, A = len(live), live.types
+        owed_s = old.share * since_s - (old.received_s - self.round_s / 2)
+        old.credit_s += np.where(live["allocated"][old.job], owed_s, 0.0)
+        place = new.find(old.keys(J, A), J, A)
+        old.share = np.where(place >= 0, new.share[place], 0.0) if len(new) else np.zeros(len(old))
+        kept = old.take((old.partner == NOBODY) | (place >= 0))
+        fresh = old.find(new.keys(J, A), J, A) < 0
+        kept = kept.joined(new.take(fresh)) if fresh.any() else kept
+        kept.received_s[:] = self.round_s / 2
+        return kept
 
-    def keys(self, live: LiveJobs) -> list[Floats]:
-        rows = live.rows
-        fraction_JA = rows["received_s"] / np.maximum(self.total_s_A, 1e-300)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio_JA = np.where(fraction_JA > 0, rows["share"] / fraction_JA, rows["share"] * 1e9)
-        promised_JA = rows["allocated"][:, None] & (rows["share"] > 0) & (rows["throughput"] > 0)
-        return [np.where(promised_JA, ratio_JA, 0.0), rows["credit_s"], rows["share"]]
+    def keys(self, ways: Ways, allocated: Bools) -> list[Floats]:
+        promised = allocated[ways.job] & (ways.share > 0)
+        ratio = ways.share / np.maximum(ways.received_s, 1e-9)
+        return [np.where(promised, ratio, 0.0), ways.credit_s, ways.share]

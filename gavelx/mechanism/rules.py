@@ -7,34 +7,65 @@ the ones that cost time or money, so that published numbers can be reproduced.
 from dataclasses import dataclass, replace
 
 from gavelx.mechanism.priority import Credit, PublishedPriority
+from gavelx.overheads import FREE, Overheads
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How rounds, priorities and idle devices are handled.
+    """How rounds, priorities, gangs and idle devices are handled.
 
     * ``round_s``: length of a round, the step in which devices change hands;
     * ``solve_interval_s``: least time between two calls of the policy;
+    * ``small_change``: the policy is asked again when this part of the live jobs came or went since it last was,
+      or ``small_change_s`` after that; a new job may run meanwhile, where it is at least half as fast as
+      anywhere. Up to a hundred jobs each one counts; with thousands, a policy need not be asked for every one;
     * ``priority``: how the shares promised become an order in which jobs are served;
+    * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle, if it is at
+      least this part as fast there as on the fastest type, and has waited for ``backfill_after_s``; 0 is any
+      type, None never;
+    * ``min_run_s``: a job is not preempted before it has run for so long;
+    * ``overheads``: what preemption costs, as far as known; victims are chosen by it;
+    * ``max_failures``: a job that failed so often without a step in between is given up;
+    * ``spread_speeds``: a gang over more servers than it must runs at the speed known for that, if any, and is
+      consolidated by moving narrower jobs where that pays; otherwise servers make no difference;
+    * ``split_price``: jobs that share a device share its price; otherwise each pays in full;
+    * ``sleep_s``: rounds in which nothing can change are slept through, for at most so long. It changes nothing
+      but the time that a simulation takes; leases are longer, so a service that may die sets it to 0.
+
+    And for the published numbers:
+
     * ``by_type``: serve the accelerator types one after another, in the cluster's order, instead of the most
-      urgent pair of job and type first;
-    * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle;
+      urgent pair of job and type first; for a policy that is blind to types, in an order shuffled anew each round
+      (Python's generator, seeded with ``seed`` + 5);
     * ``whole_steps``: a lease is for as many whole steps as fit into a round, so a round ends when its work does
       and a device whose job is done idles until then; otherwise a lease is for the rest of the round, jobs run
       on unbroken from round to round, and devices that fall free are given out at once;
     * ``reserve_unallocated``: jobs that the policy has not seen yet take part in backfill but do not run, so that
       devices stay idle for them (a slip of the published simulator);
+    * ``interior``: programs are answered by an interior point, with the trace of a share that it leaves to those
+      who were nearly promised something; that orders who fills idle devices (see `gavelx.solvers.interior`);
     * ``charge_gaps``: charge the idle time before a round to the jobs of that round (likewise).
     """
 
     name: str
     round_s: float = 360.0
     solve_interval_s: float = 0.0
+    small_change: float = 0.01
+    small_change_s: float = 1800.0
     priority: type[Credit] | type[PublishedPriority] = Credit
+    backfill: float | None = 0.8
+    backfill_after_s: float = 0.0
+    min_run_s: float = 0.0
+    overheads: Overheads = FREE
+    max_failures: int = 5
+    spread_speeds: bool = True
+    split_price: bool = True
+    sleep_s: float = 0.0
     by_type: bool = False
-    backfill: bool = False
+    seed: int = 0
     whole_steps: bool = False
     reserve_unallocated: bool = False
+    interior: bool = False
     charge_gaps: bool = False
 
     def with_round(self, round_s: float) -> "Rules":
@@ -46,11 +77,15 @@ DEFAULT = Rules("default")
 PUBLISHED = Rules(
     "published",
     solve_interval_s=1920.0,
+    small_change=0.0,
     priority=PublishedPriority,
+    backfill=0.0,
+    spread_speeds=False,
+    split_price=False,
     by_type=True,
-    backfill=True,
     whole_steps=True,
     reserve_unallocated=True,
+    interior=True,
     charge_gaps=True,
 )
 RULES = {rules.name: rules for rules in (DEFAULT, PUBLISHED)}

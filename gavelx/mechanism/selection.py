@@ -1,43 +1,174 @@
-"""Selection: which jobs run, and on which type, given an order and the free devices.
+"""Selection: which jobs run, how and where, given what each way to run is owed and the free devices.
 
-Legend: J live jobs, A accelerator types.
+Legend: V ways to run, J live jobs, A accelerator types.
 """
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.rules import Rules
+from gavelx.promises import NOBODY
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+PROTECTED_S = 1e12
+"""Further behind than anybody: a job that must not be preempted yet."""
+
+
+class Way(NamedTuple):
+    """A job (a row) on an accelerator type, with the job that it shares its devices with, or ``NOBODY``.
+
+    ``number`` is its place among the promised ways, or ``NO_WAY``.
+    """
+
+    job: int
+    partner: int
+    type: int
+    number: int = NO_WAY
+
+
+class Candidates(NamedTuple):
+    """Ways to run that may be chosen, with their sort keys, the first one first."""
+
+    job: Ints
+    partner: Ints
+    type: Ints
+    number: Ints
+    keys: list[Floats]
+
+    def only(self, chosen: Bools) -> "Candidates":
+        """These of them."""
+        columns = (self.job[chosen], self.partner[chosen], self.type[chosen], self.number[chosen])
+        return Candidates(*columns, [key[chosen] for key in self.keys])
 
 
 def select(
-    keys: list[Floats],
-    eligible_JA: NDArray[np.bool_],
-    scale_factor_J: Ints,
-    free_A: Ints,
-    *,
-    by_type: bool,
-) -> list[tuple[int, int]]:
-    """Pairs of job and type, taken greedily in descending order of the keys while devices are free.
+    candidates: Candidates, scale_factor_J: Ints, free_A: Sequence[int], order_of_types: Sequence[int] | None
+) -> list[Way]:
+    """Ways taken greedily in descending order of the keys while devices are free.
 
-    ``keys`` are J x A, the first one first; equal keys keep the order of the jobs. With ``by_type`` the types are
-    filled one after another; otherwise the greatest key of all goes first. A job is taken once, and a gang
-    either whole or not at all.
+    Equal keys keep the order in which they come. With ``order_of_types`` the types are filled one after another;
+    otherwise the greatest key of all goes first. A job is taken once, and a gang either whole or not at all.
     """
-    free, taken, chosen = free_A.tolist(), set[int](), []
-    scale = scale_factor_J.tolist()
-    for j, a in _order(keys, eligible_JA, by_type):
-        if j not in taken and scale[j] <= free[a]:
-            taken.add(j)
-            free[a] -= scale[j]
-            chosen.append((j, a))
-            if not any(free):
-                break
+    keys = candidates.keys
+    order = np.lexsort([-key for key in reversed(keys)]) if len(keys) > 1 else np.argsort(-keys[0], kind="stable")
+    if order_of_types is None:
+        return _take(candidates, order, scale_factor_J, list(free_A), set())
+    chosen: list[Way] = []
+    taken, type_ = set[int](), candidates.type[order]
+    for a in order_of_types:
+        chosen += _take(candidates, order[type_ == a], scale_factor_J, list(free_A), taken)
     return chosen
 
 
-def _order(keys: list[Floats], eligible_JA: NDArray[np.bool_], by_type: bool) -> list[tuple[int, int]]:
-    job, type_ = np.nonzero(eligible_JA)
-    columns = [-key[job, type_] for key in reversed(keys)]
-    order = np.lexsort([*columns, type_] if by_type else columns)
-    return list(zip(job[order].tolist(), type_[order].tolist(), strict=True))
+def _take(ways: Candidates, order: Ints, scale_factor_J: Ints, free: list[int], taken: set[int]) -> list[Way]:
+    chosen: list[Way] = []
+    job, type_ = ways.job[order], ways.type[order]
+    left = sum(free[a] for a in set(type_.tolist()))
+    columns = job, ways.partner[order], type_, ways.number[order], scale_factor_J[job]
+    for j, k, a, v, width in zip(*(column.tolist() for column in columns), strict=True):
+        if width > free[a] or j in taken or k in taken:
+            continue
+        taken.add(j)
+        if k != NOBODY:
+            taken.add(k)
+        free[a] -= width
+        left -= width
+        chosen.append(Way(j, k, a, v))
+        if left == 0:
+            break
+    return chosen
+
+
+def candidates(
+    ways: Ways, live: LiveJobs, rules: Rules, candidate_J: Bools | None, now_s: float, *, strict: bool
+) -> Candidates:
+    """The ways to run that may be given out now, with the keys that order them; None: to anybody.
+
+    A job may run where it was promised a share. The published priority knows the order of all others as well,
+    unless the allocation is ``strict`` and not to be filled.
+    """
+    priority, allocated_J = rules.priority(rules.round_s), live["allocated"]
+    keys = priority.keys(ways, allocated_J)
+    found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
+    if priority.prefers_running:
+        _prefer_running(keys[0], ways, live, rules, now_s)
+        if rules.min_run_s:
+            found = _with_young(found, live, rules, now_s)
+    elif strict or rules.backfill is None:
+        found = found.only(ways.share > 0)
+    if not (priority.prefers_running or rules.reserve_unallocated):
+        found = found.only(allocated_J[found.job])
+    if candidate_J is None:
+        return found
+    partner_J = np.append(candidate_J, True)  # NOBODY always may
+    return found.only(candidate_J[found.job] & partner_J[found.partner])
+
+
+def _prefer_running(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:
+    """What runs has received time since it was last accounted for, and is preferred to what waits."""
+    j = (live["way"] != NO_WAY).nonzero()[0]
+    if not len(j):
+        return
+    gain_s = rules.round_s + loss_s(live, j) - (now_s - live["since_s"][j])
+    if rules.min_run_s:
+        gain_s = np.where(now_s - live["launched_s"][j] < rules.min_run_s, PROTECTED_S, gain_s)
+    together = live["partner"][j] != NOBODY
+    if not together.any():
+        key[live["way"][j]] += gain_s
+    else:
+        np.add.at(key, live["way"][j], np.where(together, gain_s / 2, gain_s))  # half from each of the two
+
+
+def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -> Candidates:
+    """Jobs that must not be preempted yet, in whatever way they run, though it was not promised again."""
+    young_J = live.running() & (live["way"] == NO_WAY) & (now_s - live["launched_s"] < rules.min_run_s)
+    ways: dict[tuple[int, int, int], None] = {}
+    for j in np.flatnonzero(young_J).tolist():
+        k = live.index.get(int(live["partner"][j]), NOBODY)
+        ways[(j, k, int(live["type"][j])) if k == NOBODY else (min(j, k), max(j, k), int(live["type"][j]))] = None
+    if not ways:
+        return found
+    job, partner, type_ = (np.array(column, dtype=np.int64) for column in zip(*ways, strict=True))
+    return Candidates(
+        np.concatenate([found.job, job]),
+        np.concatenate([found.partner, partner]),
+        np.concatenate([found.type, type_]),
+        np.concatenate([found.number, np.full(len(job), NO_WAY)]),
+        [np.concatenate([key, np.full(len(job), PROTECTED_S)]) for key in found.keys],
+    )
+
+
+def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float) -> Candidates:
+    """Where jobs that got nothing may fill idle devices: who runs there first, then where they are fastest."""
+    speed_JA = np.nan_to_num(live["throughput"])
+    best_J = speed_JA.max(axis=1, initial=0.0)
+    open_JA = (speed_JA > 0) & (speed_JA >= (rules.backfill or 0.0) * best_J[:, None])
+    waited_J = live.running() | (now_s - live["stopped_s"] >= rules.backfill_after_s)
+    open_JA &= (live["allocated"] & left_J & waited_J)[:, None]
+    job, type_ = np.nonzero(open_JA)
+    stays = (live["type"][job] == type_).astype(float)
+    nobody = np.full(len(job), NOBODY)
+    return Candidates(job, nobody, type_, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
+
+
+def loss_s(live: LiveJobs, j: Ints) -> Floats:
+    """Seconds that these running jobs would lose if they were stopped now.
+
+    That is a checkpoint, or the work since the last one where that is less, and the restart.
+    """
+    checkpoint_s, a = live["checkpoint_s"][j], live["type"][j]
+    restart_s: Floats = live["restart_s"][j]
+    if not checkpoint_s.any():
+        return restart_s
+    speed = live["throughput"][j, a]
+    unsaved = live["steps_done"][j] - live["saved_steps"][j]
+    since_s = np.divide(unsaved, speed, out=np.zeros(len(j)), where=speed > 0)
+    lost_s: Floats = restart_s + np.minimum(checkpoint_s, since_s)
+    return lost_s

@@ -9,26 +9,33 @@ from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
 from gavelx.policies.convex import Convex, ConvexView
+from gavelx.policies.drf import Drf
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram, QueuePosition
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
 from gavelx.policies.formula import read_formula
+from gavelx.policies.gandiva import Gandiva
 from gavelx.policies.hierarchical import Owner, hierarchical
 from gavelx.policies.isolated import Isolated
+from gavelx.policies.las_2d import Las2d, Las2dGittins
 from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
 from gavelx.policies.max_sum_throughput import MaxSumThroughput
 from gavelx.policies.min_cost import MinCost, MinCostSlo
 from gavelx.policies.modifiers import Modifier, packed, placed, with_constraints
 from gavelx.policies.nash_welfare import NashWelfare, StrategyProof
+from gavelx.policies.optimus import Optimus
 from gavelx.policies.partitioned import partitioned
 from gavelx.policies.program import Maximize, Minimize
 from gavelx.policies.proportional import Proportional
+from gavelx.policies.random_assignment import RandomAssignment
+from gavelx.policies.run_to_completion import Backfill, GangFifo
 from gavelx.policies.shared_cloud_cost_fairness import (
     DollarsToGo,
     SharedCloudCostFairness,
     SharedCloudCostFairnessAlg51,
 )
+from gavelx.policies.srtf import Srtf
 from gavelx.policies.terms import (
     Constraint,
     Cost,
@@ -51,11 +58,14 @@ from gavelx.policies.terms import (
     TimeShare,
     Worst,
 )
+from gavelx.policies.tetris import Tetris
+from gavelx.policies.themis import Themis
 from gavelx.policies.view import View
 from gavelx.policies.water_filling import WaterFilling
 
 __all__ = [
     "Allox",
+    "Backfill",
     "Constraint",
     "Convex",
     "ConvexView",
@@ -63,13 +73,18 @@ __all__ = [
     "CostRatio",
     "Devices",
     "DollarsToGo",
+    "Drf",
     "Fifo",
     "FifoProgram",
     "FinishTimeFairness",
     "FinishTimeRatio",
     "Fractional",
+    "Gandiva",
+    "GangFifo",
     "Isolated",
     "Largest",
+    "Las2d",
+    "Las2dGittins",
     "Linear",
     "Log",
     "Makespan",
@@ -83,16 +98,21 @@ __all__ = [
     "NashWelfare",
     "NeededThroughput",
     "NormalizedThroughput",
+    "Optimus",
     "Owner",
     "Policy",
     "Proportional",
     "QueuePosition",
+    "RandomAssignment",
     "SharedCloudCostFairness",
     "SharedCloudCostFairnessAlg51",
+    "Srtf",
     "StrategyProof",
     "Sum",
     "SumThroughput",
     "Term",
+    "Tetris",
+    "Themis",
     "ThesisCostRatio",
     "Throughput",
     "ThroughputPerDollar",

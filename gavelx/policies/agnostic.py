@@ -12,8 +12,9 @@ from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.asking import ask
 from gavelx.policies.modifiers import Modifier
 from gavelx.policies.program import Maximize
+from gavelx.policies.v100 import on_v100
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import Statement, certified, repaired, spread
+from gavelx.solvers import Statement, certified, repaired, settings, spread
 from gavelx.solvers.certify import missing
 
 Floats = NDArray[np.float64]
@@ -28,14 +29,15 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
     spread: each job's time is divided over the types in proportion to their devices
     (:mod:`gavelx.solvers.spreading`). A policy that hands out ``whole`` devices keeps to its choice; so does a
     program of which spreading would break a constraint or the objective (one with a budget, say, that tells types
-    apart by their price).
+    apart by their price). Under rules that ask for the published answers (``interior``) jobs are shown their speed
+    on a V100, where there are any, and nothing is spread, for an interior point has done so.
     """
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         seen = ask(self.policy, one_speed(snapshot))
         snapshot = snapshot.replace(opened=seen.snapshot.opened)
         path, share_C = seen.certificate.path, seen.share_C
-        if not seen.whole:
+        if not (seen.whole or settings().interior):
             spread_C = repaired(snapshot, spread(snapshot, share_C))
             if not self._is_worse(seen, spread_C):  # a budget, say, that only the unspread shares keep
                 path, share_C = f"{path}, spread", spread_C
@@ -66,6 +68,9 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
 
 def one_speed(snapshot: Snapshot) -> Snapshot:
     """The snapshot in which each job runs equally fast wherever it runs at all, alone and beside each partner."""
+    alone = bool(snapshot.known.plain_M.all())
+    if settings().interior and alone and (as_published := on_v100(snapshot)) is not None:
+        return as_published
     table, devices_A = snapshot.known, snapshot.devices_A
     type_M = table.accelerator_C[table.configuration_M]
     weight_M = np.where(table.throughput_M > 0, np.maximum(devices_A[type_M], 1e-9), 0.0)

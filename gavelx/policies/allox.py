@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
+from gavelx.policies.greedy import NEVER_S, Handout, seconds_JA
 from gavelx.snapshot import WAITING, Snapshot
-from gavelx.solvers import certified
 from gavelx.solvers.matching import Plan, match, starts_by_matrix
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MATRIX_MAX = 200_000
 """Entries of the published matrix up to which its choice among equally good plans is made."""
-NEVER_S = 1e30
-"""A job that would take longer than that cannot run there; sums of completion times stay finite."""
 
 
 class Allox(Policy):
@@ -44,29 +42,23 @@ class Allox(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         started = perf_counter()
         assert_one_device(snapshot)
-        table = snapshot.configurations
-        T_JA = np.nan_to_num(table.throughput_JA)
-        type_J, free_A = keepers(snapshot, T_JA)
-        seconds_JA = lengths(snapshot.steps_left_J, T_JA)
-        can_start_J = (seconds_JA[:, free_A > 0] < np.inf).any(axis=1)
+        handout = Handout(snapshot)
+        handout.keep_running()
+        type_J, free_A = np.array(handout.type_J, dtype=np.int64), np.array(handout.free_A)
+        length_JA = lengths(snapshot.steps_left_J, handout.T_JA)
+        can_start_J = (length_JA[:, free_A > 0] < np.inf).any(axis=1)
         queue = the_queue(snapshot, (type_J == WAITING) & can_start_J)
-        seconds_QA = seconds_JA[queue]
+        seconds_QA = length_JA[queue]
         plan = match(seconds_QA, free_A)
         if len(queue) ** 2 * free_A.sum() <= MATRIX_MAX:
             type_Q = self._as_published(snapshot, queue, seconds_QA, free_A)
         else:
             type_Q = starting(plan, seconds_QA, free_A)
-        type_J[queue] = older_first(type_Q, seconds_QA)
-        share_C = np.zeros(len(table))
-        share_C[table.configuration_M] = type_J[table.job_M] == table.accelerator_C[table.configuration_M]
-        return certified(
-            snapshot,
-            share_C,
-            path="matching",
-            seconds=perf_counter() - started,
-            objective=plan.cost,
-            bound=plan.bound,
-            whole=True,
+        for q, a in zip(queue.tolist(), older_first(type_Q, seconds_QA).tolist(), strict=True):
+            if a != WAITING:
+                handout.start(q, a)
+        return handout.allocation(
+            path="matching", seconds=perf_counter() - started, objective=plan.cost, bound=plan.bound
         )
 
     def _as_published(self, snapshot: Snapshot, queue: Ints, seconds_QA: Floats, free_A: Ints) -> Ints:
@@ -89,23 +81,10 @@ def assert_one_device(snapshot: Snapshot) -> None:
         )
 
 
-def keepers(snapshot: Snapshot, T_JA: Floats) -> tuple[Ints, Ints]:
-    """The type that each job holds and can go on with, else ``WAITING``; and the devices that nobody holds."""
-    type_J, free_A = snapshot.running_J.copy(), snapshot.devices_A.copy()
-    for j in np.flatnonzero(type_J != WAITING).tolist():
-        if T_JA[j, type_J[j]] > 0 and free_A[type_J[j]] > 0:
-            free_A[type_J[j]] -= 1
-        else:
-            type_J[j] = WAITING
-    return type_J, free_A
-
-
 def lengths(steps_left_J: Floats, T_JA: Floats) -> Floats:
-    """Seconds that each job would still take on each type; infinite where it cannot run."""
-    seconds_JA = np.full(T_JA.shape, np.inf)
-    with np.errstate(over="ignore"):
-        np.divide(steps_left_J[:, None], T_JA, out=seconds_JA, where=T_JA > 0)
-    return np.where(seconds_JA < NEVER_S, seconds_JA, np.inf)
+    """Seconds that each job would still take on each type; infinite where it cannot run, or takes for ever."""
+    left_s_JA = seconds_JA(steps_left_J, T_JA)
+    return np.where(left_s_JA < NEVER_S, left_s_JA, np.inf)
 
 
 def the_queue(snapshot: Snapshot, waits_J: NDArray[np.bool_]) -> Ints:

@@ -20,21 +20,30 @@ from gavelx.errors import PolicyError, did_you_mean
 from gavelx.policies.agnostic import agnostic
 from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
+from gavelx.policies.drf import Drf
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
 from gavelx.policies.formula import WORDS, read_formula
+from gavelx.policies.gandiva import Gandiva
 from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.isolated import Isolated
+from gavelx.policies.las_2d import Las2d, Las2dGittins
 from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
-from gavelx.policies.max_sum_throughput import MaxSumThroughput
+from gavelx.policies.max_sum_throughput import MaxSumThroughput, MaxSumThroughputPerDollar
 from gavelx.policies.min_cost import MinCost, MinCostSlo
 from gavelx.policies.modifiers import packed, placed, with_constraints
 from gavelx.policies.nash_welfare import NashWelfare, StrategyProof
+from gavelx.policies.optimus import Optimus
 from gavelx.policies.partitioned import partitioned
 from gavelx.policies.proportional import Proportional
+from gavelx.policies.random_assignment import RandomAssignment
+from gavelx.policies.run_to_completion import Backfill, GangFifo
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairness, SharedCloudCostFairnessAlg51
+from gavelx.policies.srtf import Srtf
+from gavelx.policies.tetris import Tetris
+from gavelx.policies.themis import Themis
 from gavelx.policies.water_filling import WaterFilling
 
 ENTRY_POINTS = "gavelx.policies"
@@ -44,20 +53,32 @@ def catalog() -> dict[str, Policy]:
     """Every policy that has a name, ours and those of installed packages that can be loaded."""
     ours: tuple[Policy, ...] = (
         Allox(),
+        Backfill(),
+        Drf(),
         Fifo(),
         FifoProgram(),
         FinishTimeFairness(),
+        Gandiva(),
+        GangFifo(),
         Isolated(),
+        Las2d(),
+        Las2dGittins(),
         Makespan(),
         MaxMinFairness(),
         MaxSumThroughput(),
+        MaxSumThroughputPerDollar(),
         MinCost(),
         MinCostSlo(),
         NashWelfare(),
+        Optimus(),
         Proportional(),
+        RandomAssignment(),
         SharedCloudCostFairness(),
         SharedCloudCostFairnessAlg51(),
+        Srtf(),
         StrategyProof(),
+        Tetris(),
+        Themis(),
         WaterFilling(),
     )
     policies = {policy.name: policy for policy in ours}

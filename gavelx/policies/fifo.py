@@ -1,11 +1,9 @@
 """First come, first served."""
 
-import numpy as np
-
 from gavelx.allocation import Allocation
 from gavelx.policies.base import Policy
+from gavelx.policies.greedy import Handout, by_arrival
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import certified
 
 
 class Fifo(Policy):
@@ -20,20 +18,10 @@ class Fifo(Policy):
     name = "fifo"
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        table, devices_A = snapshot.configurations, snapshot.devices_A
-        T_JA, free_A = np.nan_to_num(table.throughput_JA), devices_A.copy()
-        type_J = np.full(len(snapshot.jobs), -1)
-        for j in sorted(
-            range(len(snapshot.jobs)), key=lambda j: (snapshot.jobs[j].arrival_s, snapshot.jobs[j].id)
-        ):
-            scale = snapshot.jobs[j].scale_factor
-            fits = [a for a in range(len(devices_A)) if free_A[a] >= scale]
-            if not fits:
+        handout = Handout(snapshot)
+        for j in by_arrival(snapshot):
+            if max(handout.free_A, default=0) < snapshot.jobs[j].scale_factor:
                 break
-            best = max(fits, key=lambda a: (T_JA[j, a], a == snapshot.running_J[j], free_A[a] / devices_A[a]))
-            if T_JA[j, best] > 0:
-                type_J[j] = best
-                free_A[best] -= scale
-        share_C = np.zeros(len(table))
-        share_C[table.configuration_M] = type_J[table.job_M] == table.accelerator_C[table.configuration_M]
-        return certified(snapshot, share_C, path="greedy", seconds=0.0, strict=True, whole=True)
+            if room := handout.room(j):
+                handout.start(j, handout.fastest(j, room))
+        return handout.allocation(strict=True)

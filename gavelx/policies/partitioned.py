@@ -57,6 +57,7 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
             whole=answer.whole,
             ask_again_s=answer.ask_again_s,
             type_blind=answer.type_blind,
+            unmoved=answer.unmoved,
         )
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
 from gavelx.policies.program import Minimize
 from gavelx.policies.terms import CostRatio, FinishTimeRatio, Largest, Linear, Sum, ThesisCostRatio
+from gavelx.policies.v100 import on_v100
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers.statement import Affine, RatioStatement, Statement
@@ -86,17 +87,7 @@ class SharedCloudCostFairnessAlg51(Minimize):
         super().__init__(Largest(ThesisCostRatio()))
 
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
-        return super().state(_as_on_v100(snapshot))
+        return super().state(on_v100(snapshot, only_where_it_cannot_run=True) or snapshot)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return replace(super().allocate(snapshot), snapshot=snapshot)
-
-
-def _as_on_v100(snapshot: Snapshot) -> Snapshot:
-    """The snapshot in which zeros are replaced by the speed on a V100."""
-    table = snapshot.known
-    if "v100" not in snapshot.accelerators or (table.throughput_M > 0).all():
-        return snapshot
-    speed_J = np.nan_to_num(table.throughput_JA[:, snapshot.accelerators.index("v100")])
-    throughput_M = np.where(table.plain_M & (table.throughput_M == 0), speed_J[table.job_M], table.throughput_M)
-    return snapshot.replace(known=replace(table, throughput_M=throughput_M))
+        return replace(super().allocate(snapshot), snapshot=snapshot, type_blind=True)

@@ -246,8 +246,9 @@ class ThesisCostRatio(Fractional):
     """The ratio of Algorithm 5.1 as printed: finish-time fairness with throughput per dollar for throughput.
 
     (a_j + r_j / e'_j) / (K_j + r_j / e'_j(z)), e'_j = sum_a T_ja x_ja / price_a, a the seconds since arrival, z an
-    equal share, and K what equal shares cost for the steps done. It adds seconds to dollars, and dollars counted
-    so are right only for a job that uses one type (see ``CostRatio``).
+    equal share, and K = D_j e_j(z) / e'_j(z) what the steps done would have taken so, D being the time with an
+    equal share. It adds seconds to dollars, and dollars counted so are right only for a job that uses one type
+    (see ``CostRatio``). K is the published sum over the steps as long as devices and prices stay what they are.
     """
 
     def numerator(self, view: View) -> Affine:
@@ -255,8 +256,9 @@ class ThesisCostRatio(Fractional):
 
     def denominator(self, view: View) -> Affine:
         worth_J = view.with_equal_share(1.0 / view.usd_per_hour_A)
-        alone_J = np.divide(view.steps_left_J, worth_J, out=np.zeros(view.J), where=worth_J > 0)
-        return view.throughput_per_dollar.scaled(3600.0 * view.equal_share_usd_J + alone_J)
+        steps_J = view.equal_share_s_J * view.equal_share_throughput_J + view.steps_left_J
+        alone_J = np.divide(steps_J, worth_J, out=np.zeros(view.J), where=worth_J > 0)
+        return view.throughput_per_dollar.scaled(alone_J)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,170 +1,419 @@
 """The simulated cluster: a backend in virtual time.
 
 It knows what each job really does (its steps, its speed) and reports it, as workers would; it takes no
-decisions. What it records of leases and completions is the run's log.
+decisions. What goes wrong comes from `faults`; what devices really did goes into the `ledger`.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
 
-from gavelx.cluster import Cluster
+import numpy as np
+
+from gavelx.cluster import Cluster, Server, fewest_servers
 from gavelx.jobs import Job
-from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop, WakeAt
-from gavelx.mechanism.events import ArrivalsEnded, Event, JobSubmitted, LeaseEnded, Progress, Wake, WorkerJoined
+from gavelx.mechanism.commands import Command, Device, Extend, GiveUp, Launch, Lease, Stop, WakeAt
+from gavelx.mechanism.events import (
+    Allocated,
+    ArrivalsEnded,
+    Event,
+    JobSubmitted,
+    LeaseEnded,
+    PriceChanged,
+    Progress,
+    Wake,
+    WorkerJoined,
+    WorkerLost,
+)
+from gavelx.mechanism.rules import DEFAULT, Rules
+from gavelx.overheads import Overhead
+from gavelx.prices import Prices
+from gavelx.simulator.faults import NO_FAULTS, Chance, Faults
+from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Recorder
-from gavelx.throughputs import Throughputs
+from gavelx.simulator.runs import Run
+from gavelx.throughputs import Pairing, Throughputs
 
-ENDS, ARRIVES, WAKES = range(3)
-"""What comes first among things at the same time: devices fall free, jobs arrive, then decisions are taken."""
-
-
-@dataclass(slots=True)
-class Running:
-    """A lease in progress: the job does ``steps_per_s`` from ``start_s`` on."""
-
-    lease: Lease
-    start_s: float
-    start_steps: float
-    steps_per_s: float
-    until_s: float
-
-    def steps_at(self, time_s: float) -> float:
-        """Steps that the job has done, counted from its beginning."""
-        done = self.start_steps + (time_s - self.start_s) * self.steps_per_s
-        return min(done, self.lease.until_step)
-
-    @property
-    def end_s(self) -> float:
-        """When the lease's steps are done."""
-        return self.start_s + max(0.0, self.lease.until_step - self.start_steps) / self.steps_per_s
+FREED, HAPPENS, WAKES = range(3)
+"""What comes first among things at the same time: devices fall free, things happen, then decisions are taken."""
 
 
 @dataclass
 class SimulatedCluster:
     """Runs ``jobs`` on ``cluster`` in virtual time, at the speeds of ``throughputs``.
 
-    It ends when nothing can happen any more or, with ``measured`` job ids, as soon as all of those are complete
-    (with ``whole_rounds`` at the end of that round).
+    It ends when nothing can happen any more or, with ``measured`` positions among the jobs, as soon as all of
+    those are complete (with whole steps, at the end of that round). ``jobs`` may be endless if some are measured;
+    they must come in order of arrival. ``price_changes`` are times and the prices from then on.
     """
 
-    jobs: Sequence[Job]
+    jobs: Iterable[Job]
     cluster: Cluster
     throughputs: Throughputs
-    measured: frozenset[int] | None = None
-    whole_rounds: bool = False
+    rules: Rules = DEFAULT
+    measured: range | None = None
+    faults: Faults = NO_FAULTS
+    price_changes: Sequence[tuple[float, Prices]] = ()
     now_s: float = 0.0
+    submitted: list[Job] = field(default_factory=list)
     recorder: Recorder = field(default_factory=Recorder)
+    ledger: Ledger = field(default_factory=Ledger)
 
     def __post_init__(self) -> None:
-        self._job = {job.id: job for job in self.jobs}
-        self._steps_done = dict.fromkeys(self._job, 0.0)
-        self._running: dict[int, Running] = {}
-        self._in_use: dict[Device, int] = {}
-        self._queue: list[tuple[float, int, int, Event]] = []
+        self._chance = Chance(self.faults)
+        self._arrivals: Iterator[Job] | None = iter(self.jobs)
+        self._missing = len(self.measured) if self.measured is not None else -1
+        self._measured_ids: set[int] = set()
+        self._running: dict[int, Run] = {}  # by lease id
+        self._waiting: dict[int, Lease] = {}  # for devices or a checkpoint that are not free yet
+        self._closing: dict[int, Run] = {}  # they write a checkpoint
+        self._on: dict[Device, list[int]] = {}  # leases that hold a device
+        self._safe_steps: dict[int, float] = {}  # by job id, those in the last checkpoint
+        self._lease_of: dict[int, int] = {}  # by job id, the lease that it runs in or leaves
+        self._job: dict[int, Job] = {}  # those that are neither complete nor given up, by id
+        self._on_their_way: list[Event] = []  # reports that have not arrived yet
+        self._servers: dict[int, tuple[Server, int]] = {}
+        self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
-        self._sequence = 0
-        self._wakes: set[float] = set()
+        self._sequence = count()
+        self._largest = dict(zip(self.cluster.accelerators, self.cluster.server_A.tolist(), strict=True))
+        self._wakes: dict[float, bool] = {}  # when, and whether with a report
+        self._lapse_s = float("inf")
         for server in self.cluster.servers:
-            self._posted.append(WorkerJoined(0.0, server))
-        for job in self.jobs:
-            self._push(ARRIVES, JobSubmitted(job.arrival_s, job))
-        self._push(ARRIVES, ArrivalsEnded(max((job.arrival_s for job in self.jobs), default=0.0)))
+            self._join(server, 0)
+        for time_s, prices in self.price_changes:
+            self._push(time_s, HAPPENS, ("_prices_change", PriceChanged(time_s, prices)))
+        self._next_arrival()
 
     # -- what happens -----------------------------------------------------------------------------------------
 
     def events(self) -> Iterator[Event]:
         """Events in order of time, until nothing more can happen or all that is measured is done."""
-        while self._posted or self._queue:
+        while self._posted or (self._queue and not self._is_over()):
             if self._posted:
                 yield self._posted.popleft()
                 continue
-            if self._lapse(before_s=self._queue[0][0]):
+            if self._running and self._queue[0][0] > self._lapse_s:
+                self._lapse()
                 continue
-            time_s, _, _, event = heapq.heappop(self._queue)
-            assert time_s >= self.now_s
+            time_s, _, _, what = heapq.heappop(self._queue)
+            assert time_s >= self.now_s, (time_s, self.now_s, what)
             self.now_s = time_s
-            match event:
-                case LeaseEnded():
-                    if event.lease_id not in self._running:
-                        continue  # it was stopped before
-                    self._end(event.lease_id, event.steps_done)
-                case Wake():
-                    self._wakes.discard(time_s)
-                    if self._running:
-                        yield self._progress()
-            yield event
-            if self._measured_are_complete():
-                break
-        for lease_id in list(self._running):
-            self._end(lease_id, self._running[lease_id].steps_at(self.now_s))
+            if isinstance(what, Wake):
+                if self._wakes.pop(time_s) and self._running:
+                    self._report(self._progress())
+                self.post(what)
+            elif isinstance(what, JobSubmitted):
+                self._submit(what.job)
+                self._next_arrival()
+            elif isinstance(what, Event):
+                self.post(what)
+            else:
+                getattr(self, what[0])(*what[1:])
+        if self.rules.whole_steps and self._running and self._queue:
+            self.now_s = self._queue[0][0]
+        for lease_id in [*self._running, *self._closing]:
+            self._end(lease_id, quiet=True)
+
+    def progress(self) -> tuple[int, int]:
+        """How many of the jobs that count are complete, and how many they are."""
+        if self.measured is not None:
+            return len(self.measured) - self._missing, len(self.measured)
+        return len(self.recorder.completion_s), len(self.jobs) if isinstance(self.jobs, Sequence) else 0
+
+    def unheard(self) -> list[Event]:
+        """What has happened and the scheduler has not been told yet."""
+        return [*self._posted, *self._on_their_way]
+
+    def launched(self) -> set[int]:
+        """Leases that are held, or wait for their devices, and are not being given up."""
+        return self._running.keys() | self._waiting.keys()
+
+    def _is_over(self) -> bool:
+        """Whether all that is measured is complete; with whole steps, at the end of that round."""
+        if self._missing == 0:
+            return not self.rules.whole_steps or isinstance(self._queue[0][3], Wake)
+        return self._arrivals is None and not self._job and not self._on_their_way
+
+    def _submit(self, job: Job) -> None:
+        self.submitted.append(job)
+        self._job[job.id] = job
+        if self.measured is not None and len(self.submitted) - 1 in self.measured:
+            self._measured_ids.add(job.id)
+        self._report(JobSubmitted(self.now_s, job))
+
+    def _next_arrival(self) -> None:
+        """The next job, or the news that there is none."""
+        assert self._arrivals is not None
+        if (job := next(self._arrivals, None)) is not None:
+            assert not self.submitted or job.arrival_s >= self.submitted[-1].arrival_s, "jobs out of order"
+            self._push(job.arrival_s, HAPPENS, JobSubmitted(job.arrival_s, job))
+        else:
+            self._arrivals = None
+            last_s = self.submitted[-1].arrival_s if self.submitted else 0.0
+            self._push(last_s, HAPPENS, ArrivalsEnded(last_s))
 
     def _progress(self) -> Progress:
-        done = {run.lease.job_id: run.steps_at(self.now_s) for run in self._running.values()}
-        return Progress(self.now_s, done)
+        runs, now_s = self._running.values(), self.now_s
+        done = np.array([run.progress_at(now_s) for run in runs]).reshape(len(runs), 2)
+        ids = np.array([(run.lease.id, run.lease.job_id) for run in runs], dtype=np.int64).reshape(len(runs), 2)
+        return Progress(now_s, ids[:, 0], ids[:, 1], done[:, 0], done[:, 1])
 
-    def _measured_are_complete(self) -> bool:
-        if self.measured is None or not self.measured <= self.recorder.completion_s.keys():
-            return False
-        return not (self.whole_rounds and self._running)
+    def _report(self, event: Event) -> None:
+        """Send an event to the scheduler; it may come late or twice, and what is lost is sent again."""
+        for delay_s in self._chance.delays_s(event, self.now_s):
+            if delay_s == 0.0:
+                self.post(event)
+            else:
+                self._on_their_way.append(event)
+                self._push(self.now_s + delay_s, HAPPENS, ("_arrives", event))
 
-    def _lapse(self, before_s: float) -> bool:
-        """The lease that is the first to end because nobody extended it, if that is before anything else."""
-        run = min(self._running.values(), key=lambda run: run.until_s, default=None)
-        if run is None or run.until_s >= before_s:
-            return False
-        self.now_s = run.until_s
-        self.post(self._end(run.lease.id, run.steps_at(run.until_s)))
-        return True
+    def post(self, event: Event) -> None:
+        """Hand in an event at the present time; a policy's answer may take longer."""
+        if isinstance(event, Allocated) and (delay_s := self._chance.solve_s(self.now_s)) > 0:
+            self._push(self.now_s + delay_s, HAPPENS, ("_answered", event.allocation))
+            return
+        self._posted.append(event)
+
+    def _arrives(self, event: Event) -> None:
+        self._on_their_way.remove(event)
+        self._posted.append(replace(event, time_s=self.now_s))
+
+    def _prices_change(self, event: PriceChanged) -> None:
+        """What is held now is in the log at the prices that it had."""
+        for run in [*self._running.values(), *self._closing.values()]:
+            self._turn(run, run.until_step)
+            self._log(run)
+        self.recorder.cut_s = self.now_s
+        self.post(event)
+
+    def _log(self, run: Run) -> None:
+        """What the log does not have yet of a lease."""
+        since_s, billed_s, worked_s = run.logged
+        self.recorder.lease(run.lease, since_s, self.now_s, run.billed_s - billed_s, run.worked_s - worked_s)
+        run.logged = self.now_s, run.billed_s, run.worked_s
+
+    def _answered(self, allocation: Any) -> None:
+        self._posted.append(Allocated(self.now_s, allocation))
+
+    # -- servers ----------------------------------------------------------------------------------------------
+
+    def _join(self, server: Server, epoch: int) -> None:
+        self._servers[server.id] = server, epoch
+        self.ledger.joined(server)
+        self._report(WorkerJoined(self.now_s, server, epoch))
+        if (after_s := self._chance.failure_of_server_s(self.now_s)) is not None:
+            self._push(self.now_s + after_s, HAPPENS, ("_lose", server.id))
+
+    def _lose(self, server_id: int) -> None:
+        """A server dies, with every gang that had a device there; it takes the news a while to get around."""
+        server, epoch = self._servers.pop(server_id)
+        for run in [*self._running.values(), *self._closing.values()]:
+            if any(device.server_id == server_id for device in run.lease.devices):
+                self._end(run.lease.id, safe_steps=run.saved_at(self.now_s), quiet=True)
+        self.ledger.lost(server_id)
+        self._report(WorkerLost(self.now_s, server_id, epoch))
+        self._push(self.now_s + self._chance.outage_s(), HAPPENS, ("_join", server, epoch + 1))
 
     # -- what the mechanism wants -----------------------------------------------------------------------------
 
     def execute(self, command: Command) -> None:
         match command:
             case Launch():
-                self._launch(command.lease)
+                self._lapse_s = command.lease.until_s
+                self._waiting[command.lease.id] = command.lease
+                self._start(command.lease)
             case Stop():
-                if run := self._running.get(command.lease_id):
-                    self.post(self._end(command.lease_id, run.steps_at(self.now_s)))
+                self._stop(command.lease_id)
             case Extend():
-                for lease_id in command.lease_ids:
-                    if run := self._running.get(lease_id):
-                        run.until_s = max(run.until_s, command.until_s)
+                self._lapse_s = command.until_s
+                for lease_id, until_step in command.until_step.items():
+                    if (run := self._running.get(lease_id)) is not None:
+                        self._turn(run, until_step)
             case WakeAt():
                 if command.time_s not in self._wakes:
-                    self._wakes.add(command.time_s)
-                    self._push(WAKES, Wake(command.time_s))
+                    self._push(command.time_s, WAKES, Wake(command.time_s))
+                self._wakes[command.time_s] = command.report or self._wakes.get(command.time_s, False)
+            case GiveUp():
+                self._is_gone(command.job_id)
             case _:
                 raise AssertionError(command)
 
-    def post(self, event: Event) -> None:
-        """Report an event at the present time."""
-        self._posted.append(event)
+    def _start(self, lease: Lease) -> None:
+        """The job begins as soon as its devices are free and its last checkpoint is written."""
+        if self._closing:
+            holders = [holder for device in lease.devices for holder in self._on.get(device, ())]
+            if any(lease_id in self._closing for lease_id in (*holders, self._lease_of.get(lease.job_id))):
+                return  # looked at again when one of them has ended
+        del self._waiting[lease.id]
+        if lease.job_id not in self._job or any(d.server_id not in self._servers for d in lease.devices):
+            self._report(
+                LeaseEnded(self.now_s, lease.id, lease.job_id, self._safe_steps.get(lease.job_id, 0.0), 0.0)
+            )
+        else:
+            self._begin(lease)
 
-    def _launch(self, lease: Lease) -> None:
-        job = self._job[lease.job_id]
+    def _begin(self, lease: Lease) -> None:
+        job, now_s, whole_steps = self._job[lease.job_id], self.now_s, self.rules.whole_steps
+        safe_steps = self._safe_steps.get(job.id)
+        begin_s = now_s if safe_steps is None else now_s + self._overhead(job).restart_s
+        safe_steps = self._safe_steps.setdefault(job.id, 0.0)
+        gap_s = now_s - lease.charged_from_s if whole_steps else 0.0
+        run = Run(
+            lease=lease,
+            job=job,
+            start_s=now_s,
+            begin_s=begin_s,
+            from_s=begin_s,
+            from_steps=safe_steps,
+            until_step=max(lease.until_step, safe_steps),  # the mechanism may not know how far the job is already
+            steps_per_s=1.0,
+            saved_steps=safe_steps,
+            checkpoint_every_s=self.faults.checkpoint_every_s,
+            whole_steps=whole_steps,
+            held_s=gap_s,
+            billed_s=gap_s,
+            logged=(now_s, 0.0, 0.0),
+        )
+        self._running[lease.id], self._lease_of[job.id] = run, lease.id
         for device in lease.devices:
-            assert device not in self._in_use, f"{device} is held by lease {self._in_use[device]}"
-            self._in_use[device] = lease.id
-        speed = self.throughputs.get(job.job_type, lease.accelerator, job.scale_factor)
-        assert speed, f"job {job.id} cannot run on {lease.accelerator}"
-        assert len(lease.devices) == job.scale_factor
-        run = Running(lease, self.now_s, self._steps_done[job.id], speed, lease.until_s)
-        self._running[lease.id] = run
-        self._push(ENDS, LeaseEnded(run.end_s, lease.id, job.id, lease.until_step))
+            self._on.setdefault(device, []).append(lease.id)
+        others = self._beside(run)
+        self._set_pace(run, others)
+        self.ledger.started(now_s, lease, job, run.steps_per_s if begin_s == now_s else 0.0)
+        for other in others:
+            self._turn(other, other.until_step)
+        if (after_s := self._chance.failure_of_job_s(now_s)) is not None:
+            self._push(begin_s + after_s, HAPPENS, ("_fail", lease.id))
 
-    def _end(self, lease_id: int, steps_done: float) -> LeaseEnded:
-        run = self._running.pop(lease_id)
-        job = self._job[run.lease.job_id]
-        for device in run.lease.devices:
-            del self._in_use[device]
-        self._steps_done[job.id] = steps_done
-        self.recorder.lease(run.lease, run.start_s, self.now_s)
-        if steps_done >= job.total_steps:
+    def _turn(self, run: Run, until_step: float) -> None:
+        """A new stretch begins: another round, or somebody came to the devices, or left them."""
+        run.turn(self.now_s)
+        if run.lease.id in self._closing:
+            run.price_part = self._price_part(self._beside(run))
+            return
+        run.until_step = max(until_step, run.from_steps)
+        self._set_pace(run, self._beside(run))
+        pace = run.steps_per_s if run.from_s == self.now_s else 0.0
+        self.ledger.goes_on(self.now_s, run.lease.id, pace, run.until_step)
+
+    def _price_part(self, others: Sequence[Run]) -> float:
+        return 0.5 if others and self.rules.split_price else 1.0
+
+    def _set_pace(self, run: Run, others: Sequence[Run]) -> None:
+        """How fast the run goes on beside the others, who pays, and when it will have done its job."""
+        run.steps_per_s = self._speed(run, others)
+        run.price_part = self._price_part(others)
+        if run.from_s > self.now_s:  # still loading
+            self._push(run.from_s, FREED, ("_runs", run.lease.id, run.version))
+        if run.until_step >= run.job.total_steps:
+            self._push(run.end_s, FREED, ("_completes", run.lease.id, run.version))
+
+    def _runs(self, lease_id: int, version: int) -> None:
+        """The checkpoint is loaded."""
+        if (run := self._running.get(lease_id)) is not None and run.version == version:
+            self.ledger.goes_on(self.now_s, lease_id, run.steps_per_s, run.until_step)
+
+    def _speed(self, run: Run, others: Sequence[Run]) -> float:
+        """Steps/s as things are: alone or beside somebody, in one server or several."""
+        job, lease = run.job, run.lease
+        if others:
+            speed = self.throughputs.colocated.get(
+                Pairing(job.job_type, others[0].job.job_type, lease.accelerator)
+            )
+        else:
+            speed = self.throughputs.get(job.job_type, lease.accelerator, job.scale_factor)
+            if self.rules.spread_speeds and self._is_spread(lease):
+                spread = self.throughputs.get(
+                    job.job_type, lease.accelerator, job.scale_factor, consolidated=False
+                )
+                speed = speed if spread is None else spread
+        assert speed, f"job {job.id} cannot run in {lease}"
+        return speed * self._chance.speed(job.id)
+
+    def _is_spread(self, lease: Lease) -> bool:
+        servers = len({device.server_id for device in lease.devices})
+        return servers > 1 and servers > fewest_servers(len(lease.devices), self._largest[lease.accelerator])
+
+    def _beside(self, run: Run) -> list[Run]:
+        """Who holds the same devices, be it to write a last checkpoint."""
+        holders = self._on[run.lease.devices[0]]
+        if len(holders) == 1:
+            return []
+        return [self._running.get(i) or self._closing[i] for i in holders if i != run.lease.id]
+
+    def _stop(self, lease_id: int) -> None:
+        """The job writes a checkpoint, if it did anything since the last one, and ends."""
+        if (lease := self._waiting.pop(lease_id, None)) is not None:
+            self._report(
+                LeaseEnded(self.now_s, lease_id, lease.job_id, self._safe_steps.get(lease.job_id, 0.0), 0.0)
+            )
+        elif (run := self._running.get(lease_id)) is not None:
+            checkpoint_s = self._overhead(run.job).checkpoint_s
+            if checkpoint_s == 0.0 or run.steps_at(self.now_s) == run.saved_steps:
+                self._end(lease_id)
+                return
+            run.turn(self.now_s)
+            run.until_step = run.from_steps
+            self.ledger.goes_on(self.now_s, lease_id, 0.0, run.from_steps)
+            self._closing[lease_id] = self._running.pop(lease_id)
+            self._push(self.now_s + checkpoint_s, FREED, ("_closed", lease_id))
+
+    def _closed(self, lease_id: int) -> None:
+        if lease_id in self._closing:
+            self._end(lease_id)
+
+    def _completes(self, lease_id: int, version: int) -> None:
+        if (run := self._running.get(lease_id)) is not None and run.version == version:
+            self._end(lease_id)
+
+    def _fail(self, lease_id: int) -> None:
+        if (run := self._running.get(lease_id)) is not None:
+            self._end(lease_id, safe_steps=run.saved_at(self.now_s), failed=True)
+
+    def _lapse(self) -> None:
+        """Nobody extended the leases."""
+        self.now_s = max(self.now_s, self._lapse_s)
+        for lease_id in list(self._running):
+            self._end(lease_id)
+
+    def _end(
+        self, lease_id: int, *, safe_steps: float | None = None, failed: bool = False, quiet: bool = False
+    ) -> None:
+        """The devices of a lease fall free; what the job did up to its last checkpoint is safe."""
+        run = self._running.pop(lease_id, None) or self._closing.pop(lease_id)
+        run.turn(self.now_s)
+        job, lease = run.job, run.lease
+        safe_steps = run.from_steps if safe_steps is None else safe_steps
+        self._safe_steps[job.id] = safe_steps
+        del self._lease_of[job.id]
+        for device in lease.devices:
+            self._on[device].remove(lease_id)
+        self._log(run)
+        self.ledger.ended(self.now_s, lease_id, run.worked_s, safe_steps, failed=failed)
+        if safe_steps >= job.total_steps:
             self.recorder.completion_s[job.id] = self.now_s
-        return LeaseEnded(self.now_s, lease_id, job.id, steps_done)
+            self._is_gone(job.id)
+        if not quiet:
+            self._report(LeaseEnded(self.now_s, lease_id, job.id, safe_steps, run.held_s, failed))
+        if not self.rules.whole_steps:
+            for holder in list(self._on[lease.devices[0]]):
+                other = self._running.get(holder) or self._closing[holder]
+                self._turn(other, other.until_step)
+        if self._waiting:
+            for waiting in list(self._waiting.values()):
+                self._start(waiting)
 
-    def _push(self, order: int, event: Event) -> None:
-        self._sequence += 1
-        heapq.heappush(self._queue, (event.time_s, order, self._sequence, event))
+    def _is_gone(self, job_id: int) -> None:
+        """The job is complete, or nobody will run it any more."""
+        if self._job.pop(job_id, None) is not None and job_id in self._measured_ids:
+            self._missing -= 1
+
+    def _overhead(self, job: Job) -> Overhead:
+        return (self.faults.overheads or self.rules.overheads).of(job.job_type)
+
+    def _push(self, time_s: float, order: int, what: Any) -> None:
+        heapq.heappush(self._queue, (time_s, order, next(self._sequence), what))

@@ -18,6 +18,8 @@ Source: D. Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for
 """
 
 import math
+from collections.abc import Iterator
+from itertools import count, islice
 from random import Random
 
 from gavelx.errors import OptionError, WorkloadError
@@ -43,7 +45,7 @@ JOB_TYPES = DISTRIBUTABLE + ONE_DEVICE
 
 
 def random_jobs(
-    count: int,
+    job_count: int,
     throughputs: Throughputs,
     *,
     arrival_rate_per_hour: float = 0.0,
@@ -59,30 +61,45 @@ def random_jobs(
     Raises :class:`OptionError` for a count below 1 or a rate that is none, :class:`WorkloadError` when the table
     does not know a drawn job type.
     """
-    if count < 1:
-        raise OptionError(f"{count} jobs", where="--jobs", expected="at least 1")
+    if job_count < 1:
+        raise OptionError(f"{job_count} jobs", where="--jobs", expected="at least 1")
+    jobs = draw_jobs(
+        throughputs,
+        arrival_rate_per_hour=arrival_rate_per_hour,
+        seed=seed,
+        multi_gpu=multi_gpu,
+        multi_priority=multi_priority,
+    )
+    return tuple(islice(jobs, job_count))
+
+
+def draw_jobs(
+    throughputs: Throughputs,
+    *,
+    arrival_rate_per_hour: float = 0.0,
+    seed: int = 0,
+    multi_gpu: bool = False,
+    multi_priority: bool = False,
+) -> Iterator[Job]:
+    """The same jobs without end, drawn one by one; what is raised is raised when the first is."""
     if arrival_rate_per_hour != 0 and not 1e-9 <= arrival_rate_per_hour <= 1e9:
         expected = "jobs per hour: 0, or a number from 1e-9 to 1e9"
         raise OptionError(f"{arrival_rate_per_hour!r}", where="--arrival-rate", expected=expected)
     gap_mean_s = 3600.0 / arrival_rate_per_hour if arrival_rate_per_hour > 0 else 0.0
     job_chance, gap_chance = Random(seed + 2), Random(seed + 3)
-    jobs: list[Job] = []
     arrival_s = 0.0
-    for job_id in range(count):
-        jobs.append(
-            _draw(
-                job_chance,
-                throughputs,
-                job_id=job_id,
-                arrival_s=arrival_s,
-                multi_gpu=multi_gpu,
-                multi_priority=multi_priority,
-            )
+    for job_id in count():
+        yield _draw(
+            job_chance,
+            throughputs,
+            job_id=job_id,
+            arrival_s=arrival_s,
+            multi_gpu=multi_gpu,
+            multi_priority=multi_priority,
         )
         if gap_mean_s > 0:
             # published experiments give the mean gap in seconds: one over it is their rate to the last bit
             arrival_s += gap_chance.expovariate(1.0 / gap_mean_s)
-    return tuple(jobs)
 
 
 def _draw(

@@ -1,53 +1,65 @@
 """The log of a run: every lease as it was really held, and every completion."""
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from gavelx.jobs import Job
 from gavelx.mechanism.commands import Device, Lease
 from gavelx.result import Leases
+
+COLUMNS = ("job", "accelerator", "devices", "start_s", "end_s", "billed_s", "busy_s", "moved")
 
 
 @dataclass
 class Recorder:
-    """Collects leases as they end; consecutive ones of a job on the same devices are joined."""
+    """Collects leases as they end; consecutive ones of a job on the same devices are joined.
+
+    But not across ``cut_s``, when prices last changed: time and price of a row multiply.
+    """
 
     completion_s: dict[int, float] = field(default_factory=dict)
-    _rows: list[list[float]] = field(default_factory=list)
+    cut_s: float = -1.0
+    _columns: dict[str, "array[float]"] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
     _last: dict[int, tuple[int, tuple[Device, ...]]] = field(default_factory=dict)
     _accelerators: dict[str, int] = field(default_factory=dict)
 
-    def lease(self, lease: Lease, start_s: float, end_s: float) -> None:
+    def lease(self, lease: Lease, start_s: float, end_s: float, billed_s: float, busy_s: float) -> None:
         """A lease ended; its job held its devices from ``start_s`` to ``end_s``."""
-        billed_s = end_s - lease.charged_from_s
+        columns = self._columns
         row, devices = self._last.get(lease.job_id, (-1, ()))
-        if row >= 0 and devices == lease.devices and self._rows[row][4] == start_s:
-            self._rows[row][4] = end_s
-            self._rows[row][5] += billed_s
+        stayed = row >= 0 and devices == lease.devices and columns["end_s"][row] == start_s
+        if stayed and start_s != self.cut_s:
+            columns["end_s"][row] = end_s
+            columns["billed_s"][row] += billed_s
+            columns["busy_s"][row] += busy_s
             return
         a = self._accelerators.setdefault(lease.accelerator, len(self._accelerators))
-        self._last[lease.job_id] = (len(self._rows), lease.devices)
-        self._rows.append([lease.job_id, a, len(lease.devices), start_s, end_s, billed_s, row >= 0])
+        self._last[lease.job_id] = (len(columns["job"]), lease.devices)
+        values = (lease.job_id, a, len(lease.devices), start_s, end_s, billed_s, busy_s, row >= 0 and not stayed)
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
 
     @property
     def end_s(self) -> float:
         """When the last lease ended."""
-        return max((row[4] for row in self._rows), default=0.0)
+        return max(self._columns["end_s"], default=0.0)
 
-    def leases(self, jobs: Sequence[Job], accelerators: Sequence[str]) -> Leases:
-        """All leases in order of their start, as columns; jobs and types become indices."""
-        row_of = {job.id: j for j, job in enumerate(jobs)}
+    def leases(self, row_of: Mapping[int, int], accelerators: Sequence[str]) -> Leases:
+        """All leases in order of their start, as columns; jobs (by id) and types become indices."""
         types = np.array([accelerators.index(name) for name in self._accelerators], dtype=np.int64)
-        columns = np.array(self._rows, dtype=float).reshape(-1, 7)
-        columns = columns[np.lexsort([columns[:, 0], columns[:, 3]])]
+        columns = {name: np.array(column, dtype=float) for name, column in self._columns.items()}
+        order = np.lexsort([columns["job"], columns["start_s"]])
+        columns = {name: column[order] for name, column in columns.items()}
+        a_L = columns["accelerator"].astype(np.int64)
         return Leases(
-            job_L=np.array([row_of[int(job_id)] for job_id in columns[:, 0]], dtype=np.int64),
-            accelerator_L=types[columns[:, 1].astype(np.int64)] if len(columns) else np.zeros(0, dtype=np.int64),
-            devices_L=columns[:, 2].astype(np.int64),
-            start_s_L=columns[:, 3],
-            end_s_L=columns[:, 4],
-            billed_s_L=columns[:, 5],
-            moved_L=columns[:, 6].astype(bool),
+            job_L=np.array([row_of[int(job_id)] for job_id in columns["job"].tolist()], dtype=np.int64),
+            accelerator_L=types[a_L] if len(a_L) else a_L,
+            devices_L=columns["devices"].astype(np.int64),
+            start_s_L=columns["start_s"],
+            end_s_L=columns["end_s"],
+            billed_s_L=columns["billed_s"],
+            busy_s_L=columns["busy_s"],
+            moved_L=columns["moved"].astype(bool),
         )

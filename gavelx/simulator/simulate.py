@@ -1,87 +1,112 @@
 """Simulate one policy on one list of jobs."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gavelx.allocation import Allocation
 from gavelx.asking import Answers
 from gavelx.cluster import Cluster
-from gavelx.drive import drive
-from gavelx.errors import PolicyError
+from gavelx.drive import Backend, drive
 from gavelx.fallback import Steady
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism, Rules
 from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.simulator.backend import SimulatedCluster
-from gavelx.snapshot import Snapshot
+from gavelx.simulator.faults import NO_FAULTS, Faults
+from gavelx.simulator.ledger import Ledger, usd_between
+from gavelx.snapshot import Kind, Snapshot
 from gavelx.throughputs import Throughputs
-from gavelx.workload import check_workload
+from gavelx.workload import check_workload, checked
+
+SLEEP_S = 1e6
+"""Nobody has to fear that a simulated scheduler falls silent."""
 
 
 def simulate(
     policy: Answers,
-    jobs: Sequence[Job],
+    jobs: Iterable[Job],
     cluster: Cluster,
     throughputs: Throughputs,
     prices: Prices | None = None,
     *,
     rules: Rules = DEFAULT,
     window: slice | None = None,
+    faults: Faults = NO_FAULTS,
+    price_changes: Sequence[tuple[float, Prices]] = (),
     on_progress: Callable[[int, int], None] | None = None,
+    watch: Callable[[Mechanism, SimulatedCluster], Backend] | None = None,
 ) -> Result:
     """Run ``jobs`` under ``policy`` to the end, on a simulated clock.
 
-    With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete.
-    ``on_progress(completed, total)`` is called now and then. Raises :class:`WorkloadError` for a job that can
-    never run on this cluster, :class:`PolicyError` for a policy that fails or answers nonsense, and for one that
-    wants what cannot be simulated yet (see :func:`check_simulated`). A policy that
-    starves a job does not raise: the job counts as not completed. Nor do solvers that fail: the previous
-    allocation is carried over, and ``solver_failures`` of the result says why.
+    With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete; then
+    ``jobs`` may also be an endless iterator, in order of arrival, and the result holds those that came.
+    ``faults`` says what goes wrong on the way, ``price_changes`` when prices become others.
+    ``on_progress(completed, total)`` is called now and then; ``watch`` may put a backend that looks on before
+    the simulated one.
+
+    Raises :class:`WorkloadError` for a job that can never run on this cluster, :class:`PolicyError` for a policy
+    that fails or answers nonsense. A policy that starves a job does not raise: the job counts as not completed.
+    Nor do solvers that fail: the previous allocation is carried over, and ``solver_failures`` of the result says
+    why. The books of the run are kept by an independent ledger, and a run whose books do not add up raises
+    :class:`LedgerError`.
     """
-    check_simulated(policy)
-    check_workload(jobs, cluster, throughputs)
     started = time.perf_counter()
-    measured = None if window is None else frozenset(job.id for job in jobs[window])
-    backend = SimulatedCluster(jobs, cluster, throughputs, measured, whole_rounds=rules.whole_steps)
-    mechanism = Mechanism(throughputs, prices, rules)
-    stopwatch = _Stopwatch(Steady(policy), backend, len(jobs) if measured is None else len(measured), on_progress)
-    drive(mechanism, stopwatch.allocate, backend)
+    if isinstance(jobs, Sequence):
+        check_workload(jobs, cluster, throughputs)
+        jobs = sorted(jobs, key=lambda job: job.arrival_s)
+        measured = None if window is None else range(len(jobs))[window]
+    else:
+        assert window is not None, "jobs without end need a window"
+        jobs, measured = checked(jobs, cluster, throughputs), range(window.start, window.stop)
+    prices, price_changes = prices or Prices({}), sorted(price_changes, key=lambda change: change[0])
+    ledger = Ledger(usd_between(prices, price_changes))
+    backend = SimulatedCluster(jobs, cluster, throughputs, rules, measured, faults, price_changes, ledger=ledger)
+    mechanism = Mechanism(throughputs, prices, replace(rules, sleep_s=SLEEP_S), policy_opens(policy))
+    stopwatch = _Stopwatch(Steady(policy, rules.interior), backend, on_progress)
+    drive(mechanism, stopwatch.allocate, watch(mechanism, backend) if watch else backend)
     stopwatch.report()
     completion_s = backend.recorder.completion_s
-    return Result(
+    submitted, accelerators = tuple(backend.submitted), cluster.accelerators
+    result = Result(
         policy=str(policy),
         rules=rules.name,
         cluster=cluster,
-        jobs=tuple(jobs),
-        throughput_JA=throughputs.matrix(jobs, cluster.accelerators),
-        usd_per_hour_A=(prices or Prices({})).array(cluster.accelerators),
-        completion_s_J=np.array([completion_s.get(job.id, np.nan) for job in jobs]),
-        leases=backend.recorder.leases(jobs, cluster.accelerators),
+        jobs=submitted,
+        throughput_JA=throughputs.matrix(submitted, accelerators),
+        usd_per_hour_A=prices.array(accelerators),
+        completion_s_J=np.array([completion_s.get(job.id, np.nan) for job in submitted]),
+        leases=backend.recorder.leases({job.id: j for j, job in enumerate(submitted)}, accelerators),
         rounds=mechanism.rounds,
         end_s=backend.recorder.end_s,
         measured=window,
         solver_failures=tuple(stopwatch.policy.failures),
+        price_changes=tuple((time_s, later.array(accelerators)) for time_s, later in price_changes),
+        given_up=tuple(mechanism.given_up),
         policy_seconds=stopwatch.seconds,
         wall_seconds=time.perf_counter() - started,
     )
+    _check_books(result, backend, mechanism)
+    return result
 
 
-def check_simulated(policy: Answers) -> None:
-    """Raise :class:`PolicyError` for a policy that opens pairs or placements.
+def _check_books(result: Result, backend: SimulatedCluster, mechanism: Mechanism) -> None:
+    """What the mechanism believes and what is billed, against what the devices did."""
+    ledger, live, rules = backend.ledger, mechanism.live, mechanism.rules
+    credited = {job.id: float(steps) for job, steps in zip(live.jobs, live["steps_done"], strict=True)}
+    ledger.check_credit(backend.now_s, credited)
+    completed = zip(result.jobs, np.isfinite(result.completion_s_J).tolist(), strict=True)
+    ledger.check_complete({job.id: job.total_steps for job, complete in completed if complete})
+    if rules.split_price and not rules.whole_steps:  # other rules bill more, or less, than the time of the devices
+        ledger.check_bill(float(np.nansum(result.cost_usd_L)))
 
-    The rounds run each job alone and together: such a policy would be measured as if it were not there.
-    """
-    what = {"pairs": "pairs of jobs on shared devices", "placements": "gangs spread over servers"}
-    if unknown := [text for kind, text in what.items() if kind in getattr(policy, "opens", ())]:
-        raise PolicyError(
-            f"{' and '.join(unknown)} cannot be simulated yet",
-            where=str(policy),
-            hint="gavelx allocate, for one decision; or the policy without packed(...) and placed(...)",
-        )
+
+def policy_opens(policy: Answers) -> frozenset[Kind]:
+    """The kinds of configuration that a policy is to be told of; one that is not ours may say nothing of it."""
+    return getattr(policy, "opens", frozenset())
 
 
 @dataclass
@@ -90,7 +115,6 @@ class _Stopwatch:
 
     policy: Steady
     backend: SimulatedCluster
-    jobs_total: int
     on_progress: Callable[[int, int], None] | None
     seconds: float = 0.0
 
@@ -103,4 +127,4 @@ class _Stopwatch:
 
     def report(self) -> None:
         if self.on_progress:
-            self.on_progress(min(len(self.backend.recorder.completion_s), self.jobs_total), self.jobs_total)
+            self.on_progress(*self.backend.progress())

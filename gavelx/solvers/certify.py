@@ -34,6 +34,7 @@ def certified(
     whole: bool = False,
     ask_again_s: float | None = None,
     type_blind: bool = False,
+    unmoved: bool = False,
 ) -> Allocation:
     """The allocation with these shares and a certificate recomputed from them.
 
@@ -51,7 +52,9 @@ def certified(
         classes=len(snapshot.jobs) if classes is None else classes,
         seconds=seconds,
     )
-    return Allocation(snapshot, share_C, certificate, marginal, strict, whole, (), ask_again_s, type_blind)
+    return Allocation(
+        snapshot, share_C, certificate, marginal, strict, whole, (), ask_again_s, type_blind, unmoved
+    )
 
 
 def violation(snapshot: Snapshot, share_C: Floats) -> float:

@@ -136,11 +136,11 @@ def collapse(statement: Statement) -> Classes:
         colour_J = None
     if colour_J is None:
         if _look_distinct(statement):
-            return _no_classes(table)
+            return no_classes(table)
         colour_J, colour_C = _refined(statement)
     representative_G, count_G, class_J = _distinct(colour_J)
     if len(representative_G) == len(colour_J):
-        return _no_classes(table)
+        return no_classes(table)
     if colour_C is None:
         first_Z = _places(table, representative_G)
         number_Z = count_G[class_J[table.job_M[first_Z]]]
@@ -151,7 +151,7 @@ def collapse(statement: Statement) -> Classes:
     return replace(classes, unit_Z=1.0 / classes.time_GZ.max(axis=0).toarray().ravel())
 
 
-def _no_classes(table: Configurations) -> Classes:
+def no_classes(table: Configurations) -> Classes:
     every_J = np.arange(table.shape[0])
     every_C = table.configuration_M if table.stand_together else np.arange(len(table))
     one_J, one_C = np.broadcast_to(np.int64(1), every_J.shape), np.broadcast_to(np.int64(1), every_C.shape)

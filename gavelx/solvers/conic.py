@@ -1,4 +1,4 @@
-"""Quadratic and exponential-cone programs by Clarabel, an interior-point solver.
+"""Quadratic and cone programs by Clarabel, an interior-point solver.
 
 Legend: V variables, E equations, K inequalities, L rows in cones.
 """
@@ -15,6 +15,8 @@ from gavelx.solvers.settings import left_s
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-11
+OWN_TOLERANCE = 1e-8
+"""What the solver, like other interior-point solvers, is content with if it is not asked for more."""
 SOLVED = (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
 
 
@@ -47,12 +49,27 @@ def exponential_program(
     return _clarabel(sparse.csc_matrix((V, V)), cost_V, matrix_LV, limit_L, kinds)
 
 
+def interior_program(
+    cost_V: Floats, matrix_LV: sparse.csc_matrix, limit_L: Floats, inequalities: int
+) -> tuple[Floats, Floats]:
+    """Minimise ``cost . v`` with ``limit - matrix @ v`` >= 0 in the first rows, and in the second-order cone
+    (y^2 + z^2 <= x^2 for rows x, y, z) in the others, three by three, at the solver's own tolerances.
+
+    Returns v and the multipliers of the rows. Raises :class:`UnsolvedError`.
+    """
+    V, cones = len(cost_V), (len(limit_L) - inequalities) // 3
+    kinds = [clarabel.NonnegativeConeT(inequalities), *(clarabel.SecondOrderConeT(3) for _ in range(cones))]
+    return _clarabel(sparse.csc_matrix((V, V)), cost_V, matrix_LV, limit_L, kinds, tolerance=OWN_TOLERANCE)
+
+
 def _clarabel(
     curvature: sparse.csc_matrix,
     objective: Floats,
     rows: sparse.csc_matrix,
     limits: Floats,
     cones: list[Any],
+    *,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Floats, Floats]:
     """Minimise ``1/2 v.curvature.v + objective.v`` with ``limits - rows @ v`` in the cones; and the multipliers.
 
@@ -62,7 +79,7 @@ def _clarabel(
     settings.verbose = False
     settings.max_threads = 1
     settings.time_limit = left_s()
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
     solution = clarabel.DefaultSolver(curvature, objective, rows, limits, cones, settings).solve()
     if solution.status not in SOLVED:
         infeasible = solution.status == clarabel.SolverStatus.PrimalInfeasible

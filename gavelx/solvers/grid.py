@@ -84,7 +84,7 @@ def as_grid(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> Grid 
 def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool) -> "Priced | None":
     """A max-min program, by prices; None where it is none, too small, no grid, or the engine finds no answer."""
     snapshot = statement.snapshot
-    if len(classes) < ROWS_MIN or statement.requirements or not _is_plain_max_min(statement):
+    if len(classes) < ROWS_MIN or statement.requirements or not is_plain_max_min(statement):
         return None
     worst = statement.worst[0]
     grid = as_grid(snapshot, worst.affine.base_RC, classes.representative_G)
@@ -154,7 +154,8 @@ def _path(rounds: int, *, complete: bool) -> str:
     return f"prices, {rounds} rounds" + ("" if complete else ", levels not all raised")
 
 
-def _is_plain_max_min(statement: Statement) -> bool:
+def is_plain_max_min(statement: Statement) -> bool:
+    """Whether the program is the worst of the jobs' own values, and nothing else."""
     if len(statement.worst) != 1 or statement.linear.base_RC.nnz or statement.logs:
         return False
     worst = statement.worst[0]

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.snapshot import Snapshot
+from gavelx.solvers.best import everybody_at_his_best
 from gavelx.solvers.collapse import Classes, collapse
 from gavelx.solvers.grid import levels_by_price
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
@@ -36,6 +37,11 @@ Floats = NDArray[np.float64]
 SLACKS = (1e-11, 1e-10, 1e-9, 1e-8)
 CHEAPEST_MAX = 20_000
 """Different rows up to which the cheapest of equally good shares are looked for after the price engine."""
+JUST = 1.0 - 1e-12
+"""What is as good as the best, for a solver that rounds."""
+NEAR = 1e-9
+LEAP_MIN = 3
+"""Levels that are worth a leap."""
 POSITIVE = 1e-8
 """A row is frozen if its multiplier, times its rate, is at least this part of the largest. What is less may be
 rounding; a row that is missed is at its end at the next level too, and frozen then."""
@@ -57,6 +63,9 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
 
     Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
     """
+    if lexicographic and (best := everybody_at_his_best(statement)) is not None:
+        nothing_A = np.zeros(len(statement.snapshot.devices_A))  # one more device would change nothing
+        return Answer(best.share_C, best.bound, nothing_A, len(statement.snapshot.jobs), "everybody at his best")
     classes = collapse(statement)
     if (answer := _by_price(statement, classes, lexicographic)) is not None:
         return answer
@@ -134,6 +143,15 @@ def _raise_levels(
         rising_R &= ~bound_R
         if not rising_R.any() and rows.uses_all(value_V):
             return value_V, True
+        if (leap := _leap(program, rows, lower_R, rising_R | bound_R, value_V[rows.Z])) is not None:
+            value_V, multiplier_K, at_best_R = leap
+            rising_R = (rising_R | bound_R) & ~at_best_R
+            rate_R = np.where(at_best_R, 0.0, rate_R)
+            assert rows.best_R is not None
+            lower_R = np.where(at_best_R, rows.best_R * JUST, lower_R)
+            if not rising_R.any():
+                return value_V, True
+            continue
         new_R = rows.rates(rising_R)
         lower_R += (rate_R - new_R) * scale_R * value_V[rows.Z]
         for r in np.flatnonzero(rate_R != new_R).tolist():
@@ -148,6 +166,62 @@ def _raise_levels(
             )
         except UnsolvedError:
             return value_V, False
+
+
+def _leap(
+    program: LinearProgram, rows: Rows, lower_R: Floats, rising_R: NDArray[np.bool_], level: float
+) -> tuple[Floats, Floats, NDArray[np.bool_]] | None:
+    """Freeze many rows at once that end at the best of their job, instead of one level after the other.
+
+    If everybody can have the lesser of his best and some level, then in the lexicographic optimum everybody whose
+    best is below that level has it: were he below, all that have less than he are at their best and lose nothing
+    by what raises him. The highest such level is found by bisection over the bests.
+    """
+    if rows.best_R is None:
+        return None
+    level_R = (rows.best_R - lower_R) / rows.scale_K[rows.worst]
+    levels = np.unique(level_R[rising_R])
+    low, high = int(np.searchsorted(levels, level * (1 + NEAR), side="right")), len(levels)
+    if low == 0 or high - low < LEAP_MIN:
+        return None  # nobody is at his best yet, or there is little to be gained
+    start, attempt = low, high
+    while low < high:
+        at_best_R = rising_R & (level_R <= levels[attempt - 1])
+        if (
+            _with_the_best(program, rows, lower_R, rising_R, at_best_R=at_best_R, level=levels[attempt - 1])
+            is None
+        ):
+            high = attempt - 1
+        else:
+            low = attempt
+        attempt = (low + high + 1) // 2
+    at_best_R = rising_R & (level_R <= levels[low - 1])
+    found = _with_the_best(program, rows, lower_R, rising_R, at_best_R=at_best_R, level=levels[low - 1])
+    return None if low == start or found is None else (*found, at_best_R)
+
+
+def _with_the_best(
+    program: LinearProgram,
+    rows: Rows,
+    lower_R: Floats,
+    rising_R: NDArray[np.bool_],
+    *,
+    at_best_R: NDArray[np.bool_],
+    level: float,
+) -> tuple[Floats, Floats] | None:
+    """The optimum with these rows at their best, or None if others would fall below the level for it."""
+    first, best_R, scale_R = rows.worst.start, rows.best_R, rows.scale_K[rows.worst]
+    assert best_R is not None
+    for r in np.flatnonzero(rising_R).tolist():
+        program.set_coefficient(first + r, rows.Z, 0.0 if at_best_R[r] else -scale_R[r])
+        program.set_lower(first + r, best_R[r] * JUST if at_best_R[r] else lower_R[r])
+    everybody = not (rising_R & ~at_best_R).any()  # then nothing holds the level
+    program.set_objective(np.concatenate([-rows.cost_Z, [0.0]]) if everybody else rows.objective_V)
+    try:
+        value_V, multiplier_K = program.solve()
+    except UnsolvedError:
+        return None
+    return (value_V, multiplier_K) if everybody or value_V[rows.Z] >= level * (1 - NEAR) else None
 
 
 def _solve_on_floors(

@@ -21,6 +21,7 @@ from gavelx.solvers.blame import can_be_met, infeasible, unbounded, valueless
 from gavelx.solvers.certify import BITS, certified, missing, repaired, violation
 from gavelx.solvers.convex import ConvexStatement
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
+from gavelx.solvers.interior import solve_interior
 from gavelx.solvers.linear import Answer, solve_linear
 from gavelx.solvers.logarithms import solve_logs
 from gavelx.solvers.ratio import solve_ratio
@@ -76,6 +77,8 @@ def solve(statement: Statement | RatioStatement, *, budget_s: float | None = Non
 def paths(statement: Statement | RatioStatement, solver: SolverName = "auto") -> list[Path]:
     """The ways to an answer that suit the program, best first. Raises :class:`PolicyError` if there is none."""
     found = []
+    if solver == "auto" and settings().interior and _is_linear(statement):
+        found.append(Path("clarabel, interior", solve_interior))
     if solver in ("auto", "highs") and _is_linear(statement):
         found += [Path("highs", _by_highs), Path("highs interior point", _by_highs, "ipm")]
     if solver == "auto" and isinstance(statement, Statement) and _has_only_logs(statement):

@@ -124,7 +124,7 @@ class _Program:
     def ratio(self, statement: RatioStatement, offset_R: Floats, need_R: Floats) -> tuple[Floats, set[str]]:
         """Minimise the largest ``offset_r + need_r / q_r``, over the rows that can have a finite ratio."""
         cp, x, rows = self.cp, self._shares(statement), np.flatnonzero(statement.finite_R)
-        scale = _rough_level(statement)
+        scale = rough_level(statement)
         bottom = self._rows(statement.denominator.of_rows(rows), x, scale / np.maximum(need_R[rows], 1e-300))
         needs = need_R[rows] > 0
         level = cp.Variable()
@@ -209,13 +209,13 @@ class _Program:
 
 
 def _largest_ratio(program: _Program, statement: RatioStatement) -> tuple[Floats, set[str]]:
-    parts = _Parts(statement)
+    parts = Parts(statement)
     if not statement.finite_R.any():
         nothing = statement.denominator.total().scaled(0.0)
         return program.solve(Statement(statement.snapshot, (), nothing, statement.requirements, statement.text))
     if parts.convex:
         return program.ratio(statement, parts.offset_R, parts.need_R)
-    share_C, words = program.solve(_gain(statement, _rough_level(statement), np.zeros(0)))
+    share_C, words = program.solve(_gain(statement, rough_level(statement), np.zeros(0)))
     for _ in range(STEPS):
         level = statement.objective(share_C)
         next_C, words = program.solve(_gain(statement, level, share_C))
@@ -226,7 +226,7 @@ def _largest_ratio(program: _Program, statement: RatioStatement) -> tuple[Floats
 
 
 @dataclass
-class _Parts:
+class Parts:
     """Ratios written as ``offset_r + need_r / q_r``, where that is what they are."""
 
     statement: RatioStatement
@@ -261,7 +261,7 @@ def _gain(statement: RatioStatement, level: float, share_C: Floats) -> Statement
     return Statement(statement.snapshot, (Worst(1.0, gain),), nothing, statement.requirements, statement.text)
 
 
-def _rough_level(statement: RatioStatement) -> float:
+def rough_level(statement: RatioStatement) -> float:
     """The largest ratio if every job had an equal share of every type: a number of the right size."""
     table, J = statement.snapshot.configurations, len(statement.snapshot.jobs)
     share_C = statement.snapshot.devices_A[table.accelerator_C] / (J * table.devices_C)

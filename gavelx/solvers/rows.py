@@ -103,6 +103,21 @@ class Rows:
             return np.ones(len(self.classes))
         return affine.factor_R[self.classes.representative_G]
 
+    @cached_property
+    def best_R(self) -> Floats | None:
+        """What each row of a max-min program would be, scaled, with all of its job's time in the best way to run.
+
+        None where rows are not those of jobs, or do not rise alike, or a requirement may stand in the way.
+        """
+        worst = self.statement.worst[0]
+        if worst.affine.rows != "job" or worst.rates is not None or self.statement.requirements:
+            return None
+        gain_RZ = sparse.csr_array(self.matrix_KV[self.worst, : self.Z])
+        gain_RZ = gain_RZ.multiply(self.upper_V[: self.Z] > 0)
+        time_GZ = self.time_GZ.copy()
+        time_GZ.data = 1.0 / time_GZ.data
+        return np.asarray(gain_RZ.multiply(time_GZ).max(axis=1).toarray()).ravel()
+
     def rates(self, rising_R: NDArray[np.bool_]) -> Floats:
         """The rates at which the rows of a max-min program rise together from here on."""
         rates, classes = self.statement.worst[0].rates, self.classes

@@ -20,11 +20,13 @@ HighsMethod = Literal["choose", "ipm"]
 class Settings:
     """``auto`` tries what fits the program, in order; any other name is the only solver tried.
 
+    ``interior`` asks programs for the answer of an interior point instead of the exact one (see `interior`).
     ``budget_s`` is the wall-clock time that one program may take, over all paths that are tried for it.
     """
 
     solver: SolverName = "auto"
     budget_s: float = 60.0
+    interior: bool = False
 
 
 @dataclass(frozen=True)

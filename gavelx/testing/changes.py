@@ -14,7 +14,10 @@ from gavelx.configurations import Configurations
 from gavelx.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
-PER_JOB = ("steps_left_J", "elapsed_s_J", "equal_share_s_J", "spent_usd_J", "equal_share_usd_J", "running_J")
+PER_JOB = (
+    *("steps_left_J", "elapsed_s_J", "equal_share_s_J", "spent_usd_J", "equal_share_usd_J"),
+    *("held_s_J", "running_J"),
+)
 
 
 def permuted(snapshot: Snapshot, order: Sequence[int]) -> Snapshot:

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "equal_share_s": 0.0,
     "spent_usd": 0.0,
     "equal_share_usd": 0.0,
+    "held_s": 0.0,
     "running": None,
 }
 """What need not be written of a job and its progress, since reading puts it there."""

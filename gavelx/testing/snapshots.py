@@ -109,13 +109,14 @@ def speeds(kinds: Sequence[Sequence[float]], names: Sequence[str], jobs: Sequenc
 
 @st.composite
 def _progressed(draw: st.DrawFn, snapshot: Snapshot) -> Snapshot:
-    """The snapshot with a past: what equal shares would have taken, what was spent, and who runs where."""
+    """The snapshot with a past: what equal shares would have taken, what it held and spent, and who runs where."""
     J, A = snapshot.known.shape
     part = draw(st.sampled_from((0.0, 0.5, 2.0)))
     return snapshot.replace(
         equal_share_s_J=part * snapshot.elapsed_s_J,
         spent_usd_J=np.linspace(0.0, 5.0 * part, J),
         equal_share_usd_J=np.linspace(2.0 * part, 0.0, J),
+        held_s_J=np.linspace(0.0, 0.5 * part, J) * snapshot.elapsed_s_J,
         running_J=np.array(draw(st.lists(st.integers(-1, A - 1), min_size=J, max_size=J)), dtype=np.int64),
     )
 

@@ -142,18 +142,16 @@ def test_a_run_that_carried_an_allocation_over_says_so(shell: Shell, tmp_path: P
     assert "fifo:" not in ran.err
 
 
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        ("packed(max_min_fairness)", "pairs of jobs"),
-        ("with_constraints(placed(max_min_fairness), Cost() <= 9)", "gangs spread over servers"),
-        ("agnostic(partitioned(packed(max_min_fairness), 2))", "pairs of jobs"),
-    ],
-)
-def test_what_cannot_be_simulated_yet_is_refused_rather_than_left_out(
-    shell: Shell, policy: str, words: str
-) -> None:
-    ran = shell("compare", "--policies", f"fifo,{policy}", "--cluster", "v100=1,k80=1", "--jobs", 2)
-    assert ran.code == 2
-    for part in (words, "cannot be simulated yet", "gavelx allocate", "packed("):
-        assert part in ran.err
+@pytest.mark.parametrize("policy", ["packed(max_min_fairness)", "placed(packed(max_min_fairness))", "gandiva"])
+def test_pairs_and_spread_gangs_are_simulated(shell: Shell, policy: str) -> None:
+    options = ("--cluster", "v100=8,k80=8", "--devices-per-server", 2, "--jobs", 24, "--multi-gpu")
+    ran = shell("simulate", "--policy", policy, *options, "--json", "-")
+    assert ran.code == 0, ran.err
+    assert ran.json["jobs_completed"] == 24
+
+
+def test_jobs_that_share_devices_are_done_sooner(shell: Shell) -> None:
+    options = ("--cluster", "v100=2,p100=2,k80=2", "--jobs", 20, "--seed", 0, "--json", "-", "--workers", 1)
+    ran = shell("compare", "--policies", "max_sum_throughput,packed(max_sum_throughput)", *options)
+    alone, packed = ran.json["runs"]
+    assert packed["makespan_s"] < alone["makespan_s"]

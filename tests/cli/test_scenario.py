@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from gavelx.cli import scenario
-from gavelx.cli.scenario import RunOptions, load_scenario, parse_window
+from gavelx.cli.run_options import RunOptions
+from gavelx.cli.scenario import load_scenario, parse_window
 from gavelx.errors import OptionError
 
 

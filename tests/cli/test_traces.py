@@ -43,8 +43,59 @@ def test_import(shell: Shell, tmp_path: Path) -> None:
     source.write_text(GAVEL + "\n")
     summary = shell("trace", "import", source, "--out", file, "--json").json
     assert summary["scale_factors"] == {"2": 1}
+    assert (summary["format"], summary["skipped"], summary["shifted_s"]) == ("gavel", [], 7.5)
     (job,) = read_trace(file)
-    assert (job.job_type, job.scale_factor, job.total_steps, job.arrival_s) == ("LM (batch size 5)", 2, 100.0, 7.5)
+    assert (job.job_type, job.scale_factor, job.total_steps, job.arrival_s) == ("LM (batch size 5)", 2, 100.0, 0.0)
+
+
+def list_of_jobs(folder: Path, *durations: object) -> Path:
+    """A Philly list of one job per duration, the last on 3 GPUs."""
+    path = folder / "philly.csv"
+    rows = [f"{i},2017-09-26 22:24:{i:02},{duration},1\n" for i, duration in enumerate(durations)]
+    rows[-1] = rows[-1].replace(",1\n", ",3\n")
+    path.write_text("job_id,submit_time,duration_s,num_gpus\n" + "".join(rows))
+    return path
+
+
+def test_bad_rows_are_refused_with_their_numbers(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "out.csv"
+    ran = shell("trace", "import", list_of_jobs(tmp_path, "x", 60, *"abcdefg", 60), "--out", file)
+    assert (ran.code, ran.out, file.exists()) == (2, "", False)
+    first, *others, last = ran.err.splitlines()
+    assert "philly.csv, row 2, column duration_s: 'x' cannot be used; expected a finite number" in first
+    assert [line.partition(":")[0].strip() for line in others] == ["row 4", "row 5", "row 6", "row 7"]
+    assert last.strip() == "8 of 10 rows cannot be used, 3 of them not shown; --skip-bad-rows leaves them out"
+
+
+def test_bad_rows_are_skipped_and_listed(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "out.csv"
+    source = list_of_jobs(tmp_path, "x", 60, 0, 60)
+    options = ("trace", "import", source, "--skip-bad-rows", "--out", file)
+    lines = shell(*options).err.splitlines()
+    assert "skipped row 2: column duration_s: 'x' cannot be used" in lines[0]
+    assert lines[1:] == [
+        "left out, took no time: 1",
+        "jobs with a drawn job type: 2",
+        "jobs with more devices than recorded, for as much less time: 1",
+    ]
+    figures = shell(*options, "--json").json
+    assert [bad["row"] for bad in figures["skipped"]] == [2]
+    assert (figures["rows"], figures["jobs"], figures["left_out"]) == (4, 2, {"took no time": 1})
+    assert [job.duration_s for job in read_trace(file)] == [60, 45]
+
+
+def test_the_seed_and_the_reference_decide_the_steps(shell: Shell, tmp_path: Path) -> None:
+    options = ("trace", "import", list_of_jobs(tmp_path, *[60] * 40))
+    once = shell(*options).out
+    assert once == shell(*options, "--seed", 0).out
+    assert once != shell(*options, "--seed", 1).out != shell(*options, "--seed", 1, "--reference", "K80").out
+
+
+def test_an_imported_trace_runs(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "out.csv"
+    shell("trace", "import", list_of_jobs(tmp_path, 6000, 6000), "--out", file)
+    ran = shell("simulate", "--policy", "fifo", "--cluster", "v100=4", "--trace", file, "--json", "-")
+    assert ran.json["jobs_completed"] == 2
 
 
 def test_show(shell: Shell) -> None:

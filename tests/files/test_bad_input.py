@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from gavelx.errors import UserError
-from gavelx.files.gavel_traces import read_gavel_trace
+from gavelx.files.importers import import_trace
 from gavelx.files.locate import data_path
 from gavelx.files.price_tables import load_prices
 from gavelx.files.snapshots import read_snapshot, snapshot_to_json
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import read_trace
+from tests.files.importers.samples import SAMPLES
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_instances.json"
 CELLS = [
@@ -136,9 +137,13 @@ def damaged_values(chance: Random, content: bytes) -> bytes:
     return json.dumps(whole).encode()
 
 
-def gavel_trace() -> bytes:
-    line = "A3C\tpython3 main.py %s\trl\t--max-steps\t0\t1000\t1\t1.000000\t-1.000000\t"
-    return "\n".join(line + str(i) for i in range(8)).encode()
+TABLE = load_throughputs("simulation")
+SEPARATORS = {"gavel": "\t", "shockwave": "\t", "slurm": "|"}
+
+
+def imported(name: str) -> Callable[[Path], object]:
+    """Reads a file as what it was before it was damaged."""
+    return lambda path: import_trace(path, TABLE, format=SAMPLES[name].format)
 
 
 def head(path: Path, lines: int = 12) -> bytes:
@@ -159,11 +164,18 @@ def prices(path: Path) -> object:
 
 KINDS: dict[str, tuple[Callable[[], bytes], Callable[[Path], object], Callable[[Random, bytes], bytes]]] = {
     "trace": (lambda: head(data_path("traces", "shockwave_120")), read_trace, damaged_cells(",")),
-    "gavel_trace": (gavel_trace, read_gavel_trace, damaged_cells("\t")),
     "throughputs": (lambda: head(data_path("throughputs", "isolated")), load_throughputs, damaged_cells(",")),
     "prices": (lambda: head(data_path("prices", "prices")), prices, damaged_cells(",")),
     "snapshot": (own_snapshot, read_snapshot, damaged_values),
     "instance": (instance, read_snapshot, damaged_values),
+    **{
+        name: (
+            sample.text.encode,
+            imported(name),
+            damaged_values if name == "philly_log" else damaged_cells(SEPARATORS.get(sample.format, ",")),
+        )
+        for name, sample in SAMPLES.items()
+    },
 }
 
 
@@ -188,3 +200,32 @@ def test_damaged_files_load_or_are_refused(tmp_path: Path, kind: str, by: str) -
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error!r}") from error
     assert refused > 60
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_bad_rows_are_left_out_by_number(tmp_path: Path, name: str) -> None:
+    """However the rows below the first are damaged, the good ones give the jobs that they gave before."""
+    text = SAMPLES[name].text
+    damage = damaged_cells(SEPARATORS.get(SAMPLES[name].format, ","))
+    path, refused = tmp_path / "damaged.txt", 0
+    for seed in range(100):
+        chance = Random(seed)
+        if name == "philly_log":
+            content = damaged_values(chance, text.encode())
+        else:
+            first, _, rest = text.partition("\n")
+            content = (first + "\n").encode() + damage(chance, rest.encode())
+        path.write_bytes(content)
+        try:
+            whole = import_trace(path, TABLE, format=SAMPLES[name].format, skip_bad_rows=True)
+        except UserError as error:
+            refused += 1
+            assert "the trace has no jobs" in str(error) or "is no list" in str(error), (seed, str(error))
+            continue
+        rows = path.read_text(errors="replace").split("\n")
+        assert all(0 < bad.row <= len(rows) and bad.problem for bad in whole.skipped), seed
+        assert whole.rows >= len(whole.jobs) + len(whole.skipped), seed
+        if whole.skipped:
+            with pytest.raises(UserError, match=rf"damaged.txt, row {whole.skipped[0].row}\b"):
+                import_trace(path, TABLE, format=SAMPLES[name].format)
+    assert refused < 60

@@ -1,6 +1,7 @@
 """The mechanism by itself: events in, commands out, no backend."""
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,32 +10,48 @@ from gavelx.allocation import Allocation
 from gavelx.cluster import Server
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, PUBLISHED, Mechanism, Rules
-from gavelx.mechanism.commands import Command, Extend, Launch, Lease, Solve, Stop, WakeAt
+from gavelx.mechanism.commands import Command, Extend, GiveUp, Launch, Lease, Solve, Stop, WakeAt
 from gavelx.mechanism.events import (
     Allocated,
     ArrivalsEnded,
     Event,
     JobSubmitted,
     LeaseEnded,
+    PriceChanged,
     Progress,
     Wake,
     WorkerJoined,
     WorkerLost,
 )
+from gavelx.mechanism.selection import loss_s
+from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
-from gavelx.snapshot import Snapshot
+from gavelx.prices import Prices
+from gavelx.promises import NOBODY
+from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import certified
-from gavelx.throughputs import Setting, Throughputs
+from gavelx.throughputs import Pairing, Setting, Throughputs
 
-SPEEDS = Throughputs({Setting("net", "fast", s): 10.0 * s for s in (1, 2, 4)} | {Setting("net", "slow", 1): 2.0})
+SPEEDS = Throughputs(
+    isolated={Setting("net", "fast", s): 10.0 * s for s in (1, 2, 4)}
+    | {Setting("net", "slow", 1): 2.0}
+    | {Setting("talker", "fast", s): 10.0 * s for s in (1, 2)}
+    | {Setting("talker", "fast", 2, consolidated=False): 5.0}
+    | {Setting("local", "fast", 2): 20.0, Setting("local", "fast", 2, consolidated=False): 0.0},
+    colocated={Pairing("net", "net", "fast"): 7.0},
+)
+"""A talker is four times as slow when its gang is spread over servers, and a local one cannot run so."""
+PAIRS = frozenset[Kind](["pairs"])
 
 
-def job(job_id: int, steps: float = 1e6, scale: int = 1, arrival_s: float = 0.0) -> Job:
-    return Job(job_id, "net", steps, scale, arrival_s=arrival_s)
+def job(job_id: int, steps: float = 1e6, scale: int = 1, arrival_s: float = 0.0, kind: str = "net") -> Job:
+    return Job(job_id, kind, steps, scale, arrival_s=arrival_s)
 
 
-def with_servers(*sizes: int, rules: Rules = DEFAULT) -> Mechanism:
-    mechanism = Mechanism(SPEEDS, rules=rules)
+def with_servers(
+    *sizes: int, rules: Rules = DEFAULT, prices: Prices | None = None, pairs: bool = False
+) -> Mechanism:
+    mechanism = Mechanism(SPEEDS, prices, rules, PAIRS if pairs else frozenset())
     for server_id, size in enumerate(sizes):
         mechanism.handle(WorkerJoined(0.0, Server(server_id, "fast", size)))
     return mechanism
@@ -64,28 +81,51 @@ def settle(mechanism: Mechanism, event: Event, share_J: list[float]) -> list[Com
 
 def validate(mechanism: Mechanism) -> None:
     """What is always true."""
-    held = [device for lease in mechanism.leases.values() for device in lease.devices]
-    assert len(held) == len(set(held))
-    for job_id, lease in mechanism.leases.items():
-        row = mechanism.live.rows[mechanism.live.index[job_id]]
-        assert len(lease.devices) == row["scale_factor"]
-        assert row["type"] >= 0
-        assert {device.server_id for device in lease.devices} <= mechanism._servers.keys()
-    free = sum(map(len, mechanism._free))
-    assert free + len(held) == sum(server.device_count for server in mechanism._servers.values())
+    leasing, live = mechanism.leasing, mechanism.live
+    holders = Counter(device for lease in leasing.leases.values() for device in lease.devices)
+    for job_id, lease in leasing.leases.items():
+        j = live.index[job_id]
+        partner = int(live["partner"][j])
+        assert len(lease.devices) == live["scale_factor"][j]
+        assert live["type"][j] >= 0
+        assert {holders[device] for device in lease.devices} == {1 if partner == NOBODY else 2}
+        assert partner == NOBODY or leasing.leases[partner].devices == lease.devices
+        assert {device.server_id for device in lease.devices} <= leasing.servers.keys()
+    free = sum(map(len, leasing.free))
+    assert free + len(holders) == sum(server.device_count for server in leasing.servers.values())
 
 
 def launched(commands: list[Command]) -> list[Lease]:
     return [command.lease for command in commands if isinstance(command, Launch)]
 
 
+def stopped(commands: list[Command]) -> list[int]:
+    return [command.lease_id for command in commands if isinstance(command, Stop)]
+
+
+def progress(time_s: float, lease: Lease, steps: float, saved: float = 0.0) -> Progress:
+    """One lease reports."""
+    columns = ([lease.id], [lease.job_id], [steps], [saved])
+    return Progress(time_s, *(np.array(column) for column in columns))
+
+
+def promised_J(mechanism: Mechanism) -> list[float]:
+    """The share of its time that each job was promised in the ways to run."""
+    ways = mechanism.ways
+    return ways.per_job(ways.share, len(mechanism.live)).tolist()
+
+
+def ended(time_s: float, lease: Lease, steps: float, failed: bool = False) -> LeaseEnded:
+    return LeaseEnded(time_s, lease.id, lease.job_id, steps, held_s=time_s, failed=failed)
+
+
 def test_a_submitted_job_is_solved_for_and_launched_at_once() -> None:
     mechanism = with_servers(2)
-    assert mechanism.handle(JobSubmitted(5.0, job(0))) == [WakeAt(5.0)]
+    assert mechanism.handle(JobSubmitted(5.0, job(0))) == [WakeAt(5.0, report=True)]
     commands = settle(mechanism, Wake(5.0), [1.0])
     (lease,) = launched(commands)
     assert (lease.job_id, lease.accelerator, len(lease.devices), lease.until_step) == (0, "fast", 1, 1e6)
-    assert WakeAt(365.0) in commands
+    assert WakeAt(365.0) in commands  # nobody needs to know how far jobs are by then
 
 
 def test_a_lease_is_extended_when_nothing_changes_and_outlives_its_round_by_one() -> None:
@@ -93,7 +133,7 @@ def test_a_lease_is_extended_when_nothing_changes_and_outlives_its_round_by_one(
     mechanism.handle(JobSubmitted(0.0, job(0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     assert lease.until_s == 720.0
-    assert settle(mechanism, Wake(360.0), [1.0]) == [Extend((lease.id,), 1080.0), WakeAt(720.0)]
+    assert settle(mechanism, Wake(360.0), [1.0]) == [Extend(1080.0), WakeAt(720.0)]
 
 
 def test_two_jobs_with_half_a_device_each_take_turns() -> None:
@@ -103,7 +143,7 @@ def test_two_jobs_with_half_a_device_each_take_turns() -> None:
     held = {0: 0, 1: 0}
     for round_ in range(40):
         settle(mechanism, Wake(round_ * 360.0), [0.5, 0.5])
-        (holder,) = mechanism.leases
+        (holder,) = mechanism.leasing.leases
         held[holder] += 1
     assert held == {0: 20, 1: 20}
 
@@ -116,7 +156,7 @@ def test_a_small_share_is_served_although_the_policy_is_asked_all_the_time() -> 
     for round_ in range(100):
         mechanism._stale = True  # as if jobs came and went
         settle(mechanism, Wake(round_ * 360.0), [0.95, 0.05])
-        rounds += 1 in mechanism.leases
+        rounds += 1 in mechanism.leasing.leases
     assert 3 <= rounds <= 7
 
 
@@ -137,8 +177,8 @@ def test_a_gang_that_does_not_fit_waits_whole() -> None:
 
 
 def test_nothing_runs_where_nothing_was_promised_unless_the_rules_say_so() -> None:
-    for rules, expected in ((DEFAULT, [0]), (dataclasses.replace(DEFAULT, backfill=True), [0, 1])):
-        mechanism = with_servers(2, rules=rules)
+    for part, expected in ((None, [0]), (0.0, [0, 1]), (DEFAULT.backfill, [0, 1])):
+        mechanism = with_servers(2, rules=dataclasses.replace(DEFAULT, backfill=part))
         for job_id in (0, 1):
             mechanism.handle(JobSubmitted(0.0, job(job_id)))
         leases = launched(settle(mechanism, Wake(0.0), [1.0, 0.0]))
@@ -146,7 +186,7 @@ def test_nothing_runs_where_nothing_was_promised_unless_the_rules_say_so() -> No
 
 
 def test_backfill_never_breaks_a_strict_allocation() -> None:
-    mechanism = with_servers(2, rules=dataclasses.replace(DEFAULT, backfill=True))
+    mechanism = with_servers(2, rules=dataclasses.replace(DEFAULT, backfill=0.0))
     for job_id, scale in ((0, 1), (1, 2), (2, 1)):
         mechanism.handle(JobSubmitted(0.0, job(job_id, scale=scale)))
     (solve,) = mechanism.handle(Wake(0.0))
@@ -161,7 +201,7 @@ def test_a_device_that_falls_free_is_given_to_a_waiting_job_at_once() -> None:
         mechanism.handle(JobSubmitted(0.0, job(job_id)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [0.6, 0.4]))
     assert lease.job_id == 0
-    assert mechanism.handle(LeaseEnded(100.0, lease.id, 0, 1e6)) == [WakeAt(100.0)]
+    assert mechanism.handle(ended(100.0, lease, 1e6)) == [Stop(lease.id), WakeAt(100.0, report=True)]
     (next_lease,) = launched(settle(mechanism, Wake(100.0), [1.0]))
     assert next_lease.job_id == 1
 
@@ -169,13 +209,13 @@ def test_a_device_that_falls_free_is_given_to_a_waiting_job_at_once() -> None:
 def test_a_late_answer_blocks_no_lease() -> None:
     mechanism = with_servers(1)
     mechanism.handle(JobSubmitted(0.0, job(0)))
-    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    settle(mechanism, Wake(0.0), [1.0])
     mechanism.handle(JobSubmitted(10.0, job(1)))
     commands = mechanism.handle(Wake(360.0))  # asks the policy, which does not answer
     assert any(isinstance(command, Solve) for command in commands)
     (solve,) = (command for command in commands if isinstance(command, Solve))
-    assert WakeAt(720.0) in commands
-    assert mechanism.handle(Wake(720.0)) == [Extend((lease.id,), 1440.0), WakeAt(1080.0)]
+    assert WakeAt(720.0, report=True) in commands
+    assert mechanism.handle(Wake(720.0)) == [Extend(1440.0), WakeAt(1080.0)]
     assert mechanism.handle(Allocated(800.0, shares(solve.snapshot, [0.5, 0.5]))) == []  # used from 1080 on
     validate(mechanism)
 
@@ -184,31 +224,31 @@ def test_doubled_and_late_reports_do_no_harm() -> None:
     mechanism = with_servers(1)
     mechanism.handle(JobSubmitted(0.0, job(0, steps=100.0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
-    mechanism.handle(Progress(1.0, {0: 60.0}))
-    mechanism.handle(Progress(2.0, {0: 40.0}))
-    mechanism.handle(Progress(2.0, {99: 40.0}))
-    assert mechanism.live.rows["steps_done"][0] == 60.0
+    mechanism.handle(progress(1.0, lease, 60.0))
+    mechanism.handle(progress(2.0, lease, 40.0))
+    mechanism.handle(progress(2.0, lease._replace(job_id=99), 40.0))
+    assert mechanism.live["steps_done"][0] == 60.0
     for _ in range(2):
-        mechanism.handle(LeaseEnded(10.0, lease.id, 0, 100.0))
+        mechanism.handle(ended(10.0, lease, 100.0))
         validate(mechanism)
     settle(mechanism, Wake(10.0), [])
-    mechanism.handle(LeaseEnded(11.0, lease.id, 0, 100.0))
-    assert len(mechanism.live) == 0
-    assert not mechanism.leases
+    mechanism.handle(ended(11.0, lease, 100.0))
+    assert mechanism.live["done"].all()
+    assert not mechanism.leasing.leases
 
 
 def test_a_lost_server_ends_its_leases_and_gets_no_new_ones() -> None:
     mechanism = with_servers(2, 1)
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
-    mechanism.handle(Progress(50.0, {0: 7.0}))
-    assert mechanism.handle(WorkerLost(60.0, 0)) == [Stop(lease.id), WakeAt(60.0)]
+    mechanism.handle(progress(50.0, lease, 9.0, saved=7.0))
+    assert mechanism.handle(WorkerLost(60.0, 0)) == [Stop(lease.id), WakeAt(60.0, report=True)]
     assert mechanism.handle(WorkerLost(60.0, 0)) == []
     assert launched(settle(mechanism, Wake(60.0), [0.0])) == []
     mechanism.handle(WorkerJoined(70.0, Server(7, "fast", 2)))
     (again,) = launched(settle(mechanism, Wake(70.0), [1.0]))
     assert {device.server_id for device in again.devices} == {7}
-    assert mechanism.live.rows["steps_done"][0] == 7.0
+    assert mechanism.live["steps_done"][0] == 7.0
 
 
 def test_a_type_may_join_while_jobs_run() -> None:
@@ -232,9 +272,8 @@ def test_published_rounds_are_whole_steps_and_end_with_their_work() -> None:
     assert lease.until_step == 3600.0
     assert mechanism.handle(JobSubmitted(20.0, job(1))) == []  # waits for the end of the round
     assert mechanism.handle(Wake(30.0)) == []
-    assert mechanism.handle(LeaseEnded(360.0, lease.id, 0, 3600.0)) == [WakeAt(360.0)]
-    (lease,) = launched(settle(mechanism, Wake(360.0), [1.0, 0.0]))
-    assert lease.until_step == 5000.5
+    mechanism.handle(progress(360.0, lease, 3600.0))
+    assert Extend(float("inf"), {lease.id: 5000.5}) in settle(mechanism, Wake(360.0), [1.0, 0.0])
 
 
 def test_published_rules_ask_the_policy_every_1920_seconds_at_most() -> None:
@@ -248,10 +287,10 @@ def test_published_rules_ask_the_policy_every_1920_seconds_at_most() -> None:
             if isinstance(command, Solve):
                 share_J = [1.0] + [0.0] * (len(command.snapshot.jobs) - 1)
                 commands += mechanism.handle(Allocated(now_s, shares(command.snapshot, share_J)))
-        (lease,) = launched(commands)
+        (lease,) = mechanism.leasing.leases.values()
         mechanism.handle(JobSubmitted(now_s + 1, job(round_ + 1)))
         now_s, steps = now_s + 360.0, steps + 3600.0
-        mechanism.handle(LeaseEnded(now_s, lease.id, 0, steps))
+        mechanism.handle(progress(now_s, lease, steps))
     assert solves == [0.0, 360.0, 2520.0, 4680.0]  # a call at time 0 counts for none
 
 
@@ -267,7 +306,7 @@ def test_a_job_that_is_submitted_twice_is_one_job() -> None:
     mechanism.handle(JobSubmitted(0.0, job(0, steps=10.0)))
     mechanism.handle(JobSubmitted(0.0, job(0, steps=10.0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
-    mechanism.handle(LeaseEnded(1.0, lease.id, 0, 10.0))
+    mechanism.handle(ended(1.0, lease, 10.0))
     assert mechanism.handle(JobSubmitted(2.0, job(0, steps=10.0))) == []  # it is done
     assert launched(settle(mechanism, Wake(2.0), [])) == []
 
@@ -289,11 +328,11 @@ def test_an_answer_that_took_longer_than_the_round_begins_a_new_one() -> None:
 def test_leases_are_extended_before_a_policy_is_asked_that_may_answer_late() -> None:
     mechanism = with_servers(1)
     mechanism.handle(JobSubmitted(0.0, job(0)))
-    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    settle(mechanism, Wake(0.0), [1.0])
     mechanism.handle(JobSubmitted(10.0, job(1)))
     commands = mechanism.handle(Wake(360.0))
     assert isinstance(commands[-1], Solve)
-    assert commands[:-1] == [Extend((lease.id,), 1080.0), WakeAt(720.0)]
+    assert commands[:-1] == [Extend(1080.0), WakeAt(720.0, report=True)]
 
 
 def test_a_doubled_answer_is_not_taken_for_the_next_one() -> None:
@@ -305,18 +344,18 @@ def test_a_doubled_answer_is_not_taken_for_the_next_one() -> None:
     second = Allocated(380.0, shares(asked(mechanism, Wake(360.0)).snapshot, [0.0, 1.0]))
     assert mechanism.handle(Allocated(370.0, first.allocation)) == []
     mechanism.handle(second)
-    assert mechanism.live.rows["share"][:, 0].tolist() == [0.0, 1.0]
+    assert promised_J(mechanism) == [0.0, 1.0]
     assert mechanism.handle(Allocated(390.0, first.allocation)) == []
-    assert mechanism.live.rows["share"][:, 0].tolist() == [0.0, 1.0]
+    assert promised_J(mechanism) == [0.0, 1.0]
 
 
 def test_what_came_while_the_policy_thought_is_looked_at_when_it_answers() -> None:
-    mechanism = with_servers(1)
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, backfill=None))
     mechanism.handle(JobSubmitted(0.0, job(0)))
     solve = asked(mechanism, Wake(0.0))
     mechanism.handle(JobSubmitted(5.0, job(1)))
     assert mechanism.handle(Wake(5.0)) == []
-    assert mechanism.handle(Allocated(20.0, shares(solve.snapshot, [0.0]))) == [WakeAt(20.0)]
+    assert mechanism.handle(Allocated(20.0, shares(solve.snapshot, [0.0]))) == [WakeAt(20.0, report=True)]
     assert len(asked(mechanism, Wake(20.0)).snapshot.jobs) == 2
 
 
@@ -334,6 +373,359 @@ def test_the_end_of_all_arrivals_ends_the_wait_for_the_next_published_solve() ->
     mechanism.handle(JobSubmitted(1.0, job(0, steps=10.0)))
     (lease,) = launched(settle(mechanism, Wake(1.0), [1.0]))
     mechanism.handle(JobSubmitted(1.5, job(1)))
-    mechanism.handle(LeaseEnded(2.0, lease.id, 0, 10.0))
-    assert mechanism.handle(Wake(2.0)) == []  # 1920 s are not over
-    assert mechanism.handle(ArrivalsEnded(3.0)) == [WakeAt(3.0)]
+    mechanism.handle(ended(2.0, lease, 10.0))
+    assert mechanism.handle(Wake(2.0)) == [Stop(lease.id)]  # 1920 s are not over
+    assert mechanism.handle(ArrivalsEnded(3.0)) == [WakeAt(3.0, report=True)]
+
+
+# -- pairs ----------------------------------------------------------------------------------------------------
+
+
+def as_a_pair(snapshot: Snapshot, share: float = 1.0) -> Allocation:
+    """The first pair gets this share, nobody else anything."""
+    snapshot = snapshot.open("pairs")
+    share_C = np.zeros(len(snapshot.configurations))
+    share_C[int(np.argmax(snapshot.configurations.members_C == 2))] = share
+    return certified(snapshot, share_C, path="test", seconds=0.0)
+
+
+def a_running_pair(rules: Rules = DEFAULT, prices: Prices | None = None) -> tuple[Mechanism, list[Lease]]:
+    mechanism = with_servers(1, rules=rules, prices=prices, pairs=True)
+    for job_id in (0, 1):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    solve = asked(mechanism, Wake(0.0))
+    leases = launched(mechanism.handle(Allocated(0.0, as_a_pair(solve.snapshot))))
+    validate(mechanism)
+    return mechanism, leases
+
+
+def test_a_pair_shares_one_device_in_two_leases() -> None:
+    _, (first, second) = a_running_pair()
+    assert first.devices == second.devices
+    assert (first.shares_with, second.shares_with) == (1, 0)
+
+
+def test_members_of_a_pair_share_its_price_unless_each_pays_in_full() -> None:
+    for rules, expected in ((DEFAULT, 0.5), (dataclasses.replace(DEFAULT, split_price=False), 1.0)):
+        mechanism, leases = a_running_pair(rules, Prices({"fast": 36.0}))
+        for lease in leases:
+            mechanism.handle(ended(100.0, lease, 700.0))
+        assert mechanism.live["spent_usd"].tolist() == [expected] * 2
+
+
+def test_whose_partner_left_pays_half_until_then_and_in_full_from_then_on() -> None:
+    mechanism, (first, second) = a_running_pair(prices=Prices({"fast": 36.0}))
+    mechanism.handle(ended(100.0, first, 700.0))
+    mechanism.handle(ended(200.0, second, 1700.0))
+    assert mechanism.live["spent_usd"].tolist() == [0.5, 1.5]
+
+
+def test_a_pair_is_split_again_and_one_member_keeps_the_device() -> None:
+    mechanism, (first, second) = a_running_pair()
+    mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 1)))
+    commands = settle(mechanism, Wake(360.0), [1.0, 1.0])
+    (moved,) = launched(commands)
+    assert stopped(commands) == [{0: first, 1: second}[moved.job_id].id]
+    assert moved.devices[0].server_id == 9
+    assert moved.shares_with is None
+    assert mechanism.live["partner"].tolist() == [NOBODY, NOBODY]
+
+
+def test_whose_partner_is_done_goes_on_alone() -> None:
+    mechanism, (first, second) = a_running_pair()
+    mechanism.handle(ended(100.0, first, 1e6))
+    assert stopped(settle(mechanism, Wake(100.0), [1.0])) == []
+    assert mechanism.leasing.leases == {1: second}
+    assert mechanism.live["partner"].tolist() == [NOBODY, NOBODY]
+
+
+def test_a_job_comes_to_the_device_of_its_new_partner() -> None:
+    mechanism = with_servers(1, 1, pairs=True)
+    for job_id in (0, 1):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    first, second = launched(settle(mechanism, Wake(0.0), [1.0, 1.0]))
+    mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 1)))
+    solve = asked(mechanism, Wake(360.0))
+    commands = mechanism.handle(Allocated(360.0, as_a_pair(solve.snapshot)))
+    validate(mechanism)
+    (moved,) = launched(commands)
+    assert stopped(commands) == [second.id]
+    assert (moved.job_id, moved.devices, moved.shares_with) == (1, first.devices, 0)
+
+
+# -- gangs and places -----------------------------------------------------------------------------------------
+
+
+def with_two_small_servers() -> Mechanism:
+    """There was a larger one, so a gang of two is not together on these."""
+    mechanism = with_servers(1, 1, 2)
+    mechanism.handle(WorkerLost(0.0, 2))
+    return mechanism
+
+
+
+def test_a_gang_whose_speed_over_servers_is_not_known_is_spread_without_more_ado() -> None:
+    mechanism = with_two_small_servers()
+    mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    assert {device.server_id for device in lease.devices} == {0, 1}
+    assert mechanism.live["spread"].tolist() == [True]
+
+
+def test_a_gang_that_cannot_be_spread_leaves_its_devices_to_others() -> None:
+    mechanism = with_two_small_servers()
+    mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="local")))
+    mechanism.handle(JobSubmitted(0.0, job(1)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [0.8, 0.4]))
+    assert lease.job_id == 1
+
+
+def fragmented(rules: Rules, restart_s: float = 0.0) -> list[Command]:
+    """A narrow job on each of two servers with two devices; then a gang of two is promised the rest."""
+    rules = dataclasses.replace(rules, overheads=Overheads(Overhead(restart_s=restart_s)))
+    mechanism = with_servers(2, 2, rules=rules)
+    for job_id in range(3):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    leases = launched(settle(mechanism, Wake(0.0), [1.0, 1.0, 1.0]))
+    mechanism.handle(ended(350.0, leases[1], 1e6))
+    mechanism.handle(JobSubmitted(350.0, job(3, scale=2, kind="talker")))
+    assert sorted(lease.devices[0].server_id for lease in (leases[0], leases[2])) == [0, 1]
+    return settle(mechanism, Wake(360.0), [1.0, 1.0, 1.0])
+
+
+def test_a_narrow_job_makes_room_for_a_gang_where_it_loses_less_than_the_gang_gains() -> None:
+    commands = fragmented(DEFAULT)
+    gang, moved = launched(commands)
+    assert len(stopped(commands)) == 1
+    assert len({device.server_id for device in gang.devices}) == 1
+    assert moved.devices[0].server_id != gang.devices[0].server_id
+
+
+def test_a_narrow_job_that_makes_room_just_when_a_partner_comes_moves_with_it() -> None:
+    mechanism = with_servers(2, 2, pairs=True)
+    for job_id in range(3):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    leases = launched(settle(mechanism, Wake(0.0), [1.0, 1.0, 1.0]))
+    mechanism.handle(ended(350.0, leases[1], 1e6))
+    mechanism.handle(JobSubmitted(350.0, job(3, scale=2, kind="talker")))
+    mechanism.handle(JobSubmitted(350.0, job(4)))
+    snapshot = asked(mechanism, Wake(360.0)).snapshot.open("pairs")
+    table, ids = snapshot.configurations, [one.id for one in snapshot.jobs]
+    members = [{ids[j] for j in table.job_M[table.configuration_M == c]} for c in range(len(table))]
+    share_C = np.array([float(who in ({0, 4}, {2}, {3})) for who in members])
+    answer = certified(snapshot, share_C, path="test", seconds=0.0)
+    commands = mechanism.handle(Allocated(360.0, answer))
+    validate(mechanism)
+    assert stopped(commands) == [leases[0].id]
+    where = {lease.job_id: {device.server_id for device in lease.devices} for lease in launched(commands)}
+    assert len(where[3]) == 1
+    assert where[0] == where[4] != where[3]
+    assert (mechanism.live["way"] >= 0).all()  # the time of each counts for what it was promised
+
+
+def test_a_narrow_job_stays_where_moving_costs_more_than_the_gang_gains() -> None:
+    commands = fragmented(DEFAULT, restart_s=1000.0)
+    (gang,) = launched(commands)
+    assert stopped(commands) == []
+    assert len({device.server_id for device in gang.devices}) == 2
+
+
+def test_a_narrow_job_stays_that_may_not_be_preempted_yet() -> None:
+    commands = fragmented(dataclasses.replace(DEFAULT, min_run_s=3600.0))
+    assert stopped(commands) == []
+
+
+def test_nobody_is_moved_under_an_allocation_that_forbids_it() -> None:
+    mechanism = with_two_small_servers()
+    mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
+    settle(mechanism, Wake(0.0), [1.0])
+    mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
+    solve = asked(mechanism, Wake(360.0))
+    unmoved = dataclasses.replace(shares(solve.snapshot, [1.0]), unmoved=True)
+    assert stopped(mechanism.handle(Allocated(360.0, unmoved))) == []
+
+
+def test_a_spread_gang_is_put_into_one_server_as_soon_as_one_is_free() -> None:
+    mechanism = with_two_small_servers()
+    mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
+    (spread,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
+    commands = settle(mechanism, Wake(360.0), [1.0])
+    (whole,) = launched(commands)
+    assert stopped(commands) == [spread.id]
+    assert {device.server_id for device in whole.devices} == {9}
+
+
+# -- who makes way --------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_not_preempted_before_it_has_run_for_the_least_time() -> None:
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, min_run_s=1000.0))
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(JobSubmitted(1.0, job(1)))
+    for time_s in (360.0, 720.0):
+        assert stopped(settle(mechanism, Wake(time_s), [0.0, 1.0])) == []
+    assert stopped(settle(mechanism, Wake(1080.0), [0.0, 1.0])) == [lease.id]
+
+
+@pytest.mark.parametrize("spared", [0, 1])
+def test_of_two_that_are_equally_far_ahead_the_one_makes_way_that_loses_less(spared: int) -> None:
+    costly = Overheads(by_type={"net" if spared == 0 else "talker": Overhead(restart_s=300.0)})
+    mechanism = with_servers(2, rules=dataclasses.replace(DEFAULT, overheads=costly))
+    for job_id, kind in enumerate(("net", "talker")):
+        mechanism.handle(JobSubmitted(0.0, job(job_id, kind=kind)))
+    leases = launched(settle(mechanism, Wake(0.0), [1.0, 1.0]))
+    mechanism.handle(JobSubmitted(1.0, job(2)))
+    commands: list[Command] = []
+    for round_ in range(1, 5):
+        commands += settle(mechanism, Wake(round_ * 360.0), [0.5, 0.5, 1.0])
+        if stopped(commands):
+            break
+    assert stopped(commands) == [leases[1 - spared].id]
+
+
+def test_a_job_that_wrote_a_checkpoint_just_now_loses_only_the_work_since_and_the_restart() -> None:
+    overheads = Overheads(Overhead(checkpoint_s=50.0, restart_s=20.0))
+    mechanism = with_servers(2, rules=dataclasses.replace(DEFAULT, overheads=overheads))
+    for job_id in (0, 1):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    first, second = launched(settle(mechanism, Wake(0.0), [1.0, 1.0]))
+    mechanism.handle(progress(100.0, first, 1000.0, saved=900.0))
+    mechanism.handle(progress(100.0, second, 1000.0, saved=100.0))
+    np.testing.assert_allclose(loss_s(mechanism.live, np.array([0, 1])), [20.0 + 10.0, 20.0 + 50.0])
+
+
+# -- failures, epochs, renewal --------------------------------------------------------------------------------
+
+
+def fail_once(mechanism: Mechanism, time_s: float, steps: float = 0.0) -> tuple[Lease, list[Command]]:
+    """The one lease that stands fails; the job is launched again if it may be."""
+    (lease,) = mechanism.leasing.leases.values()
+    commands = mechanism.handle(ended(time_s, lease, steps, failed=True))
+    settle(mechanism, Wake(time_s), [1.0])
+    return lease, commands
+
+
+def test_a_job_that_fails_too_often_is_given_up() -> None:
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, max_failures=3))
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    settle(mechanism, Wake(0.0), [1.0])
+    for time_s in (1.0, 2.0):
+        assert GiveUp(0) not in fail_once(mechanism, time_s)[1]
+    assert GiveUp(0) in fail_once(mechanism, 3.0)[1]
+    assert mechanism.given_up == [0]
+    assert mechanism.live["done"].all()
+    validate(mechanism)
+
+
+def test_failures_are_forgotten_when_the_job_comes_forward() -> None:
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, max_failures=2))
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    settle(mechanism, Wake(0.0), [1.0])
+    for time_s in range(1, 6):
+        fail_once(mechanism, float(time_s), steps=10.0 * time_s)  # each try comes further than the last
+    assert mechanism.given_up == []
+
+
+@pytest.mark.parametrize("rules", [DEFAULT, PUBLISHED], ids=lambda rules: rules.name)
+def test_a_failure_that_is_reported_twice_is_one_failure(rules: Rules) -> None:
+    mechanism = with_servers(1, rules=dataclasses.replace(rules, max_failures=2))
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    for time_s in (1.0, 2.0, 3.0):
+        mechanism.handle(ended(time_s, lease, 0.0, failed=True))
+    assert mechanism.given_up == []
+    assert mechanism.live["failures"].tolist() == [1]
+
+
+def test_a_failure_throws_a_job_back_to_its_checkpoint() -> None:
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(progress(100.0, lease, 1000.0, saved=600.0))
+    mechanism.handle(ended(110.0, lease, 600.0, failed=True))
+    assert mechanism.live["steps_done"].tolist() == [600.0]
+
+
+def test_news_of_an_old_epoch_is_no_news() -> None:
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    assert stopped(mechanism.handle(WorkerJoined(50.0, Server(0, "fast", 1), epoch=1))) == [lease.id]
+    (again,) = launched(settle(mechanism, Wake(50.0), [1.0]))
+    assert mechanism.handle(WorkerLost(60.0, 0, epoch=0)) == []
+    assert mechanism.handle(WorkerJoined(60.0, Server(0, "fast", 1), epoch=0)) == []
+    assert mechanism.leasing.leases == {0: again}
+    assert stopped(mechanism.handle(WorkerLost(70.0, 0, epoch=1))) == [again.id]
+    assert mechanism.handle(WorkerJoined(80.0, Server(0, "fast", 1), epoch=1)) == []
+    assert not mechanism.leasing.servers
+    validate(mechanism)
+
+
+def test_the_first_report_of_a_lease_says_where_it_really_began() -> None:
+    """The server died unheard of, with work that was never saved, before the job was sent elsewhere."""
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(progress(50.0, lease, 500.0))
+    mechanism.handle(JobSubmitted(51.0, job(1)))
+    settle(mechanism, Wake(720.0), [0.0, 1.0])
+    mechanism.handle(WorkerJoined(730.0, Server(9, "fast", 1)))
+    (again,) = launched(settle(mechanism, Wake(1080.0), [1.0, 1.0]))
+    mechanism.handle(progress(1100.0, again, 200.0))
+    mechanism.handle(progress(1101.0, again, 190.0))  # overtaken on its way
+    assert mechanism.live["steps_done"][0] == 200.0
+
+
+def test_a_policy_that_wants_to_be_asked_again_is() -> None:
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    solve = asked(mechanism, Wake(0.0))
+    answer = dataclasses.replace(shares(solve.snapshot, [1.0]), ask_again_s=700.0)
+    mechanism.handle(Allocated(0.0, answer))
+    assert not any(isinstance(command, Solve) for command in mechanism.handle(Wake(360.0)))
+    asked(mechanism, Wake(720.0))  # of two rounds the nearer one
+
+
+def test_a_policy_hears_of_new_prices_at_the_next_round() -> None:
+    mechanism = with_servers(1, prices=Prices({"fast": 1.0}))
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    settle(mechanism, Wake(0.0), [1.0])
+    assert mechanism.handle(PriceChanged(10.0, Prices({"fast": 3.0}))) == []
+    assert asked(mechanism, Wake(360.0)).snapshot.usd_per_hour_A.tolist() == [3.0]
+
+
+# -- what the swarm found -------------------------------------------------------------------------------------
+
+
+def test_what_failed_while_the_policy_thought_is_not_taken_to_run_on() -> None:
+    mechanism = with_servers(1, rules=PUBLISHED)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(JobSubmitted(10.0, job(1)))
+    mechanism.handle(progress(360.0, lease, 3600.0))
+    solve = asked(mechanism, Wake(360.0))
+    mechanism.handle(ended(400.0, lease, 0.0, failed=True))
+    commands = mechanism.handle(Allocated(500.0, shares(solve.snapshot, [1.0, 0.0])))
+    assert stopped(commands) == [lease.id]
+    assert [again.job_id for again in launched(commands)] == [0]
+
+
+def test_a_policy_that_may_not_be_asked_yet_is_asked_as_soon_as_it_may() -> None:
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, solve_interval_s=600.0))
+    mechanism.handle(JobSubmitted(5.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(5.0), [1.0]))
+    mechanism.handle(ended(100.0, lease, 1e6))
+    settle(mechanism, Wake(100.0), [])
+    mechanism.handle(JobSubmitted(150.0, job(1)))
+    assert mechanism.handle(Wake(365.0)) == [WakeAt(605.0, report=True)]
+    asked(mechanism, Wake(605.0))
+
+
+def test_rounds_of_a_job_that_is_slower_than_its_table_do_not_get_shorter_for_ever() -> None:
+    mechanism = with_servers(1, rules=PUBLISHED)
+    mechanism.handle(JobSubmitted(0.0, job(0, steps=1000.0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(progress(100.0, lease, 1000.0 - 1e-9))
+    assert mechanism.handle(Wake(100.0))[-1] == WakeAt(100.001, report=True)

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from gavelx.allocation import Allocation
 from gavelx.policies import Policy
-from gavelx.policies.allox import keepers, the_queue
+from gavelx.policies.allox import the_queue
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.solvers import certified
 
@@ -92,6 +92,17 @@ def assert_starts_of(
         assert starts[in_line & (position_J == top)].all()
         assert (in_line & (position_J >= top - 1))[starts].all()
         assert starts.sum() == min(in_line.sum(), devices)
+
+
+def keepers(snapshot: Snapshot, T_JA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The type that each job holds and can go on with, else ``WAITING``; and the devices that nobody holds."""
+    type_J, free_A = snapshot.running_J.copy(), snapshot.devices_A.copy()
+    for j in np.flatnonzero(type_J != WAITING).tolist():
+        if T_JA[j, type_J[j]] > 0 and free_A[type_J[j]] > 0:
+            free_A[type_J[j]] -= 1
+        else:
+            type_J[j] = WAITING
+    return type_J, free_A
 
 
 class PublishedAllox(Policy):

@@ -58,6 +58,7 @@ def result(
             start_s_L=start_s,
             end_s_L=start_s + length_s,
             billed_s_L=length_s,
+            busy_s_L=length_s,
             moved_L=np.zeros(len(start_s), dtype=bool),
         ),
         "rounds": 1,

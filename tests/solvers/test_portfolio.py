@@ -9,6 +9,7 @@ import pytest
 
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError, SolverError
+from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.policies import (
     Cost,
@@ -21,6 +22,7 @@ from gavelx.policies import (
     Worst,
     load_policy,
 )
+from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import Settings, Statement, portfolio, settings, using
 from gavelx.solvers import linear as linear_path
@@ -67,9 +69,10 @@ def test_the_next_path_answers_and_the_certificate_says_so(monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["max_min_fairness", "max_sum_throughput", "finish_time_fairness", "makespan"])
 def test_without_highs_clarabel_answers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     pytest.importorskip("cvxpy")
-    expected = load_policy(name).allocate(SNAPSHOT).certificate.objective
+    crowded = snapshot(*"abababab")  # with devices for all there would be nothing to solve
+    expected = load_policy(name).allocate(crowded).certificate.objective
     monkeypatch.setattr(LinearProgram, "solve", failing("solve error", ("choose", "ipm")))
-    certificate = load_policy(name).allocate(SNAPSHOT).certificate
+    certificate = load_policy(name).allocate(crowded).certificate
     assert certificate.objective == pytest.approx(expected, rel=1e-6)
     assert certificate.bound is None  # the proof is HiGHS's
     failed = "highs failed (solve error); highs interior point failed (solve error); "
@@ -214,10 +217,11 @@ def test_levels_end_where_the_time_does_and_the_first_is_kept(monkeypatch: pytes
             raise UnsolvedError("time limit reached")
         return solve(program)
 
-    policy = Maximize(Worst(NormalizedThroughput()))
-    expected = policy.allocate(SNAPSHOT).certificate
+    policy, table = Maximize(Worst(NormalizedThroughput())), load_throughputs("simulation")
+    of_many_levels = Snapshot.of(random_jobs(60, table), Cluster.of({"v100": 36, "p100": 36, "k80": 36}), table)
+    expected = policy.allocate(of_many_levels).certificate
     monkeypatch.setattr(LinearProgram, "solve", slow)
-    certificate = policy.allocate(SNAPSHOT).certificate
+    certificate = policy.allocate(of_many_levels).certificate
     assert certificate.path == "highs-lexicographic, levels not all raised"
     assert certificate.objective == pytest.approx(expected.objective)
 

@@ -1,0 +1,199 @@
+"""How fast the simulator is: rounds per processor-second, the cost of a round as jobs grow, one very long trace.
+
+    python -m benchmarks.simulation [rounds growth trace] [--jobs 100000] [--json OUT]
+
+The published simulator makes 300 to 730 rounds per processor-second of 40 jobs on 15 devices, most of the policies
+near 650 (measured with logging off, on a machine like that of the results here). Times are of this process, in
+processor-seconds, policy included; each is the best of ``--repeat`` runs.
+"""
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+from gavelx.cluster import Cluster
+from gavelx.drive import drive
+from gavelx.files.atomic import write_atomically
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT, RULES, Mechanism
+from gavelx.mechanism.events import Event
+from gavelx.policies import load_policy
+from gavelx.simulator import simulate
+from gavelx.simulator.backend import SimulatedCluster
+from gavelx.simulator.random_jobs import draw_jobs, random_jobs
+from gavelx.throughputs import Throughputs
+
+TYPES = ("v100", "p100", "k80")
+PUBLISHED_ROUNDS = {"fifo": 730, "allox": 440, "max_min_fairness": 700, "finish_time_fairness": 440}
+"""Rounds per processor-second of the published simulator: the highest that were measured of each policy."""
+LIVE = (40, 200, 1000, 5000, 10_000)
+WARM, ROUNDS = 3, 60
+Row = dict[str, Any]
+
+
+@dataclass
+class Rounds:
+    """A simulated cluster that stops after so many rounds."""
+
+    backend: SimulatedCluster
+    mechanism: Mechanism
+    most: int
+
+    @property
+    def now_s(self) -> float:
+        return self.backend.now_s
+
+    def events(self) -> Iterator[Event]:
+        for event in self.backend.events():
+            yield event
+            if self.mechanism.rounds >= self.most:
+                return
+
+    def execute(self, command: Any) -> None:
+        self.backend.execute(command)
+
+    def post(self, event: Event) -> None:
+        self.backend.post(event)
+
+
+def rounds(table: Throughputs, repeat: int) -> list[Row]:
+    """The published simulator's own case: 40 jobs on 5 devices of each type, to the end."""
+    jobs, cluster = random_jobs(40, table, seed=0), Cluster.of(dict.fromkeys(TYPES, 5), 1)
+    rows = []
+    for rules in RULES.values():
+        for policy, published in PUBLISHED_ROUNDS.items():
+            results = []
+
+            def run(policy: str = policy, rules: Any = rules, results: list[Any] = results) -> None:
+                results.append(simulate(load_policy(policy), jobs, cluster, table, rules=rules))
+
+            seconds, result = best_of(repeat, run), results[-1]
+            live_s = sum(jct_s for jct_s in result.jct_s_J)
+            rows.append(
+                {
+                    "case": "rounds",
+                    "rules": rules.name,
+                    "policy": policy,
+                    "rounds": result.rounds,
+                    "cpu_seconds": seconds,
+                    "rounds_per_s": result.rounds / seconds,
+                    "job_rounds_per_s": live_s / rules.round_s / seconds,
+                    "published_rounds_per_s": published,
+                    "ratio": result.rounds / seconds / published,
+                }
+            )
+    return rows
+
+
+def growth(table: Throughputs, repeat: int) -> list[Row]:
+    """What a round costs with ever more live jobs, four to a device; allocations counted apart."""
+    return [_growth(table, count, repeat) for count in LIVE]
+
+
+def _growth(table: Throughputs, count: int, repeat: int) -> Row:
+    jobs = random_jobs(count, table, seed=0)
+    cluster = Cluster.of(dict.fromkeys(TYPES, max(1, count // 12)))
+    spent, warm = [0.0], [0.0]
+    policy = load_policy("max_min_fairness")
+
+    def timed(snapshot: Any) -> Any:
+        started = time.process_time()
+        allocation = policy.allocate(snapshot)
+        spent[0] += time.process_time() - started
+        return allocation
+
+    def run() -> None:
+        mechanism = Mechanism(table, rules=DEFAULT)
+        backend = SimulatedCluster(jobs, cluster, table)
+        started = time.process_time()
+        drive(mechanism, timed, Rounds(backend, mechanism, WARM))
+        warm[0], spent[0] = time.process_time() - started, 0.0
+        drive(mechanism, timed, Rounds(backend, mechanism, WARM + ROUNDS))
+
+    seconds = best_of(repeat, run) - warm[0]
+    return {
+        "case": "growth",
+        "live_jobs": count,
+        "devices": int(cluster.devices_A.sum()),
+        "cpu_ms_per_round": 1e3 * (seconds - spent[0]) / ROUNDS,
+        "policy_ms_per_round": 1e3 * spent[0] / ROUNDS,
+    }
+
+
+def trace(table: Throughputs, count: int) -> list[Row]:
+    """So many jobs on a fiftieth as many devices, as they come, least attained service, to the end."""
+    cluster = Cluster.of(dict.fromkeys(TYPES, max(1, count // 150)))
+    devices = int(cluster.devices_A.sum())
+    draw = draw_jobs(table, arrival_rate_per_hour=RATE_PER_DEVICE * devices, seed=0)
+    jobs: list[Job] = [next(draw) for _ in range(count)]
+    started, cpu_s = time.perf_counter(), time.process_time()
+    result = simulate(load_policy("max_min_fairness"), jobs, cluster, table)
+    return [
+        {
+            "case": "trace",
+            "jobs": count,
+            "devices": devices,
+            "completed": int((~(result.completion_s_J != result.completion_s_J)).sum()),
+            "simulated_h": result.end_s / 3600,
+            "utilization": result.utilization,
+            "rounds": result.rounds,
+            "leases": len(result.leases),
+            "wall_seconds": time.perf_counter() - started,
+            "cpu_seconds": time.process_time() - cpu_s,
+            "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+        }
+    ]
+
+
+RATE_PER_DEVICE = 0.03
+"""Jobs per hour and device: about as many as the devices can do."""
+
+
+def best_of(repeat: int, run: Callable[[], None]) -> float:
+    """The least processor time of so many runs; one more before them warms up."""
+    run()
+    times = []
+    for _ in range(repeat):
+        started = time.process_time()
+        run()
+        times.append(time.process_time() - started)
+    return min(times)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation", description="how fast rounds pass")
+    cases = ("rounds", "growth", "trace")
+    parser.add_argument("case", nargs="*", help=f"some of {', '.join(cases)}; all if none is named")
+    parser.add_argument("--jobs", type=int, default=100_000, help="of the long trace")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write every row to this file")
+    options = parser.parse_args(arguments)
+    table, rows = load_throughputs("simulation"), []
+    chosen = options.case or cases
+    if "rounds" in chosen:
+        rows += rounds(table, options.repeat)
+    if "growth" in chosen:
+        rows += growth(table, options.repeat)
+    if "trace" in chosen:
+        rows += trace(table, options.jobs)
+    for row in rows:
+        print("  ".join(f"{name} {_short(value)}" for name, value in row.items()))
+    if options.json:
+        about = {"machine": report.machine(), "rows": rows}
+        write_atomically(options.json, json.dumps(about, indent=1) + "\n")
+    return 0
+
+
+def _short(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

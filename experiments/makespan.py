@@ -1,0 +1,27 @@
+"""The makespan bars of Gavel (OSDI'20, section 7.3): 100 to 700 jobs, all there at the start.
+
+    python -m experiments.makespan [--policies makespan ...] [--rates 100 ...] [--seeds 0]
+
+Each point: 36 V100, 36 P100 and 36 K80; jobs of one or several devices; when the last of them is complete. Here
+``--rates`` are numbers of jobs.
+"""
+
+from experiments.sweep import Curve, Static
+
+MAKESPAN = Static(
+    name="makespan",
+    title="Makespan of jobs that are all there at the start",
+    trace="static-multiple",
+    multi_gpu=True,
+    curves=(
+        Curve("FIFO, agnostic", "agnostic(fifo)", "FIFO", "makespan"),
+        Curve("Gandiva", "gandiva", "Gandiva", "makespan"),
+        Curve("makespan, aware", "makespan", "Gavel", "makespan"),
+        Curve("makespan, aware, packed", "packed(makespan)", "Gavel w/ SS", "makespan"),
+    ),
+)
+
+if __name__ == "__main__":
+    from experiments.command import main
+
+    raise SystemExit(main(only=MAKESPAN.name))

@@ -1,0 +1,84 @@
+"""Under which rules a run takes place, and what goes wrong in it: from what the user typed."""
+
+import math
+from collections.abc import Collection
+from dataclasses import replace
+
+from gavelx.cli.run_options import RunOptions
+from gavelx.errors import OptionError, did_you_mean
+from gavelx.files.amounts import read_amounts
+from gavelx.files.csvs import NUMBER
+from gavelx.files.overhead_tables import load_overheads
+from gavelx.files.texts import shown
+from gavelx.mechanism import RULES, Rules
+from gavelx.simulator.faults import Faults
+
+ROUND_S = (1.0, 1e6)
+"""The shortest and longest round: below, a run has more rounds than anybody waits for; above, it has one."""
+MIN_RUN_S = (0.0, 1e8)
+SPEED_NOISE = (0.0, 2.0)
+FAILURES = {"servers": 24.0, "jobs": 6.0}
+"""The most failures of each server per day and of each job per hour: with more, jobs get nothing done."""
+FAILURES_FORM = "--failures servers=0.5,jobs=0.01"
+BACKFILL = {"never": None, "any": 0.0}
+
+
+def rules_of(typed: RunOptions, job_types: Collection[str]) -> Rules:
+    """The named rules, with what was asked for besides. Raises :class:`OptionError` or :class:`InputFileError`."""
+    if typed.rules not in RULES:
+        hint = did_you_mean(typed.rules, RULES)
+        raise OptionError(f"no rules are called {typed.rules!r}", where="--rules", hint=hint)
+    rules = replace(RULES[typed.rules], seed=typed.seed)
+    if typed.round_s is not None:
+        rules = rules.with_round(_within(typed.round_s, ROUND_S, "--round", "a round of {:g} s", "seconds"))
+    if typed.min_run:
+        _refuse_published(rules, "--min-run")
+        min_run_s = _within(typed.min_run, MIN_RUN_S, "--min-run", "{:g} s without preemption", "seconds")
+        rules = replace(rules, min_run_s=min_run_s)
+    if typed.backfill is not None:
+        rules = replace(rules, backfill=_backfill(typed.backfill, rules))
+    if typed.overheads is not None:
+        _refuse_published(rules, "--overheads")
+        rules = replace(rules, overheads=load_overheads(typed.overheads, job_types))
+    return rules
+
+
+def faults_of(typed: RunOptions) -> Faults:
+    """What goes wrong, drawn with the seed of the run. Raises :class:`OptionError`."""
+    noise = _within(typed.speed_noise, SPEED_NOISE, "--speed-noise", "a variation of {:g}", "of the speed")
+    rate: dict[str, float] = {}
+    if typed.failures is not None:
+        rate = read_amounts(typed.failures, FAILURES, where="--failures", form=FAILURES_FORM)
+    return Faults(
+        seed=typed.seed,
+        speed_noise=noise,
+        server_failures_per_day=rate.get("servers", 0.0),
+        job_failures_per_hour=rate.get("jobs", 0.0),
+    )
+
+
+def _within(value: float, limits: tuple[float, float], option: str, seen: str, unit: str) -> float:
+    low, high = limits
+    if not low <= value <= high:
+        raise OptionError(seen.format(value), where=option, expected=f"{low:g} to {high:g} {unit}")
+    return value
+
+
+def _backfill(text: str, rules: Rules) -> float | None:
+    if text in BACKFILL:
+        return BACKFILL[text]
+    part = float(text) if NUMBER.fullmatch(text) else math.nan
+    if not 0.0 <= part <= 1.0:
+        expected = "never, any, or the least part of its fastest speed, from 0 to 1"
+        raise OptionError(
+            f"cannot read {shown(text)}", where="--backfill", expected=expected, hint="--backfill 0.8"
+        )
+    _refuse_published(rules, f"--backfill {text}")
+    return part
+
+
+def _refuse_published(rules: Rules, option: str) -> None:
+    """In rounds of whole steps every job starts anew, for nothing, and anywhere that is free."""
+    if rules.whole_steps:
+        problem = f"the rules {rules.name!r} know nothing like it"
+        raise OptionError(problem, where=option, expected="the rules 'default'", hint="leave --rules out")

@@ -1,0 +1,77 @@
+"""The options that ``simulate`` and ``compare`` share, written once."""
+
+import inspect
+import shlex
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from inspect import Parameter
+from typing import Any
+
+from gavelx.cli import options as o
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What is run and how, as typed."""
+
+    cluster: o.Cluster
+    devices_per_server: o.DevicesPerServer = 4
+    trace: o.Trace = None
+    jobs: o.Jobs = None
+    arrival_rate: o.ArrivalRate = 0.0
+    seed: o.Seed = 0
+    multi_gpu: o.MultiGpu = False
+    multi_priority: o.MultiPriority = False
+    skip_unrunnable: o.SkipUnrunnable = False
+    window: o.Window = None
+    table: o.Table = "simulation"
+    rules: o.Rules = "default"
+    round_s: o.Round = None
+    min_run: o.MinRun = 0.0
+    backfill: o.Backfill = None
+    prices: o.Prices = None
+    price_changes: o.PriceChanges = None
+    overheads: o.Overheads = None
+    speed_noise: o.SpeedNoise = 0.0
+    failures: o.Failures = None
+    solver: o.Solver = "auto"
+    time_budget: o.TimeBudget = 60.0
+
+    def command(self, start: str) -> str:
+        """The shell command that makes this run again; ``start`` is the command with its policies."""
+        words = [start]
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if value != entry.default:
+                option = "--round" if entry.name == "round_s" else "--" + entry.name.replace("_", "-")
+                words.append(option if value is True else f"{option} {shlex.quote(str(value))}")
+        return " ".join(words)
+
+
+def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command, with every field of :class:`RunOptions` as an option in the place of ``typed``.
+
+    typer reads options from a function's signature, so it is given one in which they stand.
+    """
+    shared = [
+        Parameter(
+            entry.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if entry.default is MISSING else entry.default,
+            annotation=entry.type,
+        )
+        for entry in fields(RunOptions)
+    ]
+
+    def run(**given: Any) -> None:
+        typed = RunOptions(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+        command(typed=typed, **given)
+
+    own = inspect.signature(command)
+    parameters = [
+        each for own_one in own.parameters.values() for each in (shared if own_one.name == "typed" else [own_one])
+    ]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run

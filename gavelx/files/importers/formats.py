@@ -1,0 +1,129 @@
+"""Which formats there are, and which one a file has."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gavelx.errors import InputFileError, OptionError, did_you_mean
+from gavelx.files.importers import alibaba, gavel, philly, pollux, rows, slurm, tidy
+from gavelx.files.importers.recorded import Outcome
+from gavelx.files.texts import read_head, shown
+from gavelx.files.traces import REQUIRED
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A way to write a trace down: how to know it, how to read its rows, what to make of one."""
+
+    format: str
+    what: str
+    matches: Callable[[Sequence[str]], bool]
+    rows: Callable[[Path], Iterator[rows.Item]]
+    recorded: Callable[[Any], Outcome]
+
+
+def _header(
+    name: str, what: str, recorded: Callable[[Any], Outcome], *required: str, separator: str = ","
+) -> Layout:
+    """A layout with a header. ``required`` are its columns; ``a/b`` is either of the two."""
+
+    def matches(head: Sequence[str]) -> bool:
+        there = rows.head_cells(head[0], separator)
+        return all(any(name in there for name in column.split("/")) for column in required)
+
+    shown_columns = ", ".join(required).replace("/", " or ")
+    read = partial(rows.with_header, separator=separator, required=required)
+    return Layout(name, f"{what}, columns {shown_columns}", matches, read, recorded)
+
+
+def _tabs(name: str, what: str, recorded: Callable[[Any], Outcome], columns: Sequence[str]) -> Layout:
+    """A layout of fields between tabs, without a header."""
+
+    def matches(head: Sequence[str]) -> bool:
+        return any(line.count("\t") == len(columns) - 1 for line in head)
+
+    read = partial(rows.without_header, separator="\t", columns=columns)
+    return Layout(name, f"{what}, {len(columns)} fields between tabs", matches, read, recorded)
+
+
+def _is_pai(head: Sequence[str]) -> bool:
+    there = [rows.head_cells(line, ",") for line in head]
+    tasks = [cells for cells in there if len(cells) == len(alibaba.TASK_COLUMNS)]
+    return any(cells[3] in alibaba.TASK_STATUSES or tuple(cells) == alibaba.TASK_COLUMNS for cells in tasks)
+
+
+LAYOUTS = (
+    _tabs("gavel", "published Gavel trace", gavel.gavel_job, gavel.FIELDS),
+    _tabs("shockwave", "published Shockwave trace", gavel.shockwave_job, gavel.SHOCKWAVE_FIELDS),
+    Layout(
+        "philly",
+        "Philly job log, a JSON list of jobs with attempts",
+        lambda head: head[0].lstrip().startswith("["),
+        rows.json_elements,
+        philly.logged_job,
+    ),
+    _header(
+        "philly",
+        "list of jobs by duration",
+        philly.listed_job,
+        *("submit_time/timestamp", "duration_s/duration", "num_gpus"),
+    ),
+    _header(
+        "pollux",
+        "Pollux, AdaptDL or Sia workload",
+        pollux.pollux_job,
+        *("time", "application", "num_replicas", "batch_size"),
+    ),
+    _header(
+        "elasticflow",
+        "ElasticFlow list",
+        pollux.elasticflow_job,
+        *("arrival_s", "model", "global_batch_size", "num_gpus", "duration_s"),
+    ),
+    _header(
+        "ones",
+        "ONES list",
+        tidy.ones_job,
+        *("arrival_s/time", "model", "task", "epoch_size", "batch_size", "num_gpus"),
+    ),
+    Layout(
+        "alibaba2020",
+        "Alibaba pai_task_table, 10 columns: " + ", ".join(alibaba.TASK_COLUMNS),
+        _is_pai,
+        partial(rows.without_header, separator=",", columns=alibaba.TASK_COLUMNS),
+        alibaba.pai_task,
+    ),
+    _header("alibaba2023", "Alibaba openb_pod_list", alibaba.openb_pod, *alibaba.POD_COLUMNS),
+    _header(
+        "slurm",
+        "sacct --parsable2",
+        slurm.slurm_job,
+        *("JobID", "Submit", "Elapsed/ElapsedRaw", "AllocTRES/ReqTRES/AllocGRES/ReqGRES"),
+        separator="|",
+    ),
+    _header("csv", "trace of gavelx", tidy.own_job, *REQUIRED),
+)
+FORMATS = tuple(dict.fromkeys(layout.format for layout in LAYOUTS))
+
+
+def find_layout(path: Path, name: str = AUTO) -> Layout:
+    """The layout of a file: by its content, or of the format with this name.
+
+    Raises :class:`OptionError` for a name that is none, :class:`InputFileError` for a file without such a layout.
+    """
+    if name not in (AUTO, *FORMATS):
+        raise OptionError(f"no format is called {shown(name)}", where="--format", hint=did_you_mean(name, FORMATS))
+    possible = [layout for layout in LAYOUTS if name in (AUTO, layout.format)]
+    head = [line for line in read_head(path).splitlines() if line.strip()][:20] or [""]
+    for layout in possible:
+        if len(possible) == 1 or layout.matches(head):
+            return layout
+    kinds = "".join(f"\n  {layout.format}: {layout.what}" for layout in possible)
+    problem = f"the format is not known; the file begins with {shown(head[0], 60)}"
+    error = InputFileError(problem, where=str(path), expected="one of those below", hint="--format NAME")
+    error.add_note(kinds.strip())
+    raise error

@@ -1,0 +1,181 @@
+"""Importing a trace: every row read, what is bad gathered, the rest turned into jobs."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gavelx.errors import InputFileError, UserError, did_you_mean
+from gavelx.files.importers.formats import AUTO, Layout, find_layout
+from gavelx.files.importers.recorded import Recorded, joined
+from gavelx.files.importers.steps import REFERENCE, Conversion
+from gavelx.files.texts import shown
+from gavelx.jobs import Job
+from gavelx.throughputs import Throughputs
+
+SHOWN = 5
+"""So many bad rows are shown where they are refused."""
+WATCHED = 5_000
+"""After so many rows the watcher is told."""
+
+Watch = Callable[[int], None]
+
+
+class BadRow(NamedTuple):
+    """A row that cannot be used: its number, as an editor shows it, and what is wrong with it."""
+
+    row: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"row {self.row}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The jobs of a trace in order of arrival, and an account of every row that gave none."""
+
+    format: str
+    jobs: tuple[Job, ...]
+    rows: int
+    skipped: tuple[BadRow, ...]
+    left_out: dict[str, int]
+    changes: dict[str, int]
+    shifted_s: float
+
+
+def import_trace(
+    path: str | Path,
+    throughputs: Throughputs,
+    *,
+    format: str = AUTO,
+    reference: str = REFERENCE,
+    seed: int = 0,
+    skip_bad_rows: bool = False,
+    watch: Watch = lambda rows: None,
+) -> Imported:
+    """The jobs of a published or recorded trace, as jobs of a throughput table.
+
+    ``format`` is one of ``FORMATS``, or ``auto``: by what is in the file. How durations become steps is told in
+    ``steps``. Bad rows are refused, or with ``skip_bad_rows`` left out and listed in ``skipped``. Jobs that never
+    ran, or failed, are no mistakes: they are counted in ``left_out``, by reason.
+
+    Raises :class:`InputFileError` for bad rows (the first one, with notes on those that follow), for a file of an
+    unknown format, and for one that leaves no job; :class:`OptionError` for a format or reference that is none.
+    """
+    path = Path(path)
+    conversion = Conversion(throughputs, reference, seed)
+    layout = find_layout(path, format)
+    reading = _Reading(path, layout, throughputs)
+    for count, (number, row) in enumerate(layout.rows(path), start=1):
+        reading.take(number, row)
+        if count % WATCHED == 0:
+            watch(count)
+    reading.join_parts()
+    jobs, start_s = reading.convert(conversion)
+    skipped = sorted(reading.bad, key=lambda bad: bad[0])
+    if skipped and not skip_bad_rows:
+        raise _refusal(path, skipped, reading.rows)
+    if not jobs:
+        raise _nothing(path, layout, skipped, reading.left_out)
+    return Imported(
+        format=layout.format,
+        jobs=jobs,
+        rows=reading.rows,
+        skipped=tuple(BadRow(number, _problem(path, number, error)) for number, error in skipped),
+        left_out=dict(reading.left_out.most_common()),
+        changes={name: count for name, count in conversion.changes.items() if count},
+        shifted_s=start_s,
+    )
+
+
+class _Reading:
+    """The rows of one file, sorted into jobs, jobs left out, and mistakes."""
+
+    def __init__(self, path: Path, layout: Layout, throughputs: Throughputs) -> None:
+        self.path, self.layout = path, layout
+        self.job_types = frozenset(throughputs.job_types)
+        self.hint = cache(lambda name: did_you_mean(name[:200], throughputs.job_types))
+        self.rows = 0
+        self.recorded: list[tuple[int, Recorded]] = []
+        self.row_of_id: dict[int, int] = {}
+        self.bad: list[tuple[int, UserError]] = []
+        self.left_out: Counter[str] = Counter()
+
+    def take(self, number: int, row: object) -> None:
+        """Sort one row in."""
+        self.rows += 1
+        try:
+            if isinstance(row, InputFileError):
+                raise row
+            outcome = self.layout.recorded(row)
+            if isinstance(outcome, str):
+                self.left_out[outcome] += 1
+            else:
+                self._check(number, outcome)
+                self.recorded.append((number, outcome))
+        except UserError as error:
+            self.bad.append((number, error.with_traceback(None)))  # a million of them would keep every frame
+
+    def _check(self, number: int, job: Recorded) -> None:
+        """What can be said of a job only beside the others, or beside the table."""
+        where = f"{self.path}, row {number}"
+        if job.job_type and job.job_type not in self.job_types:
+            problem, hint = f"{shown(job.job_type)} is not known", self.hint(job.job_type)
+            raise InputFileError(problem, where=f"{where}, column job_type", hint=hint)
+        if job.id is not None and (first := self.row_of_id.setdefault(job.id, number)) != number:
+            problem = f"job {job.id} is in row {first} already"
+            raise InputFileError(problem, where=f"{where}, column job_id", expected="each job once")
+
+    def join_parts(self) -> None:
+        """Make one job of the records that are part of one."""
+        groups: dict[object, list[tuple[int, Recorded]]] = {}
+        for number, job in self.recorded:
+            groups.setdefault(job.part_of or number, []).append((number, job))
+        self.recorded = [
+            group[0] if len(group) == 1 else (group[0][0], joined([job for _, job in group]))
+            for group in groups.values()
+        ]
+
+    def convert(self, conversion: Conversion) -> tuple[tuple[Job, ...], float]:
+        """The jobs in order of arrival, and by how much their clock was shifted."""
+        self.recorded.sort(key=lambda entry: entry[1].arrival_s)
+        start_s = self.recorded[0][1].arrival_s if self.recorded else 0.0
+        jobs: list[Job] = []
+        for number, recorded in self.recorded:
+            try:
+                job_id = len(jobs) if recorded.id is None else recorded.id
+                jobs.append(conversion.job(recorded, job_id, start_s))
+            except UserError as error:
+                where = f"{self.path}, row {number}"
+                self.bad.append((number, InputFileError(error.problem, where=where, expected=error.expected)))
+        return tuple(jobs), start_s
+
+
+def _problem(path: Path, number: int, error: UserError) -> str:
+    """What is wrong with a row, without file and number."""
+    return error.message().removeprefix(f"{path}, row {number}").lstrip(",: ")
+
+
+def _refusal(path: Path, bad: list[tuple[int, UserError]], rows: int) -> UserError:
+    """The error about the first bad row; what follows is in its notes."""
+    _, first = bad[0]
+    for other, error in bad[1:SHOWN]:
+        first.add_note(str(BadRow(other, _problem(path, other, error))))
+    more = f", {len(bad) - SHOWN:,} of them not shown" if len(bad) > SHOWN else ""
+    first.add_note(f"{len(bad):,} of {rows:,} rows cannot be used{more}; --skip-bad-rows leaves them out")
+    return first
+
+
+def _nothing(path: Path, layout: Layout, bad: list[tuple[int, UserError]], left_out: Counter[str]) -> UserError:
+    """The error about a trace that leaves no job."""
+    reasons = [f"{reason}: {count:,}" for reason, count in left_out.most_common()]
+    if bad:
+        reasons.append(f"cannot be used: {len(bad):,}")
+    problem = "the trace has no jobs" + (f" ({', '.join(reasons)})" if reasons else "")
+    error = InputFileError(problem, where=str(path), expected=f"at least one job ({layout.format})")
+    if bad:
+        error.add_note(str(BadRow(bad[0][0], _problem(path, *bad[0]))))
+    return error

@@ -1,0 +1,113 @@
+"""What all importers make of a row: a job as somebody recorded it, before it has a job type of ours."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gavelx.files.csvs import NUMBER, Row
+from gavelx.files.limits import SCALE_FACTOR_MAX
+from gavelx.files.texts import shown
+from gavelx.jobs import ARRIVAL_S_MAX
+
+NO_GPUS = "no GPUs"
+NEVER_STARTED = "never started"
+STILL_RUNNING = "still running"
+FAILED = "failed"
+NO_TIME = "took no time"
+"""Why a job is left out. These are facts about the job, not mistakes in the file."""
+
+SHORTEST_S = 1e-3
+"""A duration below this is none."""
+EARLIEST_S = 1e8
+"""A time before this (1973) is none: rather a year, or a date without its dashes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One job of a recorded trace, on the clock of its file.
+
+    Its work is one of three: ``total_steps`` of ``job_type``; ``duration_s`` on ``gpus`` devices, which may be a
+    fraction; or ``samples`` to train on. ``batch_size`` is that of one device. ``deadline_s`` is a time on the
+    clock of the file, ``slo`` a multiple of the duration. Records with the same ``part_of`` are one job. A job
+    without an ``id`` is numbered by its arrival.
+    """
+
+    arrival_s: float
+    gpus: float
+    duration_s: float | None = None
+    total_steps: float | None = None
+    samples: float | None = None
+    id: int | None = None
+    job_type: str = ""
+    model: str = ""
+    batch_size: float | None = None
+    weight: float = 1.0
+    slo: float | None = None
+    deadline_s: float | None = None
+    owner: str = ""
+    part_of: str = ""
+
+
+Outcome = Recorded | str
+"""A job, or the reason why it is left out."""
+
+
+def ran(gpus: float, duration_s: float) -> str:
+    """The reason why a job that ended well is left out all the same; empty where there is none."""
+    if gpus <= 0:
+        return NO_GPUS
+    return NO_TIME if duration_s < SHORTEST_S else ""
+
+
+def joined(parts: list[Recorded]) -> Recorded:
+    """One job of all its parts: their devices together, from the first start, with their device-time in total."""
+    gpus = math.fsum(part.gpus for part in parts)
+    device_s = math.fsum(part.gpus * (part.duration_s or 0.0) for part in parts)
+    first = parts[0]
+    arrival_s = min(part.arrival_s for part in parts)
+    return Recorded(arrival_s=arrival_s, gpus=gpus, duration_s=device_s / gpus, owner=first.owner)
+
+
+def seconds(row: Row, column: str) -> float:
+    """A duration, or a time on a clock of seconds."""
+    return row.number(column, low=0, high=ARRIVAL_S_MAX)
+
+
+def devices(row: Row, column: str) -> int:
+    """A number of devices, 0 included."""
+    return row.whole(column, low=0, high=SCALE_FACTOR_MAX)
+
+
+def moment(row: Row, column: str) -> float:
+    """A date with a time, as seconds since 1970; a number from 1e8 (1973) is such seconds already."""
+    text = row.text(column)
+    time_s = seconds(row, column) if NUMBER.fullmatch(text) else parsed_moment(text)
+    if time_s is None or time_s < EARLIEST_S:
+        raise row.mistake(column, f"{shown(text)} cannot be used", expected="a time such as 2017-10-07 01:12:09")
+    return time_s
+
+
+def parsed_moment(text: str) -> float | None:
+    """Seconds since 1970 of a date with a time, UTC where it names no zone; None where the text is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if not 1 < time.year < 9999:  # no zone leads out of the calendar
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def later(row: Row, start_s: float, column: str, end_s: float) -> float:
+    """The seconds from a start to the end in a column, which must not come before it."""
+    if end_s < start_s:
+        raise row.mistake(
+            column, f"{end_s:.15g} s comes before the start at {start_s:.15g} s", expected="a later time"
+        )
+    return end_s - start_s
+
+
+def either(row: Row, *columns: str) -> str:
+    """The first of these columns that says something in this row, or else that the file has."""
+    there = [column for column in columns if column in row.cells]
+    return next(filter(row.has, there), there[0])

@@ -1,0 +1,163 @@
+"""From what was recorded to a job of ours: the one place with the rule.
+
+A recorded job with a job type and steps (Gavel, Shockwave, our own CSV) is taken as it is. Any other is known by
+its duration d on g devices, and becomes a job of a throughput table:
+
+=============  ====================================================================================
+job type       the model's own types where the table has the model; else those of the closest model
+               (``CLOSEST``); else all types. Of these the one whose batch size is nearest (in ratio) to
+               the recorded one, or without one a seeded draw, among those known on the reference
+               accelerator at the scale factor
+scale factor   the smallest n >= g at which one of these types is known on the reference; the largest
+               known where there is none. So half a device becomes one, 6 become 8, and 32 become 8
+duration       d g / n: the device-time stays the same
+total steps    duration x steps/s of n reference accelerators
+=============  ====================================================================================
+
+Work in samples becomes samples / batch size of the job type steps, since the tables count the steps of every
+device. A deadline stays where it is: the SLO is (deadline - arrival) / duration. Arrivals are shifted so that the
+first is 0.
+
+Rounding up keeps the load on the cluster and changes the shape of a job; so does a cut. Both are counted.
+"""
+
+import math
+import re
+from collections import Counter
+from functools import cache
+from random import Random
+from typing import NamedTuple
+
+from gavelx.errors import OptionError, did_you_mean
+from gavelx.files.importers.recorded import Recorded
+from gavelx.jobs import Job
+from gavelx.throughputs import Throughputs
+
+REFERENCE = "v100"
+
+CLOSEST = {
+    "cifar10": "ResNet-18",  # the application of Pollux is this model on CIFAR-10
+    "imagenet": "ResNet-50",  # and this one on ImageNet
+    "vgg16": "ResNet-50",  # large convolutional networks
+    "vgg19": "ResNet-50",
+    "inceptionv3": "ResNet-50",
+    "inception3": "ResNet-50",
+    "yolov3": "ResNet-50",
+    "alexnet": "ResNet-18",  # light ones
+    "googlenet": "ResNet-18",
+    "bert": "Transformer",  # stacks of attention
+    "gpt2": "Transformer",
+    "gpt": "Transformer",
+    "deepspeech2": "LM",  # recurrent networks over sequences
+    "lstm": "LM",
+    "ncf": "Recommendation",  # both recommend films of MovieLens
+    "neumf": "Recommendation",
+}
+"""The nearest model of the shipped tables, by kind of network and how heavy it is."""
+
+BATCH_SIZE = re.compile(r"(.*) \(batch size (\d{1,9})\)")
+
+
+class Kind(NamedTuple):
+    """A job type at one scale factor on the reference accelerator."""
+
+    job_type: str
+    batch_size: float | None
+    steps_per_second: float
+
+
+class Conversion:
+    """Turns recorded jobs into jobs of a throughput table, one after the other, and counts what it changed.
+
+    Raises :class:`OptionError` for a reference accelerator that the table does not know.
+    """
+
+    def __init__(self, throughputs: Throughputs, reference: str = REFERENCE, seed: int = 0) -> None:
+        self.reference = reference.lower()
+        self.kinds = _kinds(throughputs, self.reference)
+        if not self.kinds:
+            hint = did_you_mean(self.reference, throughputs.accelerators)
+            problem = f"table {throughputs.name} knows no speed on {reference!r}"
+            raise OptionError(problem, where="--reference", hint=hint)
+        self.runs = {(s.job_type, s.scale_factor) for s, speed in throughputs.isolated.items() if speed > 0}
+        self.chance = Random(seed)
+        self.changes: Counter[str] = Counter()
+        self.by_model = cache(self._by_model)
+
+    def job(self, recorded: Recorded, job_id: int, start_s: float) -> Job:
+        """The job, on a clock that is 0 at ``start_s``. Raises :class:`UserError` for numbers no job can have."""
+        if recorded.total_steps is None:
+            job_type, n, total_steps, duration_s = self._derived(recorded)
+        else:
+            job_type, n, total_steps = recorded.job_type, int(recorded.gpus), recorded.total_steps
+            duration_s = recorded.duration_s
+            self.changes["runs_nowhere"] += (job_type, n) not in self.runs
+        slo = recorded.slo
+        if recorded.deadline_s is not None and duration_s is not None:
+            slo = (recorded.deadline_s - recorded.arrival_s) / duration_s
+        return Job(
+            id=job_id,
+            job_type=job_type,
+            total_steps=total_steps,
+            scale_factor=n,
+            weight=recorded.weight,
+            arrival_s=recorded.arrival_s - start_s,
+            slo=slo,
+            duration_s=duration_s,
+            owner=recorded.owner,
+        )
+
+    def _derived(self, recorded: Recorded) -> tuple[str, int, float, float | None]:
+        """Job type, scale factor, total steps and duration, by the table at the head of this file."""
+        n, kind = self._choose(recorded)
+        if recorded.samples is not None:
+            total_steps = recorded.samples / (kind.batch_size or recorded.batch_size or 1.0)
+            return kind.job_type, n, total_steps, total_steps / kind.steps_per_second
+        assert recorded.duration_s is not None
+        duration_s = recorded.duration_s * (recorded.gpus / n)
+        return kind.job_type, n, duration_s * kind.steps_per_second, duration_s
+
+    def _choose(self, recorded: Recorded) -> tuple[int, Kind]:
+        """Scale factor and job type."""
+        source, kinds = self.by_model(recorded.model)
+        gpus = recorded.gpus * (1 - 1e-9)  # ten tenths of a device are one
+        n = next((n for n in kinds if n >= gpus), max(kinds))
+        self.changes[f"job_types_{source}"] += 1
+        self.changes["gpus_rounded_up"] += n > recorded.gpus * (1 + 1e-9)
+        self.changes["gpus_cut"] += n < gpus
+        wanted = recorded.batch_size
+        if wanted is None or any(kind.batch_size is None for kind in kinds[n]):
+            return n, self.chance.choice(kinds[n])
+        return n, min(kinds[n], key=lambda kind: abs(math.log((kind.batch_size or 1.0) / wanted)))
+
+    def _by_model(self, model: str) -> tuple[str, dict[int, list[Kind]]]:
+        """By scale factor, the job types of a model, of the one closest to it, or all; and which of the three."""
+        name = _plain(model)
+        for source, wanted in (("named", name), ("closest", _plain(CLOSEST.get(name, "")))):
+            found = {
+                n: [kind for kind in kinds if wanted and _plain(_model_of(kind.job_type)[0]) == wanted]
+                for n, kinds in self.kinds.items()
+            }
+            if found := {n: kinds for n, kinds in found.items() if kinds}:
+                return source, found
+        return "drawn", self.kinds
+
+
+def _kinds(throughputs: Throughputs, reference: str) -> dict[int, list[Kind]]:
+    """By rising scale factor, what is known to run on the reference accelerator, in the table's order."""
+    kinds: dict[int, list[Kind]] = {}
+    for (job_type, accelerator, n, consolidated), speed in throughputs.isolated.items():
+        if accelerator == reference and consolidated and speed > 0:
+            kinds.setdefault(n, []).append(Kind(job_type, _model_of(job_type)[1], speed))
+    return dict(sorted(kinds.items()))
+
+
+def _model_of(job_type: str) -> tuple[str, float | None]:
+    """Model and batch size of ``LM (batch size 5)``; of any other name, the name and None."""
+    if found := BATCH_SIZE.fullmatch(job_type):
+        return found[1], float(found[2]) or None
+    return job_type, None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

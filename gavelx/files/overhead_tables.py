@@ -1,0 +1,34 @@
+"""What stopping and restarting costs: two numbers for all jobs, or a table by job type."""
+
+from collections.abc import Collection
+
+from gavelx.files.amounts import read_amounts
+from gavelx.files.csvs import read_rows
+from gavelx.overheads import Overhead, Overheads
+
+FORM = "--overheads checkpoint=10,restart=30"
+SECONDS_MAX = 1e5
+"""More than a day to write or to read a checkpoint is a slip of the pen."""
+
+
+def load_overheads(spec: str, job_types: Collection[str]) -> Overheads:
+    """Overheads from ``checkpoint=10,restart=30`` (seconds, each 0 without a word) or from a CSV file.
+
+    The columns of the file are ``job_type, checkpoint_s, restart_s``; job types without a row cost nothing.
+    Raises :class:`OptionError` for what is no list, and :class:`InputFileError` for what is wrong in the file:
+    a job type that is not among ``job_types``, or is there twice, or no time.
+    """
+    if "=" in spec:
+        highest = {"checkpoint": SECONDS_MAX, "restart": SECONDS_MAX}
+        seconds = read_amounts(spec, highest, where="--overheads", form=FORM)
+        return Overheads(Overhead(seconds.get("checkpoint", 0.0), seconds.get("restart", 0.0)))
+    by_type: dict[str, Overhead] = {}
+    for row in read_rows(spec, ("job_type", "checkpoint_s", "restart_s")):
+        job_type = row.text("job_type", known=job_types)
+        if job_type in by_type:
+            raise row.mistake("job_type", f"{job_type!r} is there twice", expected="one row for each")
+        by_type[job_type] = Overhead(
+            row.number("checkpoint_s", low=0.0, high=SECONDS_MAX),
+            row.number("restart_s", low=0.0, high=SECONDS_MAX),
+        )
+    return Overheads(by_type=by_type)

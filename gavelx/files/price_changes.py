@@ -1,0 +1,37 @@
+"""Prices that change while jobs run: a table of times, accelerator types, and prices from then on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gavelx.errors import InputFileError
+from gavelx.files.csvs import read_rows
+from gavelx.prices import Prices
+
+
+def load_price_changes(
+    path: str | Path, prices: Prices, accelerators: Sequence[str]
+) -> tuple[tuple[float, Prices], ...]:
+    """Times in seconds and the prices from then on, in order; ``prices`` are those before the first change.
+
+    The columns are ``time_s, accelerator, usd_per_hour`` (of one device). Rows may come in any order; those of
+    types that are not among ``accelerators`` are passed over. Raises :class:`InputFileError` for what is wrong in
+    the file: a type that changes twice at one time, or no row of any of these types.
+    """
+    changes: dict[float, dict[str, float]] = {}
+    for row in read_rows(path, ("time_s", "accelerator", "usd_per_hour")):
+        time_s, name = row.number("time_s", low=0.0), row.text("accelerator").lower()
+        usd_per_hour = row.number("usd_per_hour", low=0.0)
+        if name in changes.setdefault(time_s, {}):
+            raise row.mistake("accelerator", f"{name!r} changes twice at {time_s:g} s", expected="one price")
+        changes[time_s][name] = usd_per_hour
+    there = sorted({name for change in changes.values() for name in change})
+    if not set(there) & set(accelerators):
+        seen = ", ".join(there) or "nothing"
+        expected = "one of " + ", ".join(accelerators)
+        raise InputFileError(f"has prices of {seen}, and none of the cluster", where=str(path), expected=expected)
+    made: list[tuple[float, Prices]] = []
+    for time_s in sorted(changes):
+        now = {name: usd for name, usd in changes[time_s].items() if name in accelerators}
+        prices = Prices({**prices.usd_per_hour, **now}, name=prices.name)
+        made += [(time_s, prices)] if now else []
+    return tuple(made)

@@ -1,0 +1,332 @@
+"""Leasing: who holds which devices. Ways to run become leases, and leases become commands.
+
+Jobs that are to stay where they are keep their devices. The others give them up before anything is launched, the
+widest gang first, so that it finds a whole server; narrow jobs make room for it where that loses less than it
+gains. Legend: J live jobs.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.cluster import Cluster, Server, fewest_servers
+from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
+from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.mechanism.placement import FreeDevices
+from gavelx.mechanism.rules import Rules
+from gavelx.mechanism.selection import Way, loss_s
+from gavelx.promises import NOBODY
+from gavelx.snapshot import WAITING
+from gavelx.throughputs import Pairing, Throughputs
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Stopped(NamedTuple):
+    """A lease that was taken back, and has not reported its end yet."""
+
+    job_id: int
+    type: int
+    held_s: float
+    price: float
+
+
+class Leasing:
+    """Servers, leases, and the changes to them."""
+
+    def __init__(
+        self, live: LiveJobs, throughputs: Throughputs, rules: Rules, settle: Callable[[Ints], None]
+    ) -> None:
+        self.live, self.throughputs, self.rules = live, throughputs, rules
+        self._settle = settle  # accounts for the time of these running jobs until now
+        self.now_s = 0.0
+        self.leases: dict[int, Lease] = {}  # by job id
+        self.servers: dict[int, Server] = {}
+        self.accelerators: list[str] = []
+        self.free: list[FreeDevices] = []  # by accelerator type
+        self.unmoved = False  # the present allocation forbids to move who runs, even to devices of the same type
+        self.left_out: list[int] = []  # rows of gangs for which the last plan found no place
+        self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
+        self._stopped: dict[int, Stopped] = {}  # by lease id
+        self._devices_A: list[int] = []
+        self._last_lease_id = 0
+        self._last_end_s = 0.0
+
+    # -- servers ----------------------------------------------------------------------------------------------
+
+    def join(self, server: Server, epoch: int) -> list[Command] | None:
+        """A server offers its devices; None if that is no news. One that comes back has lost what ran on it."""
+        if epoch <= self._epochs.get(server.id, -1):
+            return None
+        stops = self._leave(server.id)
+        self._epochs[server.id] = epoch
+        self.servers[server.id] = server
+        a = self.accelerators.index(server.accelerator)
+        self.free[a].join(server)
+        self._devices_A[a] += server.device_count
+        return stops
+
+    def lose(self, server_id: int, epoch: int) -> list[Command] | None:
+        """A server is gone; None if that is no news. Its gangs go on from what is known to be saved."""
+        last = self._epochs.get(server_id, -1)
+        if epoch < last or (epoch == last and server_id not in self.servers):
+            return None
+        self._epochs[server_id] = epoch
+        return self._leave(server_id)
+
+    def _leave(self, server_id: int) -> list[Command]:
+        if (server := self.servers.pop(server_id, None)) is None:
+            return []
+        a = self.accelerators.index(server.accelerator)
+        self.free[a].lose(server_id)
+        self._devices_A[a] -= server.device_count
+        hit = [lease for lease in self.leases.values() if any(d.server_id == server_id for d in lease.devices)]
+        for lease in hit:
+            j = self.live.index[lease.job_id]
+            if not self.live["done"][j]:
+                self.live["steps_done"][j] = self.live["saved_steps"][j]
+        return self.stop_all([self.live.index[lease.job_id] for lease in hit])
+
+    def add_type(self, accelerator: str) -> None:
+        """Devices of a type that there were none of."""
+        self.accelerators.append(accelerator)
+        self.free.append(FreeDevices())
+        self._devices_A.append(0)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The servers that are here now."""
+        return Cluster(tuple(self.servers.values()), tuple(self.accelerators))
+
+    def devices(self) -> list[int]:
+        """Devices of each type."""
+        return self._devices_A
+
+    def free_devices(self) -> list[int]:
+        """Devices of each type that nobody holds."""
+        return [len(free) for free in self.free]
+
+    # -- giving out -------------------------------------------------------------------------------------------
+
+    def arrange(self, chosen: Sequence[Way], until_s: float) -> list[Command]:
+        """From now on just these ways to run."""
+        stays = self._stays(chosen)
+        going = [j for j in self.live.running().nonzero()[0].tolist() if j not in stays]
+        commands = self.stop_all(going)
+        commands += self.stop_all(self._to_consolidate())
+        commands += self.extend(until_s)
+        return commands + self.launch(chosen, until_s)
+
+    def _stays(self, chosen: Sequence[Way]) -> set[int]:
+        """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
+        live = self.live
+        types, claimed, stays = live["type"].tolist(), set[tuple[Device, ...]](), set[int]()
+        if not (live["partner"] != NOBODY).any() and all(way.partner == NOBODY for way in chosen):
+            return {way.job for way in chosen if types[way.job] == way.type}
+        for way in chosen:
+            here = [m for m in (way.job, way.partner) if m != NOBODY and types[m] == way.type]
+            if not here:
+                continue
+            devices = [self.leases[live.jobs[m].id].devices for m in here]
+            host = next((d for d in devices if d not in claimed), None)
+            if host is not None:
+                claimed.add(host)
+                stays.update(m for m, d in zip(here, devices, strict=True) if d == host)
+        return stays
+
+    def _to_consolidate(self) -> list[int]:
+        """Spread gangs that now fit one server, where running faster for a round gains more than moving loses."""
+        moves: list[int] = []
+        for j in self.live["spread"].nonzero()[0].tolist() if self.rules.spread_speeds else ():
+            a, width = int(self.live["type"][j]), int(self.live["scale_factor"][j])
+            if self.free[a].holds_together(width) and self._may_move(j):
+                gain_s = (1.0 - self._spread_speed(j, a)) * self.rules.round_s
+                moves += [j] if gain_s > loss_s(self.live, np.array([j]))[0] else []
+        return moves
+
+    def launch(self, ways: Iterable[Way], until_s: float) -> list[Command]:
+        """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
+        types, widths = self.live["type"].tolist(), self.live["scale_factor"]
+        commands: list[Command] = []
+        homeless: list[Way] = []
+        self.left_out = []
+        new = [w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)]
+        for way in sorted(new, key=lambda way: -widths[way.job]):
+            devices, moved = self._devices(way)
+            homeless += [Way(j, NOBODY, way.type, int(self.live["way"][j])) for j in moved]
+            commands += self.stop_all(moved)
+            if devices is None and moved:
+                devices, _ = self._devices(way)
+            if devices is None:
+                self.left_out.append(way.job)
+                continue
+            commands += self._let(way, devices, until_s)
+        for way in homeless:
+            if self.live["type"][way.job] == WAITING:  # else it has come to run with a new partner
+                commands += self._let(way, self.free[way.type].take(1), until_s)
+        return commands
+
+    def _devices(self, way: Way) -> tuple[tuple[Device, ...] | None, list[int]]:
+        """Devices for this way to run, or who has to move first; None where a gang can only run in one server."""
+        for member in (way.job, way.partner):
+            if member != NOBODY and self.live["type"][member] != WAITING:
+                return self.leases[self.live.jobs[member].id].devices, []  # beside its partner
+        free, width = self.free[way.type], int(self.live["scale_factor"][way.job])
+        if width > 1 and self.rules.spread_speeds and not free.holds_together(width):
+            speed = self._spread_speed(way.job, way.type)
+            fits = width <= free.widest
+            if (
+                fits
+                and speed < 1.0
+                and (moved := self._room(way.type, width, (1.0 - speed) * self.rules.round_s * width))
+            ):
+                return None, moved
+            if speed == 0.0:
+                return None, []
+        return free.take(width), []
+
+    def _room(self, a: int, width: int, gain_s: float) -> list[int]:
+        """Jobs of one device that would clear a server for a gang, where they lose less than it gains."""
+        live, best, best_s = self.live, list[int](), gain_s
+        rows = np.flatnonzero((live["type"] == a) & (live["scale_factor"] == 1) & (live["partner"] == NOBODY))
+        tenants: dict[int, list[tuple[float, int]]] = {}
+        for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
+            if self._may_move(j):
+                server_id = self.leases[live.jobs[j].id].devices[0].server_id
+                tenants.setdefault(server_id, []).append((seconds, j))
+        for server_id, jobs in tenants.items():
+            missing = width - self.free[a].on(server_id)
+            if missing <= len(jobs):
+                cheapest = sorted(jobs)[:missing]
+                if (lost_s := sum(seconds for seconds, _ in cheapest)) < best_s:
+                    best, best_s = [j for _, j in cheapest], lost_s
+        return best
+
+    def _may_move(self, j: int) -> bool:
+        """Whether a job may be restarted on other devices of its type."""
+        return not self.unmoved and self.now_s - float(self.live["launched_s"][j]) >= self.rules.min_run_s
+
+    def _spread_speed(self, j: int, a: int) -> float:
+        """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""
+        spread, whole = self.live["spread_throughput"][j, a], self.live["throughput"][j, a]
+        return 1.0 if np.isnan(spread) else float(spread / whole)
+
+    def _let(self, way: Way, devices: tuple[Device, ...], until_s: float) -> list[Command]:
+        """Launch the members of this way that do not run yet on these devices."""
+        live = self.live
+        members = [m for m in (way.job, way.partner) if m != NOBODY]
+        for member, other in zip(members, reversed(members), strict=True):
+            live["partner"][member] = live.jobs[other].id if other != member else NOBODY
+            live["way"][member] = way.number
+        return [Launch(self._lease(m, way.type, devices, until_s)) for m in members if live["type"][m] == WAITING]
+
+    def _lease(self, j: int, a: int, devices: tuple[Device, ...], until_s: float) -> Lease:
+        live, job, rules = self.live, self.live.jobs[j], self.rules
+        self._last_lease_id += 1
+        partner = int(live["partner"][j])
+        until_step = job.total_steps
+        if rules.whole_steps:
+            until_step = float(self._round_of_steps(np.array([j]), np.array([self._speed(j, a)]))[0])
+        lease = Lease(
+            id=self._last_lease_id,
+            job_id=job.id,
+            accelerator=self.accelerators[a],
+            devices=devices,
+            until_s=until_s,
+            until_step=until_step,
+            charged_from_s=self._last_end_s if rules.charge_gaps else self.now_s,
+            shares_with=None if partner == NOBODY else partner,
+        )
+        self.leases[job.id] = lease
+        live["type"][j], live["lease"][j], live["lease_held_s"][j] = a, lease.id, 0.0
+        live["launched_s"][j] = self.now_s
+        live["heard"][j] = False
+        live["since_s"][j] = lease.charged_from_s
+        servers = len({device.server_id for device in devices})
+        live["spread"][j] = servers > fewest_servers(len(devices), self.free[a].widest)
+        return lease
+
+    def extend(self, until_s: float) -> list[Command]:
+        """All leases run on, past the end of the round; with whole steps, each by as many as fit into it."""
+        if not self.leases:
+            return []
+        if not self.rules.whole_steps:
+            return [Extend(until_s)]
+        live = self.live
+        j_L = np.flatnonzero(live.running())
+        speed_L = live["throughput"][j_L, live["type"][j_L]]
+        for n in np.flatnonzero(live["partner"][j_L] != NOBODY).tolist():
+            speed_L[n] = self._speed(int(j_L[n]), int(live["type"][j_L[n]]))
+        until_L = self._round_of_steps(j_L, speed_L)
+        return [Extend(until_s, dict(zip(live["lease"][j_L].tolist(), until_L.tolist(), strict=True)))]
+
+    def _round_of_steps(self, j_L: Ints, speed_L: Floats) -> Floats:
+        """Up to which step these jobs come in a round of whole steps; notes how long that takes."""
+        live = self.live
+        steps_L = np.maximum(1.0, np.floor(speed_L * self.rules.round_s))
+        until_L = np.minimum(live["total_steps"][j_L], live["steps_done"][j_L] + steps_L)
+        live["round_s"][j_L] = (until_L - live["steps_done"][j_L]) / speed_L
+        return np.asarray(until_L, dtype=float)
+
+    def _speed(self, j: int, a: int) -> float:
+        """Steps/s of this job on this type, beside its partner if it has one."""
+        live = self.live
+        if (partner := int(live["partner"][j])) == NOBODY:
+            return float(live["throughput"][j, a])
+        pairing = Pairing(live.jobs[j].job_type, live.jobs[live.index[partner]].job_type, self.accelerators[a])
+        return self.throughputs.colocated[pairing]
+
+    # -- taking back ------------------------------------------------------------------------------------------
+
+    def stop_all(self, rows: Sequence[int]) -> list[Command]:
+        """These jobs give their devices up; what they did since their last report, they have yet to say."""
+        if rows:
+            self._settle(np.array(rows))
+        return [self._stop(j) for j in rows]
+
+    def _stop(self, j: int) -> Stop:
+        live, lease = self.live, self.leases[self.live.jobs[j].id]
+        price = 0.5 if self.rules.split_price and live["partner"][j] != NOBODY else 1.0
+        held_s = float(live["lease_held_s"][j])
+        self._stopped[lease.id] = Stopped(lease.job_id, int(live["type"][j]), held_s, price)
+        self.release(j)
+        return Stop(lease.id)
+
+    def release(self, j: int) -> None:
+        """The job waits again; its devices are free, but for those that its partner keeps."""
+        live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
+        if (partner := int(live["partner"][j])) != NOBODY and partner in self.leases:
+            if not self.rules.whole_steps:  # else its time is accounted for when the round ends
+                self._settle(np.array([live.index[partner]]))  # until now it had half of the devices' time
+            live["partner"][live.index[partner]] = NOBODY
+        else:
+            self.free[live["type"][j]].give_back(lease.devices)
+        live["type"][j], live["partner"][j], live["way"][j] = WAITING, NOBODY, NO_WAY
+        live["spread"][j] = live["over"][j] = False
+        live["stopped_s"][j] = self.now_s
+        self._last_end_s = self.now_s
+
+    def last_word(self, lease_id: int, held_s: float) -> tuple[Stopped, float] | None:
+        """A lease that was taken back says for how long it was held: it, and what was not accounted for yet."""
+        if (stopped := self._stopped.pop(lease_id, None)) is None:
+            return None
+        return stopped, held_s - stopped.held_s
+
+    def forget(self, job_ids: set[int]) -> None:
+        """Jobs that are gone are not charged any more."""
+        if self._stopped and job_ids:
+            self._stopped = {i: stopped for i, stopped in self._stopped.items() if stopped.job_id not in job_ids}
+
+    def round_is_over(self) -> list[Command]:
+        """Leases of jobs that are done, or that ended before their time, are taken back."""
+        live = self.live
+        if self.leases:
+            self._last_end_s = self.now_s
+        return self.stop_all(np.flatnonzero(live.running() & (live["done"] | live["over"])).tolist())
+
+    def longest_s(self) -> float:
+        """How long the leases' steps of this round take."""
+        return float(self.live["round_s"][self.live.running()].max())

@@ -1,0 +1,103 @@
+"""The skeleton of policies that hand out whole devices: an order of the jobs, and each takes what is free.
+
+A policy of this kind is an order and a sentence. What holds for all of them is here: a gang gets all its devices
+on one type or none, never where it cannot run, and what is in use is not handed out again.
+
+Legend: J jobs, A accelerator types, C configurations.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import Allocation
+from gavelx.snapshot import WAITING, Snapshot
+from gavelx.solvers import certified
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+NEVER_S = 1e30
+"""No job takes longer than that where it can run: infinite means that it cannot, and sums stay finite."""
+
+
+def usable_throughput_JA(snapshot: Snapshot) -> Floats:
+    """Steps/s of each job on each type; 0 where it cannot run, nothing is known, or the type is too small."""
+    T_JA = np.nan_to_num(snapshot.configurations.throughput_JA)
+    return np.where(snapshot.scale_factor_J[:, None] <= snapshot.devices_A, T_JA, 0.0)
+
+
+def by_arrival(snapshot: Snapshot, *keys: Floats | Ints) -> list[int]:
+    """The jobs, least in the first key first; among equals the oldest, then the one with the lowest id."""
+    arrival_s_J = np.array([job.arrival_s for job in snapshot.jobs])
+    id_J = np.array([job.id for job in snapshot.jobs])
+    order: list[int] = np.lexsort((id_J, arrival_s_J, *reversed(keys))).tolist()
+    return order
+
+
+def seconds_JA(steps_left_J: Floats, T_JA: Floats) -> Floats:
+    """How long each job would still take on each type; infinite where it cannot run."""
+    left_JA = np.full(T_JA.shape, np.inf)
+    with np.errstate(over="ignore"):
+        np.divide(steps_left_J[:, None], T_JA, out=left_JA, where=T_JA > 0)
+    return np.where(T_JA > 0, np.minimum(left_JA, NEVER_S), np.inf)
+
+
+class Handout:
+    """Devices being handed out, a whole gang at a time."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.T_JA = usable_throughput_JA(snapshot)
+        self.type_J: list[int] = [WAITING] * len(snapshot.jobs)
+        self.free_A: list[int] = snapshot.devices_A.tolist()
+        self._unmoved = False
+        self._speeds: list[list[float]] = self.T_JA.tolist()
+        self._scale_J: list[int] = snapshot.scale_factor_J.tolist()
+        self._held_J: list[int] = snapshot.running_J.tolist()
+        self._devices_A: list[int] = snapshot.devices_A.tolist()
+
+    def keep_running(self) -> None:
+        """Who holds devices on which he can go on keeps them; the oldest first, should there be too few by now."""
+        self._unmoved = True
+        for j in by_arrival(self.snapshot):
+            if (a := self._held_J[j]) != WAITING and a in self.room(j):
+                self.start(j, a)
+
+    def in_order(self, jobs: Iterable[int]) -> None:
+        """Each of these jobs that waits takes the fastest type with enough free devices, if there is one."""
+        for j in jobs:
+            if self.type_J[j] == WAITING and (room := self.room(j)):
+                self.start(j, self.fastest(j, room))
+            if not any(self.free_A):
+                return
+
+    def room(self, j: int) -> list[int]:
+        """The types on which the job can start now."""
+        speed_A, scale = self._speeds[j], self._scale_J[j]
+        return [a for a, free in enumerate(self.free_A) if free >= scale and speed_A[a] > 0]
+
+    def fastest(self, j: int, room: Sequence[int]) -> int:
+        """The fastest of these types; among equals where it runs now, then the one with the largest free part."""
+        speed_A, held = self._speeds[j], self._held_J[j]
+        return max(room, key=lambda a: (speed_A[a], a == held, self.free_A[a] / self._devices_A[a]))
+
+    def emptiest(self, room: Sequence[int]) -> int:
+        """Of these types the one with the largest free part, then the most free: for those who know no speeds."""
+        return max(room, key=lambda a: (self.free_A[a] / self._devices_A[a], self.free_A[a]))
+
+    def start(self, j: int, a: int) -> None:
+        """The job gets its devices on type a."""
+        assert self.type_J[j] == WAITING
+        assert self.free_A[a] >= self._scale_J[j]
+        self.type_J[j] = a
+        self.free_A[a] -= self._scale_J[j]
+
+    def allocation(self, **facts: Any) -> Allocation:
+        """What was handed out, as a certified allocation; ``facts`` go to :func:`~gavelx.solvers.certified`."""
+        table, type_J = self.snapshot.configurations, np.array(self.type_J, dtype=np.int64)
+        share_C = np.zeros(len(table))
+        share_C[table.configuration_M] = type_J[table.job_M] == table.accelerator_C[table.configuration_M]
+        facts = {"path": "greedy", "seconds": 0.0, "unmoved": self._unmoved, **facts}
+        return certified(self.snapshot, share_C, whole=True, **facts)

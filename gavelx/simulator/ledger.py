@@ -1,0 +1,227 @@
+"""An independent ledger: what each device really did, kept outside the mechanism and checked against it.
+
+It hears from the simulated machines only: a lease began on these devices, went on at that speed, ended. From that
+it works out what was done and what it costs, and compares::
+
+    no device in two leases (but those of a pair that shares it), no gang in part, nothing on a server that is gone
+    steps credited <= steps done; who counts as complete has done all his steps, and is known to be
+    lease time = busy + idle
+    bill = lease time x price
+    time does not go backwards
+
+A breach raises :class:`LedgerError`, which is a fault of ours, never the user's.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gavelx.cluster import Server
+from gavelx.jobs import Job
+from gavelx.mechanism.commands import Device, Lease
+from gavelx.prices import Prices
+
+ROUNDING = 1e-6
+"""Sums of floating-point seconds and steps agree to this, relative."""
+
+
+class LedgerError(AssertionError):
+    """The books do not add up."""
+
+
+def usd_between(prices: Prices, changes: Sequence[tuple[float, Prices]]) -> Callable[[str, float, float], float]:
+    """Dollars for one device of a type from a time to another: the integral of its price, where that is known.
+
+    ``changes`` are times, in order, and the prices from then on.
+    """
+    from_s = [0.0, *(time_s for time_s, _ in changes)]
+    until_s = [*from_s[1:], float("inf")]
+    tariffs = [later.usd_per_hour for later in (prices, *(later for _, later in changes))]
+
+    def usd(accelerator: str, start_s: float, end_s: float) -> float:
+        return sum(
+            max(0.0, min(end_s, until) - max(start_s, since)) * tariff.get(accelerator, 0.0) / 3600.0
+            for since, until, tariff in zip(from_s, until_s, tariffs, strict=True)
+        )
+
+    return usd
+
+
+NO_TARIFF = usd_between(Prices({}), ())
+
+
+@dataclass(slots=True)
+class Entry:
+    """A lease that is held."""
+
+    lease: Lease
+    start_s: float
+    pace: float
+    since_s: float
+    until_step: float
+    busy_s: float = 0.0
+
+
+class Ledger:
+    """The books of one run; ``tariff`` says what a device costs from a time to another."""
+
+    def __init__(self, tariff: Callable[[str, float, float], float] = NO_TARIFF) -> None:
+        self.now_s = 0.0
+        self.device_s: dict[str, float] = {}  # held, by accelerator type; a shared device counts once
+        self.usd = 0.0
+        self.failures: Counter[int] = Counter()  # by job id, how often it died by itself
+        self._tariff = tariff
+        self.servers: dict[int, Server] = {}
+        self._holders: dict[Device, list[Entry]] = {}
+        self._held_since: dict[Device, float] = {}
+        self._entries: dict[int, Entry] = {}  # by lease id
+        self._steps: dict[int, float] = {}  # by job id, as of the entry's `since_s`
+        self._furthest: dict[int, float] = {}  # by job id, before it fell back to a checkpoint
+        self._lease_of: dict[int, int] = {}  # by job id
+        self._total: dict[int, float] = {}
+
+    # -- what happened ----------------------------------------------------------------------------------------
+
+    def joined(self, server: Server) -> None:
+        """A server has come up."""
+        self.servers[server.id] = server
+
+    def lost(self, server_id: int) -> None:
+        """A server has gone down; nothing may be held on it any more."""
+        self.servers.pop(server_id)
+        held = [device for device in self._holders if device.server_id == server_id]
+        self.require(not held, f"{held} held on a server that is gone")
+
+    def started(self, time_s: float, lease: Lease, job: Job, pace: float = 0.0) -> None:
+        """A job holds the devices of a lease from now on, and does so many steps/s."""
+        self._pass(time_s)
+        devices, holders = lease.devices, self._holders
+        if not len(devices) == len(set(devices)) == job.scale_factor:
+            raise self.breach(f"gang in part: {lease}")
+        if job.id in self._lease_of or lease.id in self._entries:
+            raise self.breach(f"job {job.id} in two leases")
+        entry = Entry(lease, time_s, pace, time_s, lease.until_step)
+        for device in devices:
+            server = self.servers.get(device.server_id)
+            if server is None or device.slot >= server.device_count or server.accelerator != lease.accelerator:
+                raise self.breach(f"there is no {device} of type {lease.accelerator}")
+            if (held_by := holders.get(device)) is None:
+                holders[device] = [entry]
+                self._held_since[device] = time_s
+                continue
+            other = held_by[0].lease
+            known = lease.shares_with == other.job_id or other.shares_with == job.id
+            if len(held_by) > 1 or not known or other.devices != devices:
+                raise self.breach(f"{device} in leases {other.id} and {lease.id}")
+            held_by.append(entry)
+        self._entries[lease.id] = entry
+        self._lease_of[job.id], self._total[job.id] = lease.id, job.total_steps
+        self._steps.setdefault(job.id, 0.0)
+
+    def goes_on(self, time_s: float, lease_id: int, pace: float, until_step: float) -> None:
+        """From now on the lease does so many steps/s, up to that step."""
+        self._pass(time_s)
+        entry = self._entries[lease_id]
+        self._bring_up(entry)
+        entry.pace, entry.until_step = pace, until_step
+
+    def ended(
+        self, time_s: float, lease_id: int, busy_s: float, safe_steps: float, *, failed: bool = False
+    ) -> None:
+        """The devices are free; of what the job did so much is safe, and it says that it worked for so long."""
+        self._pass(time_s)
+        entry = self._entries.pop(lease_id)
+        self._bring_up(entry)
+        lease, job_id = entry.lease, entry.lease.job_id
+        steps = self._steps[job_id]
+        if not self._agree(busy_s, entry.busy_s):
+            raise self.breach(f"lease {lease_id} says it was busy for {busy_s} s, and was for {entry.busy_s} s")
+        if busy_s > (time_s - entry.start_s) * (1 + ROUNDING) + ROUNDING:
+            raise self.breach(f"lease {lease_id} was busy for longer than it was held")
+        if safe_steps > steps + ROUNDING * max(1.0, steps):
+            raise self.breach(f"job {job_id}: {safe_steps} steps are called safe, and {steps} were done")
+        if safe_steps < steps:
+            self._furthest[job_id] = max(self._furthest.get(job_id, 0.0), steps)
+        self._steps[job_id] = safe_steps
+        if failed:
+            self.failures[job_id] += 1
+        del self._lease_of[job_id]
+        for device in lease.devices:
+            held_by = self._holders[device]
+            if len(held_by) > 1:
+                held_by.remove(entry)
+                continue
+            del self._holders[device]
+            since_s = self._held_since.pop(device)
+            self.device_s[lease.accelerator] = self.device_s.get(lease.accelerator, 0.0) + time_s - since_s
+            self.usd += self._tariff(lease.accelerator, since_s, time_s)
+
+    # -- what is compared -------------------------------------------------------------------------------------
+
+    def holds(self, lease_id: int) -> bool:
+        """Whether this lease holds its devices now."""
+        return lease_id in self._entries
+
+    def stands(self, job_id: int) -> float:
+        """Steps that the job has behind it now: done since its last checkpoint, or in there."""
+        if (lease_id := self._lease_of.get(job_id)) is not None:
+            self._bring_up(self._entries[lease_id])
+        return self._steps.get(job_id, 0.0)
+
+    def done(self, job_id: int) -> float:
+        """Steps that the job has ever done, at best: before it fell back, if it did."""
+        return max(self.stands(job_id), self._furthest.get(job_id, 0.0))
+
+    def check_credit(self, time_s: float, credited: Mapping[int, float]) -> None:
+        """Nobody is credited with steps that he has not done; ``credited`` is by job id."""
+        self._pass(time_s)
+        for job_id, steps in credited.items():
+            self.at_most(steps, self.done(job_id), f"credit of job {job_id}")
+
+    def check_complete(self, complete: Mapping[int, float]) -> None:
+        """Who counts as complete has done all his steps and holds nothing, and who has done them counts.
+
+        ``complete``: total steps by job id.
+        """
+        for job_id, total_steps in complete.items():
+            done = self._steps.get(job_id, 0.0)
+            self.at_most(total_steps, done, f"steps of job {job_id}, which counts as complete")
+            self.require(job_id not in self._lease_of, f"job {job_id} is complete and holds devices")
+        for job_id, steps in self._steps.items():
+            known = job_id in complete or job_id in self._lease_of or steps < self._total[job_id]
+            self.require(known, f"job {job_id} has done all its steps, and nobody knows")
+
+    def check_bill(self, usd: float) -> None:
+        """The bill is the time that devices were held times their price at the time."""
+        self.require(self._agree(usd, self.usd), f"the bill is ${usd}, and ${self.usd} by the ledger")
+
+    def _bring_up(self, entry: Entry) -> None:
+        """The steps done since the entry's last stretch began."""
+        seconds, job_id = self.now_s - entry.since_s, entry.lease.job_id
+        if entry.pace > 0 and seconds > 0:
+            steps = self._steps[job_id]
+            seconds = min(seconds, max(0.0, entry.until_step - steps) / entry.pace)
+            self._steps[job_id] = min(steps + seconds * entry.pace, max(steps, entry.until_step))
+            entry.busy_s += seconds
+        entry.since_s = self.now_s
+
+    def _pass(self, time_s: float) -> None:
+        if time_s < self.now_s:
+            raise self.breach(f"time went back to {time_s}")
+        self.now_s = time_s
+
+    def at_most(self, less: float, more: float, what: str) -> None:
+        """Raise unless so little is said where so much was done."""
+        self.require(less <= more + ROUNDING * max(1.0, abs(more)), f"{what}: {less!r}, and {more!r} were done")
+
+    def require(self, holds: bool, problem: str) -> None:
+        """Raise with the problem, and its time, unless all is well."""
+        if not holds:
+            raise self.breach(problem)
+
+    def breach(self, problem: str) -> LedgerError:
+        """What is wrong, and when."""
+        return LedgerError(f"at {self.now_s:.3f} s: {problem}")
+
+    def _agree(self, said: float, found: float) -> bool:
+        return abs(said - found) <= ROUNDING * max(1.0, abs(found))

@@ -1,0 +1,105 @@
+"""The audit: after each event, what the mechanism believes against what is so.
+
+It may be behind the facts, by what it has not been told yet, and by nothing else. What is so, the simulated
+machines say, and the ledger that they write to.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gavelx.mechanism import Mechanism
+from gavelx.mechanism.commands import Lease
+from gavelx.mechanism.events import Event, LeaseEnded, WorkerJoined, WorkerLost
+from gavelx.simulator.backend import SimulatedCluster
+
+
+@dataclass
+class Audit:
+    """Compares a mechanism with the cluster that it runs. Raises :class:`LedgerError` for what does not agree."""
+
+    mechanism: Mechanism
+    backend: SimulatedCluster
+
+    def after(self, event: Event, before: Mapping[int, Lease]) -> None:
+        """The event has been handled and its commands carried out; these were the leases ``before`` it, by job."""
+        self._nobody_is_credited_with_more_than_was_done()
+        self._what_was_lost_is_not_credited(event, before)
+        self._leases_are_what_runs()
+        self._devices_are_free_or_held()
+
+    def at_the_end(self) -> None:
+        """Nothing can happen any more: every job is complete or was given up for a reason, and that is known."""
+        given_up, ledger = self.mechanism.given_up, self.backend.ledger
+        for job_id in given_up:
+            failed, most = ledger.failures[job_id], self.mechanism.rules.max_failures
+            ledger.require(failed >= most, f"job {job_id} given up after {failed} failures, of {most} allowed")
+        over = self.backend.recorder.completion_s.keys() | set(given_up)
+        for job in self.backend.jobs:
+            ledger.require(job.id in over, f"job {job.id} is never done")
+        live, leases = self.mechanism.live, self.mechanism.leasing.leases
+        unknown = [job.id for job, done in zip(live.jobs, live["done"].tolist(), strict=True) if not done]
+        ledger.require(not unknown, f"jobs {unknown} are done, and the mechanism does not know")
+        ledger.require(not leases or self.mechanism.rules.whole_steps, f"leases of jobs that are done: {leases}")
+
+    def _nobody_is_credited_with_more_than_was_done(self) -> None:
+        live = self.mechanism.live
+        credited = {job.id: steps for job, steps in zip(live.jobs, live["steps_done"].tolist(), strict=True)}
+        self.backend.ledger.check_credit(self.backend.now_s, credited)
+
+    def _what_was_lost_is_not_credited(self, event: Event, before: Mapping[int, Lease]) -> None:
+        """Who has just been heard to have lost his devices is credited with what he has left."""
+        if not isinstance(event, LeaseEnded | WorkerLost | WorkerJoined):
+            return
+        live, leases = self.mechanism.live, self.mechanism.leasing.leases
+        for job_id in before.keys() - leases.keys():
+            if (j := live.index.get(job_id)) is not None and not live["done"][j]:
+                left = self.backend.ledger.stands(job_id)
+                self.backend.ledger.at_most(
+                    float(live["steps_done"][j]), left, f"credit of job {job_id} after a loss"
+                )
+
+    def _leases_are_what_runs(self) -> None:
+        """A lease is held, waits for its devices, or the news of its end is on its way; and nothing else runs."""
+        ledger, leases = self.backend.ledger, self.mechanism.leasing.leases
+        launched = self.backend.launched()
+        for lease in leases.values():
+            known = lease.id in launched or self._waits_for_its_round(lease) or self._unheard(lease)
+            ledger.require(known, f"the mechanism believes in {lease}, which is over")
+        stray = launched - {lease.id for lease in leases.values()}
+        ledger.require(not stray, f"leases {stray} run, and the mechanism has forgotten them")
+
+    def _waits_for_its_round(self, lease: Lease) -> bool:
+        """With whole steps a lease that is over idles to the end of the round."""
+        live = self.mechanism.live
+        j = live.index[lease.job_id]
+        return self.mechanism.rules.whole_steps and bool(live["done"][j] or live["over"][j])
+
+    def _unheard(self, lease: Lease) -> bool:
+        servers = {device.server_id for device in lease.devices}
+        return any(
+            (isinstance(event, LeaseEnded) and event.lease_id == lease.id)
+            or (isinstance(event, WorkerLost) and event.server_id in servers)
+            or (isinstance(event, WorkerJoined) and event.server.id in servers)
+            for event in self.backend.unheard()
+        )
+
+    def _devices_are_free_or_held(self) -> None:
+        """Every device of the servers that the mechanism knows is free or held, and it knows those there are."""
+        ledger, leasing = self.backend.ledger, self.mechanism.leasing
+        held = {device for lease in leasing.leases.values() for device in lease.devices}
+        strangers = {device for device in held if device.server_id not in leasing.servers}
+        ledger.require(not strangers, f"{strangers} are held, of servers that are gone")
+        for server in leasing.servers.values():
+            free = leasing.free[leasing.accelerators.index(server.accelerator)].on(server.id)
+            taken = sum(device.server_id == server.id for device in held)
+            ledger.require(
+                free + taken == server.device_count,
+                f"server {server.id}: {free} free and {taken} held of {server.device_count}",
+            )
+        told = {
+            e.server.id if isinstance(e, WorkerJoined) else e.server_id
+            for e in self.backend.unheard()
+            if isinstance(e, WorkerJoined | WorkerLost)
+        }
+        wrong = (leasing.servers.keys() ^ ledger.servers.keys()) - told
+        ledger.require(not wrong, f"servers {wrong}: whether they are there, the mechanism is wrong and was told")

@@ -1,0 +1,174 @@
+"""Cases: one seed fixes cluster, jobs, speeds, prices, policy, rules and everything that goes wrong.
+
+All are small, so that a thousand of them take minutes, and odd: tiny servers, jobs that run on one type only,
+gangs that cannot be spread, prices that change, servers that die every hour. Every job can run somewhere as long
+as all servers are there.
+"""
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from gavelx.cluster import Cluster
+from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT, PUBLISHED, Rules
+from gavelx.overheads import FREE, Overhead, Overheads
+from gavelx.prices import Prices
+from gavelx.simulator.faults import Faults
+from gavelx.throughputs import Pairing, Setting, Throughputs
+
+POLICIES = (
+    *("fifo", "agnostic(fifo)", "isolated", "proportional", "max_sum_throughput"),
+    *("max_min_fairness", "agnostic(max_min_fairness)", "finish_time_fairness", "makespan"),
+    *("packed(max_min_fairness)", "packed(fifo_program)", "packed(max_sum_throughput)", "packed(makespan)"),
+    *("placed(max_min_fairness)", "packed(placed(max_min_fairness))"),
+)
+"""They take milliseconds."""
+TYPES = ("v100", "p100", "k80")
+KINDS = ("kind 0", "kind 1", "kind 2", "kind 3")
+WIDTHS = (1, 2, 4)
+CALM_FROM_S = 8000.0
+"""When the faults stop."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run, complete."""
+
+    seed: int
+    jobs: tuple[Job, ...]
+    cluster: Cluster
+    throughputs: Throughputs
+    prices: Prices
+    price_changes: tuple[tuple[float, Prices], ...]
+    policy: str
+    rules: Rules
+    faults: Faults
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}: {len(self.jobs)} jobs on {self.cluster}, {self.policy}, rules {self.rules.name}"
+
+
+def case_of(seed: int) -> Case:
+    """The case of this seed: always the same, on every machine."""
+    random = Random(f"swarm:{seed}")
+    devices_per_server = random.choice((1, 2, 2, 4))
+    rules = _rules(random)
+    most = random.choice((1, 1, 2, 3))
+    servers = {name: random.randint(name == TYPES[0], most) for name in TYPES}  # at least one of the first type
+    cluster = Cluster.of({name: n * devices_per_server for name, n in servers.items()}, devices_per_server)
+    return Case(
+        seed=seed,
+        jobs=_jobs(random, widest=servers[TYPES[0]] * devices_per_server),
+        cluster=cluster,
+        throughputs=_throughputs(random, devices_per_server),
+        prices=_prices(random),
+        price_changes=tuple(
+            (random.uniform(0.0, 12_000.0), _prices(random)) for _ in range(random.choice((0, 0, 3)))
+        ),
+        policy=random.choice(POLICIES),
+        rules=rules,
+        faults=_faults(random, seed, rules),
+    )
+
+
+def _jobs(random: Random, widest: int) -> tuple[Job, ...]:
+    widths = [width for width in WIDTHS if width <= widest]
+    mean_gap_s = random.choice((0.0, 100.0, 1000.0))
+    jobs, arrival_s = list[Job](), 0.0
+    for job_id in random.sample(range(100), random.randint(2, 12)):
+        width = min(random.choice(widths) for _ in range(3))
+        jobs.append(
+            Job(
+                id=job_id,
+                job_type=random.choice(KINDS),
+                total_steps=random.choice((1.0, random.uniform(1.0, 3000.0), random.uniform(1.0, 15_000.0))),
+                scale_factor=width,
+                weight=random.choice((1.0, 1.0, 5.0)),
+                arrival_s=arrival_s,
+            )
+        )
+        arrival_s += random.expovariate(1.0 / mean_gap_s) if mean_gap_s else 0.0
+    return tuple(jobs)
+
+
+def _throughputs(random: Random, devices_per_server: int) -> Throughputs:
+    """Every kind runs on the first type; elsewhere some do not, or nobody knows."""
+    isolated: dict[Setting, float] = {}
+    for kind in KINDS:
+        for a, name in enumerate(TYPES):
+            runs = a == 0 or random.random() < 0.8
+            speed = random.uniform(1.0, 20.0) * runs
+            slow = random.choice((1.0, random.uniform(0.2, 1.0), 0.0))
+            if not runs and random.random() < 0.5:
+                continue
+            for width in WIDTHS:
+                isolated[Setting(kind, name, width)] = whole = speed * width**0.8
+                fits = width <= devices_per_server
+                if width > 1 and not (fits and random.random() < 0.3):
+                    part = slow if fits or slow > 0 else 0.5
+                    isolated[Setting(kind, name, width, consolidated=False)] = whole * part
+    colocated = {
+        Pairing(kind, partner, name): isolated[Setting(kind, name)] * random.uniform(0.4, 1.0)
+        for name in TYPES
+        for kind in KINDS
+        for partner in KINDS
+        if isolated.get(Setting(kind, name)) and isolated.get(Setting(partner, name))
+    }
+    return Throughputs(isolated, colocated)
+
+
+def _prices(random: Random) -> Prices:
+    return Prices({name: random.uniform(0.1, 4.0) for name in TYPES if random.random() < 0.9})
+
+
+def _overheads(random: Random, round_s: float) -> Overheads:
+    """Less than a round: jobs that take turns by the round get nothing done where a restart takes longer."""
+    some_s, many_s = round_s / 6, round_s / 2
+    return Overheads(
+        Overhead(random.uniform(0.0, some_s), random.uniform(0.0, some_s)),
+        {KINDS[0]: Overhead(random.uniform(0.0, many_s), random.uniform(0.0, many_s))},
+    )
+
+
+def _rules(random: Random) -> Rules:
+    rules = random.choice((DEFAULT, DEFAULT, DEFAULT, PUBLISHED))
+    round_s = random.choice((60.0, 360.0, 360.0, 1200.0))
+    return replace(
+        rules,
+        round_s=round_s,
+        solve_interval_s=random.choice((rules.solve_interval_s, rules.solve_interval_s, 600.0)),
+        backfill=random.choice((rules.backfill, None, 0.0, 0.5)),
+        min_run_s=random.choice((0.0, 0.0, 600.0)),
+        overheads=FREE if rules.whole_steps else random.choice((FREE, _overheads(random, round_s))),
+        max_failures=random.choice((2, 5)),
+        spread_speeds=random.choice((rules.spread_speeds, True)),
+        split_price=random.choice((rules.split_price, True)),
+    )
+
+
+def _faults(random: Random, seed: int, rules: Rules) -> Faults:
+    """Each kind of trouble in half of the cases.
+
+    Whole steps know no overheads: a round lasts as long as its steps, which may be less than a restart. Nor may
+    reports be very late: until the end of a job is heard, rounds are as short as its last steps.
+    """
+
+    def some(most: float) -> float:
+        return random.choice((0.0, random.uniform(0.0, most)))
+
+    return Faults(
+        seed=seed,
+        until_s=CALM_FROM_S,
+        lost=some(0.3),
+        late=some(0.5),
+        doubled=some(0.5),
+        late_s=10.0 if rules.whole_steps else random.choice((10.0, 300.0, 2000.0)),
+        slow_solves=some(0.5),
+        slow_s=random.choice((10.0, 1000.0)),
+        server_failures_per_day=some(50.0),
+        outage_s=random.choice((10.0, 600.0, 1800.0)),
+        job_failures_per_hour=some(5.0),
+        checkpoint_every_s=random.choice((60.0, 600.0)),
+        speed_noise=some(0.3),
+        overheads=None if rules.whole_steps else random.choice((None, _overheads(random, rules.round_s))),
+    )

@@ -1,0 +1,219 @@
+"""What each family makes of its rows."""
+
+from pathlib import Path
+
+import pytest
+
+from gavelx.errors import InputFileError
+from gavelx.files.importers import Imported, import_trace
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.jobs import Job
+from tests.files.importers.samples import LM, SAMPLES, tabs, write
+
+TABLE = load_throughputs("simulation")
+
+
+def sample(folder: Path, name: str) -> Imported:
+    return import_trace(write(folder, name), TABLE)
+
+
+def load(folder: Path, text: str, **options: object) -> Imported:
+    path = folder / "jobs.txt"
+    path.write_text(text)
+    return import_trace(path, TABLE, **options)  # type: ignore[arg-type]
+
+
+def shape(jobs: tuple[Job, ...]) -> list[tuple[float, int, float | None]]:
+    """Arrival, devices and duration of each job."""
+    return [(job.arrival_s, job.scale_factor, job.duration_s) for job in jobs]
+
+
+def test_gavel(tmp_path: Path) -> None:
+    first, second = sample(tmp_path, "gavel").jobs
+    assert first == Job(0, "LM (batch size 5)", 1000.0, scale_factor=2, weight=5.0)
+    assert second == Job(1, "ResNet-18 (batch size 32)", 500.0, arrival_s=7.5, slo=1.5)
+
+
+def test_shockwave(tmp_path: Path) -> None:
+    first, second = sample(tmp_path, "shockwave").jobs
+    assert (first.duration_s, first.total_steps, first.scale_factor) == (300.0, 1000.0, 2)
+    assert (second.duration_s, second.slo, second.arrival_s) == (3338.0, None, 55.0)
+
+
+def test_the_philly_log_counts_all_attempts(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "philly_log")
+    assert shape(imported.jobs) == [(0, 1, 3600), (10, 8, 60), (20, 8, 3660)]
+    assert imported.left_out == {"failed": 1, "never started": 1, "still running": 1}
+    assert imported.jobs[0].owner == "6214e9/ce2f4c"
+    assert imported.shifted_s == 1507338689  # 2017-10-07 01:11:29 UTC
+
+
+def test_philly_lists(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "philly_list")
+    assert shape(imported.jobs) == [(0, 1, 14580), (5, 8, 300)]
+    assert imported.left_out == {"took no time": 1}
+    assert (imported.changes["gpus_cut"], imported.changes["job_types_drawn"]) == (1, 2)
+    imported = sample(tmp_path, "philly_pollux")
+    assert shape(imported.jobs) == [(0, 4, 2951), (2932, 1, 66)]
+    assert imported.jobs[0].owner == "6214e9"
+
+
+def test_pollux(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "pollux")
+    by_type = {job.job_type: job for job in imported.jobs}
+    assert list(by_type) == [
+        "ResNet-18 (batch size 256)",
+        "LM (batch size 20)",
+        "Recommendation (batch size 512)",
+        "Transformer (batch size 32)",
+        "ResNet-50 (batch size 16)",
+        "ResNet-50 (batch size 128)",
+    ]
+    # 100 epochs in steps of 2048 samples, 341.3 on each of 6 devices; then on 8
+    step_s = 0.0828 + 0.0001523 * 2048 / 6
+    assert imported.jobs[0].duration_s == pytest.approx(100 * 50_000 / 2048 * step_s * 6 / 8, rel=1e-4)
+    # Recommendation is known on one device only
+    assert by_type["Recommendation (batch size 512)"].scale_factor == 1
+    assert imported.changes == {"job_types_closest": 6, "gpus_rounded_up": 1, "gpus_cut": 3}
+
+
+def test_elasticflow_keeps_deadlines(tmp_path: Path) -> None:
+    first, second = sample(tmp_path, "elasticflow").jobs
+    assert (first.scale_factor, first.duration_s) == (1, 5644)
+    assert first.deadline_s == pytest.approx(3719996 - 3715485)
+    assert (second.scale_factor, second.duration_s) == (1, 8 * 66)
+    assert second.deadline_s == pytest.approx(3717583 - 3715485)
+
+
+def test_ones_counts_samples(tmp_path: Path) -> None:
+    jobs = sample(tmp_path, "ones").jobs
+    assert [job.job_type for job in jobs] == [
+        "ResNet-50 (batch size 32)",
+        "Transformer (batch size 16)",
+        "ResNet-50 (batch size 128)",
+    ]
+    assert [job.total_steps for job in jobs] == [47 * 10000 / 32, 5 * 8000 / 16, 25 * 20000 / 128]
+    assert [job.scale_factor for job in jobs] == [8, 2, 4]
+
+
+def test_tasks_of_one_alibaba_job_are_one_job(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "alibaba2020")
+    # 2 GPUs for 200 s and 1 for 100 s: 500 GPU-seconds on 3, which become 4; half a GPU for an hour becomes one
+    assert shape(imported.jobs) == [(0, 4, pytest.approx(125)), (152, 1, pytest.approx(1800))]
+    assert imported.left_out == {"no GPUs": 1, "failed": 1, "never started": 1}
+    named = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n"
+    assert load(tmp_path, named + SAMPLES["alibaba2020"].text).jobs == imported.jobs
+
+
+def test_alibaba_pods(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "alibaba2023")
+    assert shape(imported.jobs) == [(0, 8, 9990), (241678, 1, pytest.approx(220))]
+    assert imported.left_out == {"failed": 1, "no GPUs": 1, "never started": 1}
+
+
+def test_slurm(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "slurm")
+    assert shape(imported.jobs) == [(0, 1, 1800), (3600, 4, 90000)]
+    assert [job.owner for job in imported.jobs] == ["nlp/bob", "vision/ann"]
+    assert imported.left_out == {
+        "step of a job": 1,
+        "no GPUs": 1,
+        "failed": 1,
+        "never started": 1,
+        "still running": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "nodes", "gpus"),
+    [
+        ("AllocTRES", "cpu=1,gres/gpu=2", "1", 2),
+        ("ReqTRES", "cpu=1,gres/gpu:a100=2,gres/gpu:t4=2", "1", 4),
+        ("ReqTRES", "gres/gpumem=80G,gres/gpuutil=3,gres/gpu=1", "1", 1),
+        ("ReqGRES", "gpu:2", "2", 4),
+        ("AllocGRES", "gpu:tesla:4(S:0-1)", "2", 8),
+        ("ReqGRES", "gres:gpu:1", "1", 1),
+    ],
+)
+def test_slurm_counts_gpus(tmp_path: Path, column: str, cell: str, nodes: str, gpus: int) -> None:
+    text = f"JobID|Submit|ElapsedRaw|NNodes|{column}\n7|2024-03-01T10:00:00|60|{nodes}|{cell}\n"
+    assert load(tmp_path, text).jobs[0].scale_factor == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "elapsed_s"),
+    [("00:01:00", 60), ("1-00:00:01", 86401), ("02:03", 123), ("10-01:00:00.5", 867600.5), ("100:00:00", 360000)],
+)
+def test_slurm_elapsed(tmp_path: Path, text: str, elapsed_s: float) -> None:
+    rows = f"JobID|Submit|Elapsed|AllocTRES\n7|2024-03-01T10:00:00|{text}|gres/gpu=1\n"
+    assert load(tmp_path, rows).jobs[0].duration_s == elapsed_s
+
+
+def test_our_own_trace_is_taken_as_it_is(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "csv")
+    assert [job.id for job in imported.jobs] == [3, 1]
+    assert imported.jobs[1].slo == 1.2
+    assert imported.changes == {}
+
+
+LISTED = "job_id,submit_time,duration_s,num_gpus\n0,2017-09-26 22:24:39,100,1\n"
+POD = SAMPLES["alibaba2023"].text.splitlines()[:2]
+GAVEL = tabs(*LM, 5.0, -1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (LISTED + "1,yesterday,100,1", "row 3, column submit_time: 'yesterday' cannot be used; expected a time"),
+        (LISTED + "1,2017,100,1", "row 3, column submit_time: '2017' cannot be used"),
+        (LISTED + "1,1812-09-26 22:24:39,100,1", "row 3, column submit_time"),
+        (LISTED + "1,2017-09-26 22:24:39,-5,1", "row 3, column duration_s: '-5' cannot be used"),
+        (LISTED + "1,2017-09-26 22:24:39,1e13,1", "row 3, column duration_s: .* 1e\\+12 at most"),
+        (LISTED + "1,2017-09-26 22:24:39,5,half", "row 3, column num_gpus: 'half' cannot be used"),
+        (LISTED + "1,2017-09-26 22:24:39,5", "row 3: the line has 3 fields; expected 4: job_id"),
+        (LISTED + '1,"2017-09-26 22:24:39,5,1', "row 3: is no CSV"),
+        (GAVEL + "\n" + GAVEL.replace("\t", " "), "row 2: .* 1 fields between tabs; expected 10: job_type"),
+        (GAVEL + "\n" + GAVEL.replace("LM", "ML"), "row 2, column job_type: .*did you mean"),
+        (GAVEL + "\n" + GAVEL.replace("\t2\t5.0", "\t0\t5.0"), "row 2, column scale_factor: '0' cannot be used"),
+        (GAVEL + "\n" + GAVEL.replace("\t-1\t", "\tsoon\t"), "row 2, column slo: 'soon' cannot be used"),
+        (SAMPLES["shockwave"].text.replace("gns", "fast"), "row 1, column mode: 'fast' is not known"),
+        (SAMPLES["csv"].text + "3,60,A3C,,,1,5,1,,,", "row 4, column job_id: job 3 is in row 2 already"),
+        (SAMPLES["csv"].text + "4,1e13,A3C,,,1,5,1,,,", "row 4, column arrival_s: '1e13' cannot be used"),
+        (SAMPLES["pollux"].text + "x,5,gpt7,1,5", "row 8, column application: 'gpt7' is not known"),
+        (SAMPLES["ones"].text + "x,5,resnet50,chess,1,5,1,1", "row 5, column task: 'chess' is not known"),
+        (SAMPLES["elasticflow"].text + "2,5,bert,9,1,1,1,4", "row 4, column deadline_s: 4 s is not after"),
+        (SAMPLES["slurm"].text.replace("FAILED", "BROKEN"), "row 6, column State: 'BROKEN' is not known"),
+        (SAMPLES["slurm"].text.replace("1-01:00:00|C", "1d|C"), "row 2, column Elapsed: '1d' cannot be used"),
+        (SAMPLES["slurm"].text.replace("gpu=4", "gpu=" + "9" * 9), "row 2, column AllocTRES: .* GPUs"),
+        ("\n".join(POD).replace("9447497", "9437500"), "row 2, column deletion_time: .* before the start"),
+        (SAMPLES["philly_log"].text.replace("Killed", "Lost"), "row 30, .*status: 'Lost' is not known"),
+        (SAMPLES["philly_log"].text.replace("02:00:00", "then"), "row 30, attempts.1..start_time: .* then'"),
+        ("[{}, 3]", "row 1: the key 'status' is missing"),
+        ("[{},", "row 1: the file ends early"),
+        ("[\n{},\n{]", "row 3: is no JSON"),
+        ("[" * 100_000, "row 1: is no JSON"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputFileError, match=said) as caught:
+        load(tmp_path, text)
+    assert "jobs.txt" in str(caught.value)
+
+
+def test_bytes_that_are_no_text_cost_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_bytes(LISTED.encode() + b"1,2017-09-26 22:24:39,\xff,1\n2,2017-09-26 22:24:40,5,1\n")
+    imported = import_trace(path, TABLE, skip_bad_rows=True)
+    assert [(bad.row, bad.problem) for bad in imported.skipped] == [
+        (3, "the line is no UTF-8 text; expected UTF-8 text")
+    ]
+    assert len(imported.jobs) == 2
+
+
+def test_a_trace_without_jobs_says_what_became_of_the_rows(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match=r"the trace has no jobs \(no GPUs: 2, cannot be used: 1\)"):
+        load(
+            tmp_path,
+            LISTED.replace(",1\n", ",0\n") + "1,2017-09-26 22:24:39,5,0\n2,x,5,1\n",
+            skip_bad_rows=True,
+        )

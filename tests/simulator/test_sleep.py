@@ -1,0 +1,74 @@
+"""Rounds in which nothing can change are slept through, and that changes nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gavelx.cluster import Cluster
+from gavelx.drive import drive
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.mechanism import DEFAULT, Mechanism, Rules
+from gavelx.overheads import Overhead, Overheads
+from gavelx.policies import load_policy
+from gavelx.simulator.backend import SimulatedCluster
+from gavelx.simulator.faults import NO_FAULTS, Faults
+from gavelx.simulator.random_jobs import random_jobs
+from gavelx.simulator.simulate import SLEEP_S, policy_opens
+
+TABLE = load_throughputs("simulation")
+CLUSTER = Cluster.parse("v100=4,p100=4,k80=4")
+COSTLY = replace(DEFAULT, overheads=Overheads(Overhead(checkpoint_s=20.0, restart_s=40.0)))
+
+
+def run(
+    policy: str, seed: int, rules: Rules, faults: Faults = NO_FAULTS
+) -> tuple[SimulatedCluster, Mechanism, int]:
+    """A run that `simulate` would make; also how often the mechanism was woken."""
+    jobs = random_jobs(12, TABLE, seed=seed, multi_gpu=True, arrival_rate_per_hour=1.0)
+    backend = SimulatedCluster(jobs, CLUSTER, TABLE, rules, faults=faults)
+    asked = load_policy(policy)
+    mechanism = Mechanism(TABLE, None, rules, policy_opens(asked))
+    handled = 0
+    handle = mechanism.handle
+
+    def counting(event: object) -> list[object]:
+        nonlocal handled
+        handled += 1
+        return handle(event)
+
+    mechanism.handle = counting  # type: ignore[method-assign,assignment]
+    drive(mechanism, asked.allocate, backend)
+    return backend, mechanism, handled
+
+
+@pytest.mark.parametrize("rules", [DEFAULT, COSTLY], ids=["free", "costly"])
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "policy", ["max_min_fairness", "fifo", "gang_fifo", "makespan", "packed(max_min_fairness)", "isolated"]
+)
+def test_sleeping_changes_nothing(policy: str, seed: int, rules: Rules) -> None:
+    """Times add up in another order, so they agree to rounding; who ran where when is the same."""
+    awake, by_hand, events = run(policy, seed, rules)
+    asleep, sleeper, fewer = run(policy, seed, replace(rules, sleep_s=SLEEP_S))
+    assert fewer <= events
+    assert by_hand.rounds == sleeper.rounds
+    assert awake.recorder.completion_s.keys() == asleep.recorder.completion_s.keys()
+    for job_id, completion_s in awake.recorder.completion_s.items():
+        assert asleep.recorder.completion_s[job_id] == pytest.approx(completion_s, rel=1e-9)
+    rows = {job.id: j for j, job in enumerate(awake.submitted)}
+    expected, leases = (b.recorder.leases(rows, CLUSTER.accelerators) for b in (awake, asleep))
+    for column in ("job_L", "accelerator_L", "devices_L", "moved_L"):
+        np.testing.assert_array_equal(getattr(leases, column), getattr(expected, column))
+    for column in ("start_s_L", "end_s_L", "billed_s_L", "busy_s_L"):
+        np.testing.assert_allclose(getattr(leases, column), getattr(expected, column), rtol=1e-9, atol=1e-6)
+
+
+def test_a_job_that_fails_wakes_the_sleeper() -> None:
+    faults = Faults(job_failures_per_hour=0.02)
+    awake, _, events = run("max_min_fairness", 3, DEFAULT, faults)
+    asleep, _, fewer = run("max_min_fairness", 3, replace(DEFAULT, sleep_s=SLEEP_S), faults)
+    assert fewer < events / 2
+    assert awake.ledger.failures
+    assert asleep.ledger.failures == awake.ledger.failures
+    assert asleep.recorder.completion_s == pytest.approx(awake.recorder.completion_s)
