@@ -51,7 +51,8 @@ class Result:
     the job figures (JCT, rho, counts) to a slice of the jobs, as ``--window S:E`` asks. ``solver_failures`` holds
     the reason for each time that the previous allocation had to be carried over. ``price_changes`` are the times
     at which prices became others than ``usd_per_hour_A``, and those prices. Of a job that was ``given_up`` (its
-    id), too many tries have failed.
+    id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever behind what
+    its allocations had promised, when a round began.
     """
 
     policy: str
@@ -68,6 +69,7 @@ class Result:
     solver_failures: tuple[str, ...] = ()
     price_changes: tuple[tuple[float, Floats], ...] = ()
     given_up: tuple[int, ...] = ()
+    most_behind_s: float = 0.0
     policy_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -154,6 +156,7 @@ class Result:
             "unfair_fraction": metrics.mean((rho[done] > 1.0 + 1e-9).astype(float)),
             "restarts": int(self.restarts_J[measured].sum()),
             "given_up": len(self.given_up),
+            "most_behind_s": self.most_behind_s,
             "solver_failures": len(self.solver_failures),
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,

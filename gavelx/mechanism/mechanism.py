@@ -31,6 +31,7 @@ from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import Way, candidates, fillers, select
+from gavelx.mechanism.service import Service, received_s
 from gavelx.mechanism.shuffle import ShuffledTypes
 from gavelx.prices import Prices
 from gavelx.promises import NOBODY, Promises
@@ -68,6 +69,7 @@ class Mechanism:
         self.leasing = Leasing(self.live, throughputs, rules, self._settle)
         self.priority = rules.priority(rules.round_s)
         self.rounds = 0
+        self.most_behind_s = 0.0  # by how much any job ever was behind what it was promised, when a round began
         self.given_up: list[int] = []  # ids of jobs that failed too often
         self._arrived: list[Job] = []
         self._known: set[int] = set()  # every job that was ever submitted
@@ -264,6 +266,9 @@ class Mechanism:
             return []
         self._account()
         due = self._now_s >= self._round_end_s
+        if due:
+            behind_s_J = self.live["promised_s"] - self._received_so_far_s()
+            self.most_behind_s = max(self.most_behind_s, float(behind_s_J.max(initial=0.0)))
         stopped = self._let_go() if due else []
         self._admit()
         self._begin_round_if_due()
@@ -516,6 +521,14 @@ class Mechanism:
         return self._shuffled.next(types) if self._type_blind else list(range(types))
 
     # -- facts ------------------------------------------------------------------------------------------------
+
+    def service(self) -> Service:
+        """What each live job was promised and has received, and how far behind any job has been."""
+        ids = tuple(job.id for job in self.live.jobs)
+        return Service(ids, self.live["promised_s"].copy(), self._received_so_far_s(), self.most_behind_s)
+
+    def _received_so_far_s(self) -> Floats:
+        return received_s(self.live, self._now_s, whole_steps=self.rules.whole_steps)
 
     def _snapshot(self) -> Snapshot:
         """All that the policy may know now."""

@@ -86,6 +86,7 @@ def simulate(
         solver_failures=tuple(stopwatch.policy.failures),
         price_changes=tuple((time_s, later.array(accelerators)) for time_s, later in price_changes),
         given_up=tuple(mechanism.given_up),
+        most_behind_s=mechanism.most_behind_s,
         policy_seconds=stopwatch.seconds,
         wall_seconds=time.perf_counter() - started,
     )

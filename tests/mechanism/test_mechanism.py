@@ -463,7 +463,6 @@ def with_two_small_servers() -> Mechanism:
     return mechanism
 
 
-
 def test_a_gang_whose_speed_over_servers_is_not_known_is_spread_without_more_ado() -> None:
     mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
@@ -729,3 +728,17 @@ def test_rounds_of_a_job_that_is_slower_than_its_table_do_not_get_shorter_for_ev
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     mechanism.handle(progress(100.0, lease, 1000.0 - 1e-9))
     assert mechanism.handle(Wake(100.0))[-1] == WakeAt(100.001, report=True)
+
+
+def test_what_was_promised_and_received_is_told_job_by_job() -> None:
+    mechanism = with_servers(1)
+    for job_id in (0, 1):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    for round_ in range(21):
+        settle(mechanism, Wake(round_ * 360.0), [0.5, 0.5])
+    service = mechanism.service()
+    assert service.job_ids == (0, 1)
+    np.testing.assert_allclose(service.promised_s_J, 20 * 180.0)
+    np.testing.assert_allclose(service.received_s_J.sum(), 20 * 360.0)
+    assert (service.behind_s_J <= service.most_behind_s).all()
+    assert service.most_behind_s <= 2 * 360.0

@@ -1,0 +1,38 @@
+"""Who got what he was promised: the live figure that says whether rounds keep an allocation's word.
+
+Legend: J live jobs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.mechanism.live import LiveJobs
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Service:
+    """Seconds on devices that live jobs were promised so far, and that they have received, by job id.
+
+    ``behind_s_J`` is the difference: positive for a job that is owed time, negative for one that filled in.
+    ``most_behind_s`` bounds it: no job was further behind at the beginning of any round until now.
+    """
+
+    job_ids: tuple[int, ...]
+    promised_s_J: Floats
+    received_s_J: Floats
+    most_behind_s: float
+
+    @property
+    def behind_s_J(self) -> Floats:
+        return self.promised_s_J - self.received_s_J
+
+
+def received_s(live: LiveJobs, now_s: float, *, whole_steps: bool) -> Floats:
+    """Seconds on devices so far, those of present leases included; rounds of whole steps count at their end."""
+    if whole_steps:
+        return live["held_s"].copy()
+    return np.asarray(live["held_s"] + np.where(live.running(), now_s - live["since_s"], 0.0))
