@@ -240,9 +240,8 @@ class Mechanism:
         self._charge(j_L, live["type"][j_L], seconds_L * (half_L if self.rules.split_price else 1.0))
         way_L = live["way"][j_L]
         known_L = way_L != NO_WAY
-        self.priority.received(
-            self.ways, way_L[known_L], (seconds_L * half_L)[known_L]
-        )  # half from each of a pair
+        half_s_L = seconds_L * half_L  # of a pair, half comes from each
+        self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])
 
     def _charge(self, j_L: Ints | int, a_L: Ints | int, seconds_L: Floats | float) -> None:
         self.live["spent_usd"][j_L] += seconds_L * self._usd_per_s_A[a_L] * self.live["scale_factor"][j_L]
@@ -253,11 +252,9 @@ class Mechanism:
 
     def _look_again(self) -> list[Command]:
         """Devices or jobs changed: see at once what can be done, unless a round lasts as long as its leases."""
-        return (
-            []
-            if self.rules.whole_steps and self.leasing.leases
-            else [WakeAt(self._now_s, report=self._is_worth_asking())]
-        )
+        if self.rules.whole_steps and self.leasing.leases:
+            return []
+        return [WakeAt(self._now_s, report=self._is_worth_asking())]
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
@@ -325,10 +322,9 @@ class Mechanism:
         live["share"][:] = ways.per_job(ways.share, J)
         j_L = np.flatnonzero(live.running())
         k_L = np.array([live.index.get(i, NOBODY) for i in live["partner"][j_L].tolist()], dtype=np.int64)
-        first_L, second_L = (
-            np.where(k_L == NOBODY, j_L, np.minimum(j_L, k_L)),
-            np.where(k_L == NOBODY, k_L, np.maximum(j_L, k_L)),
-        )
+        alone_L = k_L == NOBODY
+        first_L = np.where(alone_L, j_L, np.minimum(j_L, k_L))
+        second_L = np.where(alone_L, NOBODY, np.maximum(j_L, k_L))
         live["way"][j_L] = ways.find((first_L * (J + 1) + second_L + 1) * A + live["type"][j_L], J, A)
 
     def _admit(self) -> None:
@@ -385,10 +381,10 @@ class Mechanism:
             return self._plan()
         self._asked_s = self._now_s
         goes_on = self.leasing.leases and not self.rules.whole_steps  # else the next round waits for the answer
-        meanwhile = (
-            [*self.leasing.extend(self._lapse_s()), WakeAt(self._round_end_s, report=True)] if goes_on else []
-        )
-        return [*meanwhile, Solve(self._snapshot())]
+        if not goes_on:
+            return [Solve(self._snapshot())]
+        wake = WakeAt(self._round_end_s, report=True)
+        return [*self.leasing.extend(self._lapse_s()), wake, Solve(self._snapshot())]
 
     def _allocated(self, allocation: Allocation) -> list[Command]:
         """Take over the policy's answer; jobs that came or went since it was asked do no harm."""
