@@ -67,6 +67,7 @@ def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -
         path=f"carried over: {reason}",
         seconds=0.0,
         strict=previous is not None and previous.strict,
+        unmoved=previous is not None and previous.unmoved,
     )
 
 

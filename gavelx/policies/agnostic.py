@@ -54,6 +54,7 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             whole=seen.whole,
             ask_again_s=seen.ask_again_s,
             type_blind=True,
+            unmoved=seen.unmoved,
         ).with_notes(seen.notes)
 
     def _is_worse(self, seen: Allocation, share_C: Floats) -> bool:
