@@ -77,7 +77,7 @@ def _check(allocation: object, snapshot: Snapshot, policy: Answers) -> None:
 def _check_limits(snapshot: Snapshot, share_C: np.ndarray, policy: Answers) -> None:
     """Shares of at least 0, at most all of a job's time, and no more devices than there are."""
     table = snapshot.configurations
-    over_J, over_A = table.membership_JC @ share_C - 1.0, table.devices_AC @ share_C - snapshot.devices_A
+    over_J, over_A = table.time_J(share_C) - 1.0, table.devices_A(share_C) - snapshot.devices_A
     if share_C.min(initial=0.0) < -FEASIBLE:
         raise PolicyError(f"a share is {share_C.min():.4g}", where=_name(policy), expected="0 or more")
     if over_J.max(initial=0.0) > FEASIBLE:
