@@ -81,6 +81,7 @@ class Mechanism:
         self._renew_s = NEVER  # when the policy wants to be asked again though nothing changed
         self._asked_s: float | None = None  # when the policy was asked what it has not answered yet
         self._strict = False  # the present allocation forbids to fill idle devices
+        self._whole = False  # it hands out devices rather than shares of time: whoever gets one may keep it
         self._type_blind = False  # it does not tell types apart
         self._shuffled = ShuffledTypes(rules.seed)
         self._asleep = False  # nothing can change before something happens
@@ -338,7 +339,7 @@ class Mechanism:
         live.look()
         live["stopped_s"][new_J] = self._now_s
         self.ways = self.priority.admitted(self.ways, live, np.array(new_J))
-        if len(new_J) < self.rules.small_change * len(live) and not self._strict:
+        if len(new_J) < self.rules.small_change * len(live) and not (self._strict or self._whole):
             self._let_in(np.array(new_J))
         self._changes += len(new_J)
         self._stale = True
@@ -365,7 +366,7 @@ class Mechanism:
     def _is_worth_asking(self) -> bool:
         """Whether enough of the jobs have come or gone since the policy was last asked, or it is long ago."""
         enough = self._changes + len(self._arrived) >= self.rules.small_change * len(self.live)
-        return enough or self._now_s - self._last_solve_s >= self.rules.small_change_s
+        return enough or self._whole or self._now_s - self._last_solve_s >= self.rules.small_change_s
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
@@ -401,7 +402,7 @@ class Mechanism:
         self.live["allocated"][:] = False
         self.live["allocated"][known] = True
         self._promise(new)
-        self._strict, self._type_blind = allocation.strict, allocation.type_blind
+        self._strict, self._whole, self._type_blind = allocation.strict, allocation.whole, allocation.type_blind
         self.leasing.unmoved = allocation.unmoved
         self._asked_s, self._last_solve_s = None, self._now_s
         if allocation.ask_again_s is not None:
@@ -557,9 +558,12 @@ class Mechanism:
         return Configurations.of_matrix(live["throughput"].copy(), live["scale_factor"], kind_J=kind_J)
 
     def _holding_J(self) -> Ints:
-        """The type that each job holds. With whole steps leases end with the round: who has all its time stays."""
+        """The type that each job holds by promise; who only fills in holds nothing.
+
+        With whole steps leases end with the round: who has all its time stays.
+        """
         if not self.rules.whole_steps:
-            return self.live["type"].copy()
+            return np.where(self.live["way"] == NO_WAY, WAITING, self.live["type"])
         holding_J = np.full(len(self.live), WAITING)
         whole = self.ways.share == 1.0
         holding_J[self.ways.job[whole]] = self.ways.type[whole]

@@ -18,7 +18,8 @@ class Rules:
     * ``solve_interval_s``: least time between two calls of the policy;
     * ``small_change``: the policy is asked again when this part of the live jobs came or went since it last was,
       or ``small_change_s`` after that; a new job may run meanwhile, where it is at least half as fast as
-      anywhere. Up to a hundred jobs each one counts; with thousands, a policy need not be asked for every one;
+      anywhere. Up to a hundred jobs each one counts; with thousands, a policy that gives shares of time
+      need not be asked for every one;
     * ``priority``: how the shares promised become an order in which jobs are served;
     * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle, if it is at
       least this part as fast there as on the fastest type, and has waited for ``backfill_after_s``; 0 is any
