@@ -46,9 +46,16 @@ MAY_IMPORT = {
     "report": {"nouns", "report"},
     "testing": {"nouns", "files", "solvers", "policies", "explain", "testing"},
     "explain": {"nouns", "solvers", "explain"},
+    "rpc": {"nouns", "rpc"},
+    "worker": {"nouns", "rpc", "worker"},
+    "training": {"training"},
+    "service": {
+        *("nouns", "solvers", "policies", "mechanism", "drive", "fallback"),
+        *("files", "explain", "rpc", "service"),
+    },
     "cli": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "simulator"),
-        *("files", "report", "explain", "cli", "package"),
+        *("files", "report", "explain", "rpc", "service", "worker", "cli", "package"),
     },
     "package": set(),
 }
@@ -66,8 +73,13 @@ HOMES = {
     "pandas": {"result"},  # and there inside functions only
     "hypothesis": {"testing"},
     "pytest": {"testing"},
-    "torch": set(),
-    "grpc": set(),
+    "torch": {"training"},
+    "grpc": {"rpc", "service", "worker"},
+    "sqlalchemy": {"service"},
+    "prometheus_client": {"service"},
+    "cryptography": {"rpc"},
+    "psutil": {"worker"},
+    "pynvml": {"worker"},
 }
 IMPURE = {
     *("time", "datetime", "random", "numpy.random", "secrets", "uuid"),

@@ -15,6 +15,7 @@ from gavelx.allocation import Allocation
 from gavelx.cluster import Server
 from gavelx.jobs import Job
 from gavelx.prices import Prices
+from gavelx.snapshot import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,28 @@ class WorkerLost(Event):
 
     server_id: int
     epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDrained(Event):
+    """A server takes no more leases, as of this epoch; what runs there is stopped, with a checkpoint."""
+
+    server_id: int
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelled(Event):
+    """A user does not want a job any more."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged(Event):
+    """Another policy decides from now on; it wants to be told of these kinds of configuration."""
+
+    opens: frozenset[Kind]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

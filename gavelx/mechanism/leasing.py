@@ -61,7 +61,7 @@ class Leasing:
         """A server offers its devices; None if that is no news. One that comes back has lost what ran on it."""
         if epoch <= self._epochs.get(server.id, -1):
             return None
-        stops = self._leave(server.id)
+        stops = self._leave(server.id, fall_back=True)
         self._epochs[server.id] = epoch
         self.servers[server.id] = server
         a = self.accelerators.index(server.accelerator)
@@ -71,24 +71,31 @@ class Leasing:
 
     def lose(self, server_id: int, epoch: int) -> list[Command] | None:
         """A server is gone; None if that is no news. Its gangs go on from what is known to be saved."""
+        return self._leave(server_id, fall_back=True) if self._is_news(server_id, epoch) else None
+
+    def drain(self, server_id: int, epoch: int) -> list[Command] | None:
+        """A server offers no devices any more; None if that is no news. Its gangs stop as at any preemption."""
+        return self._leave(server_id, fall_back=False) if self._is_news(server_id, epoch) else None
+
+    def _is_news(self, server_id: int, epoch: int) -> bool:
         last = self._epochs.get(server_id, -1)
         if epoch < last or (epoch == last and server_id not in self.servers):
-            return None
+            return False
         self._epochs[server_id] = epoch
-        return self._leave(server_id)
+        return True
 
-    def _leave(self, server_id: int) -> list[Command]:
+    def _leave(self, server_id: int, *, fall_back: bool) -> list[Command]:
         if (server := self.servers.pop(server_id, None)) is None:
             return []
         a = self.accelerators.index(server.accelerator)
         self.free[a].lose(server_id)
         self._devices_A[a] -= server.device_count
         hit = [lease for lease in self.leases.values() if any(d.server_id == server_id for d in lease.devices)]
-        for lease in hit:
-            j = self.live.index[lease.job_id]
-            if not self.live["done"][j]:
-                self.live["steps_done"][j] = self.live["saved_steps"][j]
-        return self.stop_all([self.live.index[lease.job_id] for lease in hit])
+        rows = [self.live.index[lease.job_id] for lease in hit]
+        if fall_back:
+            lost_J = [j for j in rows if not self.live["done"][j]]
+            self.live["steps_done"][lost_J] = self.live["saved_steps"][lost_J]
+        return self.stop_all(rows)
 
     def add_type(self, accelerator: str) -> None:
         """Devices of a type that there were none of."""

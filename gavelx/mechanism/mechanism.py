@@ -100,7 +100,7 @@ class Mechanism:
             return [*self._woken(), *self._take_note(event)]
         return self._take_note(event)
 
-    def _take_note(self, event: events.Event) -> list[Command]:
+    def _take_note(self, event: events.Event) -> list[Command]:  # noqa: PLR0912  # one branch an event
         match event:
             case events.Wake():
                 commands = self._wake()
@@ -119,8 +119,15 @@ class Mechanism:
                 commands = self._worker_joined(event.server, event.epoch)
             case events.WorkerLost():
                 commands = self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
+            case events.WorkerDrained():
+                commands = self._servers_changed(self.leasing.drain(event.server_id, event.epoch))
+            case events.JobCancelled():
+                commands = self._cancelled(event.job_id)
             case events.PriceChanged():
                 commands = self._prices_changed(event.prices)
+            case events.PolicyChanged():
+                self.opens, self._stale, self._changes = event.opens, True, NEVER
+                commands = self._look_again()
             case _:
                 raise AssertionError(event)
         return commands
@@ -132,6 +139,14 @@ class Mechanism:
         self._known.add(job.id)
         self._arrived.append(job)
         return self._look_again()
+
+    def _cancelled(self, job_id: int) -> list[Command]:
+        """A job leaves before it is done, whether it has been let in or not."""
+        self._arrived = [job for job in self._arrived if job.id != job_id]
+        j = self.live.index.get(job_id)
+        if j is None or self.live["done"][j]:
+            return []
+        return [*self._finished(j), *self._look_again()]
 
     def _worker_joined(self, server: Server, epoch: int) -> list[Command]:
         if server.accelerator not in self.leasing.accelerators:

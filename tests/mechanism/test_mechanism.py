@@ -15,11 +15,14 @@ from gavelx.mechanism.events import (
     Allocated,
     ArrivalsEnded,
     Event,
+    JobCancelled,
     JobSubmitted,
     LeaseEnded,
+    PolicyChanged,
     PriceChanged,
     Progress,
     Wake,
+    WorkerDrained,
     WorkerJoined,
     WorkerLost,
 )
@@ -249,6 +252,49 @@ def test_a_lost_server_ends_its_leases_and_gets_no_new_ones() -> None:
     (again,) = launched(settle(mechanism, Wake(70.0), [1.0]))
     assert {device.server_id for device in again.devices} == {7}
     assert mechanism.live["steps_done"][0] == 7.0
+
+
+def test_a_drained_server_stops_its_leases_and_loses_no_step() -> None:
+    mechanism = with_servers(2, 1)
+    mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(progress(50.0, lease, 9.0, saved=7.0))
+    assert mechanism.handle(WorkerDrained(60.0, 0)) == [Stop(lease.id), WakeAt(60.0, report=True)]
+    assert mechanism.handle(WorkerDrained(60.0, 0)) == []
+    assert mechanism.live["steps_done"][0] == 9.0
+    mechanism.handle(ended(61.0, lease, 11.0))
+    assert launched(settle(mechanism, Wake(61.0), [0.0])) == []
+    mechanism.handle(WorkerJoined(70.0, Server(0, "fast", 2), epoch=1))
+    assert len(launched(settle(mechanism, Wake(70.0), [1.0]))) == 1
+    assert mechanism.live["steps_done"][0] == 11.0
+
+
+def test_a_cancelled_job_gives_its_devices_up_and_never_comes_back() -> None:
+    mechanism = with_servers(1)
+    for job_id in range(3):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    mechanism.handle(JobCancelled(0.0, 2))  # before it was ever looked at
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0, 0.0]))
+    assert mechanism.handle(JobCancelled(5.0, lease.job_id)) == [Stop(lease.id), WakeAt(5.0, report=True)]
+    assert mechanism.handle(JobCancelled(5.0, lease.job_id)) == mechanism.handle(JobCancelled(5.0, 99)) == []
+    mechanism.handle(ended(6.0, lease, 20.0))
+    mechanism.handle(JobSubmitted(6.0, job(0)))
+    (other,) = launched(settle(mechanism, Wake(6.0), [1.0]))
+    assert other.job_id == 1
+    assert [job.id for job in mechanism.live.jobs if not mechanism.live["done"][mechanism.live.index[job.id]]] == [
+        1
+    ]
+
+
+def test_another_policy_is_asked_at_once_and_told_of_what_it_wants() -> None:
+    mechanism = with_servers(1)
+    for job_id in range(2):
+        mechanism.handle(JobSubmitted(0.0, job(job_id)))
+    settle(mechanism, Wake(0.0), [0.5, 0.5])
+    assert not [command for command in mechanism.handle(Wake(360.0)) if isinstance(command, Solve)]
+    mechanism.handle(PolicyChanged(720.0, PAIRS))
+    (solve,) = (command for command in mechanism.handle(Wake(720.0)) if isinstance(command, Solve))
+    assert (np.bincount(solve.snapshot.known.configuration_M) == 2).any()
 
 
 def test_a_type_may_join_while_jobs_run() -> None:
