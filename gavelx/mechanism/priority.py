@@ -22,10 +22,10 @@ class Credit:
 
     The credit of a way to run grows by its share per second and falls by one for every second in it; the key is
     the credit that there would be at the end of the round without it. Unlike a ratio of shares it does not forget
-    at a new allocation, so small shares are served too, however often the policy is asked. What runs is treated
-    as one round, and the seconds that stopping it would lose, further behind than it is: it makes way only for
-    one that has waited longer by more than that, which halves the number of restarts and changes completion times
-    by less than 1 %. A way that no longer is promised holds no credit.
+    at a new allocation, so small shares are served too, however often the policy is asked. Selection counts it in
+    turns, which are longer for jobs that have run for long (``Rules.turn``); serving the largest weighted backlog
+    keeps every backlog bounded whatever the weights, where the shares are feasible (Tassiulas and Ephremides,
+    IEEE TAC 37(12), 1992). A way that no longer is promised holds no credit.
     """
 
     prefers_running = True

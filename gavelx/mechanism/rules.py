@@ -21,6 +21,9 @@ class Rules:
       anywhere. Up to a hundred jobs each one counts; with thousands, a policy that gives shares of time
       need not be asked for every one;
     * ``priority``: how the shares promised become an order in which jobs are served;
+    * ``turn``: a job that runs makes way for one that is further behind by more than a turn. A turn is a round or,
+      if that is longer, this part of the time for which the job has held devices so far: short jobs are served
+      round by round, long ones in longer turns;
     * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle, if it is at
       least this part as fast there as on the fastest type, and has waited for ``backfill_after_s``; 0 is any
       type, None never;
@@ -54,6 +57,7 @@ class Rules:
     small_change: float = 0.01
     small_change_s: float = 1800.0
     priority: type[Credit] | type[PublishedPriority] = Credit
+    turn: float = 0.1
     backfill: float | None = 0.8
     backfill_after_s: float = 0.0
     min_run_s: float = 0.0

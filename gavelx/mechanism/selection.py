@@ -19,6 +19,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 PROTECTED_S = 1e12
 """Further behind than anybody: a job that must not be preempted yet."""
+NEVER = float("inf")
 
 
 class Way(NamedTuple):
@@ -98,7 +99,7 @@ def candidates(
     keys = priority.keys(ways, allocated_J)
     found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
     if priority.prefers_running:
-        _prefer_running(keys[0], ways, live, rules, now_s)
+        _in_turns(keys[0], ways, live, rules, now_s)
         if rules.min_run_s:
             found = _with_young(found, live, rules, now_s)
     elif strict or rules.backfill is None:
@@ -111,19 +112,27 @@ def candidates(
     return found.only(candidate_J[found.job] & partner_J[found.partner])
 
 
-def _prefer_running(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:
-    """What runs has received time since it was last accounted for, and is preferred to what waits."""
+def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:
+    """How many turns of its own each way is behind, in place of seconds; what runs counts as one further behind.
+
+    What runs has also received time since it was last accounted for, and would lose some by being stopped.
+    """
+    turn_J = np.maximum(rules.round_s, rules.turn * live["held_s"])
+    turn_V = turn_J[ways.job]
+    if (ways.partner != NOBODY).any():
+        turn_V = np.minimum(turn_V, np.append(turn_J, NEVER)[ways.partner])
     j = (live["way"] != NO_WAY).nonzero()[0]
-    if not len(j):
-        return
-    gain_s = rules.round_s + loss_s(live, j) - (now_s - live["since_s"][j])
-    if rules.min_run_s:
-        gain_s = np.where(now_s - live["launched_s"][j] < rules.min_run_s, PROTECTED_S, gain_s)
-    together = live["partner"][j] != NOBODY
-    if not together.any():
-        key[live["way"][j]] += gain_s
-    else:
-        np.add.at(key, live["way"][j], np.where(together, gain_s / 2, gain_s))  # half from each of the two
+    if len(j):
+        way = live["way"][j]
+        gain_s = turn_V[way] + loss_s(live, j) - (now_s - live["since_s"][j])
+        if rules.min_run_s:
+            gain_s = np.where(now_s - live["launched_s"][j] < rules.min_run_s, PROTECTED_S, gain_s)
+        together = live["partner"][j] != NOBODY
+        if not together.any():
+            key[way] += gain_s
+        else:
+            np.add.at(key, way, np.where(together, gain_s / 2, gain_s))  # half from each of the two
+    key /= turn_V
 
 
 def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -> Candidates:

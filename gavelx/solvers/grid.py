@@ -16,12 +16,11 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers.collapse import Classes
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.price_engine import solve_levels, solve_ratios
+from gavelx.solvers.rows import money
 from gavelx.solvers.statement import Affine, RatioStatement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-ROWS_MIN = 128
-"""Fewer different rows than this are as quick, and exact to the last levels, as linear programs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ def as_grid(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> Grid 
 def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool) -> "Priced | None":
     """A max-min program, by prices; None where it is none, too small, no grid, or the engine finds no answer."""
     snapshot = statement.snapshot
-    if len(classes) < ROWS_MIN or statement.requirements or not is_plain_max_min(statement):
+    if not len(classes) or statement.requirements or not is_plain_max_min(statement):
         return None
     worst = statement.worst[0]
     grid = as_grid(snapshot, worst.affine.base_RC, classes.representative_G)
@@ -100,6 +99,7 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
             count_G=classes.count_G.astype(float),
             capacity_A=snapshot.devices_A.astype(float),
             lexicographic=lexicographic,
+            price_A=money(snapshot),
         )
     except UnsolvedError:
         return None
@@ -108,7 +108,7 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
         share_C = classes.shares(share_C[classes.first_Z] / classes.unit_Z)
     level = statement.linear.constant_R[0] + worst.weight * answer.bound
     path = _path(answer.rounds, complete=answer.complete or not lexicographic)
-    return Priced(share_C, float(level), worst.weight * answer.price_A, path)
+    return Priced(share_C, float(level), worst.weight * answer.price_A, path, answer.cheapest)
 
 
 def ratios_by_price(statement: RatioStatement) -> "Priced | None":
@@ -118,7 +118,7 @@ def ratios_by_price(statement: RatioStatement) -> "Priced | None":
         return None
     row_G = np.flatnonzero(statement.finite_R)
     steps_G, deadline_G = top.constant_R[row_G], _factor(bottom)[row_G]
-    if len(row_G) < ROWS_MIN or not (steps_G > 0).all() or not (deadline_G > 0).all():
+    if not len(row_G) or not (steps_G > 0).all() or not (deadline_G > 0).all():
         return None
     grid = as_grid(snapshot, bottom.base_RC, row_G)
     if grid is None:
@@ -133,21 +133,26 @@ def ratios_by_price(statement: RatioStatement) -> "Priced | None":
             count_G=np.ones(len(row_G)),
             capacity_A=snapshot.devices_A.astype(float),
             lexicographic=statement.then is None,
+            price_A=money(snapshot),
         )
     except UnsolvedError:
         return None
     path = _path(answer.rounds, complete=answer.complete or statement.then is not None)
-    return Priced(grid.shares(answer.share_GA), answer.bound, None, path)
+    return Priced(grid.shares(answer.share_GA), answer.bound, None, path, answer.cheapest)
 
 
 @dataclass(frozen=True, eq=False)
 class Priced:
-    """Shares of all configurations, a proven bound, and what one more device is worth where that is known."""
+    """Shares of all configurations, a proven bound, and what one more device is worth where that is known.
+
+    ``cheapest``: no shares that give every job as much cost less.
+    """
 
     share_C: Floats
     bound: float
     marginal_A: Floats | None
     path: str
+    cheapest: bool
 
 
 def _path(rounds: int, *, complete: bool) -> str:

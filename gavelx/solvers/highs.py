@@ -85,6 +85,15 @@ class LinearProgram:
         """Replace a constraint's lower bound; it has no upper one."""
         self._highs.changeRowBounds(row, lower, kHighsInf)
 
+    def set_lowers(self, row_n: NDArray[np.int32], lower_n: Floats) -> None:
+        """Replace the lower bounds of these constraints; they have no upper ones."""
+        no_upper_n = np.full(len(row_n), kHighsInf)
+        self._highs.changeRowsBounds(len(row_n), row_n, lower_n, no_upper_n)  # type: ignore[attr-defined]
+
+    def set_upper_of_last(self, upper: float) -> None:
+        """The last variable is at most this, and at least 0."""
+        self._highs.changeColBounds(self._highs.getNumCol() - 1, 0.0, upper)
+
     def set_objective(self, objective_V: Floats) -> None:
         self._highs.changeColsCost(len(objective_V), np.arange(len(objective_V), dtype=np.int32), objective_V)
 

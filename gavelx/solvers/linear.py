@@ -99,7 +99,8 @@ def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> An
         return None
     share_C = priced.share_C
     if lexicographic:
-        share_C = spend_least(statement.snapshot, statement.worst[0].affine, share_C)
+        if not priced.cheapest:
+            share_C = spend_least(statement.snapshot, statement.worst[0].affine, share_C)
         if share_C is priced.share_C:  # cheaper ones are sparse already
             share_C = sparser(statement.snapshot, classes, share_C)
     return Answer(share_C, priced.bound, priced.marginal_A, len(classes), priced.path)

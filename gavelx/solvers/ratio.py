@@ -69,6 +69,8 @@ def _by_price(statement: RatioStatement) -> Answer | None:
     if statement.then is not None:
         last = _with_what_is_left(statement, best, statement.objective(best.share_C))
         return replace(best, share_C=last.share_C, path=f"{priced.path}; {last.path}")
+    if priced.cheapest:
+        return best
     return replace(best, share_C=spend_least(statement.snapshot, statement.denominator, best.share_C))
 
 

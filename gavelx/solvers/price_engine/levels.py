@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
+from gavelx.solvers.price_engine.direct import Direct, raise_rows
 from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, RatioNeed, Replies, Rows
 from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, Prices, find_level, prove
 
@@ -48,7 +49,8 @@ class Levels:
 
     ``price_A`` is the rise of the first level per device; all zero where that is set by a saturated row.
     ``start_A`` are the prices where devices first bind, to start a similar problem with. ``complete`` says whether
-    all levels were raised, ``rounds`` how many programs it took.
+    all levels were raised, ``rounds`` how many programs it took, ``cheapest`` whether no shares that give every
+    row as much cost less.
     """
 
     share_GA: Floats
@@ -58,6 +60,7 @@ class Levels:
     start_A: Floats
     complete: bool
     rounds: int
+    cheapest: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,7 @@ class Ratios:
     start_A: Floats
     complete: bool
     rounds: int
+    cheapest: bool = False
 
 
 def solve_levels(
@@ -82,6 +86,7 @@ def solve_levels(
     capacity_A: Floats,
     start_A: Floats | None = None,
     lexicographic: bool = True,
+    price_A: Floats | None = None,
     limits: Limits = LIMITS,
 ) -> Levels:
     """Raise the least of all rows, then the least of those that can rise further, and so on.
@@ -89,6 +94,7 @@ def solve_levels(
     Maximise t subject to ``gain_g . x_g + constant_g >= slope_g t`` in every row, ``sum_a x_ga <= 1``,
     ``sum_g count_g scale_g x_ga <= capacity_a``, x >= 0; x_ga = 0 where the gain is 0. A slope of 0 makes the row
     a fixed floor. A row that can run nowhere has the value of its constant: leave it out if that is not meant.
+    Few rows are given the cheapest of such shares at these prices.
 
     Raises :class:`~gavelx.solvers.highs.UnsolvedError` where floors cannot be met, where no row has a slope, or
     if bound and level do not meet within 1e-8, relative to the level (or to a thousandth of the change in level
@@ -100,6 +106,8 @@ def solve_levels(
     rows = replace(rows, need=LinearNeed(constant_G, slope_G, best_G))
     if (rows.need.cap_G == -np.inf).any():
         raise UnsolvedError("infeasible")
+    if len(rows) <= limits.few:
+        return _directly(rows, price_A, lexicographic=lexicographic)
     first, rounds, part, left = None, 0, rows, np.arange(len(rows))
     share_GA = np.zeros((len(rows), rows.A))
     for _ in range(LEVELS):
@@ -134,6 +142,7 @@ def solve_ratios(
     capacity_A: Floats,
     start_A: Floats | None = None,
     lexicographic: bool = True,
+    price_A: Floats | None = None,
     limits: Limits = LIMITS,
 ) -> Ratios:
     """Make the largest ``(elapsed + steps / throughput) / deadline`` as small as possible.
@@ -151,18 +160,21 @@ def solve_ratios(
     """
     rows, best_G = _rows(throughput_GA, scale_G * count_G, capacity_A)
     assert (best_G > 0).all() and (steps_G > 0).all(), "rows without steps or without a type are to be left out"
-    rows = replace(rows, need=RatioNeed(elapsed_G, steps_G, deadline_G, best_G))
+    need = RatioNeed(elapsed_G, steps_G, deadline_G, best_G)
+    rows = replace(rows, need=need)
+    if len(rows) <= limits.few:
+        return _ratios_directly(rows, need, price_A, lexicographic=lexicographic)
     cap, share_GA = float(rows.need.cap_G.min()), _saturated(rows, limits)
     if share_GA is not None:
         return Ratios(_within(share_GA, rows), -cap, -cap, np.ones(rows.A), True, 0)
     found = find_level(rows, limits, start_A=start_A, level=cap, goal=cap)
     if found.level >= cap and not _reaches(rows, found, cap):  # tangents far from it ask too little
         found = find_level(rows, limits, start_A=found.prices.price_A, level=cap)
-    pinned, price_A = found.level >= cap, found.prices.price_A
+    pinned, found_A = found.level >= cap, found.prices.price_A
     share_GA = _within(_certified(found, np.inf if pinned else CERTIFIED), rows)
     ratio = -cap if pinned else _largest_ratio(rows, share_GA)
     bound = -min(cap, found.prices.upper)
-    complete, rounds = not pinned and bool(_paid(rows, price_A).all()), found.rounds
+    complete, rounds = not pinned and bool(_paid(rows, found_A).all()), found.rounds
     if lexicographic and not complete:
         surplus_GA = throughput_GA * ((ratio * deadline_G - elapsed_G) / steps_G)[:, None]
         one_G = np.ones(len(rows))
@@ -174,7 +186,7 @@ def solve_ratios(
                 scale_G=scale_G,
                 count_G=count_G,
                 capacity_A=capacity_A,
-                start_A=price_A,
+                start_A=found_A,
                 limits=limits,
             )
         except UnsolvedError:  # the ratio stands; what is left stays idle
@@ -182,7 +194,58 @@ def solve_ratios(
         if last is not None and _largest_ratio(rows, last.share_GA) <= ratio * (1.0 + 1e-9):
             share_GA, complete, rounds = last.share_GA, last.complete, rounds + last.rounds
     bound -= ROUNDING * abs(bound)
-    return Ratios(share_GA, _largest_ratio(rows, share_GA), bound, price_A, complete, rounds)
+    return Ratios(share_GA, _largest_ratio(rows, share_GA), bound, found_A, complete, rounds)
+
+
+def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Levels:
+    """Few rows: all of them in one program."""
+    direct = Direct(rows)
+    raised = raise_rows(direct, rows.need, lexicographic=lexicographic)
+    if lexicographic and price_A is not None:
+        direct.cheapest(price_A)
+    share_GA = _within(direct.share_GA, rows)
+    reached = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
+    cap = float(rows.need.cap_G[rows.need.rises_G].min())
+    bound = min(cap, raised.level)
+    marginal_A = raised.marginal_A if raised.level <= cap else np.zeros(rows.A)
+    if bound - reached > CERTIFIED * max(abs(bound), _size_of_terms(rows)):
+        raise UnsolvedError("bound and level did not meet")
+    bound += ROUNDING * abs(bound)
+    start_A, programs = np.ones(rows.A), direct.programs
+    return Levels(share_GA, reached, bound, marginal_A, start_A, raised.complete, programs, cheapest=True)
+
+
+def _ratios_directly(rows: Rows, need: RatioNeed, price_A: Floats | None, *, lexicographic: bool) -> Ratios:
+    """The same for ratios: the largest, then the surplus over the needs that it leaves."""
+    direct = Direct(rows)
+    cap = float(need.cap_G.min())
+    level, proof = direct.raise_level(need, cap)
+    share_GA = _within(direct.share_GA.copy(), rows)
+    ratio = _largest_ratio(rows, share_GA)
+    bound = -cap if proof is None else -direct.proven(need, cap, proof)
+    if ratio - bound > CERTIFIED * abs(bound):
+        raise UnsolvedError("bound and ratio did not meet")
+    direct.fix_those_at_their_end(need, level, proof)
+    complete = not lexicographic or _surplus_directly(direct, need, ratio)
+    if lexicographic:
+        if price_A is not None:
+            direct.cheapest(price_A)
+        last_GA = _within(direct.share_GA, rows)
+        share_GA = last_GA if _largest_ratio(rows, last_GA) <= ratio * (1.0 + 1e-9) else share_GA
+    bound -= ROUNDING * abs(bound)
+    start_A, ratio = np.ones(rows.A), _largest_ratio(rows, share_GA)
+    return Ratios(share_GA, ratio, bound, start_A, complete, direct.programs, cheapest=True)
+
+
+def _surplus_directly(direct: Direct, need: RatioNeed, ratio: float) -> bool:
+    """Raise what all have beyond what this ratio needs; says whether the solver got to the end."""
+    one_G, factor_G = np.ones(len(need.steps_G)), (ratio * need.deadline_G - need.elapsed_G) / need.steps_G
+    try:
+        if not direct.fixed_G.all():
+            return raise_rows(direct, LinearNeed(-one_G, one_G, factor_G * need.best_G)).complete
+    except UnsolvedError:  # the ratio stands; what is left stays idle
+        return False
+    return True
 
 
 def _size_of_terms(rows: Rows) -> float:

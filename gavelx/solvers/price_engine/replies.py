@@ -117,6 +117,13 @@ class RatioNeed:
         return RatioNeed(*(part[index] for part in parts))
 
 
+def capped(need: Need, top_G: Floats, level: float) -> tuple[Floats, Floats]:
+    """Need and its rise, where a row never needs more than its best type gives."""
+    need_G, rise_G = need(level)
+    saturated_G = need.cap_G < level
+    return np.where(saturated_G, top_G, np.minimum(need_G, top_G)), np.where(saturated_G, 0.0, rise_G)
+
+
 @dataclass(frozen=True, eq=False)
 class Replies:
     """Each row's cheapest mix: a share ``part_G`` of type ``upper_G``, the rest of ``lower_G`` (-1: idle).
@@ -168,11 +175,7 @@ class Rows:
 
     def needs(self, level: float) -> tuple[Floats, Floats]:
         """Need and its rise; a saturated row needs all of its best type, whatever the level."""
-        need_G, rise_G = self.need(level)
-        saturated_G = self.need.cap_G < level
-        return np.where(saturated_G, self.top_G, np.minimum(need_G, self.top_G)), np.where(
-            saturated_G, 0.0, rise_G
-        )
+        return capped(self.need, self.top_G, level)
 
     def excess(self, price_A: Floats, level: float) -> tuple[float, float]:
         """Cost of all replies minus the worth of all devices, and how fast it rises with the level."""

@@ -43,6 +43,7 @@ LOST = 1e-6
 class Limits:
     """Sizes of the search; the answers do not depend on them, only the time that they take."""
 
+    few: int = 300  # up to so many rows there is no search at all, but one program with all of them
     direct: int = 100  # up to so many rows all enter the program
     sample: int = 80  # rows of the smallest sample ...
     thinning: int = 16  # ... each sample being this part of the next one
