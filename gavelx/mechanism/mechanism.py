@@ -293,7 +293,7 @@ class Mechanism:
         if self._must_solve() and self._could_fill():
             return [*commands, *self._let_go(), *self._solve()]
         runs_on = self._stale and self.leasing.leases
-        return [*commands, WakeAt(self._round_end_s, report=True)] if runs_on else commands
+        return [*commands, WakeAt(self._round_end_s, self._wants_a_report())] if runs_on else commands
 
     def _begin_round_if_due(self) -> bool:
         """A round begins when the last one is over, be it at a wake or at an answer that took longer than it."""
@@ -380,8 +380,12 @@ class Mechanism:
 
     def _is_worth_asking(self) -> bool:
         """Whether enough of the jobs have come or gone since the policy was last asked, or it is long ago."""
+        return self._will_be_worth_asking(self._now_s)
+
+    def _will_be_worth_asking(self, time_s: float) -> bool:
+        """The same at a later time, if nothing more changes."""
         enough = self._changes + len(self._arrived) >= self.rules.small_change * len(self.live)
-        return enough or self._whole or self._now_s - self._last_solve_s >= self.rules.small_change_s
+        return enough or self._whole or time_s - self._last_solve_s >= self.rules.small_change_s
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
@@ -481,7 +485,9 @@ class Mechanism:
 
     def _wants_a_report(self) -> bool:
         """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
-        return self._stale or self._is_to_be_renewed(self._round_end_s) or bool(self.live["checkpoint_s"].any())
+        end_s = self._round_end_s
+        asks = (self._stale and self._will_be_worth_asking(end_s)) or self._is_to_be_renewed(end_s)
+        return asks or bool(self.live["checkpoint_s"].any())
 
     def _fill(self, waits_J: Bools) -> list[Command]:
         """Leases for jobs that wait, on devices that are free."""

@@ -57,6 +57,8 @@ def select(
     Equal keys keep the order in which they come. With ``order_of_types`` the types are filled one after another;
     otherwise the greatest key of all goes first. A job is taken once, and a gang either whole or not at all.
     """
+    fits = scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
+    candidates = candidates if fits.all() else candidates.only(fits)
     keys = candidates.keys
     order = np.lexsort([-key for key in reversed(keys)]) if len(keys) > 1 else np.argsort(-keys[0], kind="stable")
     if order_of_types is None:

@@ -34,7 +34,7 @@ from gavelx.prices import Prices
 from gavelx.simulator.faults import NO_FAULTS, Chance, Faults
 from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Recorder
-from gavelx.simulator.runs import Run
+from gavelx.simulator.runs import Run, progress
 from gavelx.throughputs import Pairing, Throughputs
 
 FREED, HAPPENS, WAKES = range(3)
@@ -157,10 +157,10 @@ class SimulatedCluster:
             self._push(last_s, HAPPENS, ArrivalsEnded(last_s))
 
     def _progress(self) -> Progress:
-        runs, now_s = self._running.values(), self.now_s
-        done = np.array([run.progress_at(now_s) for run in runs]).reshape(len(runs), 2)
-        ids = np.array([(run.lease.id, run.lease.job_id) for run in runs], dtype=np.int64).reshape(len(runs), 2)
-        return Progress(now_s, ids[:, 0], ids[:, 1], done[:, 0], done[:, 1])
+        runs = list(self._running.values())
+        leases = np.array([run.lease.id for run in runs], dtype=np.int64)
+        jobs = np.array([run.job.id for run in runs], dtype=np.int64)
+        return Progress(self.now_s, leases, jobs, *progress(runs, self.now_s))
 
     def _report(self, event: Event) -> None:
         """Send an event to the scheduler; it may come late or twice, and what is lost is sent again."""

@@ -1,10 +1,15 @@
 """A lease as it really goes: when it holds its devices, and how many steps it does on them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.jobs import Job
 from gavelx.mechanism.commands import Lease
 
+Floats = NDArray[np.float64]
 NEARLY = 1.0 - 1e-9
 """So far from the last step rounding cannot matter."""
 
@@ -58,12 +63,6 @@ class Run:
         last_s = self.begin_s + rounds * self.checkpoint_every_s
         return self.steps_at(last_s) if last_s > self.from_s else self.saved_steps
 
-    def progress_at(self, time_s: float) -> tuple[float, float]:
-        """Steps done, and those of them that are in a checkpoint."""
-        steps = self.steps_at(time_s)
-        young = time_s - self.begin_s < self.checkpoint_every_s
-        return steps, self.saved_steps if young else self.saved_at(time_s)
-
     def turn(self, time_s: float) -> None:
         """A new stretch begins: another speed, another price, or another round."""
         self.version += 1
@@ -75,3 +74,17 @@ class Run:
         if time_s > self.from_s:
             self.saved_steps, self.from_steps = self.saved_at(time_s), self.steps_at(time_s)
             self.from_s = time_s
+
+
+def progress(runs: Sequence[Run], time_s: float) -> tuple[Floats, Floats]:
+    """Of each run, the steps done and those of them that are in a checkpoint: as in the methods, all at once."""
+    fields = ("from_s", "from_steps", "until_step", "steps_per_s", "saved_steps", "begin_s", "checkpoint_every_s")
+    columns = np.array([[getattr(run, name) for run in runs] for name in fields])
+    from_s, from_steps, until_step, steps_per_s, saved_steps, begin_s, every_s = columns
+    done = from_steps + (time_s - from_s) * steps_per_s
+    end_s = from_s + np.maximum(0.0, until_step - from_steps) / steps_per_s
+    ended = (done >= until_step) | ((done >= until_step * NEARLY) & (time_s >= end_s))
+    steps_done = np.where(time_s <= from_s, from_steps, np.where(ended, until_step, done))
+    for n in np.flatnonzero(time_s - begin_s >= every_s).tolist():
+        saved_steps[n] = runs[n].saved_at(time_s)
+    return steps_done, saved_steps
