@@ -14,7 +14,7 @@ gavelx than its errors.
 """
 
 from gavelx.training.checkpoints import CheckpointError, TrainingWarning
-from gavelx.training.gang import Gang
+from gavelx.training.gang import Gang, own_device
 from gavelx.training.training import Training
 
-__all__ = ["CheckpointError", "Gang", "Training", "TrainingWarning"]
+__all__ = ["CheckpointError", "Gang", "Training", "TrainingWarning", "own_device"]

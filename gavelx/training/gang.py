@@ -30,7 +30,7 @@ class Gang:
 
     def __init__(self, device: str | None = None) -> None:
         self.rank, self.world_size = rank(), world_size()
-        self.device = torch.device(device) if device else _own_device()
+        self.device = own_device(device)
         self._parallel: list[DistributedDataParallel] = []
 
     def __enter__(self) -> "Gang":
@@ -124,7 +124,8 @@ def unwrapped(part: Any) -> Any:
     return part.module if isinstance(part, DistributedDataParallel) else part
 
 
-def _own_device() -> torch.device:
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
+def own_device(name: str | None = None) -> torch.device:
+    """The named device; else this process's GPU, or the CPU where there is none."""
+    if name or not torch.cuda.is_available():
+        return torch.device(name or "cpu")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
