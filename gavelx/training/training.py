@@ -124,7 +124,7 @@ class Training:
             )
         while not self.finished:
             yield from self._epoch(loader, replay)
-            if self._by_epoch:
+            if self._by_epoch or self.finished:
                 return
             self._next_epoch()
 
@@ -133,8 +133,10 @@ class Training:
         self._by_epoch = True
         while not self.finished and (count is None or self.epoch < count):
             yield self.epoch
-            self._next_epoch()
             self._changed = True
+            if self.finished:
+                return  # maybe in the middle of it: with more steps it would go on there
+            self._next_epoch()
 
     def steps(self) -> Iterator[int]:
         """Numbers of steps, for loops that make their own data; until all are done."""

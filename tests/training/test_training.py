@@ -61,6 +61,14 @@ def test_a_crash_anywhere_changes_no_bit(crash_at: list[int], every_s: float) ->
         assert pieces(Plan(), Path(folder), [], sorted(crash_at), every_s) == uninterrupted(Plan())
 
 
+@pytest.mark.parametrize("loader", LOADERS)
+def test_with_more_steps_a_complete_training_goes_on(tmp_path: Path, loader: str) -> None:
+    plan = Plan(loader=loader)
+    for total_steps in (1, 5, 9, plan.total_steps):
+        outcome = train(replace(plan, total_steps=total_steps), tmp_path)
+    assert outcome == uninterrupted(plan)
+
+
 @pytest.mark.parametrize("stop_at", [[1], [2, 3], [4, 5, 9]])
 def test_steps_of_several_batches(tmp_path: Path, stop_at: list[int]) -> None:
     plan = Plan(total_steps=12, batch_size=4, accumulate=3)
