@@ -1,6 +1,7 @@
 """A training that was interrupted anywhere ends as one that was not, bit for bit."""
 
 import functools
+import signal
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler
 
 from gavelx.errors import UserError
 from gavelx.training import CheckpointError, Training, TrainingWarning
@@ -106,29 +108,39 @@ def test_epochs_alone_say_when_training_is_complete(tmp_path: Path) -> None:
 
 
 def test_steps_need_no_loader(tmp_path: Path) -> None:
-    chance = torch.Generator().manual_seed(5)
-    drawn: list[float] = []
-    for stop in (2, 4, 99):
-        with pytest.raises(SystemExit) if stop < 6 else _nothing():
-            _draw(tmp_path, stop, drawn)
-    assert drawn == [torch.rand((), generator=chance).item() for _ in range(6)]
+    """Neither a generator of one's own nor the global one knows of the preemptions."""
+    mine, common = torch.Generator().manual_seed(5), torch.Generator().manual_seed(6)
+    expected = [(torch.rand((), generator=mine).item(), torch.rand((), generator=common).item()) for _ in range(6)]
+    drawn: list[tuple[float, float]] = []
+    for stop in (2, 4):
+        with pytest.raises(SystemExit):
+            draw(tmp_path, stop, drawn)
+    draw(tmp_path, 99, drawn)
+    assert drawn == expected
 
 
-def _nothing() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory()
-
-
-def _draw(folder: Path, stop: int, drawn: list[float]) -> None:
-    import signal
-
+def draw(folder: Path, stop: int, drawn: list[tuple[float, float]]) -> None:
     generator = torch.Generator().manual_seed(5)
+    torch.manual_seed(6)
     with Training(generator=generator, total_steps=6, folder=folder) as training:
         for step in training.steps():
             assert step == training.step == len(drawn)
-            drawn.append(torch.rand((), generator=generator).item())
+            drawn.append((torch.rand((), generator=generator).item(), torch.rand(()).item()))
             training.done()
             if training.step == stop:
                 signal.raise_signal(signal.SIGTERM)
+
+
+def test_samplers_are_told_the_epoch(tmp_path: Path) -> None:
+    sampler: DistributedSampler[int] = DistributedSampler(range(8), num_replicas=1, rank=0)  # type: ignore[arg-type]
+    loader = DataLoader(range(8), batch_size=None, sampler=sampler)  # type: ignore[arg-type]
+    seen = []
+    with some_training(tmp_path, total_steps=16) as training:
+        for one in training.batches(loader):
+            seen.append(one)
+            training.done()
+    assert sorted(seen[:8]) == sorted(seen[8:]) == list(range(8))
+    assert seen[:8] != seen[8:]
 
 
 def test_leaving_by_break_is_complete(tmp_path: Path) -> None:
