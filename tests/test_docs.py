@@ -57,13 +57,20 @@ class Page:
                 return ran.code, ran.out + ran.err
             case ["pytest", *arguments]:
                 return self.pytest(arguments)
+            case ["python", *arguments]:
+                return self.process(arguments)
+            case ["torchrun", *arguments]:
+                return self.process(["-m", "torch.distributed.run", "--local-addr", "127.0.0.1", *arguments])
             case ["pip", "install", what]:
                 return 0 if what.partition("[")[2].rstrip("]") in EXTRAS else 1, ""
         raise AssertionError(f"nobody knows how to run {words}")
 
     def pytest(self, arguments: list[str]) -> tuple[int, str]:
+        return self.process(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", *arguments])
+
+    def process(self, arguments: list[str]) -> tuple[int, str]:
         environment = os.environ | {"PYTHONPATH": str(ROOT), "CI": "1"}  # CI: the same cases every time
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", *arguments]
+        command = [sys.executable, *arguments]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         return ran.returncode, ran.stdout + ran.stderr
 

@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "explain": {"nouns", "solvers", "explain"},
     "rpc": {"nouns", "rpc"},
     "worker": {"nouns", "rpc", "worker"},
-    "training": {"training"},
+    "training": {"nouns", "training"},
     "service": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "fallback"),
         *("files", "explain", "rpc", "service"),

@@ -1,0 +1,210 @@
+"""A folder of checkpoints that no crash can spoil, and none of whose damage goes unseen.
+
+    checkpoint-000007-step-4200-<digest>.pt
+
+is a plain file of ``torch.save``; its name holds a number that rises, the step, and the first half of the
+SHA-256 of what is in it. It is written under another name, forced to disk, and then renamed: either it is there
+in full or not at all.
+"""
+
+import contextlib
+import hashlib
+import os
+import pickle
+import re
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+from gavelx.errors import GavelxError
+
+NAME = re.compile(r"checkpoint-(\d{6,})-step-(\d+)-([0-9a-f]{32})\.pt")
+DAMAGED = "damaged-"
+PART = ".part"
+BLOCK_BYTES = 1 << 20
+
+
+class CheckpointError(GavelxError):
+    """A checkpoint cannot be written, or what it holds does not fit this script."""
+
+
+class TrainingWarning(UserWarning):
+    """Training goes on, but something is not as it should be: a damaged checkpoint, a full disk."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that is safely on disk."""
+
+    path: Path
+    bytes: int
+    seconds: float
+
+
+class Checkpoints:
+    """The checkpoints of one job; the last ``keep`` of them stay.
+
+    The folder is made when something is saved. One process at a time may write to it.
+    """
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder, self.keep = folder, keep
+        self._readable = False
+
+    def save(self, content: dict[str, Any], step: int) -> Saved:
+        """Write a checkpoint and force it to disk; then remove the oldest ones.
+
+        Raises ``OSError`` where it cannot be written: then all is as it was before. Raises
+        :class:`CheckpointError` where it could be written but not be read again.
+        """
+        begin_s = time.monotonic()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f".checkpoint-{os.getpid()}{PART}"
+        try:
+            digest = _write(part, content)
+            self._check_readable(part)
+            path = self.folder / f"checkpoint-{self._next_number():06d}-step-{step}-{digest}.pt"
+            part.rename(path)
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+        _force_to_disk(self.folder)
+        self._forget_old()
+        return Saved(path, path.stat().st_size, time.monotonic() - begin_s)
+
+    def newest(self) -> tuple[Path, dict[str, Any]] | None:
+        """The newest checkpoint that is not damaged, and where it is; None where there is none.
+
+        A damaged one is put aside under another name, with a :class:`TrainingWarning`.
+        """
+        for path in reversed(self._files()):
+            damage = _damage(path)
+            if damage is None:
+                return path, _load(path)
+            _put_aside(path)
+            warnings.warn(
+                f"{path.name} is damaged ({damage}) and was put aside; the checkpoint before it is tried",
+                TrainingWarning,
+                stacklevel=2,
+            )
+        return None
+
+    def read(self, name: str) -> dict[str, Any]:
+        """One checkpoint by its name."""
+        path = self.folder / name
+        if damage := _damage(path):
+            raise CheckpointError(f"{path}: {damage}")
+        return _load(path)
+
+    def clean(self) -> None:
+        """Remove what writers that were killed have left."""
+        for part in self.folder.glob(f".checkpoint-*{PART}"):
+            part.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        """Oldest first."""
+        found = [(match, path) for path in self.folder.glob("*.pt") if (match := NAME.fullmatch(path.name))]
+        return [path for _, path in sorted(found, key=lambda one: (int(one[0][1]), int(one[0][2]), one[1].name))]
+
+    def _next_number(self) -> int:
+        files = self._files()
+        return int(files[-1].name.split("-")[1]) + 1 if files else 0
+
+    def _forget_old(self) -> None:
+        for path in self._files()[: -self.keep]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def _check_readable(self, part: Path) -> None:
+        """Once a run: a checkpoint that cannot be read again is better found out now than after the preemption."""
+        if not self._readable:
+            _load(part, device="meta")
+            self._readable = True
+
+
+class _Hashed:
+    """A file that knows the digest of all that was written to it.
+
+    torch writes from C++, where an exception of ours would end the process: a failure is kept until it is asked
+    for.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.digest = file, hashlib.sha256()
+        self.failure: OSError | None = None
+
+    def write(self, data: bytes | memoryview) -> int:
+        if self.failure is None:
+            try:
+                self.file.write(data)
+                self.digest.update(data)
+            except OSError as error:
+                self.failure = error
+        return len(data)
+
+    def flush(self) -> None:
+        """Done at the end."""
+
+
+def _write(path: Path, content: dict[str, Any]) -> str:
+    """Write and force to disk; the digest."""
+    file = path.open("wb")
+    try:
+        hashed = _Hashed(file)
+        torch.save(content, hashed)  # type: ignore[arg-type]
+        if hashed.failure is not None:
+            raise hashed.failure
+        file.flush()
+        os.fsync(file.fileno())
+    finally:
+        with contextlib.suppress(OSError):  # what cannot be flushed fails once more
+            file.close()
+    return hashed.digest.hexdigest()[:32]
+
+
+def _damage(path: Path) -> str | None:
+    """What is wrong with a file, by its digest; None if nothing is."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(BLOCK_BYTES):
+                digest.update(block)
+    except (FileNotFoundError, PermissionError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error.strerror})") from error
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    match = NAME.fullmatch(path.name)
+    assert match is not None
+    return None if digest.hexdigest()[:32] == match[3] else f"{path.stat().st_size} bytes that were not written so"
+
+
+def _load(path: Path, device: str = "cpu") -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(
+            f"{path.name} cannot be read again: state_dict() may give tensors, numbers, texts, and lists and dicts"
+            f" of such ({str(error).splitlines()[0]})"
+        ) from error
+    return content
+
+
+def _put_aside(path: Path) -> None:
+    """The last damaged one is kept, for whoever wants to know why."""
+    with contextlib.suppress(OSError):
+        for old in path.parent.glob(f"{DAMAGED}*.pt"):
+            old.unlink()
+        path.rename(path.with_name(DAMAGED + path.name))
+
+
+def _force_to_disk(folder: Path) -> None:
+    """A rename is safe only when the folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,84 @@
+"""How long we may run: until someone asks us to stop, the lease runs out, or its steps are done.
+
+The agent keeps a small file with the lease (``GAVELX_LEASE_FILE``), which it replaces whenever the lease is
+renewed:
+
+    {"lease_id": 7, "until_monotonic_s": 5120.5, "until_step": 20000, "stop": false}
+
+and sends SIGTERM when the job is to save and leave. Without a file, only the signal counts.
+"""
+
+import json
+import math
+import os
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+POLL_S = 0.1
+"""The file is looked at no more often than that."""
+
+
+class Lease:
+    """The right to run, as far as we know of it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.asked = False
+        self.until_s = math.inf
+        self.until_step = math.inf
+        self._half_s = math.inf
+        self._version: tuple[int, int] | None = None
+        self._looked_s = -math.inf
+        self._before: Any = None
+
+    def __enter__(self) -> "Lease":
+        """Take SIGTERM as a request from now on; only the main thread can."""
+        try:
+            self._before = signal.signal(signal.SIGTERM, self._ask)
+        except ValueError:
+            self._before = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+
+    def over(self, step: int, need_s: float) -> bool:
+        """Whether to save and leave now, given what saving and the next step need.
+
+        ``need_s`` counts for half of a renewal at most: a job that saves for longer than its lease would never
+        begin.
+        """
+        self._look()
+        return (
+            self.asked or step >= self.until_step or time.monotonic() + min(need_s, self._half_s) >= self.until_s
+        )
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+
+    def _look(self) -> None:
+        """Read the file if it is another one. A file that is gone or makes no sense changes nothing."""
+        now_s = time.monotonic()
+        if self.path is None or now_s < self._looked_s + POLL_S:
+            return
+        self._looked_s = now_s
+        try:
+            status = os.stat(self.path)  # noqa: PTH116  (no object for each look)
+            version = (status.st_ino, status.st_mtime_ns)
+            if version != self._version:
+                self._take(json.loads(self.path.read_text()), now_s)
+                self._version = version
+        except (OSError, ValueError, TypeError, AttributeError):
+            return
+
+    def _take(self, lease: dict[str, Any], now_s: float) -> None:
+        until_s = lease.get("until_monotonic_s")
+        until_s = math.inf if until_s is None else float(until_s)
+        until_step = float(lease.get("until_step") or math.inf)
+        self.until_s, self.until_step = until_s, until_step
+        self._half_s = max(0.0, (until_s - now_s) / 2)
+        self.asked = self.asked or lease.get("stop") is True

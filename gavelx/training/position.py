@@ -1,0 +1,96 @@
+"""Where in the data: going through a loader, and going on in the middle of an epoch as if nothing had been.
+
+At the beginning of an epoch the state of all generators is kept. To go on after ``seen`` batches, the generators
+are put back there, the epoch begins anew, what was seen is left out, and then the generators are put to where
+they were when the checkpoint was made. So shuffling is the same whoever does it, and nothing has to be told
+about it.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from gavelx.errors import UserError
+
+
+def generators_of(loader: Iterable[Any]) -> list[torch.Generator]:
+    """The generators that a loader was given, each once."""
+    found = [getattr(owner, "generator", None) for owner in _with_samplers(loader)]
+    return list({id(one): one for one in found if isinstance(one, torch.Generator)}.values())
+
+
+def set_epoch(loader: Iterable[Any], epoch: int) -> None:
+    """Tell samplers that shuffle by the number of the epoch, as torch's ``DistributedSampler``."""
+    for owner in _with_samplers(loader):
+        if hasattr(owner, "set_epoch"):
+            owner.set_epoch(epoch)
+
+
+def _with_samplers(loader: Any) -> list[Any]:
+    batch_sampler = getattr(loader, "batch_sampler", None)
+    return [loader, getattr(loader, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None)]
+
+
+def begin(loader: Iterable[Any], seen: int = 0, replay: bool = False) -> Iterator[Any]:
+    """Begin an epoch, without the first ``seen`` batches.
+
+    A ``DataLoader`` over a dataset with an index just does not load them; anything else is gone through again.
+    So is everything if ``replay`` is set: a dataset that draws from generators of its own, or in processes of
+    its own, needs it to be exact.
+    """
+    if isinstance(loader, Iterator):
+        raise UserError(
+            "batches() was given an iterator",
+            expected="something that can be gone through again, once an epoch",
+            hint="the DataLoader itself, or a list",
+        )
+    if seen and not replay and _has_index(loader):
+        return _begin_after(loader, seen)
+    iterator = iter(loader)
+    for _ in islice(iterator, seen):
+        pass
+    return iterator
+
+
+def _has_index(loader: Iterable[Any]) -> bool:
+    return (
+        isinstance(loader, DataLoader)
+        and type(loader).__iter__ is DataLoader.__iter__
+        and not isinstance(loader.dataset, IterableDataset)
+    )
+
+
+def _begin_after(loader: Any, seen: int) -> Iterator[Any]:
+    """A copy of the loader whose sampler has been through what was seen. The copy shares all the rest."""
+    rest_of = copy.copy(loader)
+    which = "sampler" if loader.batch_sampler is None else "batch_sampler"
+    rest = _Rest(getattr(loader, which), seen)
+    rest_of.__dict__.update({which: rest, "_iterator": None})
+    iterator: Iterator[Any] = iter(rest_of)
+    rest.begin()  # now, since a sampler draws its seed when it is first asked
+    return iterator
+
+
+class _Rest:
+    """What a sampler gives after the first ``seen``."""
+
+    def __init__(self, sampler: Any, seen: int) -> None:
+        self.sampler, self.seen = sampler, seen
+        self._iterator: Iterator[Any] | None = None
+
+    def begin(self) -> Iterator[Any]:
+        if self._iterator is None:
+            self._iterator = iter(self.sampler)
+            for _ in islice(self._iterator, self.seen):
+                pass
+        return self._iterator
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.begin()
+
+    def __len__(self) -> int:
+        return len(self.sampler) - self.seen

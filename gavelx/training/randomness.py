@@ -1,0 +1,40 @@
+"""Every source of chance that a training script draws from, as plain data that a checkpoint can hold."""
+
+import random
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def capture(generators: Sequence[torch.Generator] = ()) -> dict[str, Any]:
+    """The state of the generators of Python, numpy (if it is in use) and torch on every device, and of those
+    given."""
+    numpy = sys.modules.get("numpy")
+    return {
+        "python": random.getstate(),
+        "numpy": _numpy_state(numpy.random.get_state()) if numpy else None,
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],  # type: ignore[no-untyped-call]
+        "generators": [generator.get_state() for generator in generators],
+    }
+
+
+def restore(state: dict[str, Any], generators: Sequence[torch.Generator] = ()) -> None:
+    """Put all back as it was captured. Devices that are not here are left out."""
+    random.setstate(state["python"])
+    if state["numpy"] is not None and (numpy := sys.modules.get("numpy")):
+        numpy.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"])
+    if torch.cuda.is_available():
+        for device, cuda in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
+            torch.cuda.set_rng_state(cuda, device)
+    for generator, one in zip(generators, state["generators"], strict=False):
+        generator.set_state(one)
+
+
+def _numpy_state(state: Any) -> tuple[Any, ...]:
+    """numpy's own tuple, with a list in the place of the array."""
+    name, key, *rest = state
+    return (str(name), [int(word) for word in key], *rest)

@@ -1,0 +1,61 @@
+"""Each workload learns, and has the same loss curve however often it is preempted."""
+
+import json
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+
+from experiments.workloads import measure
+from experiments.workloads.measure import WORKLOADS
+
+PREEMPTED_AT = (7, 23)
+
+
+def run(module: str, folder: Path, *arguments: str, until_step: int = 0) -> None:
+    """One process's life, in this one."""
+    (folder / "lease.json").write_text(json.dumps({"lease_id": 1, "until_step": until_step, "stop": False}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [module, "--quick", "--print-every", "1", *arguments])
+        patch.setenv("GAVELX_JOB_DIR", str(folder))
+        patch.setenv("GAVELX_LEASE_FILE", str(folder / "lease.json"))
+        try:
+            import_module(f"experiments.workloads.{module}").main()
+        except SystemExit as left:
+            assert left.code == 0
+
+
+@pytest.mark.parametrize("module", [one.module for one in WORKLOADS])
+def test_it_learns_and_preemption_changes_no_bit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], module: str
+) -> None:
+    threads = torch.get_num_threads()
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    whole.mkdir(), pieces.mkdir()
+    run(module, whole)
+    curve = re.findall(r"step (\d+) loss (\S+)\n", capsys.readouterr().out)
+    for until_step in (*PREEMPTED_AT, 0):
+        run(module, pieces, until_step=until_step)
+    torch.set_num_threads(threads)
+    assert re.findall(r"step (\d+) loss (\S+)\n", capsys.readouterr().out) == curve
+    losses = [float(loss) for _, loss in curve]
+    assert sum(losses[-10:]) < 0.97 * sum(losses[:10])
+
+
+def test_what_a_preemption_costs_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert measure.main(["--only", "recommendation", "--before", "2", "--steps", "5"]) == 0
+    titles, _, row, *_ = capsys.readouterr().out.splitlines()
+    cells = dict(zip(titles.split(" | "), row.split(" | "), strict=True))
+    assert float(cells["steps/s"]) > 1
+    assert float(cells["checkpoint, kB"]) > 100
+    assert 0.3 < float(cells["restart, s |"].rstrip("| ")) < 120
+
+
+def test_every_workload_is_in_the_table() -> None:
+    files = {path.stem for path in measure.HERE.glob("*.py")} - {"__init__", "common", "measure"}
+    assert files == {one.module for one in WORKLOADS}
+    page = (measure.HERE / "README.md").read_text()
+    assert all(f"`{one.module}.py`" in page for one in WORKLOADS)

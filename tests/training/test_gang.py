@@ -1,0 +1,174 @@
+"""Jobs as real processes: stopped by SIGTERM, killed, and two at a time over gloo on loopback."""
+
+import functools
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from gavelx.errors import UserError
+from gavelx.training import Gang, Training
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class Job:
+    """Processes of `tests.training.loops`, as an agent would start them; one folder, wherever they run."""
+
+    def __init__(self, folder: Path, world_size: int = 1) -> None:
+        self.folder, self.world_size = folder, world_size
+
+    def start(self, *arguments: object) -> list[subprocess.Popen[str]]:
+        gang = {"WORLD_SIZE": str(self.world_size), "LOCAL_WORLD_SIZE": str(self.world_size)}
+        gang |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())} if self.world_size > 1 else {}
+        gang |= {"GAVELX_JOB_DIR": str(self.folder), "GAVELX_REPORT_FILE": str(self.folder / "report.json")}
+        gang |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "tests.training.loops", *map(str, arguments)]
+        return [
+            subprocess.Popen(
+                command,
+                env={**os.environ, **gang, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+            for rank in range(self.world_size)
+        ]
+
+    def run(self, *arguments: object) -> str:
+        """To the end; what the first process said."""
+        outputs = [finished(process) for process in self.start(*arguments)]
+        assert [code for code, _ in outputs] == [0] * self.world_size, outputs
+        return outputs[0][1]
+
+    def report(self) -> dict[str, object]:
+        read: dict[str, object] = json.loads((self.folder / "report.json").read_text())
+        return read
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit code and what it said; what will not end is killed."""
+    try:
+        output, _ = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+        raise AssertionError(f"does not end:\n{output}") from None
+    return process.returncode, output
+
+
+def read_until(process: subprocess.Popen[str], step: int) -> list[str]:
+    """Lines up to that step."""
+    assert process.stdout is not None
+    seen: list[str] = []
+    for line in process.stdout:
+        seen.append(line)
+        if line.split()[1:2] == [str(step)]:
+            return seen
+    raise AssertionError(f"ended before step {step}:\n{''.join(seen)}")
+
+
+def curve(output: str) -> dict[str, str]:
+    """Loss by step, of the first process, and the sum of the parameters at the end."""
+    lines = [line.split() for line in output.splitlines()]
+    return {line[-2]: line[-1] for line in lines if line[0] in ("0", "complete")}
+
+
+@functools.cache
+def whole(world_size: int) -> dict[str, str]:
+    """The curve of a run that nobody interrupts."""
+    with tempfile.TemporaryDirectory() as folder:
+        return curve(Job(Path(folder), world_size).run("--steps", 30))
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_stopped_by_a_signal_it_goes_on_to_the_same_end(tmp_path: Path, world_size: int) -> None:
+    job = Job(tmp_path, world_size)
+    processes = job.start("--steps", 30, "--step-s", 0.1)
+    said = "".join(read_until(processes[0], 11))
+    for process in random.Random(1).sample(processes, world_size):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.02)
+    ended = [finished(process) for process in processes]
+    assert [code for code, _ in ended] == [0] * world_size, ended
+    said += ended[0][1]
+    report = job.report()
+    assert not report["complete"]
+    assert str(report["saved_steps"]) == str(report["steps_done"]) == list(curve(said))[-1]
+    said += job.run("--steps", 30)
+    assert job.report()["complete"]
+    assert curve(said) == whole(world_size)
+    assert len(whole(world_size)) == 31
+
+
+def test_killed_it_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    said = ""
+    for step in (3, 9):
+        (process,) = job.start("--steps", 30, "--every-s", 0, "--step-s", 0.01)
+        said += "".join(read_until(process, step))
+        process.kill()
+        code, rest = finished(process)
+        assert code == -signal.SIGKILL
+        said += rest
+    said += job.run("--steps", 30)
+    assert curve(said) == whole(1)
+    steps = [line.split()[1] for line in said.splitlines() if line.startswith("0 ")]
+    assert len(steps) - len(set(steps)) <= 2, "one step a kill was done again at most"
+
+
+def test_one_stopped_stops_all_at_the_same_step(tmp_path: Path) -> None:
+    job = Job(tmp_path, 2)
+    first, second = job.start("--steps", 10**6, "--step-s", 0.005)
+    read_until(second, 5)
+    second.send_signal(signal.SIGTERM)
+    ended = [finished(process) for process in (first, second)]
+    assert [code for code, _ in ended] == [0, 0], ended
+    last_steps = [output.split()[-2] for _, output in ended]
+    assert last_steps[0] == last_steps[1] == str(job.report()["saved_steps"])
+
+
+def test_one_that_fails_takes_the_others_with_it(tmp_path: Path) -> None:
+    processes = Job(tmp_path, 2).start("--steps", 50, "--fail-rank", 1, "--step-s", 0.01)
+    ended = [finished(process) for process in processes]
+    assert all(code != 0 for code, _ in ended), ended
+    assert "CrashError" in ended[1][1]
+
+
+def test_a_checkpoint_is_for_so_many_processes(tmp_path: Path) -> None:
+    Job(tmp_path, 1).run("--steps", 2)
+    outputs = [finished(process) for process in Job(tmp_path, 2).start("--steps", 4)]
+    assert all(code != 0 for code, _ in outputs)
+    assert "was made by 1 processes; here are 2" in outputs[0][1]
+
+
+def test_alone_a_gang_is_nothing() -> None:
+    model = nn.Linear(1, 1)
+    with Gang(device="cpu") as gang:
+        assert (gang.rank, gang.world_size, gang.device) == (0, 1, torch.device("cpu"))
+        assert gang.parallel(model) is model
+    assert not torch.distributed.is_initialized()
+
+
+def test_processes_that_have_not_joined_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match=r"WORLD_SIZE is 2, and the processes have not joined.*Gang\(\)"):
+        Training(model=nn.Linear(1, 1), folder=tmp_path).__enter__()

@@ -1,0 +1,254 @@
+"""A training that was interrupted anywhere ends as one that was not, bit for bit."""
+
+import functools
+import signal
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler
+
+from gavelx.errors import UserError
+from gavelx.training import CheckpointError, Training, TrainingWarning
+from tests.training.loops import CrashError, Outcome, Plan, train
+
+LOADERS = ["shuffled", "generator", "replacement", "batches", "single", "streamed", "list"]
+plans = st.builds(
+    Plan,
+    total_steps=st.integers(1, 24),
+    batch_size=st.integers(1, 9),
+    loader=st.sampled_from(LOADERS),
+    by_epoch=st.booleans(),
+    replay=st.booleans(),
+)
+
+
+@functools.cache
+def uninterrupted(plan: Plan) -> Outcome:
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = train(plan, Path(folder))
+    assert outcome is not None
+    return outcome
+
+
+def pieces(plan: Plan, folder: Path, stop_at: list[int], crash_at: list[int], every_s: float = 300.0) -> Outcome:
+    """Start it again until it is complete."""
+    for _ in range(len(stop_at) + len(crash_at) + 1):
+        try:
+            if outcome := train(plan, folder, stop_at, crash_at[:1], every_s=every_s):
+                return outcome
+        except CrashError:
+            crash_at = crash_at[1:]
+    raise AssertionError("never complete")
+
+
+@given(plan=plans, stop_at=st.lists(st.integers(1, 24), unique=True, max_size=6))
+@settings(max_examples=80)
+def test_preemption_anywhere_changes_no_bit(plan: Plan, stop_at: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        assert pieces(plan, Path(folder), stop_at, []) == uninterrupted(replace(plan, replay=False))
+
+
+@given(crash_at=st.lists(st.integers(1, 17), max_size=4), every_s=st.sampled_from([0.0, 1e-3, 300.0]))
+@settings(max_examples=25)
+def test_a_crash_anywhere_changes_no_bit(crash_at: list[int], every_s: float) -> None:
+    """What was not saved is done again, to the same end."""
+    with tempfile.TemporaryDirectory() as folder:
+        assert pieces(Plan(), Path(folder), [], sorted(crash_at), every_s) == uninterrupted(Plan())
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_with_more_steps_a_complete_training_goes_on(tmp_path: Path, loader: str) -> None:
+    plan = Plan(loader=loader)
+    for total_steps in (1, 5, 9, plan.total_steps):
+        outcome = train(replace(plan, total_steps=total_steps), tmp_path)
+    assert outcome == uninterrupted(plan)
+
+
+@pytest.mark.parametrize("stop_at", [[1], [2, 3], [4, 5, 9]])
+def test_steps_of_several_batches(tmp_path: Path, stop_at: list[int]) -> None:
+    plan = Plan(total_steps=12, batch_size=4, accumulate=3)
+    assert pieces(plan, tmp_path, stop_at, []) == uninterrupted(plan)
+
+
+def test_loader_processes(tmp_path: Path) -> None:
+    plan = Plan(total_steps=9, workers=2, replay=True)
+    assert pieces(plan, tmp_path, [3, 5], []) == uninterrupted(plan)
+
+
+def test_what_follows_an_epoch_is_run_once_for_each(tmp_path: Path) -> None:
+    plan = Plan(total_steps=15, by_epoch=True)  # epochs of five steps
+    outcome = pieces(plan, tmp_path, [5, 7, 10], [])
+    assert len(outcome.validated) == 3
+    assert outcome == uninterrupted(plan)
+
+
+def some_training(folder: Path, **options: object) -> Training:
+    model = nn.Linear(1, 1)
+    return Training(model=model, folder=folder, **options)  # type: ignore[arg-type]
+
+
+def test_epochs_alone_say_when_training_is_complete(tmp_path: Path) -> None:
+    seen = []
+    with some_training(tmp_path) as training:
+        for epoch in training.epochs(3):
+            for batch in training.batches([1, 2]):
+                seen.append((epoch, batch))
+                training.done()
+    assert seen == [(0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2)]
+    assert (training.complete, training.step, training.epoch) == (True, 6, 3)
+    with some_training(tmp_path) as again:
+        assert list(again.epochs(3)) == []
+
+
+def test_steps_need_no_loader(tmp_path: Path) -> None:
+    """Neither a generator of one's own nor the global one knows of the preemptions."""
+    mine, common = torch.Generator().manual_seed(5), torch.Generator().manual_seed(6)
+    expected = [(torch.rand((), generator=mine).item(), torch.rand((), generator=common).item()) for _ in range(6)]
+    drawn: list[tuple[float, float]] = []
+    for stop in (2, 4):
+        with pytest.raises(SystemExit):
+            draw(tmp_path, stop, drawn)
+    draw(tmp_path, 99, drawn)
+    assert drawn == expected
+
+
+def draw(folder: Path, stop: int, drawn: list[tuple[float, float]]) -> None:
+    generator = torch.Generator().manual_seed(5)
+    torch.manual_seed(6)
+    with Training(generator=generator, total_steps=6, folder=folder) as training:
+        for step in training.steps():
+            assert step == training.step == len(drawn)
+            drawn.append((torch.rand((), generator=generator).item(), torch.rand(()).item()))
+            training.done()
+            if training.step == stop:
+                signal.raise_signal(signal.SIGTERM)
+
+
+def test_samplers_are_told_the_epoch(tmp_path: Path) -> None:
+    sampler: DistributedSampler[int] = DistributedSampler(range(8), num_replicas=1, rank=0)  # type: ignore[arg-type]
+    loader = DataLoader(range(8), batch_size=None, sampler=sampler)  # type: ignore[arg-type]
+    seen = []
+    with some_training(tmp_path, total_steps=16) as training:
+        for one in training.batches(loader):
+            seen.append(one)
+            training.done()
+    assert sorted(seen[:8]) == sorted(seen[8:]) == list(range(8))
+    assert seen[:8] != seen[8:]
+
+
+def test_leaving_by_break_is_complete(tmp_path: Path) -> None:
+    with some_training(tmp_path, total_steps=100) as training:
+        for _ in training.batches([1, 2, 3]):
+            training.done()
+            if training.step == 4:
+                break
+    assert training.complete
+    assert training.saved_steps == 4
+
+
+def test_a_loop_left_by_break_goes_on_where_it_was(tmp_path: Path) -> None:
+    seen = []
+    with some_training(tmp_path, total_steps=5) as training:
+        for _ in range(2):
+            for batch in training.batches([1, 2, 3]):
+                seen.append(batch)
+                training.done()
+                if training.step == 2:
+                    break
+    assert seen == [1, 2, 3, 1, 2]
+
+
+def test_what_was_submitted_counts_more_than_the_script(tmp_path: Path) -> None:
+    with some_training(tmp_path, total_steps=2, environment={"GAVELX_TOTAL_STEPS": "3.0"}) as training:
+        for _ in training.batches([1]):
+            training.done()
+    assert training.step == training.total_steps == 3
+
+
+def test_a_relative_folder_lies_in_the_job_s_folder(tmp_path: Path) -> None:
+    with some_training(Path("here"), total_steps=1, environment={"GAVELX_JOB_DIR": str(tmp_path)}) as training:
+        for _ in training.steps():
+            training.done()
+    assert training.checkpoint is not None
+    assert training.checkpoint.path.parent == tmp_path / "here"
+
+
+def test_a_failing_step_saves_nothing_and_is_raised(tmp_path: Path) -> None:
+    with pytest.raises(CrashError), some_training(tmp_path, total_steps=3) as training:
+        for _ in training.steps():
+            training.done()
+            raise CrashError
+    assert not training.complete
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_saved_twice(tmp_path: Path) -> None:
+    for _ in range(3):
+        with some_training(tmp_path, total_steps=1) as training:
+            for _ in training.steps():
+                training.done()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+class Odd(nn.Module):
+    """Its state cannot be read again."""
+
+    def get_extra_state(self) -> object:
+        return Path("x")
+
+    def set_extra_state(self, state: object) -> None: ...
+
+
+def test_a_state_that_cannot_be_read_again_is_found_out_at_once(tmp_path: Path) -> None:
+    with (
+        pytest.raises(CheckpointError, match="cannot be read again"),
+        Training(model=Odd(), total_steps=1, folder=tmp_path) as training,
+    ):
+        for _ in training.steps():
+            training.done()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_script_s_checkpoint_is_refused(tmp_path: Path) -> None:
+    with some_training(tmp_path, total_steps=1) as training:
+        for _ in training.steps():
+            training.done()
+    with pytest.raises(CheckpointError, match="holds model; this script saves net"):
+        Training(net=nn.Linear(1, 1), folder=tmp_path).__enter__()
+
+
+def test_other_threads_are_said_to_give_other_bits(tmp_path: Path) -> None:
+    train(Plan(), tmp_path, stop_at=[2])
+    torch.set_num_threads(2)
+    with pytest.warns(TrainingWarning, match="threads 1 then, 2 now"):
+        train(Plan(), tmp_path, stop_at=[3])
+
+
+@pytest.mark.parametrize(
+    ("misuse", "message"),
+    [
+        (lambda training: list(training.batches([1])), "a whole epoch went by"),
+        (lambda training: list(training.steps()), "a whole step went by"),
+        (lambda training: list(training.batches([])), "no batches"),
+        (lambda training: list(training.batches(iter([1]))), "iterator"),
+    ],
+)
+def test_misuse_is_explained(tmp_path: Path, misuse: object, message: str) -> None:
+    with pytest.raises(UserError, match=message), some_training(tmp_path, total_steps=1) as training:
+        misuse(training)  # type: ignore[operator]
+
+
+def test_misuse_of_the_class_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"Training\(model=...\): a int has no state_dict"):
+        Training(model=3)
+    with pytest.raises(UserError, match="nobody said when"), some_training(tmp_path) as training:
+        next(training.batches([1]))
+    with pytest.raises(UserError, match="GAVELX_TOTAL_STEPS: 'many'; expected a number"):
+        some_training(tmp_path, environment={"GAVELX_TOTAL_STEPS": "many"})
