@@ -54,7 +54,7 @@ class Rules:
     name: str
     round_s: float = 360.0
     solve_interval_s: float = 0.0
-    small_change: float = 0.01
+    small_change: float = 0.02
     small_change_s: float = 1800.0
     priority: type[Credit] | type[PublishedPriority] = Credit
     turn: float = 0.1
