@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 
 from gavelx.errors import GavelxError, OptionError, UserError
+from gavelx.rpc import wire_pb2_grpc
 
 KEEPALIVE_S, KEEPALIVE_TIMEOUT_S = 10, 5
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
@@ -83,6 +84,11 @@ def aio_channel(access: Access) -> grpc.aio.Channel:
     if credentials is None:
         return grpc.aio.insecure_channel(access.scheduler, OPTIONS)
     return grpc.aio.secure_channel(access.scheduler, credentials, OPTIONS)
+
+
+def stub_of(opened: grpc.Channel) -> wire_pb2_grpc.SchedulerStub:
+    """The scheduler's methods on a channel."""
+    return wire_pb2_grpc.SchedulerStub(opened)  # type: ignore[no-untyped-call]
 
 
 def call(access: Access, method: Callable[..., Answer], request: Any, timeout_s: float | None = CALL_S) -> Answer:

@@ -145,7 +145,7 @@ class Attendance:
         return attendee
 
     def _is_new(self, machine: Machine, server: Server, hello: wire.Hello) -> bool:
-        """Whether it was lost, or all that ran there is, so the mechanism has to hear. Raises while that may run."""
+        """Whether it was lost, or all that ran there is, so it is to be logged. Raises while that may run."""
         attendee = self.here.get(machine.server.id)
         if machine.lost:
             return True

@@ -229,7 +229,7 @@ class Scheduler:
         self.log.append([record_of(first + n, entry) for n, entry in enumerate(entries)])
 
     async def _settled(self) -> bool:
-        """What became of a write that failed: apply it if it is there, else what must be logged is pending again."""
+        """What became of a write that failed: it is applied, or what must be logged is pending again."""
         assert self._unsure is not None
         items, entries = self._unsure
         try:

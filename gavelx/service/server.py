@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1.health import aio as health
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from gavelx.errors import GavelxError, OptionError
 from gavelx.mechanism.events import JobCancelled, PolicyChanged, PriceChanged
@@ -58,12 +57,15 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True)
 class Options:
-    """How to serve: where, for whom, with what."""
+    """How to serve: where, for whom, with what.
+
+    ``configure`` says what the log is to be made with, given what it was made with (None: a new one).
+    """
 
     state: str
     listen: str = "127.0.0.1:7070"
     policy: str | None = None  # None: as in the log, or max-min fairness in a new one
-    configuration: Configuration | None = None  # None: as in the log
+    configure: Callable[[Configuration | None], Configuration] = lambda found: found or _nothing_said()
     timing: Timing = field(default_factory=Timing)
     settings: Settings = field(default_factory=lambda: Settings(budget_s=60.0))
     metrics: str | None = None
@@ -306,15 +308,14 @@ class Service:
     async def _restored(self) -> State:
         """The state of the log, or the first one of a new log."""
         found = self.log.configuration
-        wanted = self.options.configuration
+        self.wanted = self.options.configure(None if found is None else Configuration.from_json(found))
+        wanted = json.loads(json.dumps(self.wanted.to_json()))
         if found is None:
-            if wanted is None:
-                raise OptionError("a new log needs a throughput table", where="--table")
-            found = wanted.to_json()
+            found = wanted
             self.log.configure(found)
-        elif wanted is not None:
-            _check_same(found, json.loads(json.dumps(wanted.to_json())))
+        _check_same(found, wanted)
         configuration = Configuration.from_json(found)
+        self.found_prices = configuration.prices
         state, self.replayed = restore(self.log, lambda: State(configuration))
         return state
 
@@ -324,9 +325,9 @@ class Service:
         if text is not None and text != state.policy:
             _, opens = await self.solver.load(text)
             await self.scheduler.post(lambda now_s: [Entry(PolicyChanged(now_s, opens), {"policy": text})])
-        wanted = self.options.configuration
-        if wanted is not None and dict(wanted.prices.usd_per_hour) != dict(state.mechanism.prices.usd_per_hour):
-            await self.scheduler.post(lambda now_s: [Entry(PriceChanged(now_s, wanted.prices))])
+        prices = self.wanted.prices
+        if prices != self.found_prices and dict(prices.usd_per_hour) != dict(state.mechanism.prices.usd_per_hour):
+            await self.scheduler.post(lambda now_s: [Entry(PriceChanged(now_s, prices))])
 
     async def _listen(self, guard: Guard) -> None:
         options = self.options
@@ -335,7 +336,7 @@ class Service:
         agents = Agents(self.scheduler, guard, self.metrics, certified=options.agent_ca is not None)
         wire_pb2_grpc.add_SchedulerServicer_to_server(users, server)  # type: ignore[no-untyped-call]
         wire_pb2_grpc.add_AgentsServicer_to_server(agents, server)  # type: ignore[no-untyped-call]
-        self.health = health.HealthServicer()
+        self.health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
         self.address = self._bind(options.listen, None)
         if options.agent_ca is not None:
@@ -378,6 +379,10 @@ class Service:
         while True:
             self.metrics.look(self.scheduler)
             await asyncio.sleep(1.0)
+
+
+def _nothing_said() -> Configuration:
+    raise OptionError("a new log needs a throughput table", where="--table")
 
 
 def _check_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:

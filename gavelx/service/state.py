@@ -15,7 +15,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import gavelx
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
 from gavelx.jobs import Job
@@ -292,6 +291,6 @@ def code() -> str:
 
 
 def _sources() -> Iterator[Path]:
-    folder = Path(gavelx.__file__).parent
+    folder = Path(__file__).parents[1]
     for room in ("", "mechanism", "service"):
         yield from sorted((folder / room).glob("*.py"))

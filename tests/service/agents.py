@@ -36,7 +36,8 @@ def spec(steps: float = 50.0, workers: int = 1, **more: Any) -> wire.JobSpec:
 @asynccontextmanager
 async def serving(folder: Path | str, **options: Any) -> AsyncIterator[Service]:
     """A service on loopback, with a table of two types."""
-    chosen = {"listen": "127.0.0.1:0", "configuration": configuration(), "timing": QUICK} | options
+    made_with = options.pop("configuration", None) or configuration()
+    chosen = {"listen": "127.0.0.1:0", "configure": lambda _: made_with, "timing": QUICK} | options
     async with Service(Options(str(folder), **chosen)) as service:
         yield service
 
