@@ -95,8 +95,9 @@ def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) 
         return f"it runs; {limited}" if limited else "it runs"
     if document["state"] == "stopping":
         return "it was asked to stop and gives its devices up; it goes on where it was"
-    if document["allocation"] is None:
-        return "the policy has not been asked about it yet" if state.asked is None else "the policy is thinking"
+    if document["allocation"] is None or not state.mechanism.leasing.servers:
+        thinking = "the policy is thinking" if state.asked else "the policy has not been asked about it yet"
+        return thinking if state.mechanism.leasing.servers else "no server is here"
     if document["promised_share"] > 0:
         turn = f"{document['promised_share']:.1%} of its time was promised, and others are further behind"
         return f"it waits for its turn: {turn}; {limited}"

@@ -1,15 +1,9 @@
 """The whole service in this process, with agents that speak the wire."""
 
-import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 from tests.service.agents import FakeAgent, Seen, configuration, serving, spec, user_of
-
-
-def run(main: Coroutine[Any, Any, None], within_s: float = 60.0) -> None:
-    asyncio.run(asyncio.wait_for(main, within_s))
+from tests.service.running import run
 
 
 def test_a_job_is_submitted_runs_and_is_complete(tmp_path: Path) -> None:
