@@ -132,6 +132,7 @@ class State:
     def forget_unlogged(self) -> None:
         """Numbers that were given to jobs whose submission did not reach the log."""
         self.of_request = {request: i for request, i in self.of_request.items() if i in self.book}
+        self.next_job_id = max(self.book, default=-1) + 1
 
     # -- events -----------------------------------------------------------------------------------------------
 

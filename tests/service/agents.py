@@ -144,7 +144,7 @@ class FakeAgent:
         self.exit_code = 0
         self.forgetful = False  # loses launches
         self.server_id = -1
-        self.refused = ""
+        self.refusals: list[str] = []
         self._outgoing: asyncio.Queue[wire.FromAgent | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
@@ -188,7 +188,7 @@ class FakeAgent:
                 async for message in stub.Attend(self._say(), metadata=self.access.metadata):
                     self._hear(message)
             except grpc.aio.AioRpcError as error:
-                self.refused = f"{error.code().name}: {error.details()}"
+                self.refusals.append(f"{error.code().name}: {error.details()}")
             finally:
                 await channel.close()
             await asyncio.sleep(0.1)
