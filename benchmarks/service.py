@@ -2,8 +2,8 @@
 
     python -m benchmarks.service --jobs 10000 --batch 200
 
-One service in a process of its own (SQLite, synchronous FULL), one client. Submissions are answered when they are on
-disk. Afterwards the service is killed and started again on the same log, once with its snapshots and once without.
+One service in a process of its own (SQLite, synchronous FULL), one client. Submissions are answered when they are
+on disk. Afterwards the service is killed and started again on its log, with its snapshots and without.
 """
 
 import argparse
@@ -33,7 +33,17 @@ class Daemon:
 
     def __init__(self, state: Path) -> None:
         started = time.perf_counter()
-        command = [sys.executable, "-m", "gavelx", "serve", "--state", str(state), "--listen", "127.0.0.1:0", "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "gavelx",
+            "serve",
+            "--state",
+            str(state),
+            "--listen",
+            "127.0.0.1:0",
+            "--json",
+        ]
         self._errors = (state.parent / "errors.txt").open("a")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._errors, text=True)
         assert self.process.stdout is not None
@@ -68,7 +78,9 @@ async def submit(address: str, jobs: int, batch: int, callers: int) -> list[floa
         async def caller() -> None:
             while sizes:
                 size, started = sizes.pop(), time.perf_counter()
-                spec = wire.JobSpec(job_type=JOB_TYPE, total_steps=1e6, command=["python", "train.py", "--epochs", "9"])
+                spec = wire.JobSpec(
+                    job_type=JOB_TYPE, total_steps=1e6, command=["python", "train.py", "--epochs", "9"]
+                )
                 await stub.Submit(wire.SubmitRequest(version=1, jobs=[spec] * size), timeout=120.0)
                 seconds.append(time.perf_counter() - started)
 

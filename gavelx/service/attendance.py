@@ -281,7 +281,7 @@ class Attendance:
         for entry in entries:
             match entry.event:
                 case LeaseEnded():
-                    self._over(entry.event, entry.note)
+                    self._over(entry.event)
                 case WorkerLost():
                     self.here.pop(entry.event.server_id, None)
                     self._parts_gone()
@@ -297,8 +297,8 @@ class Attendance:
                         self._stop(run)
         self._launch()
 
-    def _over(self, event: LeaseEnded, note: dict[str, Any]) -> None:
-        """A lease has ended for good; a job that is complete needs no other."""
+    def _over(self, event: LeaseEnded) -> None:
+        """A lease has ended for good."""
         self._ending.discard(event.lease_id)
         self.progress.pop(event.lease_id, None)
         self._reported.pop(event.lease_id, None)
@@ -307,16 +307,6 @@ class Attendance:
         for attendee in self.here.values():
             attendee.sent.discard(event.lease_id)
             attendee.missed.pop(event.lease_id, None)
-        if note.get("complete"):
-            for run in list(self.state.runs.values()):
-                if run.lease.job_id == event.job_id and not self._was_sent(run):
-                    self._end(
-                        run,
-                        event.steps_done,
-                        0.0,
-                        failed=False,
-                        note={"reason": "complete already", "complete": True},
-                    )
 
     def _parts_gone(self) -> None:
         """Leases of which only parts on lost servers had not ended."""

@@ -141,11 +141,11 @@ class State:
         event: Event | None = entry.event
         assert event is not None
         self.now_s = event.time_s
+        if isinstance(event, Wake):
+            self.wakes = {time_s: report for time_s, report in self.wakes.items() if time_s > self.now_s}
         match event:
             case Started():
                 self.started, event = event, None
-            case Wake():
-                self.wakes = {time_s: report for time_s, report in self.wakes.items() if time_s > event.time_s}
             case Answered():
                 event = self._allocated(event)
             case JobSubmitted():
@@ -164,6 +164,8 @@ class State:
             case LeaseEnded():
                 self._lease_ended(event, entry.note)
         commands = [] if event is None else self.mechanism.handle(event)
+        if isinstance(event, LeaseEnded) and entry.note.get("complete"):
+            commands += self._complete(event.job_id)
         for command in commands:
             self._note(command)
         if isinstance(event, LeaseEnded):
@@ -237,6 +239,14 @@ class State:
         known.launches += 1
         known.servers = [i for i in known.servers if i not in slots] + list(slots)
 
+    def _complete(self, job_id: int) -> list[Command]:
+        """A job is complete, though the mechanism may look only at a later lease that it has given out since."""
+        live = self.mechanism.live
+        j = live.index.get(job_id)
+        is_news = j is not None and not live["done"][j]
+        self._end(job_id, COMPLETE, "")
+        return self.mechanism.handle(JobCancelled(self.now_s, job_id)) if is_news else []
+
     def _complete_if_done(self, job_id: int) -> None:
         live = self.mechanism.live
         if (j := live.index.get(job_id)) is not None and live["done"][j]:
@@ -253,6 +263,8 @@ class State:
         if (j := live.index.get(job_id)) is not None:
             known.steps_done, known.spent_usd = float(live["steps_done"][j]), float(live["spent_usd"][j])
             known.promised_s, known.received_s = float(live["promised_s"][j]), float(live["held_s"][j])
+        if how == COMPLETE:
+            known.steps_done = known.job.total_steps
         for name in ("command", "environment"):
             known.spec.pop(name, None)  # nobody will start it again
 

@@ -62,6 +62,10 @@ class Desk:
             job = Job(self.state.next_job_id, "net", total_steps, arrival_s=self.now_s)
             self._apply([Entry(JobSubmitted(self.now_s, job), {"command": ["true"]})])
 
+    def submit_gang(self, workers: int, total_steps: float) -> None:
+        job = Job(self.state.next_job_id, "net", total_steps, workers, arrival_s=self.now_s)
+        self._apply([Entry(JobSubmitted(self.now_s, job), {"command": ["true"]})])
+
     def wake(self) -> None:
         """Until nothing is due any more."""
         while any(time_s <= self.now_s for time_s in self.state.wakes):
