@@ -164,12 +164,10 @@ class State:
             case LeaseEnded():
                 self._lease_ended(event, entry.note)
         commands = [] if event is None else self.mechanism.handle(event)
-        if isinstance(event, LeaseEnded) and entry.note.get("complete"):
-            commands += self._complete(event.job_id)
+        if isinstance(event, LeaseEnded):
+            commands += self._after_lease(event, entry.note)
         for command in commands:
             self._note(command)
-        if isinstance(event, LeaseEnded):
-            self._complete_if_done(event.job_id)
         return commands
 
     def _submitted(self, job: Job, spec: dict[str, Any]) -> None:
@@ -239,18 +237,16 @@ class State:
         known.launches += 1
         known.servers = [i for i in known.servers if i not in slots] + list(slots)
 
-    def _complete(self, job_id: int) -> list[Command]:
-        """A job is complete, though the mechanism may look only at a later lease that it has given out since."""
+    def _after_lease(self, event: LeaseEnded, note: dict[str, Any]) -> list[Command]:
+        """Whether the job is done. The mechanism may look only at a later lease that it has given out since."""
         live = self.mechanism.live
-        j = live.index.get(job_id)
-        is_news = j is not None and not live["done"][j]
-        self._end(job_id, COMPLETE, "")
-        return self.mechanism.handle(JobCancelled(self.now_s, job_id)) if is_news else []
-
-    def _complete_if_done(self, job_id: int) -> None:
-        live = self.mechanism.live
-        if (j := live.index.get(job_id)) is not None and live["done"][j]:
-            self._end(job_id, COMPLETE, "")
+        j = live.index.get(event.job_id)
+        done = j is not None and bool(live["done"][j])
+        given_up = event.job_id in self.mechanism.given_up[-1:]
+        if note.get("complete") or (done and not given_up):
+            self._end(event.job_id, COMPLETE, "")
+        news = j is not None and not done and note.get("complete")
+        return self.mechanism.handle(JobCancelled(self.now_s, event.job_id)) if news else []
 
     def _end(self, job_id: int, how: str, reason: str) -> None:
         known = self.book[job_id]
