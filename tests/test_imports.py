@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "report": {"nouns", "report"},
     "testing": {"nouns", "files", "solvers", "policies", "explain", "testing"},
     "explain": {"nouns", "solvers", "explain"},
-    "rpc": {"nouns", "rpc"},
+    "rpc": {"nouns", "files", "rpc"},
     "worker": {"nouns", "rpc", "worker"},
     "training": {"nouns", "training"},
     "service": {

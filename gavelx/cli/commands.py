@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gavelx.cli import cluster_commands
 from gavelx.cli import options as o
 from gavelx.cli.run_options import RunOptions, with_run_options
 
@@ -24,6 +25,7 @@ prices_app = typer.Typer(no_args_is_help=True, help="Prices of accelerators.")
 app.add_typer(trace_app, name="trace")
 app.add_typer(throughputs_app, name="throughputs")
 app.add_typer(prices_app, name="prices")
+cluster_commands.add_to(app)
 
 DEFAULT_POLICIES = "fifo,agnostic(max_min_fairness),isolated,max_min_fairness,max_sum_throughput"
 

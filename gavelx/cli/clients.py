@@ -1,0 +1,244 @@
+"""What users and operators say to a scheduler: one call, then a table or JSON."""
+
+import json as jsons
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gavelx.cli.extras import service_installed
+from gavelx.cli.output import print_json, stdout
+from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.errors import OptionError
+from gavelx.report.words import dollars, number, percent
+
+with service_installed():
+    from google.protobuf.json_format import MessageToDict
+
+    from gavelx.rpc import wire_pb2 as wire
+    from gavelx.rpc.channels import Access, call, channel, stream, stub_of
+
+TOKEN = "GAVELX_TOKEN"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A job as typed."""
+
+    command: tuple[str, ...]
+    job_type: str
+    steps: float
+    workers: int
+    name: str
+    weight: float
+    environment: tuple[str, ...]
+    speeds: tuple[str, ...]
+    one_process_per_server: bool
+    slo: float
+    duration_s: float
+    count: int
+    request_id: str
+
+
+def access_of(scheduler: str, token_file: str | None, ca: str | None) -> Access:
+    """Where and with what right; the token from its file, or from the variable ``GAVELX_TOKEN``."""
+    token = os.environ.get(TOKEN)
+    if token_file is not None:
+        try:
+            token = Path(token_file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise OptionError(f"cannot read {token_file} ({error.strerror})", where="--token-file") from None
+    return Access(scheduler, token, ca)
+
+
+def _call(access: Access, method: str, request: Any) -> Any:
+    with channel(access) as opened:
+        return call(access, getattr(stub_of(opened), method), request)
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    """A message as JSON has it: names as in the contract, numbers as numbers, also those that are 0."""
+    document = MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    return {name: _whole(value) for name, value in document.items()}
+
+
+def _whole(value: Any) -> Any:
+    """Protobuf writes long numbers as text; ours fit."""
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    if isinstance(value, dict):
+        ids = {"job_id", "server_id", "lease_id", "rounds", "dropped"}
+        return {
+            name: int(each) if name in ids and isinstance(each, str) else _whole(each)
+            for name, each in value.items()
+        }
+    return int(value) if isinstance(value, str) and value.isdigit() and len(value) < 20 else value
+
+
+def run_submit(access: Access, wanted: Wanted, as_json: bool) -> None:
+    """Submit; print the numbers."""
+    spec = wire.JobSpec(
+        name=wanted.name,
+        job_type=wanted.job_type,
+        workers=wanted.workers,
+        total_steps=wanted.steps,
+        weight=wanted.weight,
+        command=wanted.command,
+        environment=dict(_pairs(wanted.environment, "--env")),
+        one_process_per_server=wanted.one_process_per_server,
+        slo=wanted.slo,
+        duration_s=wanted.duration_s,
+        steps_per_s={name: _speed(name, text) for name, text in _pairs(wanted.speeds, "--speed")},
+    )
+    jobs = []
+    for n in range(wanted.count):
+        jobs.append(wire.JobSpec())
+        jobs[-1].CopyFrom(spec)
+        if wanted.request_id:
+            jobs[-1].request_id = wanted.request_id if wanted.count == 1 else f"{wanted.request_id}-{n}"
+    reply = _call(access, "Submit", wire.SubmitRequest(version=1, jobs=jobs))
+    if as_json:
+        print_json({"job_ids": list(reply.job_ids)})
+    else:
+        print(*reply.job_ids, sep="\n")
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, sign, _) in zip(texts, pairs, strict=True):
+        if not name or not sign:
+            raise OptionError(f"cannot read {text!r}", where=option, expected="NAME=VALUE")
+    return [(name, value) for name, _, value in pairs]
+
+
+def _speed(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(
+            f"{text!r} on {name} is no number", where="--speed", expected="steps per second"
+        ) from None
+
+
+def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_json: bool) -> None:
+    """Jobs, servers, policy."""
+    request = wire.StatusRequest(version=1, job_ids=jobs, ended=ended or bool(jobs), limit=limit)
+    reply = _call(access, "Status", request)
+    if as_json:
+        document = _plain(reply)
+        document["certificate"] = jsons.loads(document.pop("certificate_json") or "null")
+        print_json(document)
+        return
+    console = stdout()
+    table = plain_table()
+    for heading in ("job", "name", "type", "state", "where", "steps", "share", "received", "cost", ""):
+        right = heading in ("job", "steps", "share", "received", "cost")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for job in reply.jobs:
+        table.add_row(*map(policy_cell, _row(job)))
+    if reply.jobs:
+        console.print(table)
+        console.print()
+    servers = plain_table()
+    for heading in ("server", "accelerator", "leased", "state", "heard"):
+        servers.add_column(heading, overflow="fold")
+    for server in reply.servers:
+        heard = f"{server.heard_s_ago:.0f} s ago"
+        leased = f"{server.leased} of {server.devices}"
+        servers.add_row(*map(policy_cell, (server.name, server.accelerator, leased, server.state, heard)))
+    if reply.servers:
+        console.print(servers)
+        console.print()
+    more = f", {reply.left_out:,} more are not shown" if reply.left_out else ""
+    counts = f"{reply.waiting:,} waiting, {reply.running:,} running, {reply.ended:,} ended{more}"
+    line = f"{counts}; policy {reply.policy}, {reply.rounds:,} rounds of {reply.round_s:g} s"
+    console.print(line, markup=False)
+
+
+def _row(job: wire.JobStatus) -> tuple[str, ...]:
+    where = ", ".join(job.servers) + (f" ({job.accelerator})" if job.accelerator else "")
+    steps = f"{number(job.steps_done)} of {number(job.total_steps)}"
+    received = f"{job.received_s:,.0f} s"
+    return (
+        *(str(job.job_id), job.name, job.job_type, job.state, where, steps),
+        *(percent(job.promised_share), received, dollars(job.spent_usd), job.reason),
+    )
+
+
+def run_explain(access: Access, job_id: int, as_json: bool) -> None:
+    """Why a job waits."""
+    reply = _call(access, "Explain", wire.ExplainRequest(version=1, job_id=job_id))
+    document = jsons.loads(reply.explanation_json)
+    if as_json:
+        print_json(document)
+        return
+    console = stdout()
+    console.print(f"job {job_id} is {document['state']}: {document['why']}", markup=False, soft_wrap=True)
+    table = plain_table(show_header=False)
+    for name, text in _facts(document):
+        table.add_row(name, policy_cell(text))
+    console.print(table)
+
+
+def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
+    facts = [("policy", document["policy"]), ("age", f"{document['age_s']:,.0f} s")]
+    if "promised_s" in document:
+        facts += [
+            ("promised now", percent(document["promised_share"]) + " of its time"),
+            ("promised so far", f"{document['promised_s']:,.0f} s"),
+            ("received so far", f"{document['received_s']:,.0f} s"),
+            ("behind", f"{document['behind_s']:,.0f} s"),
+            ("steps", f"{number(document['steps_done'])} of {number(document['total_steps'])}"),
+            ("cost", dollars(document["spent_usd"])),
+        ]
+    if document.get("allocation"):
+        shares = ", ".join(
+            f"{name} {percent(share)}" for name, share in document["allocation"].items() if share > 0
+        )
+        facts += [("allocation", shares or "nothing"), ("steps/s by it", number(document["steps_per_s"]))]
+        facts += [("what binds", document["limited_by"])]
+    return [*facts, ("failures", str(document["failures"])), ("launches", str(document["launches"]))]
+
+
+def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> None:
+    """What the job wrote, as it is."""
+    request = wire.LogsRequest(version=1, job_id=job_id, follow=follow)
+    with channel(access) as opened:
+        for chunk in stream(access, stub_of(opened).Logs, request):
+            if as_json:
+                text = chunk.text.decode(errors="replace")
+                line = {"server": chunk.server, "rank": chunk.rank, "lease_id": chunk.lease_id, "text": text}
+                print(jsons.dumps(line | {"dropped": chunk.dropped}), flush=True)
+            else:
+                sys.stdout.buffer.write(chunk.text)
+                sys.stdout.buffer.flush()
+
+
+def run_cancel(access: Access, job_id: int, as_json: bool) -> None:
+    """Take a job back."""
+    reply = _call(access, "Cancel", wire.CancelRequest(version=1, job_id=job_id))
+    if as_json:
+        print_json({"job_id": job_id, "state": reply.state})
+    else:
+        print(f"job {job_id} is {reply.state}")
+
+
+def run_drain(access: Access, server: str, *, undo: bool, as_json: bool) -> None:
+    """Take a server out of service, or back into it."""
+    reply = _call(access, "Drain", wire.DrainRequest(version=1, server=server, undo=undo))
+    if as_json:
+        print_json({"server": server, "drained": not undo, "leases": reply.leases})
+    elif undo:
+        print(f"{server} may have leases again")
+    else:
+        print(f"{server} takes no more leases; {reply.leases} still to stop")
+
+
+def run_set_policy(access: Access, policy: str, as_json: bool) -> None:
+    """Let another policy decide."""
+    reply = _call(access, "SetPolicy", wire.SetPolicyRequest(version=1, policy=policy))
+    if as_json:
+        print_json({"policy": reply.policy, "before": reply.before})
+    else:
+        print(f"{reply.policy} decides from now on; it was {reply.before}")

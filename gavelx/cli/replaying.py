@@ -1,0 +1,62 @@
+"""``gavelx replay``: what a recorded log would have been under another policy, cluster or price table."""
+
+import numpy as np
+
+from gavelx.cli.extras import service_installed
+from gavelx.cli.output import Outputs, stdout, write_json
+from gavelx.cli.tables import print_result
+from gavelx.cluster import Cluster
+from gavelx.errors import WorkloadError
+from gavelx.files.price_tables import load_prices
+from gavelx.policies import load_policy
+from gavelx.report.words import hours
+from gavelx.simulator import simulate
+from gavelx.workload import check_workload
+
+with service_installed():
+    from gavelx.service.recorded import Recorded, read_recorded
+
+
+def run_replay(  # noqa: PLR0917
+    log: str,
+    policy: str,
+    cluster: str | None,
+    devices_per_server: int,
+    prices: str | None,
+    round_s: float | None,
+    json: str | None,
+) -> None:
+    """Simulate the recorded jobs; print the figures beside what really was."""
+    outputs = Outputs(json)
+    outputs.check()
+    chosen = load_policy(policy)
+    recorded = read_recorded(log)
+    place = recorded.cluster if cluster is None else Cluster.parse(cluster, devices_per_server)
+    if not place.servers:
+        raise WorkloadError("no server ever joined", where=f"log {log}", hint="--cluster v100=8")
+    check_workload(recorded.jobs, place, recorded.throughputs, f"log {log}")
+    rules = recorded.configuration.rules
+    rules = rules if round_s is None else rules.with_round(round_s)
+    costs = recorded.configuration.prices if prices is None else load_prices(prices, place.accelerators)
+    result = simulate(chosen, recorded.jobs, place, recorded.throughputs, costs, rules=rules)
+    really = _really(recorded)
+    if outputs.json is not None:
+        write_json(result.to_json() | {"recorded": really}, outputs.json)
+    if outputs.table_wanted:
+        print_result(result, stdout())
+        was = f"recorded: {really['jobs_completed']} of {really['jobs_total']} jobs complete"
+        mean = "" if really["jct_mean_s"] is None else f", JCT mean {hours(really['jct_mean_s'])} h"
+        stdout().print(was + mean, markup=False)
+
+
+def _really(recorded: Recorded) -> dict[str, float | int | None]:
+    """What the log says of the same jobs."""
+    arrival_s = {job.id: job.arrival_s for job in recorded.jobs}
+    jct_s = [end_s - arrival_s[i] for i, end_s in recorded.completion_s.items() if i in arrival_s]
+    return {
+        "jobs_total": len(recorded.jobs),
+        "jobs_completed": len(jct_s),
+        "jobs_cancelled": recorded.cancelled,
+        "jct_mean_s": float(np.mean(jct_s)) if jct_s else None,
+        "makespan_s": max(recorded.completion_s.values(), default=None),
+    }

@@ -1,0 +1,35 @@
+"""``gavelx certs`` and ``gavelx token``: what a service beyond loopback needs."""
+
+from collections.abc import Sequence
+
+from gavelx.cli.extras import service_installed
+from gavelx.cli.output import print_json, stderr
+
+with service_installed():
+    from gavelx.rpc.certificates import make_certificates
+    from gavelx.rpc.convert import name_of
+    from gavelx.rpc.tokens import add_token, new_token
+
+
+def run_certs(folder: str, hosts: Sequence[str], agents: Sequence[str], days: float, as_json: bool) -> None:
+    """Make what is missing; say where it lies."""
+    for agent in agents:
+        name_of(agent, "--agent")
+    pairs = make_certificates(folder, hosts, agents, days)
+    if as_json:
+        print_json({name: {"certificate": str(p.certificate), "key": str(p.key)} for name, p in pairs.items()})
+        return
+    for name, pair in pairs.items():
+        print(f"{name}: {pair.certificate} {pair.key}")
+
+
+def run_token(file: str, owner: str, role: str, days: float | None, as_json: bool) -> None:
+    """Make a token; only this once it is shown."""
+    name_of(owner, "--owner")
+    text, token = new_token(owner, role, days)
+    add_token(file, token)
+    if as_json:
+        print_json({"token": text, "owner": owner, "role": role, "expires": token.expires})
+    else:
+        print(text)
+        stderr().print(f"for {owner}, role {role}; keep it, it is not shown again", markup=False)

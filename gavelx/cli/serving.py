@@ -1,0 +1,135 @@
+"""``gavelx serve``: options, checked; then the service until it is told to stop."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gavelx.cli.conditions import rules_of
+from gavelx.cli.extras import service_installed
+from gavelx.cli.output import stderr
+from gavelx.cli.run_options import RunOptions
+from gavelx.cli.scenario import DEFAULT_PRICES, solver_settings
+from gavelx.errors import OptionError
+from gavelx.files.price_tables import load_prices
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.mechanism import DEFAULT
+
+with service_installed():
+    from gavelx.service.configuration import Configuration
+    from gavelx.service.server import Options, Service
+    from gavelx.service.timing import Timing
+
+DEFAULT_TABLE = "simulation"
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What was typed."""
+
+    state: str
+    policy: str | None
+    listen: str
+    metrics: str | None
+    table: str | None
+    prices: str | None
+    round_s: float | None
+    backfill: str | None
+    min_run: float
+    overheads: str | None
+    max_failures: int
+    tokens: str | None
+    cert: str | None
+    key: str | None
+    agent_ca: str | None
+    agent_listen: str | None
+    heartbeat: float
+    valid_for: float
+    grace: float
+    time_budget: float
+
+
+def run_serve(typed: ServeOptions, as_json: bool) -> None:
+    """Serve until SIGTERM. Raises :class:`OptionError` for what cannot be."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    if typed.valid_for < 3 * typed.heartbeat or typed.grace >= typed.valid_for:
+        problem = (
+            f"leases of {typed.valid_for:g} s, heartbeats every {typed.heartbeat:g} s, {typed.grace:g} s of grace"
+        )
+        expected = "leases of three heartbeats or more, and a grace that is shorter than they are"
+        raise OptionError(problem, where="--valid-for, --heartbeat, --grace", expected=expected)
+    options = Options(
+        state=typed.state,
+        listen=typed.listen,
+        policy=typed.policy,
+        configure=_configure(typed),
+        timing=Timing(typed.heartbeat, typed.valid_for, typed.grace),
+        settings=solver_settings("auto", typed.time_budget),
+        metrics=typed.metrics,
+        tokens=typed.tokens,
+        certificate=typed.cert,
+        key=typed.key,
+        agent_ca=typed.agent_ca,
+        agent_listen=typed.agent_listen,
+    )
+    asyncio.run(_serve(options, as_json))
+
+
+async def _serve(options: Options, as_json: bool) -> None:
+    from gavelx.cli.output import print_json  # noqa: PLC0415
+
+    async with Service(options) as service:
+        state = service.scheduler.state
+        where = {
+            "listening": service.address,
+            "agents": service.agent_address or service.address,
+            "metrics": service.metrics_address or None,
+            "state": options.state,
+            "policy": state.policy,
+            "jobs_live": len(state.live),
+            "records_replayed": service.replayed,
+        }
+        if as_json:
+            print_json(where)
+            sys.stdout.flush()
+        else:
+            jobs = f"{len(state.live):,} live jobs, {len(state.machines):,} servers known"
+            stderr().print(f"serving at {service.address}, policy {state.policy}, {jobs}", markup=False)
+        await service.serve()
+
+
+def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configuration]:
+    """What the log was made with, and what was typed instead; a new log has our defaults."""
+
+    def configure(found: Configuration | None) -> Configuration:
+        if found is None or typed.table is not None:
+            throughputs = load_throughputs(typed.table or DEFAULT_TABLE)
+        else:
+            throughputs = found.throughputs
+        asked = RunOptions(
+            cluster="",
+            round_s=typed.round_s,
+            min_run=typed.min_run,
+            backfill=typed.backfill,
+            overheads=typed.overheads,
+        )
+        rules = rules_of(asked, throughputs.job_types)
+        before = DEFAULT if found is None else found.rules
+        rules = replace(
+            before,
+            round_s=before.round_s if typed.round_s is None else rules.round_s,
+            min_run_s=rules.min_run_s or before.min_run_s,
+            backfill=before.backfill if typed.backfill is None else rules.backfill,
+            overheads=before.overheads if typed.overheads is None else rules.overheads,
+            max_failures=typed.max_failures if found is None or typed.max_failures != 5 else before.max_failures,
+            sleep_s=0.0,
+        )
+        if found is None or typed.prices is not None:
+            strict = typed.prices is not None
+            prices = load_prices(typed.prices or DEFAULT_PRICES, throughputs.accelerators, strict=strict)
+        else:
+            prices = found.prices
+        return Configuration(throughputs, prices, rules)
+
+    return configure

@@ -1,0 +1,127 @@
+"""Channels to the scheduler: keepalive, TLS, a bearer token, and refusals as our errors.
+
+Without keepalive a cut link goes unnoticed for half a minute or for ever; with it, for 15 s at most.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from gavelx.errors import GavelxError, OptionError, UserError
+from gavelx.rpc import wire_pb2_grpc
+
+KEEPALIVE_S, KEEPALIVE_TIMEOUT_S = 10, 5
+MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+CALL_S = 60.0
+OPTIONS = [
+    ("grpc.keepalive_time_ms", KEEPALIVE_S * 1000),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.initial_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", 5000),
+]
+USERS_MISTAKES = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.OUT_OF_RANGE,
+}
+Answer = TypeVar("Answer")
+
+
+class ServiceError(GavelxError):
+    """The scheduler is out of reach, or cannot do it now."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the scheduler is, and with what right one speaks to it; file names, but for the token."""
+
+    scheduler: str
+    token: str | None = None
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """To be sent with every call."""
+        return () if self.token is None else (("authorization", f"Bearer {self.token}"),)
+
+    def credentials(self) -> grpc.ChannelCredentials | None:
+        """TLS, or None. Raises :class:`OptionError` for files that cannot be read."""
+        if self.ca is None:
+            if self.certificate is not None:
+                raise OptionError(
+                    "a certificate without --ca", where="--cert", expected="the CA's certificate too"
+                )
+            return None
+        key = None if self.key is None else _bytes(self.key, "--key")
+        certificate = None if self.certificate is None else _bytes(self.certificate, "--cert")
+        return grpc.ssl_channel_credentials(_bytes(self.ca, "--ca"), key, certificate)
+
+
+def channel(access: Access) -> grpc.Channel:
+    """A blocking channel, for commands."""
+    credentials = access.credentials()
+    if credentials is None:
+        return grpc.insecure_channel(access.scheduler, OPTIONS)
+    return grpc.secure_channel(access.scheduler, credentials, OPTIONS)
+
+
+def aio_channel(access: Access) -> grpc.aio.Channel:
+    """A channel for asyncio, for agents."""
+    credentials = access.credentials()
+    if credentials is None:
+        return grpc.aio.insecure_channel(access.scheduler, OPTIONS)
+    return grpc.aio.secure_channel(access.scheduler, credentials, OPTIONS)
+
+
+def stub_of(opened: grpc.Channel) -> wire_pb2_grpc.SchedulerStub:
+    """The scheduler's methods on a channel."""
+    return wire_pb2_grpc.SchedulerStub(opened)  # type: ignore[no-untyped-call]
+
+
+def call(access: Access, method: Callable[..., Answer], request: Any, timeout_s: float | None = CALL_S) -> Answer:
+    """One call. Raises :class:`UserError` for what is refused, :class:`ServiceError` where it cannot be done."""
+    try:
+        return method(request, metadata=access.metadata, timeout=timeout_s)
+    except grpc.RpcError as error:
+        raise translated(error, access) from None
+
+
+def stream(access: Access, method: Callable[..., Iterator[Answer]], request: Any) -> Iterator[Answer]:
+    """A call with many answers; errors as of :func:`call`."""
+    try:
+        yield from method(request, metadata=access.metadata)
+    except grpc.RpcError as error:
+        raise translated(error, access) from None
+
+
+def translated(error: grpc.RpcError, access: Access) -> GavelxError:
+    """A refusal as an error of ours."""
+    code, details = error.code(), " ".join((error.details() or "").split())[:500]
+    if code in USERS_MISTAKES:
+        return UserError(details)
+    if code is grpc.StatusCode.UNAVAILABLE and not details.startswith("the "):
+        tls = "with --ca, if it speaks TLS" if access.ca is None else "without --ca, if it does not speak TLS"
+        return ServiceError(
+            f"cannot reach the scheduler at {access.scheduler} ({details}). Try: gavelx serve; {tls}"
+        )
+    return ServiceError(f"the scheduler at {access.scheduler} says {code.name}: {details}")
+
+
+def _bytes(path: str, option: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise OptionError(f"cannot read {path} ({error.strerror})", where=option, expected="a PEM file") from None

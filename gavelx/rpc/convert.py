@@ -1,0 +1,123 @@
+"""From what was sent to what it means, and every check that can be made without knowing the cluster.
+
+Names are letters, digits, dot, dash and underscore: nothing that a user sends can be taken for a path, an option
+or markup. Raises :class:`UserError` that names the field.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from gavelx.errors import UserError
+from gavelx.rpc import wire_pb2 as wire
+
+VERSION = 1
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+JOB_TYPE = re.compile(r"[A-Za-z0-9][\w .,:()+/=-]{0,127}")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+WORKERS_MAX = 1024
+WORDS_MAX = 1000
+COMMAND_BYTES_MAX = 65536
+STEPS_MAX = 1e15
+OURS = "GAVELX_"
+
+
+def check_message(message: Message) -> None:
+    """It is of a version that we speak, and holds nothing that we would ignore."""
+    version = getattr(message, "version", VERSION)
+    if version != VERSION:
+        raise UserError(
+            f"version is {version}", expected=f"version {VERSION}", hint="the same gavelx here as at the scheduler"
+        )
+    if unknown := sorted(field.field_number for field in UnknownFieldSet(message)):  # type: ignore[attr-defined]
+        where = type(message).__name__
+        raise UserError(
+            f"unknown fields {unknown}", where=where, expected="what wire.proto says", hint="an upgrade"
+        )
+
+
+def name_of(text: str, what: str) -> str:
+    """A name that can stand in a file name, a command and a table."""
+    if not NAME.fullmatch(text):
+        form = "1 to 64 letters, digits, dots, dashes, underscores; a letter or digit first"
+        raise UserError(f"{what} is {text[:80]!r}", expected=form)
+    return text
+
+
+def check_spec(spec: wire.JobSpec) -> None:
+    """A job that somebody could run. Raises :class:`UserError` naming the field."""
+    check_message(spec)
+    if spec.name:
+        name_of(spec.name, "name")
+    if not JOB_TYPE.fullmatch(spec.job_type):
+        raise UserError(f"job_type is {spec.job_type[:80]!r}", expected="a job type of the throughput table")
+    if spec.workers > WORKERS_MAX:
+        raise UserError(f"workers is {spec.workers}", expected=f"1 to {WORKERS_MAX}")
+    _number(spec.total_steps, "total_steps", above=0.0, most=STEPS_MAX)
+    for field in ("weight", "slo", "duration_s"):
+        if getattr(spec, field) != 0.0:
+            _number(getattr(spec, field), field, above=0.0, most=1e12)
+    for accelerator, speed in spec.steps_per_s.items():
+        name_of(accelerator, "an accelerator of steps_per_s")
+        _number(speed, f"steps_per_s of {accelerator}", above=0.0, most=1e12)
+    _check_command(list(spec.command), spec.environment)
+    if len(spec.request_id) > 128:
+        raise UserError(f"request_id has {len(spec.request_id)} characters", expected="at most 128")
+
+
+def _number(value: float, field: str, *, above: float, most: float) -> None:
+    if not (math.isfinite(value) and above < value <= most):
+        raise UserError(f"{field} is {value}", expected=f"a number above {above:g}, at most {most:g}")
+
+
+def _check_command(command: list[str], environment: Mapping[str, str]) -> None:
+    if not command or not command[0]:
+        raise UserError("command is empty", expected="a program and its arguments")
+    if len(command) > WORDS_MAX or len(environment) > WORDS_MAX:
+        raise UserError("command or environment is too long", expected=f"at most {WORDS_MAX} entries")
+    size = sum(len(word) for word in command) + sum(len(k) + len(v) for k, v in environment.items())
+    if size > COMMAND_BYTES_MAX:
+        raise UserError(
+            f"command and environment have {size} characters", expected=f"at most {COMMAND_BYTES_MAX} in all"
+        )
+    if any("\0" in text for text in (*command, *environment.values())):
+        raise UserError("command or environment holds a zero byte", expected="text without it")
+    for name in environment:
+        if not VARIABLE.fullmatch(name) or name.startswith(OURS):
+            expected = f"letters, digits, underscores, and not {OURS}..."
+            raise UserError(f"environment variable {name[:80]!r}", expected=expected)
+
+
+def note_of(spec: wire.JobSpec) -> dict[str, Any]:
+    """What of a job the mechanism does not know, as plain values; only what was said."""
+    said = {
+        "name": spec.name,
+        "type": spec.job_type,
+        "command": list(spec.command),
+        "environment": dict(spec.environment),
+        "one_process_per_server": spec.one_process_per_server,
+        "request_id": spec.request_id,
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def safe_number(value: float, most: float = STEPS_MAX) -> float:
+    """A number from an agent that we can reckon with: what is not finite or negative counts as 0."""
+    return min(value, most) if math.isfinite(value) and value > 0 else 0.0
+
+
+def check_hello(hello: wire.Hello) -> None:
+    """An agent that could take part. Raises :class:`UserError` naming the field."""
+    check_message(hello)
+    name_of(hello.name, "name")
+    name_of(hello.accelerator, "accelerator")
+    if not 1 <= hello.devices <= WORKERS_MAX:
+        raise UserError(f"devices is {hello.devices}", expected=f"1 to {WORKERS_MAX}")
+    if not hello.boot_id or len(hello.boot_id) > 128:
+        raise UserError("boot_id is empty or too long", expected="1 to 128 characters")
+    if not re.fullmatch(r"[A-Za-z0-9.:\[\]_-]{0,255}", hello.address):
+        raise UserError(f"address is {hello.address[:80]!r}", expected="a host name or an address")

@@ -1,0 +1,81 @@
+"""Tokens: who may speak to the scheduler, as whom. The file holds their hashes only.
+
+A token is 32 random bytes, so a plain SHA-256 of it is as hard to guess as itself.
+
+    {"tokens": [{"sha256": "...", "owner": "ada", "role": "user", "expires": "2027-01-01T00:00:00+00:00"}]}
+"""
+
+import hashlib
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal, get_args
+
+from gavelx.errors import InputFileError, OptionError, did_you_mean
+from gavelx.files.atomic import write_atomically
+
+Role = Literal["user", "operator", "agent"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is known of a token: its hash, whose it is, what it is for, and until when (None: for ever)."""
+
+    sha256: str
+    owner: str
+    role: Role
+    expires: str | None = None
+
+    def is_expired(self) -> bool:
+        return self.expires is not None and datetime.now(UTC) >= datetime.fromisoformat(self.expires)
+
+
+def digest(token: str) -> str:
+    """What of a token is kept."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def new_token(owner: str, role: str, days: float | None) -> tuple[str, Token]:
+    """A fresh token, to be shown once, and what is kept of it. Raises :class:`OptionError`."""
+    if role not in ROLES:
+        raise OptionError(f"no role is called {role!r}", where="--role", hint=did_you_mean(role, ROLES))
+    expires = None if days is None else (datetime.now(UTC) + timedelta(days=days)).isoformat()
+    text = "gavelx_" + secrets.token_urlsafe(32)
+    return text, Token(digest(text), owner, role, expires)
+
+
+def read_tokens(path: str | Path) -> dict[str, Token]:
+    """Tokens by their hash. Raises :class:`InputFileError` naming the entry."""
+    try:
+        entries = json.loads(Path(path).read_text(encoding="utf-8"))["tokens"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problem = f"cannot be read as tokens ({type(error).__name__}: {error})"
+        raise InputFileError(problem, where=str(path), expected='{"tokens": [...]}', hint="gavelx token") from None
+    return {token.sha256: token for token in (_token(entry, n, path) for n, entry in enumerate(entries))}
+
+
+def _token(entry: object, n: int, path: str | Path) -> Token:
+    try:
+        assert isinstance(entry, dict)
+        token = Token(**entry)
+        assert token.role in ROLES and len(bytes.fromhex(token.sha256)) == 32 and token.owner
+        assert token.expires is None or datetime.fromisoformat(token.expires).tzinfo is not None
+    except (AssertionError, TypeError, ValueError):
+        expected = "sha256, owner, role (user, operator, agent) and, if wanted, expires with a time zone"
+        raise InputFileError(f"token {n} cannot be used", where=str(path), expected=expected) from None
+    return token
+
+
+def add_token(path: str | Path, token: Token) -> None:
+    """One more token in the file, which others cannot read; the file is made if there is none."""
+    file = Path(path)
+    tokens = [*read_tokens(file).values(), token] if file.exists() else [token]
+    if not file.exists():
+        try:
+            file.touch(mode=0o600)
+        except OSError as error:
+            raise OptionError(f"cannot be made ({error.strerror})", where=str(path)) from None
+    write_atomically(file, json.dumps({"tokens": [asdict(each) for each in tokens]}, indent=1) + "\n")

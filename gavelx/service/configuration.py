@@ -1,0 +1,47 @@
+"""What the mechanism of a log is made with: rules, throughputs, prices. Part of the log, for replay depends on it.
+
+A policy is not: it may change at any time, by an event.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gavelx.mechanism.rules import DEFAULT, Rules
+from gavelx.overheads import Overhead, Overheads
+from gavelx.prices import Prices
+from gavelx.throughputs import Pairing, Setting, Throughputs
+
+PLAIN = ("round_s", "solve_interval_s", "small_change", "small_change_s", "backfill", "min_run_s", "max_failures")
+"""The rules that an operator may choose, and that are plain numbers."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Throughputs, prices, and the rules of the rounds; leases of a service are never longer than two of these."""
+
+    throughputs: Throughputs
+    prices: Prices
+    rules: Rules = DEFAULT
+
+    def to_json(self) -> dict[str, Any]:
+        table, overheads = self.throughputs, self.rules.overheads
+        return {
+            "rules": {name: getattr(self.rules, name) for name in PLAIN},
+            "overheads": {"": list(overheads.default)}
+            | {name: list(each) for name, each in overheads.by_type.items()},
+            "table": table.name,
+            "isolated": [[*setting, speed] for setting, speed in table.isolated.items()],
+            "colocated": [[*pairing, speed] for pairing, speed in table.colocated.items()],
+            "prices": dict(self.prices.usd_per_hour),
+            "prices_name": self.prices.name,
+        }
+
+    @staticmethod
+    def from_json(body: dict[str, Any]) -> "Configuration":
+        """What :meth:`to_json` wrote."""
+        overheads = {name: Overhead(*each) for name, each in body["overheads"].items()}
+        isolated = {Setting(*row[:-1]): row[-1] for row in body["isolated"]}
+        colocated = {Pairing(*row[:-1]): row[-1] for row in body["colocated"]}
+        rules = replace(DEFAULT, **body["rules"], overheads=Overheads(overheads.pop(""), overheads), sleep_s=0.0)
+        throughputs = Throughputs(isolated, colocated, body["table"])
+        return Configuration(throughputs, Prices(body["prices"], body["prices_name"]), rules)

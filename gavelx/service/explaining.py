@@ -1,0 +1,104 @@
+"""Why a job waits, or runs no faster: what it was promised and has received, and what binds.
+
+The allocation's own explanation (`gavelx.explain`) says why its share is what it is; the mechanism says what
+became of the share since.
+"""
+
+from typing import Any
+
+from gavelx.explain.explanation import Explanation
+from gavelx.metrics import known as plain
+from gavelx.service.attendance import Attendance
+from gavelx.service.state import State
+
+_explanations: dict[int, Explanation] = {}
+
+
+def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[str, Any]:
+    """Everything about one job, as plain values."""
+    known = state.book[job_id]
+    job, live = known.job, state.mechanism.live
+    document: dict[str, Any] = {
+        "job_id": job_id,
+        "name": known.spec.get("name", ""),
+        "owner": job.owner,
+        "policy": state.policy,
+        "state": known.ended or "waiting",
+        "why": known.reason or known.ended,
+        "age_s": now_s - job.arrival_s,
+        "failures": known.failures,
+        "launches": known.launches,
+    }
+    if known.ended or (j := live.index.get(job_id)) is None:
+        if not known.ended:
+            document["why"] = "it has just been submitted; the next round looks at it"
+        return document
+    service = state.mechanism.service()
+    row = service.job_ids.index(job_id)
+    document |= {
+        "promised_share": float(live["share"][j]),
+        "promised_s": float(service.promised_s_J[row]),
+        "received_s": float(service.received_s_J[row]),
+        "behind_s": float(service.behind_s_J[row]),
+        "steps_done": float(live["steps_done"][j]),
+        "total_steps": job.total_steps,
+        "spent_usd": float(live["spent_usd"][j]),
+    }
+    allocated = _allocated(state, job_id)
+    document |= allocated
+    run = next((run for run in state.runs.values() if run.lease.job_id == job_id), None)
+    if run is not None:
+        document["state"] = "stopping" if run.stopping else "running"
+        document["servers"] = [state.machines[part.server_id].name for part in run.parts]
+        document["accelerator"] = run.lease.accelerator
+    document["why"] = _why(state, here, document, job_id)
+    return document
+
+
+def _allocated(state: State, job_id: int) -> dict[str, Any]:
+    """What the present allocation says of the job."""
+    allocation = state.allocation
+    ids = () if allocation is None else [job.id for job in allocation.snapshot.jobs]
+    if allocation is None or job_id not in ids:
+        return {"allocation": None}
+    explanation = _explanations.get(id(allocation))
+    if explanation is None or explanation.allocation is not allocation:
+        _explanations.clear()
+        explanation = _explanations[id(allocation)] = Explanation(allocation)
+    j = ids.index(job_id)
+    names = allocation.snapshot.accelerators
+    return {
+        "allocation": {
+            name: float(share) for name, share in zip(names, allocation.share_JA[j].tolist(), strict=True)
+        },
+        "steps_per_s": float(explanation.throughput_J[j]),
+        "equal_share_gain": plain(float(explanation.gain_J[j])),
+        "limited_by": explanation.reasons.limited_by(j),
+        "one_more_device": explanation.one_more_device,
+        "certificate": allocation.certificate.to_json(),
+        "notes": list(allocation.notes),
+    }
+
+
+def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) -> str:
+    """One sentence."""
+    limited = document.get("limited_by", "")
+    if document["state"] == "running":
+        run = next(run for run in state.runs.values() if run.lease.job_id == job_id)
+        silent = [
+            state.machines[part.server_id].name
+            for part in run.parts
+            if (attendee := here.here.get(part.server_id)) is None or attendee.stream is None
+        ]
+        if silent:
+            return f"it was given devices on {', '.join(silent)}, which is silent"
+        return f"it runs; {limited}" if limited else "it runs"
+    if document["state"] == "stopping":
+        return "it was asked to stop and gives its devices up; it goes on where it was"
+    if document["allocation"] is None or not state.mechanism.leasing.servers:
+        thinking = "the policy is thinking" if state.asked else "the policy has not been asked about it yet"
+        return thinking if state.mechanism.leasing.servers else "no server is here"
+    if document["promised_share"] > 0:
+        turn = f"{document['promised_share']:.1%} of its time was promised, and others are further behind"
+        return f"it waits for its turn: {turn}; {limited}"
+    return limited or "the policy gives it nothing"

@@ -1,0 +1,74 @@
+"""A recorded log as a workload: the jobs that came, when; the servers that there were; what became of it."""
+
+from dataclasses import dataclass, replace
+
+from gavelx.cluster import Cluster, Server
+from gavelx.errors import InputFileError
+from gavelx.jobs import Job
+from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, WorkerJoined
+from gavelx.service.configuration import Configuration
+from gavelx.service.log import Log
+from gavelx.service.records import entry_of
+from gavelx.throughputs import Setting, Throughputs
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """``completion_s`` is of the jobs that were complete, on the clock of the arrivals; the first arrives at 0."""
+
+    jobs: tuple[Job, ...]
+    cluster: Cluster
+    configuration: Configuration
+    throughputs: Throughputs
+    completion_s: dict[int, float]
+    cancelled: int
+
+
+def read_recorded(place: str) -> Recorded:
+    """What a log says, without the jobs that were cancelled. Raises :class:`InputFileError` for an empty one."""
+    log = Log(place, read_only=True)
+    try:
+        body = log.configuration
+        if body is None:
+            raise InputFileError("nothing was ever recorded", where=f"log {place}")
+        jobs, by_id, gone = list[Job](), dict[int, Job](), set[int]()
+        servers, speeds = dict[int, Server](), dict[Setting, float]()
+        completion_s: dict[int, float] = {}
+        for record in log.read():
+            entry = entry_of(record)
+            match entry.event:
+                case JobSubmitted(job=job):
+                    jobs.append(job)
+                    by_id[job.id] = job
+                    for name, speed in entry.note.get("speeds", {}).items():
+                        speeds[Setting(job.job_type, name, job.scale_factor)] = speed
+                case JobCancelled(job_id=job_id):
+                    gone.add(job_id)
+                case WorkerJoined(server=server):
+                    servers[server.id] = server
+                case LeaseEnded() as ended if ended.steps_done >= by_id[ended.job_id].total_steps:
+                    completion_s.setdefault(ended.job_id, ended.time_s)
+    finally:
+        log.close()
+    if not jobs:
+        raise InputFileError("no job was ever submitted", where=f"log {place}")
+    configuration = Configuration.from_json(body)
+    table = configuration.throughputs
+    first_s = jobs[0].arrival_s
+    kept = [job for job in jobs if job.id not in gone - completion_s.keys()]
+    return Recorded(
+        jobs=tuple(_moved(job, first_s) for job in kept),
+        cluster=_cluster(list(servers.values())),
+        configuration=configuration,
+        throughputs=Throughputs({**table.isolated, **speeds}, table.colocated, table.name),
+        completion_s={job_id: time_s - first_s for job_id, time_s in completion_s.items()},
+        cancelled=len(jobs) - len(kept),
+    )
+
+
+def _moved(job: Job, first_s: float) -> Job:
+    return replace(job, arrival_s=max(0.0, job.arrival_s - first_s))
+
+
+def _cluster(servers: list[Server]) -> Cluster:
+    return Cluster(tuple(servers), tuple(dict.fromkeys(server.accelerator for server in servers)))

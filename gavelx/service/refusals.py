@@ -1,0 +1,39 @@
+"""Why a call is refused, and the status that says so."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from gavelx.errors import GavelxError, UserError
+from gavelx.service.log import LogUnavailableError
+
+
+class RefusedError(GavelxError):
+    """A call that is refused for another reason than what it says."""
+
+    def __init__(self, code: grpc.StatusCode, problem: str) -> None:
+        super().__init__(problem)
+        self.code = code
+
+
+def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:
+    """The status of an error, and what to say. What is ours and not expected says nothing of our insides."""
+    match error:
+        case RefusedError():
+            return error.code, str(error)
+        case UserError():
+            return grpc.StatusCode.INVALID_ARGUMENT, str(error)
+        case LogUnavailableError():
+            return grpc.StatusCode.UNAVAILABLE, str(error)
+    return grpc.StatusCode.INTERNAL, "a mistake of ours; the scheduler's own output says more"
+
+
+@asynccontextmanager
+async def refusing(context: Any) -> AsyncIterator[None]:
+    """Errors inside become the status of the call."""
+    try:
+        yield
+    except GavelxError as error:
+        await context.abort(*status_of(error))

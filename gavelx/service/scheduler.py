@@ -1,0 +1,296 @@
+"""The actor: one loop that stamps what happened, makes it durable, lets the state follow, and carries out
+commands.
+
+    take        all that is pending, and the wake-ups that are due
+    stamp       with one time, which never goes back
+    log         in one transaction, in another thread
+    apply       the entries in order; commands come out
+    carry out   launches and stops to the agents, questions to the solver, wake-ups to the timer
+    answer      whoever waits
+
+While the log cannot be written callers are told so; what happened anyway (last words, lost servers, answers of
+solvers, wake-ups) stays pending and is tried again, and leases that stand are renewed as before.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from gavelx.errors import GavelxError
+from gavelx.mechanism.commands import Command, Solve
+from gavelx.mechanism.events import Wake
+from gavelx.service.attendance import Attendance
+from gavelx.service.clock import Clock
+from gavelx.service.log import Log, LogUnavailableError
+from gavelx.service.records import Answered, Entry, entry_of, record_of
+from gavelx.service.refusals import RefusedError
+from gavelx.service.solving import Solver
+from gavelx.service.state import State, code, packed, unpacked
+from gavelx.service.timing import Timing
+from gavelx.snapshot import Snapshot
+
+Make = Callable[[float], list[Entry]]
+BATCH = 5000
+"""Entries in one transaction, at most (one item's more)."""
+PENDING = 2000
+"""Calls that may wait at once."""
+SNAPSHOT_AFTER_S = 3.0
+"""A snapshot is taken when applying the records since the last one took so long: a replay takes that long, too."""
+SNAPSHOT_AFTER = 20_000
+REPORT_S = 30.0
+"""Progress is written at least so often while there is any."""
+TRY_AGAIN_S = (0.1, 5.0)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Item:
+    """Something to be logged; ``make`` says what when the time is known. ``lasting``: kept until it is durable."""
+
+    make: Make
+    lasting: bool
+    done: "asyncio.Future[None]"
+
+
+@dataclass
+class Figures:
+    """What the metrics show and nobody needs to replay."""
+
+    batches: int = 0
+    entries: int = 0
+    append_s: float = 0.0  # the last one
+    apply_s: float = 0.0
+    late_s: float = 0.0  # by how much the last wake-up was late
+    latest_s: float = 0.0  # and the worst one
+    log_failures: int = 0
+
+
+def restore(log: Log, fresh: Callable[[], State]) -> tuple[State, int]:
+    """The state that the log says, from its last usable snapshot on; and how many records were applied for it."""
+    sequence, state = 0, None
+    if (found := log.snapshot(code())) is not None:
+        sequence, state = found[0], State.unpickled(unpacked(found[1]))
+    state = state or fresh()
+    replayed = 0
+    for record in log.read(after=sequence):
+        state.apply(entry_of(record))
+        replayed += 1
+    return state, replayed
+
+
+class Scheduler:
+    """Owns the state: everything else asks it, on the same loop. :meth:`run` runs until :meth:`close`."""
+
+    def __init__(self, log: Log, state: State, solver: Solver, timing: Timing) -> None:
+        self.log, self.state, self.solver, self.timing = log, state, solver, timing
+        self.clock = Clock(state.started, state.now_s)
+        self.figures = Figures()
+        self.failure: str = ""  # why the log cannot be written, while it cannot
+        self._items: list[Item] = []
+        self._news = asyncio.Event()
+        self._writer = ThreadPoolExecutor(1, "gavelx-log")
+        self._unsure: tuple[list[Item], list[Entry]] | None = None
+        self._reported_s = time.monotonic()
+        self._since_snapshot = 0
+        self._applied_s = 0.0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closing = False
+        self._loop = asyncio.get_running_loop()
+        self.attendance = Attendance(state, timing, self.post)
+        self.post(lambda now_s: [Entry(self.clock.started)])
+        if state.asked is not None:
+            self._solve(state.asked)
+
+    # -- what others may do -----------------------------------------------------------------------------------
+
+    def post(self, make: Make) -> "asyncio.Future[None]":
+        """Something happened: it will be logged, however long that takes. The future: it is, and applied."""
+        return self._put(make, lasting=True)
+
+    async def ask(self, make: Make) -> None:
+        """Somebody wants something: returns when it is durable and applied.
+
+        Raises what ``make`` raises, :class:`LogUnavailableError` while the log cannot be written, and
+        :class:`RefusedError` when too much is pending.
+        """
+        if len(self._items) >= PENDING:
+            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, f"more than {PENDING} calls wait; try again")
+        await self._put(make, lasting=False)
+
+    def _put(self, make: Make, *, lasting: bool) -> "asyncio.Future[None]":
+        done = self._loop.create_future()
+        self._items.append(Item(make, lasting, done))
+        self._news.set()
+        return done
+
+    async def run(self) -> None:
+        """Serve until closed; afterwards everything is on disk, with a snapshot."""
+        pause_s = TRY_AGAIN_S[0]
+        ticking = asyncio.create_task(self._tick())
+        try:
+            while not self._closing:
+                await self._until_something()
+                if await self._batch():
+                    pause_s = TRY_AGAIN_S[0]
+                else:
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, TRY_AGAIN_S[1])
+            await self._snapshot()
+        finally:
+            ticking.cancel()
+            for task in self._tasks:
+                task.cancel()
+            for item in self._items:
+                if not item.done.done():
+                    item.done.set_exception(LogUnavailableError("the service is stopping"))
+                    item.done.exception()  # nobody need ask
+            self._writer.shutdown()
+            self.solver.stop()
+
+    def close(self) -> None:
+        """Stop after the present batch."""
+        self._closing = True
+        self._news.set()
+
+    # -- the loop ---------------------------------------------------------------------------------------------
+
+    async def _until_something(self) -> None:
+        if not self._items:
+            wait_s = max(0.0, min(self.state.wakes, default=float("inf")) - self.clock.now_s())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), wait_s if wait_s < 1e6 else None)
+        self._news.clear()
+
+    async def _batch(self) -> bool:
+        """One round of the loop; False if the log cannot be written."""
+        if self._unsure is not None and not await self._settled():
+            return False
+        now_s = self.clock.now_s()
+        items, entries = self._taken(now_s)
+        due = [time_s for time_s in self.state.wakes if time_s <= now_s]
+        if any(self.state.wakes[time_s] for time_s in due):
+            entries += self.attendance.progress_entries(now_s)
+        if due:
+            entries.append(Entry(Wake(now_s)))
+        if entries and not await self._logged(items, entries):
+            return False
+        if due:
+            late_s = now_s - min(due)
+            self.figures.late_s, self.figures.latest_s = late_s, max(late_s, self.figures.latest_s)
+        self._follow(items, entries)
+        if self._applied_s > SNAPSHOT_AFTER_S or self._since_snapshot > SNAPSHOT_AFTER:
+            await self._snapshot()
+        return True
+
+    def _taken(self, now_s: float) -> tuple[list[Item], list[Entry]]:
+        """The items of this batch and what they are at this time; who cannot have what he wants is told so."""
+        taken, entries = list[Item](), list[Entry]()
+        while self._items and len(entries) < BATCH:
+            item = self._items.pop(0)
+            if item.done.cancelled():
+                continue
+            try:
+                entries += item.make(now_s)
+                taken.append(item)
+            except GavelxError as error:
+                item.done.set_exception(error)
+        if self._items:
+            self._news.set()
+        return taken, entries
+
+    async def _logged(self, items: list[Item], entries: list[Entry]) -> bool:
+        """Write a batch. If that fails, callers are told, and what has to be logged stays."""
+        started = time.perf_counter()
+        try:
+            await self._loop.run_in_executor(self._writer, self._append, entries)
+        except LogUnavailableError as error:
+            self.figures.log_failures += 1
+            if not self.failure:
+                _log.error("%s", error)
+            self.failure = str(error)
+            self._unsure = items, entries
+            for item in items:
+                if not item.lasting and not item.done.done():
+                    item.done.set_exception(error)
+            return False
+        self.failure = ""
+        self.figures.append_s = time.perf_counter() - started
+        return True
+
+    def _append(self, entries: list[Entry]) -> None:
+        first = self.log.last_sequence + 1
+        self.log.append([record_of(first + n, entry) for n, entry in enumerate(entries)])
+
+    async def _settled(self) -> bool:
+        """What became of a write that failed: it is applied, or what must be logged is pending again."""
+        assert self._unsure is not None
+        items, entries = self._unsure
+        try:
+            written = await self._loop.run_in_executor(self._writer, self.log.settle)
+        except LogUnavailableError:
+            return False
+        self._unsure = None
+        if written:
+            self._follow(items, entries)
+        else:
+            self._items[:0] = [item for item in items if item.lasting]
+            self.attendance.report_again()
+            self.state.forget_unlogged()
+        return True
+
+    def _follow(self, items: list[Item], entries: list[Entry]) -> None:
+        """Everything in the batch is durable: act on it."""
+        started = time.perf_counter()
+        commands = list[Command]()
+        for entry in entries:
+            commands += self.state.apply(entry)
+        for command in commands:
+            if isinstance(command, Solve):
+                self._solve(command.snapshot)
+        self.attendance.follow(entries, commands)
+        for item in items:
+            if not item.done.done():
+                item.done.set_result(None)
+        self.figures.apply_s = time.perf_counter() - started
+        self.figures.batches += 1
+        self.figures.entries += len(entries)
+        self._applied_s += self.figures.apply_s
+        self._since_snapshot += len(entries)
+
+    def _solve(self, snapshot: Snapshot) -> None:
+        task = asyncio.create_task(self._answer(snapshot))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, snapshot: Snapshot) -> None:
+        answer = await self.solver.answer(self.state.policy, snapshot, self.state.allocation)
+        await self.post(lambda now_s: [Entry(Answered(now_s, answer))])
+
+    async def _tick(self) -> None:
+        """Once a second: who is silent; and now and then, how far everybody is."""
+        while True:
+            await asyncio.sleep(min(1.0, self.timing.heartbeat_s))
+            self.attendance.tick()
+            if time.monotonic() - self._reported_s >= REPORT_S and self.attendance.progress:
+                self._reported_s = time.monotonic()
+                self.post(self.attendance.progress_entries)
+
+    async def _snapshot(self) -> None:
+        """Keep the state, so that a restart need not begin at the beginning. One that fails is no harm."""
+        self._since_snapshot, self._applied_s = 0, 0.0
+        sequence, data = self.log.last_sequence, self.state.pickled()
+
+        def write() -> None:
+            self.log.save_snapshot(sequence, code(), packed(data))
+
+        try:
+            await self._loop.run_in_executor(self._writer, write)
+        except LogUnavailableError as error:
+            _log.warning("no snapshot: %s", error)

@@ -1,0 +1,305 @@
+"""All that follows from the log: ``apply`` an entry, get the commands. Pure and deterministic, as the mechanism
+is.
+
+A service that starts again applies every record since the last snapshot and is where it was. Commands are carried
+out by others; who runs where according to them is kept here, since that too has to be known after a restart.
+"""
+
+import hashlib
+import pickle
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gavelx.allocation import Allocation
+from gavelx.cluster import Server
+from gavelx.jobs import Job
+from gavelx.mechanism import Mechanism
+from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Solve, Stop, WakeAt
+from gavelx.mechanism.events import (
+    Allocated,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    LeaseEnded,
+    PolicyChanged,
+    Wake,
+    WorkerDrained,
+    WorkerJoined,
+    WorkerLost,
+)
+from gavelx.service.answers import allocation_of
+from gavelx.service.configuration import Configuration
+from gavelx.service.records import Answered, Entry, Started
+from gavelx.snapshot import Snapshot
+from gavelx.throughputs import Setting, Throughputs
+
+COMPLETE, FAILED, CANCELLED = "complete", "failed", "cancelled"
+
+
+@dataclass(slots=True)
+class Known:
+    """The book's page about a job; ``spec`` is what its submission said and the mechanism does not know."""
+
+    job: Job
+    spec: dict[str, Any]
+    ended: str = ""
+    ended_s: float = 0.0
+    reason: str = ""
+    failures: int = 0
+    launches: int = 0
+    servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end
+    steps_done: float = 0.0  # when it ended
+    spent_usd: float = 0.0
+    promised_s: float = 0.0
+    received_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Machine:
+    """A server, by the name that its agent gave it. ``boot_id`` changes when all that ran there is gone.
+
+    ``lost``: nothing runs there, by all clocks. ``drained``: somebody wants nothing to run there.
+    """
+
+    server: Server
+    name: str
+    address: str
+    boot_id: str
+    epoch: int
+    lost: bool = False
+    drained: bool = False
+
+
+@dataclass(slots=True)
+class Part:
+    """What of a lease is on one server; ``over`` when the server was lost, and the part with it."""
+
+    server_id: int
+    slots: tuple[int, ...]
+    first_rank: int
+    processes: int
+    over: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """A lease that was given out and has not reported its end; ``stopping`` if it was taken back."""
+
+    lease: Lease
+    parts: list[Part]
+    stopping: bool = False
+
+    @property
+    def world_size(self) -> int:
+        return sum(part.processes for part in self.parts)
+
+    def on(self, server_id: int) -> Part | None:
+        """Its part on this server."""
+        return next((part for part in self.parts if part.server_id == server_id), None)
+
+
+class State:
+    """The mechanism, the book of jobs, the servers, who runs where. ``speeds`` grows with jobs that say theirs."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        table = configuration.throughputs
+        self.speeds: dict[Setting, float] = dict(table.isolated)
+        throughputs = Throughputs(self.speeds, table.colocated, table.name)
+        self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules)
+        self.book: dict[int, Known] = {}
+        self.machines: dict[int, Machine] = {}
+        self.runs: dict[int, Run] = {}
+        self.asked: Snapshot | None = None
+        self.allocation: Allocation | None = None
+        self.policy = ""
+        self.started = Started(0.0, "", 0.0)
+        self.now_s = 0.0
+        self.wakes: dict[float, bool] = {}  # when the mechanism wants to be woken, and whether with a report
+        self.next_job_id = 0
+        self.live: set[int] = set()  # ids of jobs that have not ended
+        self.of_request: dict[tuple[str, str], int] = {}  # job ids by owner and request id
+        self.ended = {COMPLETE: 0, FAILED: 0, CANCELLED: 0}
+
+    def machine_named(self, name: str) -> Machine | None:
+        """The server with this name."""
+        return next((machine for machine in self.machines.values() if machine.name == name), None)
+
+    def forget_unlogged(self) -> None:
+        """Numbers that were given to jobs whose submission did not reach the log."""
+        self.of_request = {request: i for request, i in self.of_request.items() if i in self.book}
+        self.next_job_id = max(self.book, default=-1) + 1
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def apply(self, entry: Entry) -> list[Command]:
+        """Take note of an entry that is on disk; what is to be done."""
+        event: Event | None = entry.event
+        assert event is not None
+        self.now_s = event.time_s
+        if isinstance(event, Wake):
+            self.wakes = {time_s: report for time_s, report in self.wakes.items() if time_s > self.now_s}
+        match event:
+            case Started():
+                self.started, event = event, None
+            case Answered():
+                event = self._allocated(event)
+            case JobSubmitted():
+                self._submitted(event.job, entry.note)
+            case WorkerJoined():
+                self._joined(event, entry.note)
+            case WorkerLost():
+                self.machines[event.server_id].lost = True
+                self._gone(event.server_id)
+            case WorkerDrained():
+                self.machines[event.server_id].drained = True
+            case PolicyChanged():
+                self.policy = entry.note["policy"]
+            case JobCancelled():
+                self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
+            case LeaseEnded():
+                self._lease_ended(event, entry.note)
+        commands = [] if event is None else self.mechanism.handle(event)
+        if isinstance(event, LeaseEnded):
+            commands += self._after_lease(event, entry.note)
+        for command in commands:
+            self._note(command)
+        return commands
+
+    def _submitted(self, job: Job, spec: dict[str, Any]) -> None:
+        self.next_job_id = max(self.next_job_id, job.id + 1)
+        self.book[job.id] = Known(job, spec)
+        self.live.add(job.id)
+        if request_id := spec.get("request_id"):
+            self.of_request[job.owner, request_id] = job.id
+        for accelerator, speed in spec.get("speeds", {}).items():
+            self.speeds[Setting(job.job_type, accelerator, job.scale_factor)] = speed
+
+    def _allocated(self, event: Answered) -> Allocated | None:
+        """The answer to what was asked; None where that was answered already."""
+        if self.asked is None or event.answer.asked_s != self.asked.time_s:
+            return None
+        self.allocation, self.asked = allocation_of(event.answer, self.asked), None
+        return Allocated(event.time_s, self.allocation)
+
+    def _joined(self, event: WorkerJoined, note: dict[str, Any]) -> None:
+        before = self.machines.get(event.server.id)
+        if before is not None and before.boot_id != note["boot_id"]:
+            self._gone(event.server.id)
+        machine = Machine(event.server, note["name"], note["address"], note["boot_id"], event.epoch)
+        self.machines[event.server.id] = machine
+
+    def _gone(self, server_id: int) -> None:
+        """Nothing runs on this server any more. A lease whose every part is gone has ended without a word."""
+        for run in list(self.runs.values()):
+            if (part := run.on(server_id)) is not None:
+                part.over = True
+                if all(part.over for part in run.parts):
+                    del self.runs[run.lease.id]
+
+    def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
+        self.runs.pop(event.lease_id, None)
+        known = self.book[event.job_id]
+        known.failures += event.failed
+        known.reason = note.get("reason") or known.reason
+
+    # -- commands ---------------------------------------------------------------------------------------------
+
+    def _note(self, command: Command) -> None:
+        match command:
+            case Solve():
+                self.asked = command.snapshot
+            case Launch():
+                self._launched(command.lease)
+            case Stop():
+                if (run := self.runs.get(command.lease_id)) is not None:
+                    run.stopping = True
+            case WakeAt():
+                self.wakes[command.time_s] = command.report or self.wakes.get(command.time_s, False)
+            case GiveUp():
+                self._end(command.job_id, FAILED, "")
+
+    def _launched(self, lease: Lease) -> None:
+        known = self.book[lease.job_id]
+        slots: dict[int, list[int]] = {}
+        for device in lease.devices:
+            slots.setdefault(device.server_id, []).append(device.slot)
+        parts, rank = list[Part](), 0
+        for server_id, here in slots.items():
+            processes = 1 if known.spec.get("one_process_per_server") else len(here)
+            parts.append(Part(server_id, tuple(here), rank, processes))
+            rank += processes
+        self.runs[lease.id] = Run(lease, parts)
+        known.launches += 1
+        known.servers = [i for i in known.servers if i not in slots] + list(slots)
+
+    def _after_lease(self, event: LeaseEnded, note: dict[str, Any]) -> list[Command]:
+        """Whether the job is done. The mechanism may look only at a later lease that it has given out since."""
+        live = self.mechanism.live
+        j = live.index.get(event.job_id)
+        done = j is not None and bool(live["done"][j])
+        given_up = event.job_id in self.mechanism.given_up[-1:]
+        if note.get("complete") or (done and not given_up):
+            self._end(event.job_id, COMPLETE, "")
+        news = j is not None and not done and note.get("complete")
+        return self.mechanism.handle(JobCancelled(self.now_s, event.job_id)) if news else []
+
+    def _end(self, job_id: int, how: str, reason: str) -> None:
+        known = self.book[job_id]
+        if known.ended:
+            return
+        known.ended, known.ended_s, known.reason = how, self.now_s, reason or known.reason
+        self.ended[how] += 1
+        self.live.discard(job_id)
+        live = self.mechanism.live
+        if (j := live.index.get(job_id)) is not None:
+            known.steps_done, known.spent_usd = float(live["steps_done"][j]), float(live["spent_usd"][j])
+            known.promised_s, known.received_s = float(live["promised_s"][j]), float(live["held_s"][j])
+        if how == COMPLETE:
+            known.steps_done = known.job.total_steps
+        for name in ("command", "environment"):
+            known.spec.pop(name, None)  # nobody will start it again
+
+    # -- snapshots --------------------------------------------------------------------------------------------
+
+    def pickled(self) -> bytes:
+        """The whole state, to be read back by the same code alone."""
+        return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
+
+    @staticmethod
+    def unpickled(data: bytes) -> "State":
+        """What :meth:`pickled` gave. Only ever a log's own bytes: pickles run code."""
+        state = pickle.loads(data)
+        assert isinstance(state, State)
+        state.mechanism.live.look()  # its views show its columns again
+        return state
+
+
+def packed(data: bytes) -> bytes:
+    """Smaller, for the disk."""
+    return zlib.compress(data, 1)
+
+
+def unpacked(data: bytes) -> bytes:
+    return zlib.decompress(data)
+
+
+@cache
+def code() -> str:
+    """Which code this is: a snapshot that other code made is not read, as its objects may mean something else."""
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(path.read_bytes())
+    for library in ("numpy", "scipy"):
+        digest.update(version(library).encode())
+    return digest.hexdigest()
+
+
+def _sources() -> Iterator[Path]:
+    folder = Path(__file__).parents[1]
+    for room in ("", "mechanism", "service"):
+        yield from sorted((folder / room).glob("*.py"))

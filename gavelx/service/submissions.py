@@ -1,0 +1,101 @@
+"""Submissions: checked against what is known of speeds, numbered, and accepted once."""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+
+from gavelx.errors import UserError, did_you_mean
+from gavelx.jobs import Job
+from gavelx.mechanism.events import JobSubmitted
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import check_spec, note_of
+from gavelx.service.records import Entry
+from gavelx.service.refusals import RefusedError
+from gavelx.service.state import State
+from gavelx.throughputs import Setting
+
+JOBS_IN_CALL = 10_000
+LIVE_JOBS_MAX = 100_000
+
+
+class Submission:
+    """Jobs that one caller wants; ``ids`` once they are numbered. All are accepted or none."""
+
+    def __init__(self, state: State, specs: Sequence[wire.JobSpec], owner: str) -> None:
+        if not 1 <= len(specs) <= JOBS_IN_CALL:
+            raise UserError(f"{len(specs)} jobs", expected=f"1 to {JOBS_IN_CALL} in a call")
+        self._state, self._owner = state, owner
+        self._jobs = [self._checked(n, spec) for n, spec in enumerate(specs)]
+        self.ids: list[int] = []
+
+    def _checked(self, n: int, spec: wire.JobSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The fields of the job, and the note; raises :class:`UserError` naming the job."""
+        try:
+            check_spec(spec)
+            job_type, speeds = self._speeds(spec)
+        except UserError as error:
+            where = f"job {n}{f' ({spec.name[:64]!r})' if spec.name else ''}"
+            raise UserError(error.problem, where=where, expected=error.expected, hint=error.hint) from None
+        fields = {
+            "job_type": job_type,
+            "total_steps": spec.total_steps,
+            "scale_factor": max(1, spec.workers),
+            "weight": spec.weight or 1.0,
+            "slo": spec.slo or None,
+            "duration_s": spec.duration_s or None,
+            "owner": self._owner,
+        }
+        return fields, note_of(spec) | ({"speeds": speeds} if speeds else {})
+
+    def _speeds(self, spec: wire.JobSpec) -> tuple[str, dict[str, float]]:
+        """The name under which its speeds are known, and those that the table does not have.
+
+        A job that says its own is of a type of its own, by what it says, so nobody's speeds are another's.
+        """
+        known, workers = self._state.speeds, max(1, spec.workers)
+        said = {name.lower(): speed for name, speed in spec.steps_per_s.items()}
+        missing = {name: s for name, s in said.items() if Setting(spec.job_type, name, workers) not in known}
+        if not missing:
+            types = self._state.mechanism.throughputs.accelerators
+            if not any(known.get(Setting(spec.job_type, name, workers)) for name in types):
+                raise self._unknown(spec, workers)
+            return spec.job_type, {}
+        speeds = {name: known.get(Setting(spec.job_type, name, workers), speed) for name, speed in said.items()}
+        mark = zlib.crc32(repr(sorted(speeds.items())).encode())
+        return f"{spec.job_type}~{mark:08x}", speeds
+
+    def _unknown(self, spec: wire.JobSpec, workers: int) -> UserError:
+        job_types = {setting.job_type for setting in self._state.speeds if "~" not in setting.job_type}
+        if spec.job_type in job_types:
+            widths = sorted(
+                {s.scale_factor for s, v in self._state.speeds.items() if s.job_type == spec.job_type and v}
+            )
+            problem = f"no speed of {spec.job_type!r} on {workers} devices is known"
+            hint = f"--workers {', '.join(map(str, widths))}, or --speed ACCELERATOR=STEPS_PER_S"
+            return UserError(problem, expected="a width of the throughput table", hint=hint)
+        hint = f"{did_you_mean(spec.job_type, sorted(job_types))} or --speed ACCELERATOR=STEPS_PER_S"
+        return UserError(
+            f"unknown job type {spec.job_type!r}", expected="a type of the throughput table", hint=hint
+        )
+
+    def entries(self, now_s: float) -> list[Entry]:
+        """Number the jobs. One that was accepted before, by its request id, keeps its number and is no event."""
+        state, entries = self._state, list[Entry]()
+        if len(state.live) + len(self._jobs) > LIVE_JOBS_MAX:
+            problem = f"{len(state.live)} jobs are live, and at most {LIVE_JOBS_MAX} may be"
+            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, problem)
+        self.ids = []
+        for fields, note in self._jobs:
+            request = (self._owner, note.get("request_id", ""))
+            if request[1] and (before := state.of_request.get(request)) is not None:
+                self.ids.append(before)
+                continue
+            job = Job(id=state.next_job_id, arrival_s=now_s, **fields)
+            state.next_job_id += 1
+            if request[1]:
+                state.of_request[request] = job.id
+            self.ids.append(job.id)
+            entries.append(Entry(JobSubmitted(now_s, job), note))
+        return entries

@@ -1,0 +1,186 @@
+"""The commands of a running cluster, against a service in this process; and without its libraries."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gavelx.cli import main
+from tests.service.agents import FakeAgent, serving
+
+
+class Running:
+    """A service and an agent on a loop in another thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = ""
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(folder),))
+        self._thread.start()
+        assert self._ready.wait(30)
+
+    async def _serve(self, folder: Path) -> None:
+        async with serving(folder) as service, FakeAgent(service.address):
+            self.address = service.address
+            self._ready.set()
+            await self._over.wait()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(30)
+        self._loop.close()
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    running = Running(tmp_path / "state")
+    monkeypatch.setenv("GAVELX_SCHEDULER", running.address)
+    yield running
+    running.close()
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """What a command prints; its errors, where it fails."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    output = capsys.readouterr()
+    assert end.value.code == code, output
+    return output.err if code else output.out
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    return json.loads(said(capsys, *arguments, "--json"))
+
+
+def test_a_job_from_submission_to_replay(
+    service: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, "submit", "--type", "net", "--steps", "50", "--name", "mine", "--", "true", "-x") == "0\n"
+    options = ["--type", "net", "--steps", "1e6", "--count", "2", "--request-id", "r", "--env", "A=b=c"]
+    twice = [json.loads(said(capsys, "submit", *options, "--json", "--", "true"))["job_ids"] for _ in range(2)]
+    assert twice == [[1, 2], [1, 2]]
+    while told(capsys, "status", "0")["jobs"][0]["state"] != "complete":
+        pass
+    status = told(capsys, "status", "--all")
+    assert [(job["job_id"], job["name"], job["owner"]) for job in status["jobs"]] == [
+        (i, n, "local") for i, n in enumerate(("mine", "", ""))
+    ]
+    assert status["servers"][0]["name"] == "one" and status["policy"] == "max_min_fairness"
+    table = said(capsys, "status")
+    assert "one" in table and "max_min_fairness" in table
+    assert told(capsys, "explain", "1")["policy"] == "max_min_fairness"
+    assert "promised so far" in said(capsys, "explain", "1")
+    assert said(capsys, "logs", "0") == "job 0 on one\n"
+    assert json.loads(said(capsys, "logs", "0", "--json"))["text"] == "job 0 on one\n"
+    assert told(capsys, "cancel", "1") == {"job_id": 1, "state": "cancelled"}
+    assert said(capsys, "cancel", "2") == "job 2 is cancelled\n"
+    assert told(capsys, "policy", "set", "fifo") == {"policy": "fifo", "before": "max_min_fairness"}
+    assert "takes no more leases" in said(capsys, "drain", "one")
+    assert told(capsys, "drain", "one", "--undo")["drained"] is False
+    document = json.loads(said(capsys, "replay", str(tmp_path / "state"), "--policy", "fifo", "--json", "-"))
+    assert (document["jobs_total"], document["jobs_completed"]) == (1, 1)
+    recorded = document["recorded"]
+    assert (recorded["jobs_completed"], recorded["jobs_cancelled"]) == (1, 2)
+    assert document["makespan_s"] == 0.5 < recorded["makespan_s"]
+    other = ["--cluster", "k80=1", "--prices", "k80=3600"]
+    slower = json.loads(said(capsys, "replay", str(tmp_path / "state"), "--policy", "fifo", *other, "--json", "-"))
+    assert (slower["makespan_s"], slower["cost_usd"]) == (1.0, pytest.approx(1.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["submit", "--type", "nett", "--steps", "5", "--", "true"], "did you mean 'net'"),
+        (["submit", "--type", "net", "--steps", "5", "--env", "x", "--", "true"], "--env: cannot read 'x'"),
+        (
+            ["submit", "--type", "net", "--steps", "5", "--speed", "a=b", "--", "true"],
+            "--speed: 'b' on a is no number",
+        ),
+        (["explain", "77"], "no job has the id 77"),
+        (["cancel", "77"], "no job has the id 77"),
+        (["logs", "77"], "no job has the id 77"),
+        (["drain", "nobody"], "no server is called 'nobody'"),
+        (["policy", "set", "fifoo"], "did you mean 'fifo'"),
+        (["status", "--token-file", "/nowhere"], "cannot read /nowhere"),
+        (["status", "--ca", "/nowhere"], "--ca: cannot read /nowhere"),
+    ],
+)
+def test_a_users_mistake_is_one_message(
+    service: Running, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    text = said(capsys, *arguments, code=2)
+    assert message in text
+    assert text.count("\n") == 1
+
+
+def test_a_scheduler_out_of_reach_is_our_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cannot reach the scheduler" in said(capsys, "status", "--scheduler", "127.0.0.1:1", code=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["serve", "--listen", "0.0.0.0:0"], "can be reached from other machines"),
+        (["serve", "--listen", "127.0.0.1:99999"], "cannot read the port"),
+        (["serve", "--valid-for", "1"], "leases of three heartbeats or more"),
+        (["serve", "--policy", "fifoo", "--listen", "127.0.0.1:0"], "did you mean 'fifo'"),
+        (["serve", "--tokens", "/nowhere"], "cannot be read as tokens"),
+        (["serve", "--state", "nonsense://x"], "nonsense"),
+        (["replay", "nowhere", "--policy", "fifo"], "there is no log"),
+        (["token", "t.json", "--owner", "../x"], "--owner is '../x'"),
+        (["token", "t.json", "--owner", "x", "--role", "king"], "no role is called 'king'"),
+        (["certs", "c", "--agent", "../x"], "--agent is '../x'"),
+    ],
+)
+def test_what_cannot_be_served_is_said_before_anything_is(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in said(capsys, *arguments, code=2)
+
+
+def test_other_rules_than_the_logs_are_refused(
+    service: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.close()
+    service.close = lambda: None  # type: ignore[method-assign]
+    text = said(
+        capsys, "serve", "--state", str(tmp_path / "state"), "--round", "7", "--listen", "127.0.0.1:0", code=2
+    )
+    assert "round_s is 1.0, not 7.0" in text
+
+
+def test_help_and_simulations_load_no_grpc() -> None:
+    code = (
+        "import sys\nfrom gavelx.cli import main\n"
+        "try:\n    main(['simulate', '--policy', 'fifo', '--cluster', 'v100=1', '--jobs', '1'])\n"
+        "except SystemExit: pass\n"
+        "try:\n    main(['serve', '--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'grpc', 'sqlalchemy', 'google', 'cryptography', 'prometheus_client'} & sys.modules.keys()))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", [["serve"], ["status"], ["certs", "x"], ["replay", "x", "--policy", "fifo"]])
+def test_without_the_extra_the_message_names_it(command: list[str]) -> None:
+    code = (
+        "import sys\nfor name in ('grpc', 'sqlalchemy', 'google.protobuf', 'cryptography'):\n"
+        "    sys.modules[name] = None\n"
+        f"from gavelx.cli import main\nmain({command!r})"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 2, run.stderr
+    assert "pip install 'gavelx[service]'" in run.stderr

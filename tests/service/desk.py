@@ -1,0 +1,72 @@
+"""The attendance without a network: events go into the state at once, as if the log had them."""
+
+import asyncio
+from typing import Any
+
+from gavelx.jobs import Job
+from gavelx.mechanism.commands import Command, Solve
+from gavelx.mechanism.events import JobSubmitted, Wake
+from gavelx.policies import load_policy
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.answers import answer_of
+from gavelx.service.attendance import Attendance, Attendee, Make, Stream
+from gavelx.service.records import Answered, Entry
+from gavelx.service.state import State
+from tests.service.agents import QUICK, configuration
+
+
+class Desk:
+    """One state, one attendance, time by hand."""
+
+    def __init__(self) -> None:
+        self.state = State(configuration())
+        self.now_s = 0.0
+        self._waiting: list[tuple[Make, asyncio.Future[Any]]] = []
+        self.here = Attendance(self.state, QUICK, self._post)
+
+    def _post(self, make: Make) -> "asyncio.Future[Any]":
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append((make, done))
+        return done
+
+    def settle(self) -> None:
+        """All that is pending happens."""
+        while self._waiting:
+            make, done = self._waiting.pop(0)
+            self._apply(make(self.now_s))
+            done.set_result(None)
+
+    def _apply(self, entries: list[Entry]) -> None:
+        commands: list[Command] = []
+        for entry in entries:
+            commands += self.state.apply(entry)
+        self.here.follow(entries, commands)
+        for command in commands:
+            if isinstance(command, Solve):
+                answer = answer_of(load_policy("max_min_fairness").allocate(command.snapshot))
+                self._apply([Entry(Answered(self.now_s, answer))])
+
+    async def agent(self, name: str, devices: int) -> tuple[Attendee, Stream]:
+        """An agent that said hello and one heartbeat."""
+        stream = Stream()
+        hello = wire.Hello(version=1, name=name, accelerator="v100", devices=devices, boot_id="boot")
+        coming = asyncio.create_task(self.here.hello(hello, stream))
+        await asyncio.sleep(0)
+        self.settle()
+        attendee = await coming
+        self.here.receive(attendee, stream, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=1.0)))
+        return attendee, stream
+
+    def submit(self, *steps: float) -> None:
+        for total_steps in steps:
+            job = Job(self.state.next_job_id, "net", total_steps, arrival_s=self.now_s)
+            self._apply([Entry(JobSubmitted(self.now_s, job), {"command": ["true"]})])
+
+    def submit_gang(self, workers: int, total_steps: float) -> None:
+        job = Job(self.state.next_job_id, "net", total_steps, workers, arrival_s=self.now_s)
+        self._apply([Entry(JobSubmitted(self.now_s, job), {"command": ["true"]})])
+
+    def wake(self) -> None:
+        """Until nothing is due any more."""
+        while any(time_s <= self.now_s for time_s in self.state.wakes):
+            self._apply([Entry(Wake(self.now_s))])

@@ -1,0 +1,294 @@
+"""Leases under all that happens to agents: no job runs twice at once, and none is forgotten."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+
+from gavelx.service.timing import Timing
+from tests.service.agents import QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
+from tests.service.running import run
+
+LONG = 1e6
+
+
+def test_an_agent_that_is_cut_off_is_lost_only_when_its_leases_are_surely_over(tmp_path: Path) -> None:
+    async def main() -> None:
+        seen = Seen()
+        one, two = (FakeAgent("", name, seen=seen) for name in ("one", "two"))
+        async with serving(tmp_path) as service, user_of(service) as user:
+            for agent in (one, two):
+                agent.access = user.access
+            async with one:
+                (job_id,) = await user.submit(spec(LONG))
+                await user.until("running", job_id)
+                while not one.going:
+                    await asyncio.sleep(0.02)
+                async with two:
+                    await asyncio.sleep(0.3)
+                    cut_s = time.monotonic()
+                    await one.cut()
+                    while not two.going:
+                        assert time.monotonic() < cut_s + 10
+                        await asyncio.sleep(0.02)
+                    assert time.monotonic() - cut_s >= QUICK.valid_for_s + QUICK.grace_s
+                    assert not one.going
+                    assert (await user.servers())["one"].state == "lost"
+                    (job,) = await user.jobs(job_id)
+                    assert job.servers == ["two"]
+                    one.connect()  # it comes back: with its late report, as a server with a new epoch
+                    while (await user.servers())["one"].state != "serving" or one.unacknowledged:
+                        await asyncio.sleep(0.05)
+                    assert service.scheduler.state.machine_named("one").epoch == 1  # type: ignore[union-attr]
+        assert not seen.twice
+
+    run(main())
+
+
+def test_an_agent_that_comes_back_in_time_goes_on_with_its_lease(tmp_path: Path) -> None:
+    async def main() -> None:
+        patient = Timing(heartbeat_s=0.1, valid_for_s=5.0, grace_s=0.3)
+        async with serving(tmp_path, timing=patient) as service, user_of(service) as user:
+            async with FakeAgent(service.address) as agent:
+                (job_id,) = await user.submit(spec(200.0))
+                while not agent.going:
+                    await asyncio.sleep(0.02)
+                lease = set(agent.going)
+                await agent.cut()
+                await asyncio.sleep(0.7)
+                assert (await user.servers())["one"].state == "silent"
+                agent.connect()
+                (job,) = await user.until("complete", job_id)
+                assert (job.restarts, agent.seen.launches) == (0, 1)
+                assert agent.ended == lease
+                assert service.scheduler.state.machines[0].epoch == 0
+
+    run(main())
+
+
+def test_a_machine_that_boots_again_is_believed_when_its_old_leases_are_over(tmp_path: Path) -> None:
+    async def main() -> None:
+        seen = Seen()
+        async with serving(tmp_path) as service, user_of(service) as user:
+            agent = FakeAgent(service.address, seen=seen)
+            agent.connect()
+            (job_id,) = await user.submit(spec(150.0))
+            while not agent.going:
+                await asyncio.sleep(0.02)
+            await agent.cut(jobs_too=True)
+            async with FakeAgent(service.address, boot_id="another", seen=seen) as again:
+                await user.until("complete", job_id)
+                assert any("old leases" in refusal for refusal in again.refusals)
+        assert not seen.twice
+        assert seen.launches == 2
+
+    run(main())
+
+
+def test_two_agents_of_one_name_are_not_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+            await user.submit(spec(LONG))
+            while not agent.going:
+                await asyncio.sleep(0.02)
+            async with FakeAgent(service.address, boot_id="another") as other:
+                await asyncio.sleep(0.5)
+                assert "ALREADY_EXISTS" in other.refusals[0]
+                assert len(agent.going) == 1
+                assert not other.going
+
+    run(main())
+
+
+def test_a_gang_runs_on_two_servers_and_ends_when_all_its_parts_have(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user:
+            async with FakeAgent(service.address) as one, FakeAgent(service.address, "two") as two:
+                job_ids = await user.submit(spec(200.0, workers=2))
+                while not (one.going and two.going):
+                    await asyncio.sleep(0.02)
+                parts = [next(iter(agent.going.values())).launch for agent in (one, two)]
+                assert sorted(part.first_rank for part in parts) == [0, 1]
+                assert {(part.world_size, part.processes, part.master_address) for part in parts} == {
+                    (2, 1, "127.0.0.1")
+                }
+                assert len({part.master_port for part in parts}) == 1
+                (job,) = await user.until("complete", *job_ids)
+                assert job.steps_done == 200.0
+                assert not one.unacknowledged and not two.unacknowledged
+
+    run(main())
+
+
+def test_a_part_that_fails_stops_the_gang_and_its_steps_are_those_of_rank_0(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user:
+            async with FakeAgent(service.address) as one, FakeAgent(service.address, "two") as two:
+                (job_id,) = await user.submit(spec(LONG, workers=2))
+                while not (one.going and two.going):
+                    await asyncio.sleep(0.02)
+                await asyncio.sleep(0.3)
+                first, second = sorted(
+                    (one, two), key=lambda agent: next(iter(agent.going.values())).launch.first_rank
+                )
+                second._end(next(iter(second.going)), failed=True)
+                while first.seen.launches < 2:  # launched again
+                    await asyncio.sleep(0.02)
+                (job,) = await user.jobs(job_id)
+                assert (job.failures, job.reason) == (1, "exit code 1")
+                assert next(iter(first.going.values())).launch.saved_steps > 0
+
+    run(main())
+
+
+def test_a_job_that_always_fails_is_given_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+            agent.fail_jobs = {0}
+            bad, good = await user.submit(spec(LONG), spec())
+            (job,) = await user.until("failed", bad)
+            assert (job.failures, job.reason) == (5, "exit code 1")
+            await user.until("complete", good)
+
+    run(main())
+
+
+def test_a_launch_that_is_lost_is_sent_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+            agent.forgetful = True
+            (job_id,) = await user.submit(spec())
+            await user.until("running", job_id)
+            await asyncio.sleep(0.3)
+            agent.forgetful = False
+            await user.until("complete", job_id)
+
+    run(main())
+
+
+def test_a_cancelled_job_stops_wherever_it_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        from gavelx.rpc import wire_pb2 as wire
+
+        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+            running, waiting = await user.submit(spec(LONG), spec(LONG))
+            while not agent.going:
+                await asyncio.sleep(0.02)
+            for _ in range(2):  # once more changes nothing
+                for job_id in (waiting, running):
+                    assert (
+                        await user.call("Cancel", wire.CancelRequest(version=1, job_id=job_id))
+                    ).state == "cancelled"
+            while agent.going or service.scheduler.state.runs:
+                await asyncio.sleep(0.02)
+            assert [job.state for job in await user.jobs()] == ["cancelled"] * 2
+            (next_one,) = await user.submit(spec())
+            await user.until("complete", next_one)
+
+    run(main())
+
+
+def test_a_drained_server_is_left_without_losing_a_step_and_stays_so_over_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        from gavelx.rpc import wire_pb2 as wire
+
+        one, two = FakeAgent(""), FakeAgent("", "two")
+        async with serving(tmp_path) as service, user_of(service) as user:
+            one.access = user.access
+            one.connect()
+            (job_id,) = await user.submit(spec(LONG))
+            while not one.going:
+                await asyncio.sleep(0.02)
+            reply = await user.call("Drain", wire.DrainRequest(version=1, server="one"))
+            assert reply.leases == 1
+            while (await user.servers())["one"].state != "drained":
+                await asyncio.sleep(0.02)
+            assert not one.going
+            steps = (await user.jobs(job_id))[0].steps_done
+            assert steps > 0
+            await one.cut()
+        async with serving(tmp_path) as service, user_of(service) as user:
+            one.access = two.access = user.access
+            one.connect()
+            await asyncio.sleep(0.5)
+            assert not one.going
+            async with two:
+                while not two.going:
+                    await asyncio.sleep(0.02)
+                assert next(iter(two.going.values())).launch.saved_steps == steps
+            await user.call("Drain", wire.DrainRequest(version=1, server="one", undo=True))
+            while not one.going:
+                await asyncio.sleep(0.02)
+            await one.cut()
+
+    run(main())
+
+
+def test_another_policy_decides_while_jobs_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        from gavelx.rpc import wire_pb2 as wire
+
+        quick = configuration(round_s=0.3)
+        async with serving(tmp_path, configuration=quick) as service, user_of(service) as user:
+            async with FakeAgent(service.address) as agent:
+                first, second = await user.submit(spec(LONG), spec(LONG))
+                while agent.seen.launches < 3:  # they take turns
+                    await asyncio.sleep(0.02)
+                reply = await user.call("SetPolicy", wire.SetPolicyRequest(version=1, policy="fifo"))
+                assert (reply.policy, reply.before) == ("fifo", "max_min_fairness")
+                await user.until("running", first)
+                launches = agent.seen.launches
+                await asyncio.sleep(1.5)
+                assert agent.seen.launches <= launches + 1
+                (waits,) = await user.jobs(second)
+                assert waits.state == "waiting"
+                with pytest.raises(grpc.aio.AioRpcError, match="unknown policy"):
+                    await user.call("SetPolicy", wire.SetPolicyRequest(version=1, policy="os.system('true')"))
+
+    run(main())
+
+
+def test_what_a_job_wrote_is_fetched_from_where_it_ran(tmp_path: Path) -> None:
+    async def main() -> None:
+        from gavelx.rpc import wire_pb2 as wire
+
+        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address):
+            (job_id,) = await user.submit(spec())
+            await user.until("complete", job_id)
+            request = wire.LogsRequest(version=1, job_id=job_id, follow=True)
+            texts = [chunk.text async for chunk in user.stub.Logs(request)]
+            assert texts == [b"job 0 on one\n"]
+
+    run(main())
+
+
+def test_explain_says_why_a_job_waits_and_what_it_received(tmp_path: Path) -> None:
+    async def main() -> None:
+        import json
+
+        from gavelx.rpc import wire_pb2 as wire
+
+        async with serving(tmp_path) as service, user_of(service) as user:
+
+            async def explained(job_id: int) -> dict[str, object]:
+                reply = await user.call("Explain", wire.ExplainRequest(version=1, job_id=job_id))
+                return dict(json.loads(reply.explanation_json))
+
+            first, second = await user.submit(spec(LONG), spec(LONG))
+            await asyncio.sleep(0.2)
+            assert (await explained(first))["why"] == "no server is here"
+            async with FakeAgent(service.address) as agent:
+                while not agent.going:
+                    await asyncio.sleep(0.02)
+                await asyncio.sleep(1.3)
+                documents = [await explained(job_id) for job_id in (first, second)]
+                waits = next(document for document in documents if document["state"] == "waiting")
+                runs = next(document for document in documents if document["state"] == "running")
+                assert waits["promised_share"] == pytest.approx(0.5)
+                assert "in full use: v100" in str(waits["why"])
+                assert float(str(waits["behind_s"])) > 0 > float(str(runs["behind_s"]))
+                assert runs["servers"] == ["one"]
+
+    run(main())

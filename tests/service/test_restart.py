@@ -1,0 +1,200 @@
+"""A service that is killed at any moment starts again where it was: everything answered is there."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from gavelx.service.log import Log
+from gavelx.service.scheduler import restore
+from gavelx.service.state import State, code, packed
+from tests.service.agents import FakeAgent, Seen, User, configuration, serving, spec, user_of
+from tests.service.running import run
+
+
+def plain(state: State) -> dict[str, Any]:
+    """What is to be equal, to the bit."""
+    mechanism, live = state.mechanism, state.mechanism.live
+    columns = {name: live[name].tobytes() for name in live._columns}
+    ways = {
+        name: getattr(mechanism.ways, name).tobytes() for name in ("job", "partner", "type", "share", "credit_s")
+    }
+    return {
+        **columns,
+        **ways,
+        "jobs": live.jobs,
+        "leases": mechanism.leasing.leases,
+        "servers": mechanism.leasing.servers,
+        "rounds": (mechanism.rounds, mechanism._round_end_s, mechanism._asked_s, mechanism._last_solve_s),
+        "book": state.book,
+        "machines": state.machines,
+        "runs": state.runs,
+        "wakes": state.wakes,
+        "policy": (state.policy, mechanism.opens),
+        "requests": state.of_request,
+        "ended": (state.ended, state.live),
+        "share": None if state.allocation is None else state.allocation.share_C.tobytes(),
+        "asked": None if state.asked is None else state.asked.time_s,
+    }
+
+
+def test_replay_gives_the_same_state_from_the_beginning_and_from_a_snapshot(place: str) -> None:
+    async def main() -> None:
+        async with serving(place, configuration=configuration(round_s=0.3)) as service, user_of(service) as user:
+            two = FakeAgent(service.address, "two", devices=2)
+            async with FakeAgent(service.address), two, FakeAgent(service.address, "slow", accelerator="k80"):
+                done = await user.submit(*(spec(steps=30.0 + n) for n in range(6)))
+                await user.submit(*(spec(steps=1e6, workers=2, request_id=f"r{n}") for n in range(2)))
+                await service.scheduler._snapshot()
+                await user.until("complete", *done)
+                await two.cut(jobs_too=True)
+                await user.submit(spec(steps=1e6))
+                await asyncio.sleep(2.5)
+            scheduler = service.scheduler
+            scheduler.close()
+            await service._running
+            expected = plain(scheduler.state)
+            sequence = scheduler.log.last_sequence
+            assert {"WorkerLost", "Answered", "Progress"} <= {r.kind for r in scheduler.log.read()}
+        log = Log(place)
+        last = f"delete from snapshots where sequence = {sequence}"
+        log._write(lambda connection: connection.exec_driver_sql(last))
+        from_snapshot, few = restore(log, lambda: State(configuration(round_s=0.3)))
+        log._write(lambda connection: connection.exec_driver_sql("delete from snapshots"))
+        from_nothing, many = restore(log, lambda: State(configuration(round_s=0.3)))
+        assert 0 < few < many == sequence
+        for state in (from_snapshot, from_nothing):
+            found = plain(state)
+            assert {name for name in expected if found[name] != expected[name]} == set()
+        log.close()
+
+    run(main())
+
+
+def test_a_snapshot_of_other_code_is_ignored(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user:
+            await user.submit(spec())
+        log = Log(str(tmp_path))
+        sequence = log.last_sequence
+        assert log.snapshot(code()) is not None
+        log._write(lambda connection: connection.exec_driver_sql("update snapshots set code = 'older'"))
+        log.save_snapshot(sequence, "older", packed(b"not even a pickle"))
+        state, replayed = restore(log, lambda: State(configuration()))
+        assert (replayed, len(state.book)) == (sequence, 1)
+        log.close()
+
+    run(main())
+
+
+def test_a_state_that_was_pickled_goes_on_as_the_same(tmp_path: Path) -> None:
+    state = State(configuration())
+    again = State.unpickled(state.pickled())
+    live = again.mechanism.live
+    for name, column in live._columns.items():
+        assert np.shares_memory(live[name], column) or column.size == 0
+    assert again.mechanism.leasing.live is live
+    assert again.mechanism.throughputs.isolated is again.speeds
+
+
+class Daemon:
+    """``gavelx serve`` as a process of its own, which can be killed."""
+
+    def __init__(self, folder: Path, listen: str = "127.0.0.1:0") -> None:
+        times = ["--heartbeat", "0.1", "--valid-for", "1", "--grace", "0.3", "--round", "1"]
+        where = [
+            "--state",
+            str(folder / "state"),
+            "--listen",
+            listen,
+            "--table",
+            str(folder / "table.csv"),
+            "--json",
+        ]
+        command = [sys.executable, "-m", "gavelx", "serve", *where, *times]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        self.errors = (folder / "errors.txt").open("a")
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.errors, env=environment, text=True
+        )
+        text = ""
+        assert self.process.stdout is not None
+        while not text.endswith("}\n"):
+            line = self.process.stdout.readline()
+            assert line, (folder / "errors.txt").read_text()
+            text += line
+        self.said = json.loads(text)
+        self.address = self.said["listening"]
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.close()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(20)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.errors.close()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_kill_9_at_any_time_loses_nothing_that_was_answered(tmp_path: Path, seed: int) -> None:
+    """Submissions go on while the service is killed three times; each job answered for is run, once at a time."""
+    rows = ["net,1,v100,1000"]
+    (tmp_path / "table.csv").write_text(
+        "\n".join(["job_type,scale_factor,accelerator,steps_per_second", *rows]) + "\n"
+    )
+    chance = np.random.default_rng(seed)
+
+    async def main() -> None:
+        seen, accepted = Seen(), dict[str, int]()
+        daemon = Daemon(tmp_path)
+        address = daemon.address
+        agents = [FakeAgent(address, name, devices=2, seen=seen) for name in ("one", "two")]
+        for agent in agents:
+            agent.connect()
+
+        async def submitting() -> None:
+            user, n = User(address), 0
+            while n < 40:
+                try:
+                    (job_id,) = await user.submit(spec(steps=float(chance.integers(50, 500)), request_id=f"r{n}"))
+                except grpc.aio.AioRpcError as error:
+                    assert error.code() is grpc.StatusCode.UNAVAILABLE, error
+                    await asyncio.sleep(0.1)
+                    continue  # the same request again: it may have been accepted
+                assert accepted.setdefault(f"r{n}", job_id) == job_id
+                n += 1
+                await asyncio.sleep(0.05)
+            await user.close()
+
+        task = asyncio.create_task(submitting())
+        try:
+            for _ in range(3):
+                await asyncio.sleep(float(chance.uniform(0.2, 1.2)))
+                await asyncio.to_thread(daemon.kill)
+                daemon = await asyncio.to_thread(Daemon, tmp_path, address)
+            await task
+            async with user_of(address) as user:
+                jobs = await user.until("complete", *accepted.values(), within_s=40.0)
+                everything = await user.jobs()
+            assert len(set(accepted.values())) == len(accepted) == len(everything) == 40
+            assert all(job.steps_done == job.total_steps for job in jobs)
+            assert not seen.twice
+        finally:
+            task.cancel()
+            for agent in agents:
+                await agent.cut()
+            daemon.close()
+
+    run(main(), within_s=120.0)

@@ -1,0 +1,41 @@
+"""The whole service in this process, with agents that speak the wire."""
+
+from pathlib import Path
+
+from tests.service.agents import FakeAgent, Seen, configuration, serving, spec, user_of
+from tests.service.running import run
+
+
+def test_a_job_is_submitted_runs_and_is_complete(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+            ids = await user.submit(spec(name="first"), spec())
+            assert ids == [0, 1]
+            jobs = await user.until("complete", *ids)
+            assert [(job.steps_done, job.name, job.owner) for job in jobs] == [
+                (50.0, "first", "local"),
+                (50.0, "", "local"),
+            ]
+            assert 0.3 < jobs[0].spent_usd < 2.0  # half a second at a dollar a second
+            assert not agent.unacknowledged
+            assert not service.scheduler.state.runs
+
+    run(main())
+
+
+def test_jobs_take_turns_and_none_runs_twice(tmp_path: Path) -> None:
+    async def main() -> None:
+        seen = Seen()
+        quick = configuration(round_s=0.2)
+        async with (
+            serving(tmp_path, configuration=quick) as service,
+            user_of(service) as user,
+            FakeAgent(service.address, seen=seen),
+            FakeAgent(service.address, "two", seen=seen),
+        ):
+            ids = await user.submit(*(spec(steps=150.0) for _ in range(4)))
+            jobs = await user.until("complete", *ids)
+        assert not seen.twice
+        assert sum(job.restarts for job in jobs) > 0
+
+    run(main())

@@ -1,0 +1,52 @@
+"""What the state makes of entries, beyond what the mechanism does."""
+
+from gavelx.mechanism.commands import Stop
+from gavelx.mechanism.events import LeaseEnded, WorkerLost
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.records import Entry
+from tests.service.desk import Desk
+from tests.service.running import run
+
+
+def test_a_job_that_was_complete_when_it_had_to_stop_needs_no_other_lease() -> None:
+    """It was asked to stop, came to its end in the grace time, and had been given devices elsewhere meanwhile."""
+
+    async def main() -> None:
+        desk = Desk()
+        await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        (first,) = desk.state.runs
+        machine = desk.state.machines[0]
+        desk.state.apply(Entry(LeaseEnded(0.0, 999, 0, 0.0, 0.0)))  # of a lease that nobody knows
+        other, _ = await desk.agent("two", 1)
+        desk._apply([Entry(WorkerLost(desk.now_s, machine.server.id, machine.epoch))])
+        desk.wake()
+        (second,) = desk.state.runs
+        assert second > first and desk.state.runs[second].parts[0].server_id == other.server_id
+        commands = desk.state.apply(Entry(LeaseEnded(1.0, first, 0, 1e6, 5.0), {"complete": True}))
+        assert Stop(second) in commands
+        known = desk.state.book[0]
+        assert (known.ended, known.steps_done, desk.state.ended["complete"]) == ("complete", 1e6, 1)
+
+    run(main())
+
+
+def test_a_gang_is_over_when_its_last_server_is_lost() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, _ = await desk.agent("one", 1)
+        two, stream = await desk.agent("two", 1)
+        desk.submit_gang(2, 1e6)
+        desk.wake()
+        (run_,) = desk.state.runs.values()
+        assert [part.server_id for part in run_.parts] == [one.server_id, two.server_id]
+        desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
+        assert run_.stopping and desk.state.runs  # the other part has yet to say its last word
+        lease_id = run_.lease.id
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=7.0, held_s=2.0)
+        desk.here.receive(two, stream, wire.FromAgent(ended=ended))
+        desk.settle()
+        assert not desk.state.runs
+
+    run(main())
