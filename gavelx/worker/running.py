@@ -1,0 +1,56 @@
+"""What an agent asks of whatever runs its jobs: real processes, or jobs that only sleep."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from gavelx.rpc import wire_pb2 as wire
+
+
+class CannotRunError(Exception):
+    """A launch that this server cannot take; the message is for people."""
+
+
+class Runner(Protocol):
+    """Runs leases, and keeps what became of each until somebody has heard it.
+
+    Times are seconds on the runner's own monotonic clock, ``now_s``.
+    """
+
+    boot_id: str
+    grace_s: float
+    log_bytes: int
+
+    def now_s(self) -> float: ...
+
+    def start(self, launch: wire.Launch, until_s: float) -> None:
+        """Run a lease until a time, unless it is known already. Raises :class:`CannotRunError`."""
+
+    def knows(self, lease_id: int) -> bool:
+        """Whether it runs or ran here."""
+
+    def standing(self) -> Iterable[int]:
+        """The leases that run here."""
+
+    def renew(self, lease_id: int, until_s: float) -> None:
+        """Let a lease run until a later time."""
+
+    def stop(self, lease_id: int, reason: str) -> None:
+        """Ask a lease to checkpoint and end; it is killed when the grace time has passed."""
+
+    def poll(self) -> None:
+        """Take note of what ended."""
+
+    def poll_at_s(self) -> float:
+        """When to look again; infinity if nothing runs."""
+
+    def reports(self) -> list[wire.LeaseReport]:
+        """How far each lease is."""
+
+    def ended(self) -> Iterable[wire.Ended]:
+        """What ended and was not acknowledged."""
+
+    def acknowledge(self, report_id: str) -> None:
+        """The scheduler has it on its disk."""
+
+    def tell_again(self, lease_id: int) -> None:
+        """Report an ended lease once more, as the scheduler seems not to know."""
