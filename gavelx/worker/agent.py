@@ -10,11 +10,16 @@ from collections import deque
 from gavelx import __version__
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.worker.devices import Devices
+from gavelx.worker.logs import Tail
 from gavelx.worker.running import CannotRunError, Runner
 
 WIRE_VERSION = 1
 RESEND_S = 10.0
 """After so long without acknowledgement a report is sent again on the same stream."""
+TAIL_S = 0.3
+"""How often a log that is followed is looked at."""
+LEAVE_S = 10.0
+"""Beyond the grace time, how long an agent that leaves waits for the scheduler to hear of it."""
 SILENCE_S = 10.0
 """How long a scheduler that answers no heartbeat is waited for, at least."""
 
@@ -36,6 +41,8 @@ class Agent:
         """Sending time of the last heartbeat that was answered."""
         self._beat_at_s = math.inf
         self._heard_s = -math.inf
+        self._tails: dict[str, Tail] = {}
+        self._leave_by_s = math.inf
 
     # -- a stream begins --
 
@@ -43,6 +50,7 @@ class Agent:
         """The first message of every stream: who we are, and what runs here."""
         self._outbox.clear()
         self._sent_s.clear()
+        self._tails.clear()
         self._beat_at_s = math.inf
         self._heard_s = self.runner.now_s()
         return wire.FromAgent(
@@ -75,6 +83,8 @@ class Agent:
             case "acknowledged":
                 self._sent_s.pop(message.acknowledged.report_id, None)
                 self.runner.acknowledge(message.acknowledged.report_id)
+            case "send_log":
+                self._send_log(message.send_log)
 
     def _welcome(self, welcome: wire.Welcome) -> None:
         self.server_id = welcome.server_id
@@ -82,6 +92,7 @@ class Agent:
         self.runner.grace_s = welcome.grace_s or self.runner.grace_s
         self.runner.log_bytes = welcome.log_bytes or self.runner.log_bytes
         self._beat_at_s = self.runner.now_s()
+        self.runner.belong_to(welcome.log_id)
 
     def _renew(self, renewed: wire.Renewed) -> None:
         """Prolong what stands, and stop what does not, unless it was launched after this answer was written."""
@@ -120,6 +131,12 @@ class Agent:
         else:
             self._refuse(stop.lease_id, 0, "it does not run here")
 
+    def _send_log(self, request: wire.SendLog) -> None:
+        if request.end:
+            self._tails.pop(request.request_id, None)
+        else:
+            self._tails[request.request_id] = Tail(request, self.name)
+
     def _refuse(self, lease_id: int, job_id: int, reason: str) -> None:
         refused = wire.Refused(lease_id=lease_id, job_id=job_id, reason=reason)
         self._outbox.append(wire.FromAgent(refused=refused))
@@ -143,11 +160,22 @@ class Agent:
             self._beat_at_s = now_s + self.heartbeat_s
             beat = wire.Heartbeat(sent_s=now_s, leases=self.runner.reports())
             messages.append(wire.FromAgent(heartbeat=beat))
-        return messages
+        return messages + self._log_parts()
+
+    def _log_parts(self) -> list[wire.FromAgent]:
+        parts: list[wire.FromAgent] = []
+        for request_id, tail in list(self._tails.items()):
+            parts += tail.parts(self.runner.leases_of(tail.request.job_id))
+            if tail.ended:
+                del self._tails[request_id]
+        return parts
 
     def wait_s(self) -> float:
         """How long nothing has to be sent, unless a message comes in."""
-        return max(0.0, min(self._beat_at_s, self.runner.poll_at_s()) - self.runner.now_s())
+        if any(not tail.request.follow for tail in self._tails.values()):
+            return 0.0
+        wait_s = max(0.0, min(self._beat_at_s, self.runner.poll_at_s()) - self.runner.now_s())
+        return min(wait_s, TAIL_S) if self._tails else wait_s
 
     @property
     def welcomed(self) -> bool:
@@ -163,10 +191,14 @@ class Agent:
     def leave(self) -> None:
         """Stop everything softly, and take nothing new."""
         self.leaving = True
+        self._leave_by_s = self.runner.now_s() + self.runner.grace_s + LEAVE_S
         for lease_id in list(self.runner.standing()):
             self.runner.stop(lease_id, "its server is leaving")
 
     @property
     def left(self) -> bool:
-        """Nothing runs here any more, and the scheduler knows all of it."""
-        return self.leaving and not any(True for _ in self.runner.standing()) and not any(self.runner.ended())
+        """Nothing runs here any more, and the scheduler knows all of it; or it cannot be told now."""
+        if not self.leaving:
+            return False
+        all_told = not self.runner.standing() and not self.runner.ended()
+        return all_told or self.runner.now_s() >= self._leave_by_s

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import signal
 from collections.abc import Callable
 
 import grpc
@@ -20,6 +21,9 @@ WRITE_S = 10.0
 log = logging.getLogger("gavelx.worker")
 
 
+BROKEN = (grpc.RpcError, asyncio.InvalidStateError, TimeoutError, EOFError, OSError)
+
+
 async def attend(
     agent: Agent, channel: Callable[[], grpc.aio.Channel], leave: asyncio.Event | None = None
 ) -> None:
@@ -30,12 +34,14 @@ async def attend(
         try:
             async with channel() as connection:
                 await Stream(agent, connection, leave).run()
-        except (grpc.aio.AioRpcError, TimeoutError, EOFError) as error:
+        except BROKEN as error:
             log.warning("%s: no stream to the scheduler: %s", agent.name, _in_words(error))
-        if agent.left:
-            return
+        if leave.is_set() and not agent.leaving:
+            agent.leave()
+        agent.runner.poll()
         backoff_s = BACKOFF_S[0] if agent.welcomed else min(2 * backoff_s, BACKOFF_S[1])
-        await _idle(agent, leave, backoff_s * random.uniform(0.5, 1.0))
+        if not agent.left:
+            await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))
 
 
 def _in_words(error: BaseException) -> str:
@@ -44,12 +50,23 @@ def _in_words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-async def _idle(agent: Agent, leave: asyncio.Event, wait_s: float) -> None:
-    """Between two streams: leases go on, and lapse, without us; we take note of what ends."""
-    if leave.is_set():
-        agent.leave()
-    agent.runner.poll()
-    await asyncio.sleep(wait_s)
+async def serve(agent: Agent, channel: Callable[[], grpc.aio.Channel]) -> None:
+    """`attend`, as a program: SIGTERM or SIGINT makes it leave softly, another one at once.
+
+    Whoever leaves at once leaves his jobs running until their leases lapse; an agent that comes back finds them.
+    """
+    leave, loop = asyncio.Event(), asyncio.get_running_loop()
+    attending = asyncio.create_task(attend(agent, channel, leave))
+
+    def asked() -> None:
+        if leave.is_set():
+            attending.cancel()
+        leave.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked)
+    with contextlib.suppress(asyncio.CancelledError):
+        await attending
 
 
 class Stream:
@@ -66,6 +83,8 @@ class Stream:
         try:
             done, _ = await asyncio.wait(tasks[:2], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
+                if task.cancelled():  # by the other side
+                    raise EOFError("the scheduler cancelled it")
                 task.result()
         finally:
             for task in tasks:

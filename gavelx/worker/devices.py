@@ -1,8 +1,12 @@
 """What a machine offers: devices of one accelerator type, found with NVML or declared by the user."""
 
+import contextlib
+import os
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gavelx.errors import OptionError
 
@@ -21,9 +25,9 @@ class Devices:
     accelerator: str
     ids: tuple[str, ...]
 
-    def visible(self, slots: list[int]) -> str:
-        """The value of CUDA_VISIBLE_DEVICES for these slots; several slots may be one device."""
-        return ",".join(dict.fromkeys(self.ids[slot] for slot in slots))
+    def of(self, slots: Sequence[int]) -> tuple[str, ...]:
+        """The devices of these slots; several slots may be one device."""
+        return tuple(dict.fromkeys(self.ids[slot] for slot in slots))
 
 
 def find_devices(declared: str | None) -> Devices:
@@ -33,10 +37,10 @@ def find_devices(declared: str | None) -> Devices:
         return _of_one_type(gpus)
     accelerator, count = _parse(declared)
     same = [gpu_id for kind, gpu_id in gpus if kind == accelerator]
-    # A type that is not here by that name may be a declared speed of what is: several agents may share a GPU.
-    ids = same or [gpu_id for _, gpu_id in gpus]
     if accelerator == "cpu":
         return Devices("cpu", ("",) * count)
+    # A type that is not here by that name may be a declared speed of what is: several agents may share a GPU.
+    ids = same or [gpu_id for _, gpu_id in gpus] or visible_ids() or []
     return Devices(accelerator, tuple(ids[slot % len(ids)] if ids else str(slot) for slot in range(count)))
 
 
@@ -84,4 +88,49 @@ def short_name(product: str) -> str:
 
 def _gpus() -> list[tuple[str, str]]:
     """Type and UUID of each GPU that we may see; none where there is no driver."""
-    return []
+    with nvml() as library:
+        if library is None:
+            return []
+        found = []
+        for index in range(library.nvmlDeviceGetCount()):
+            handle = library.nvmlDeviceGetHandleByIndex(index)
+            name, uuid = library.nvmlDeviceGetName(handle), library.nvmlDeviceGetUUID(handle)
+            if _may_see(index, text_of(uuid)):
+                found.append((short_name(text_of(name)), text_of(uuid)))
+        return found
+
+
+def _may_see(index: int, uuid: str) -> bool:
+    """Whether whoever started us (Slurm, say) gave us this one."""
+    allowed = visible_ids()
+    return allowed is None or any(one == str(index) or (one and uuid.startswith(one)) for one in allowed)
+
+
+def visible_ids() -> list[str] | None:
+    """What CUDA_VISIBLE_DEVICES leaves to us; None where it says nothing."""
+    value = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
+
+
+@contextlib.contextmanager
+def nvml() -> Iterator[Any]:
+    """NVML, ready for use; None where there is no driver, no GPU, or no nvidia-ml-py."""
+    try:
+        import pynvml  # noqa: PLC0415  (an extra)
+
+        pynvml.nvmlInit()
+    except ImportError:
+        yield None
+        return
+    except pynvml.NVMLError:  # NVMLError_LibraryNotFound where there is no driver
+        yield None
+        return
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def text_of(value: str | bytes) -> str:
+    """NVML's strings were bytes once."""
+    return value.decode() if isinstance(value, bytes) else value

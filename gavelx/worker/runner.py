@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,12 @@ from gavelx.worker.outcome import Outcome, Said, outcome
 from gavelx.worker.running import CannotRunError
 from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, remove_cgroup
 from gavelx.worker.state import Folder, LeaseFolder
+from gavelx.worker.usage import Measured, Meter
 
 SHIM_FILE = Path(__file__).with_name("shim.py")
 POLL_S = 0.2
+PACE_POINTS = 16
+"""A job's speed is measured over so many of its reports."""
 OURS = ("GAVELX_", "SLURM_", "PMI_", "PMIX_")
 """Variables that begin so are the agent's own, and not passed on."""
 Json = dict[str, Any]
@@ -44,10 +48,19 @@ class Running:
     """None: an agent before us started it."""
     complete_s: float = math.inf
     """When the job said that it has done all of its steps."""
+    points: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=PACE_POINTS))
+    """When we saw it how far."""
 
     @property
     def lease_id(self) -> int:
         return self.folder.lease_id
+
+    def pace(self, now_s: float, steps: float) -> float:
+        """Steps per second lately; 0: unknown."""
+        if not self.points or steps != self.points[-1][1]:
+            self.points.append((now_s, steps))
+        (first_s, first), (last_s, last) = self.points[0], self.points[-1]
+        return max(0.0, (last - first) / (last_s - first_s)) if last_s > first_s else 0.0
 
     def lease(self) -> Json:
         """What its lease file says."""
@@ -72,6 +85,11 @@ class ProcessRunner:
         self._cgroups = writable_cgroup()
         self._running: dict[int, Running] = {}
         self._ended: dict[str, wire.Ended] = {}
+        self._leases_of: dict[int, list[int]] = {}
+        """The leases of each job, oldest first."""
+        self._moving_to = ""
+        """The log that we shall belong to once nothing of another one runs."""
+        self._meter = Meter(self._measured)
         self._find_again()
 
     def now_s(self) -> float:
@@ -83,6 +101,8 @@ class ProcessRunner:
         """Take up what an agent before us left: leases that run, and reports that nobody has."""
         for folder in self.folder.all():
             ended, launch = folder.ended(), folder.launch()
+            if launch is not None:
+                self._leases_of.setdefault(launch["job_id"], []).append(folder.lease_id)
             if ended is not None:
                 self._ended[ended["report_id"]] = wire.Ended(**ended)
             elif launch is None:  # killed before it was written: nothing was started
@@ -115,13 +135,37 @@ class ProcessRunner:
 
     # -- starting --
 
+    def belong_to(self, log_id: str) -> None:
+        if not log_id or log_id == self.folder.log_id:
+            return
+        if not self.folder.log_id:
+            self.folder.belong_to(log_id)
+            return
+        self._moving_to = log_id
+        for lease_id in self._running:
+            self.stop(lease_id, "its scheduler has been replaced by another one")
+        self._move()
+
+    def _move(self) -> None:
+        """Forget the leases of another scheduler, once none of them runs."""
+        if self._moving_to and not self._running:
+            for folder in self.folder.all():
+                shutil.rmtree(folder.path, ignore_errors=True)
+            self._ended.clear()
+            self._leases_of.clear()
+            self.folder.belong_to(self._moving_to)
+            self._moving_to = ""
+
     def start(self, launch: wire.Launch, until_s: float) -> None:
+        if self._moving_to:
+            raise CannotRunError("jobs of another scheduler still end here")
         if not launch.command:
             raise CannotRunError("it has no command")
         if not launch.processes:
             raise CannotRunError("it has no process")
         order = self._order(launch, until_s)
         folder = self.folder.lease(launch.lease_id)
+        self._leases_of.setdefault(launch.job_id, []).append(launch.lease_id)
         try:
             self.folder.create(launch.lease_id)
             folder.write_launch(order)
@@ -151,7 +195,7 @@ class ProcessRunner:
             "LOCAL_WORLD_SIZE": str(launch.processes),
             "MASTER_ADDR": launch.master_address or "127.0.0.1",
             "MASTER_PORT": str(launch.master_port),
-            "CUDA_VISIBLE_DEVICES": self.devices.visible(list(launch.slots)),
+            "CUDA_VISIBLE_DEVICES": ",".join(self.devices.of(launch.slots)),
         }
         ranks = range(launch.first_rank, launch.first_rank + launch.processes)
         name = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]
@@ -165,6 +209,7 @@ class ProcessRunner:
             "saved_steps": launch.saved_steps,
             "grace_s": self.grace_s,
             "log_bytes": self.log_bytes,
+            "slots": list(launch.slots),
             "cgroup": str(self._cgroups / f"gavelx-{name}") if self._cgroups else None,
             "job_folder": str(job_folder),
             "command": list(launch.command),
@@ -195,9 +240,9 @@ class ProcessRunner:
     # -- while it runs --
 
     def knows(self, lease_id: int) -> bool:
-        return lease_id in self._running or self.folder.lease(lease_id).path.exists()
+        return not self._moving_to and (lease_id in self._running or self.folder.lease(lease_id).path.exists())
 
-    def standing(self) -> Iterable[int]:
+    def standing(self) -> Collection[int]:
         return self._running.keys()
 
     def renew(self, lease_id: int, until_s: float) -> None:
@@ -218,14 +263,27 @@ class ProcessRunner:
     def _report(self, running: Running) -> wire.LeaseReport:
         saved = float(running.launch["saved_steps"])
         said = Said.of(running.folder.report()) or Said(saved, saved)
+        use, now_s = self._meter.of(running.lease_id), self.now_s()
         return wire.LeaseReport(
             lease_id=running.lease_id,
             job_id=running.launch["job_id"],
             steps_done=max(saved, said.steps_done),
             saved_steps=max(saved, said.saved_steps),
-            held_s=self._held_s(running, self.now_s()),
-            device_use=-1.0,
+            held_s=self._held_s(running, now_s),
+            steps_per_s=running.pace(now_s, max(saved, said.steps_done)),
+            memory_bytes=use.memory_bytes,
+            device_use=use.device_use,
         )
+
+    def _measured(self) -> Mapping[int, Measured]:
+        """What there is to measure, for the thread that does."""
+        found = {}
+        for running in list(self._running.values()):
+            shim = running.folder.shim()
+            if shim is not None:
+                slots = [int(slot) for slot in running.launch["slots"]]
+                found[running.lease_id] = Measured(int(shim["pid"]), self.devices.of(slots), len(slots))
+        return found
 
     @staticmethod
     def _held_s(running: Running, until_s: float) -> float:
@@ -246,6 +304,7 @@ class ProcessRunner:
                 running.shim.poll()  # no zombies
             if not running.folder.shim_lives():
                 self._finish(running)
+        self._move()
 
     def _hurry_if_complete(self, running: Running) -> None:
         """A job that has done all of its steps and does not exit holds devices for nothing."""
@@ -294,8 +353,8 @@ class ProcessRunner:
             folder.keep_ended(ended)
         self._ended[str(ended["report_id"])] = wire.Ended(**ended)
 
-    def ended(self) -> Iterable[wire.Ended]:
-        return list(self._ended.values())
+    def ended(self) -> Collection[wire.Ended]:
+        return [] if self._moving_to else list(self._ended.values())
 
     def acknowledge(self, report_id: str) -> None:
         ended = self._ended.pop(report_id, None)
@@ -306,6 +365,13 @@ class ProcessRunner:
         ended = self.folder.lease(lease_id).acknowledged()
         if ended is not None:
             self._ended[ended["report_id"]] = wire.Ended(**ended)
+
+    def leases_of(self, job_id: int) -> Sequence[Path]:
+        return [self.folder.lease(lease_id).path for lease_id in self._leases_of.get(job_id, [])]
+
+    def close(self) -> None:
+        self._meter.close()
+        self.folder.close()
 
 
 def last_words(folder: LeaseFolder, exit: Json | None) -> str:

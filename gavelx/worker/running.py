@@ -1,6 +1,7 @@
 """What an agent asks of whatever runs its jobs: real processes, or jobs that only sleep."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from gavelx.rpc import wire_pb2 as wire
@@ -22,13 +23,16 @@ class Runner(Protocol):
 
     def now_s(self) -> float: ...
 
+    def belong_to(self, log_id: str) -> None:
+        """Serve the scheduler with this log: leases of another one are over, and their numbers mean nothing."""
+
     def start(self, launch: wire.Launch, until_s: float) -> None:
         """Run a lease until a time, unless it is known already. Raises :class:`CannotRunError`."""
 
     def knows(self, lease_id: int) -> bool:
         """Whether it runs or ran here."""
 
-    def standing(self) -> Iterable[int]:
+    def standing(self) -> Collection[int]:
         """The leases that run here."""
 
     def renew(self, lease_id: int, until_s: float) -> None:
@@ -46,7 +50,7 @@ class Runner(Protocol):
     def reports(self) -> list[wire.LeaseReport]:
         """How far each lease is."""
 
-    def ended(self) -> Iterable[wire.Ended]:
+    def ended(self) -> Collection[wire.Ended]:
         """What ended and was not acknowledged."""
 
     def acknowledge(self, report_id: str) -> None:
@@ -54,3 +58,6 @@ class Runner(Protocol):
 
     def tell_again(self, lease_id: int) -> None:
         """Report an ended lease once more, as the scheduler seems not to know."""
+
+    def leases_of(self, job_id: int) -> Sequence[Path]:
+        """Folders with what a job printed here, oldest lease first."""

@@ -1,6 +1,6 @@
 """The agent's folder: what it must still know after kill -9.
 
-    FOLDER/identity.json        who we are: a new folder is another agent
+    FOLDER/identity.json        who we are (a new folder is another agent), and the scheduler that we serve
     FOLDER/lock                 held by the one agent that uses it
     FOLDER/leases/LEASE_ID/     launch.json lease.json report.json exit.json shim.json out.*.log, and
                                 ended.json until the scheduler has acknowledged it, acknowledged.json from then on
@@ -22,7 +22,8 @@ from typing import Any
 from gavelx.errors import OptionError
 from gavelx.worker.shim import EXIT, LAUNCH, LEASE, REPORT, SHIM, boot_id, read_json, write_json
 
-ENDED, ACKNOWLEDGED, LOCK = "ended.json", "acknowledged.json", "lock"
+IDENTITY, LOCK = "identity.json", "lock"
+ENDED, ACKNOWLEDGED = "ended.json", "acknowledged.json"
 LEASES_KEPT = 256
 """Folders of ended leases that are kept, for their logs."""
 LEASE_BYTES = 1024
@@ -128,21 +129,28 @@ class Folder:
             self.leases.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path.chmod(0o700)
             self._lock = lock(self.path / LOCK)
-            self.identity = self._identity()
+            known = self._identity()
         except LockedError:
             problem = f"another agent is at work in {str(self.path)!r}"
             raise OptionError(problem, where="--folder", hint="a folder for each agent") from None
         except OSError as error:
             problem = f"{str(self.path)!r} cannot be used: {error.strerror}"
             raise OptionError(problem, where="--folder", expected="a folder that we may write to") from None
+        self.identity, self.log_id = str(known["id"]), str(known.get("log_id", ""))
         self.boot_id = f"{boot_id()}.{self.identity}"
         """A new one means that everything that ran is gone: another boot, or a folder that knows nothing."""
 
-    def _identity(self) -> str:
-        path = self.path / "identity.json"
-        known = read_json(path) or {"id": secrets.token_hex(8)}
-        write_json(path, known, durable=True)
-        return str(known["id"])
+    def _identity(self) -> Json:
+        known = read_json(self.path / IDENTITY)
+        if known is None:
+            known = {"id": secrets.token_hex(8)}
+            write_json(self.path / IDENTITY, known, durable=True)
+        return known
+
+    def belong_to(self, log_id: str) -> None:
+        """Remember which scheduler's leases these are, by its log."""
+        self.log_id = log_id
+        write_json(self.path / IDENTITY, {"id": self.identity, "log_id": log_id}, durable=True)
 
     def lease(self, lease_id: int) -> LeaseFolder:
         return LeaseFolder(self.leases / str(int(lease_id)))

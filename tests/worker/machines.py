@@ -51,9 +51,9 @@ async def machine(
     async with contextlib.AsyncExitStack() as stack:
         scheduler = scheduler or await stack.enter_async_context(Scheduler())
         state = Folder(folder)
-        stack.callback(state.close)
         stack.callback(kill_all, folder)
         runner = ProcessRunner(state, folder / "shared", devices)
+        stack.callback(runner.close)
         agent = Agent("server", "127.0.0.1", devices, runner)
         address, leave = scheduler.address, asyncio.Event()
         attending = asyncio.create_task(attend(agent, lambda: agent_channel(address), leave))
