@@ -300,9 +300,9 @@ class ProcessRunner:
     def poll(self) -> None:
         for running in list(self._running.values()):
             self._hurry_if_complete(running)
-            if running.shim is not None:
-                running.shim.poll()  # no zombies
             if not running.folder.shim_lives():
+                if running.shim is not None:
+                    running.shim.wait()  # it is gone: no zombies
                 self._finish(running)
         self._move()
 
@@ -370,6 +370,10 @@ class ProcessRunner:
         return [self.folder.lease(lease_id).path for lease_id in self._leases_of.get(job_id, [])]
 
     def close(self) -> None:
+        """Let go of everything; what runs goes on without us."""
+        for running in self._running.values():
+            if running.shim is not None:
+                running.shim.returncode = 0  # we shall not wait for it
         self._meter.close()
         self.folder.close()
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gavelx.rpc.channels import agent_channel
 from gavelx.worker.agent import Agent
@@ -22,12 +24,17 @@ class Machine:
 
     scheduler: Scheduler
     agent: Agent
+    runner: ProcessRunner
     folder: Path
     attending: asyncio.Task[None]
     leave: asyncio.Event
 
     def lease(self, lease_id: int) -> Path:
         return self.folder / "leases" / str(lease_id)
+
+    def lease_file(self, lease_id: int) -> dict[str, Any]:
+        text = (self.lease(lease_id) / "lease.json").read_text()
+        return dict(json.loads(text))
 
     def output(self, lease_id: int, rank: int = 0) -> str:
         path = self.lease(lease_id) / f"out.{rank}.log"
@@ -43,22 +50,18 @@ def pids_of(lease: Path) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def machine(
-    folder: Path, scheduler: Scheduler | None = None, devices: Devices | None = None
-) -> AsyncIterator[Machine]:
-    """An agent at work; whatever it left running is killed in the end."""
-    devices = devices or Devices("cpu", ("", "", "", ""))
-    async with contextlib.AsyncExitStack() as stack:
-        scheduler = scheduler or await stack.enter_async_context(Scheduler())
+async def machine(folder: Path, scheduler: Scheduler) -> AsyncIterator[Machine]:
+    """An agent at work; when it goes, its jobs go on, until `no_jobs_left` kills them."""
+    devices = Devices("cpu", ("", "", "", ""))
+    with contextlib.ExitStack() as stack:
         state = Folder(folder)
-        stack.callback(kill_all, folder)
         runner = ProcessRunner(state, folder / "shared", devices)
         stack.callback(runner.close)
         agent = Agent("server", "127.0.0.1", devices, runner)
         address, leave = scheduler.address, asyncio.Event()
         attending = asyncio.create_task(attend(agent, lambda: agent_channel(address), leave))
         try:
-            yield Machine(scheduler, agent, folder.absolute(), attending, leave)
+            yield Machine(scheduler, agent, runner, folder.absolute(), attending, leave)
         finally:
             attending.cancel()
             await asyncio.gather(attending, return_exceptions=True)

@@ -22,9 +22,11 @@ class Scheduler(AgentsServicer):
     a lease stands after a heartbeat, ``grace_s`` how long a job has to checkpoint.
     """
 
-    def __init__(self, *, heartbeat_s: float = 0.05, valid_for_s: float = 30.0, grace_s: float = 5.0) -> None:
+    def __init__(
+        self, *, heartbeat_s: float = 0.05, valid_for_s: float = 30.0, grace_s: float = 5.0, log_id: str = "log"
+    ) -> None:
         self.heartbeat_s, self.valid_for_s, self.grace_s = heartbeat_s, valid_for_s, grace_s
-        self.log_bytes = 1 << 20
+        self.log_bytes, self.log_id = 1 << 20, log_id
         self.renewing = self.acknowledging = True
         self.hellos: list[wire.Hello] = []
         self.beats: list[wire.Heartbeat] = []
@@ -87,7 +89,11 @@ class Scheduler(AgentsServicer):
                 self.hellos.append(message.hello)
                 self.out = out
                 welcome = wire.Welcome(
-                    server_id=1, heartbeat_s=self.heartbeat_s, grace_s=self.grace_s, log_bytes=self.log_bytes
+                    server_id=1,
+                    heartbeat_s=self.heartbeat_s,
+                    grace_s=self.grace_s,
+                    log_bytes=self.log_bytes,
+                    log_id=self.log_id,
                 )
                 out.put_nowait(wire.ToAgent(welcome=welcome))
             case "heartbeat":
@@ -141,6 +147,10 @@ class Scheduler(AgentsServicer):
         """The report of a lease's end, once it has come."""
         await until(lambda: bool(self.ends(lease_id)), f"lease {lease_id} ends", timeout_s)
         return self.ends(lease_id)[0]
+
+    def progress(self) -> list[tuple[float, float]]:
+        """Steps done and saved of each lease, by the last heartbeat."""
+        return [(report.steps_done, report.saved_steps) for report in self.beats[-1].leases]
 
     def ends(self, lease_id: int) -> list[wire.Ended]:
         return [ended for ended in self.ended if ended.lease_id == lease_id]
