@@ -53,6 +53,7 @@ class Agent:
         self._tails.clear()
         self._beat_at_s = math.inf
         self._heard_s = self.runner.now_s()
+        self.runner.poll()
         return wire.FromAgent(
             hello=wire.Hello(
                 version=WIRE_VERSION,

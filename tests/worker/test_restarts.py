@@ -30,10 +30,10 @@ def lease_folder(agent: Program, lease_id: int) -> Path:
     return agent.folder / "leases" / str(lease_id)
 
 
-async def running(agent: Program, lease_id: int) -> int:
-    """Wait until the job prints that it is ready; its first process."""
+async def running(agent: Program, lease_id: int, text: str = "ready") -> int:
+    """Wait until the job has printed this; its first process."""
     out = lease_folder(agent, lease_id) / "out.0.log"
-    await until(lambda: out.exists() and "ready" in out.read_text(), "the job is ready")
+    await until(lambda: out.exists() and text in out.read_text(), f"the job prints {text!r}")
     return pids_of(lease_folder(agent, lease_id))[0]
 
 
@@ -50,13 +50,16 @@ def test_an_agent_that_was_killed_finds_its_jobs_again_and_reports_once(tmp_path
         await agent.start()
         hello = scheduler.hellos[-1]
         assert hello.boot_id == boot_id
-        assert {report.lease_id for report in hello.leases} >= {1, 3}
+        assert {report.lease_id for report in hello.leases} == {1, 3}
         assert {pid: start_ticks(pid) for pid in (pids[1], pids[3])} == {
             pid: starts[pid] for pid in (pids[1], pids[3])
         }
         assert (await scheduler.end_of(2)).failed  # nobody had asked it to stop
         scheduler.stop_lease(1)
         assert (await scheduler.end_of(1)).steps_done == 30.0
+        for lease_id in (1, 2):
+            acknowledged = lease_folder(agent, lease_id) / "acknowledged.json"
+            await until(acknowledged.exists, "it knows that both reports were heard")
         await agent.kill()
         await agent.start()
         assert [report.lease_id for report in scheduler.hellos[-1].leases] == [3]
@@ -130,7 +133,7 @@ def test_a_job_does_not_outlive_its_shim(tmp_path: Path) -> None:
 def test_a_shim_and_its_agent_are_killed_together(tmp_path: Path) -> None:
     async def scene(scheduler: Scheduler, agent: Program) -> None:
         scheduler.launch_python(1, SAVE_ON_TERM + DAEMON + FOREVER)
-        await running(agent, 1)
+        await running(agent, 1, "daemon")
         await until(lambda: len(pids_of(lease_folder(agent, 1))) == 2, "a job and a child that called setsid")
         await agent.kill()
         os.kill(json.loads((lease_folder(agent, 1) / "shim.json").read_text())["pid"], signal.SIGKILL)
