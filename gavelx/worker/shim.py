@@ -35,6 +35,8 @@ EXIT_BYTES = 4096
 """Set aside for ``exit.json`` before anything runs, so that a full disk cannot silence us."""
 LOOK_S = 0.2
 """How often the lease file is read."""
+LATE_S = 0.1
+"""So long after the job's end SIGTERM to us still counts as the reason for it."""
 KILL_S = 0.02
 """How often a tree that will not die is killed again."""
 READ_BYTES = 1 << 16
@@ -304,12 +306,21 @@ class Shim:
                 self._obey()
                 self._copy(self._wait_s())
                 self._reap()
+            self._hear_late()
             self._kill_all()  # what a rank left behind
         finally:
             os.close(wakeup)
         self._copy(0.0)
         self._write_exit()
         remove_cgroup(self.cgroup)
+
+    def _hear_late(self) -> None:
+        """Who stops a machine (Slurm, say) signals jobs and shims in any order: nothing failed or completed."""
+        end_s = time.monotonic() + LATE_S
+        while not self.asked and (wait_s := end_s - time.monotonic()) > 0.0:
+            self._copy(wait_s)
+            if self.asked and self.failed is not None and self.failed["exit_code"] == -signal.SIGTERM:
+                self.failed = None
 
     def _listen_to_signals(self) -> int:
         """SIGTERM asks us to stop. All handled ones end a wait; a handler, unlike "ignore", is not inherited."""
