@@ -52,6 +52,7 @@ def work(options: WorkerOptions) -> None:
     devices = find_devices(options.devices)
     name = server_name(options.name)
     channel = channel_maker(f"{host}:{port}", options.security)
+    metadata = bearer(options.security.token_file)
     from gavelx.worker.attending import serve  # noqa: PLC0415  (needs grpc)
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -59,7 +60,7 @@ def work(options: WorkerOptions) -> None:
     logging.getLogger("gavelx.worker").info(
         "%s serves %s with %d x %s", name, options.scheduler, len(devices.ids), devices.accelerator
     )
-    asyncio.run(serve(agent, channel))
+    asyncio.run(serve(agent, channel, metadata))
 
 
 def _agent(options: WorkerOptions, name: str, address: str, devices: Devices) -> "Agent":
@@ -130,9 +131,15 @@ def channel_maker(address: str, security: Security) -> "Callable[[], grpc.aio.Ch
     for option, file in (("--ca", ca), ("--cert", cert), ("--key", key)):
         if file is not None:
             _read(option, file)
-    token = _read("--token-file", security.token_file).strip() if security.token_file else None
     paths = {name: Path(file) for name, file in (("ca", ca), ("cert", cert), ("key", key)) if file}
-    return lambda: agent_channel(address, token=token, **paths)
+    return lambda: agent_channel(address, **paths)
+
+
+def bearer(token_file: str | None) -> tuple[tuple[str, str], ...]:
+    """The token, as it goes with every stream."""
+    if token_file is None:
+        return ()
+    return (("authorization", f"Bearer {_read('--token-file', token_file).strip()}"),)
 
 
 def _read(option: str, file: str) -> str:

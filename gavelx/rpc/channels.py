@@ -1,7 +1,6 @@
-"""Channels to the scheduler: kept alive, encrypted where certificates are given, with a token where one is."""
+"""Channels to the scheduler: kept alive, encrypted where certificates are given."""
 
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -23,24 +22,11 @@ def agent_channel(
     ca: Path | None = None,
     cert: Path | None = None,
     key: Path | None = None,
-    token: str | None = None,
 ) -> grpc.aio.Channel:
     """A channel for an agent: mutual TLS with ``ca``, ``cert`` and ``key``, plain without ``ca``."""
-    interceptors: Any = [BearerToken(token)] if token else []
     if ca is None:
-        return grpc.aio.insecure_channel(address, options=OPTIONS, interceptors=interceptors)
+        return grpc.aio.insecure_channel(address, options=OPTIONS)
     credentials = grpc.ssl_channel_credentials(
         ca.read_bytes(), key.read_bytes() if key else None, cert.read_bytes() if cert else None
     )
-    return grpc.aio.secure_channel(address, credentials, options=OPTIONS, interceptors=interceptors)
-
-
-class BearerToken(grpc.aio.StreamStreamClientInterceptor):  # type: ignore[type-arg]
-    """Adds ``authorization: Bearer TOKEN`` to an agent's stream."""
-
-    def __init__(self, token: str) -> None:
-        self.token = token
-
-    async def intercept_stream_stream(self, continuation: Any, details: Any, requests: Any) -> Any:
-        metadata = grpc.aio.Metadata(*(details.metadata or ()), ("authorization", f"Bearer {self.token}"))
-        return await continuation(details._replace(metadata=metadata), requests)
+    return grpc.aio.secure_channel(address, credentials, options=OPTIONS)

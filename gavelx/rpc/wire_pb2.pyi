@@ -311,12 +311,14 @@ class Welcome(_message.Message):
     def __init__(self, server_id: _Optional[int] = ..., heartbeat_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., log_bytes: _Optional[int] = ..., log_id: _Optional[str] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("sent_s", "leases")
+    __slots__ = ("sent_s", "leases", "leaving")
     SENT_S_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     sent_s: float
     leases: _containers.RepeatedCompositeFieldContainer[LeaseReport]
-    def __init__(self, sent_s: _Optional[float] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ...) -> None: ...
+    leaving: bool
+    def __init__(self, sent_s: _Optional[float] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., leaving: bool = ...) -> None: ...
 
 class LeaseReport(_message.Message):
     __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use")

@@ -108,39 +108,34 @@ class Agent:
                 self.runner.stop(lease_id, "its lease was given up")
 
     def _launch(self, launch: wire.Launch) -> None:
+        """Run it, or refuse what can never run here; what cannot be now is ignored, and will be sent again."""
         if self.runner.knows(launch.lease_id):
             self.runner.tell_again(launch.lease_id)
             return
         now_s, until_s = self.runner.now_s(), launch.sent_s + launch.valid_for_s
+        if self.leaving or not self.runner.ready or not launch.sent_s <= now_s < until_s - self.runner.grace_s:
+            return
         try:
-            if self.leaving:
-                raise CannotRunError("this server is leaving")
-            if not launch.sent_s <= now_s < until_s - self.runner.grace_s:
-                raise CannotRunError("its launch came too late: the lease would lapse at once")
             if not launch.slots or max(launch.slots) >= len(self.devices.ids):
                 raise CannotRunError(f"devices {list(launch.slots)} of a server that has {len(self.devices.ids)}")
             self.runner.start(launch, until_s)
             self._launched_s[launch.lease_id] = launch.sent_s
         except CannotRunError as error:
-            self._refuse(launch.lease_id, launch.job_id, str(error))
+            refused = wire.Refused(lease_id=launch.lease_id, job_id=launch.job_id, reason=str(error))
+            self._outbox.append(wire.FromAgent(refused=refused))
 
     def _stop(self, stop: wire.Stop) -> None:
+        """What is not here needs no stopping; heartbeats tell that it is not."""
         if stop.lease_id in self.runner.standing():
             self.runner.stop(stop.lease_id, stop.reason or "the scheduler asked for it")
         elif self.runner.knows(stop.lease_id):
             self.runner.tell_again(stop.lease_id)
-        else:
-            self._refuse(stop.lease_id, 0, "it does not run here")
 
     def _send_log(self, request: wire.SendLog) -> None:
         if request.end:
             self._tails.pop(request.request_id, None)
         else:
             self._tails[request.request_id] = Tail(request, self.name)
-
-    def _refuse(self, lease_id: int, job_id: int, reason: str) -> None:
-        refused = wire.Refused(lease_id=lease_id, job_id=job_id, reason=reason)
-        self._outbox.append(wire.FromAgent(refused=refused))
 
     # -- what we say --
 
@@ -159,7 +154,7 @@ class Agent:
                 messages.append(wire.FromAgent(ended=ended))
         if now_s >= self._beat_at_s:
             self._beat_at_s = now_s + self.heartbeat_s
-            beat = wire.Heartbeat(sent_s=now_s, leases=self.runner.reports())
+            beat = wire.Heartbeat(sent_s=now_s, leases=self.runner.reports(), leaving=self.leaving)
             messages.append(wire.FromAgent(heartbeat=beat))
         return messages + self._log_parts()
 

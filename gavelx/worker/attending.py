@@ -5,7 +5,7 @@ import contextlib
 import logging
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import grpc
 import grpc.aio
@@ -18,22 +18,27 @@ BACKOFF_S = (0.1, 5.0)
 """The first wait after a stream that broke, and the longest."""
 WRITE_S = 10.0
 """A message that cannot be sent for so long means that the stream is dead."""
+BROKEN = (grpc.RpcError, asyncio.InvalidStateError, TimeoutError, EOFError, OSError)
+Metadata = Sequence[tuple[str, str]]
 log = logging.getLogger("gavelx.worker")
 
 
-BROKEN = (grpc.RpcError, asyncio.InvalidStateError, TimeoutError, EOFError, OSError)
-
-
 async def attend(
-    agent: Agent, channel: Callable[[], grpc.aio.Channel], leave: asyncio.Event | None = None
+    agent: Agent,
+    channel: Callable[[], grpc.aio.Channel],
+    leave: asyncio.Event | None = None,
+    metadata: Metadata = (),
 ) -> None:
-    """Serve the scheduler until ``leave`` is set and everything has ended and was reported."""
+    """Serve the scheduler until ``leave`` is set and everything has ended and was reported.
+
+    ``metadata`` goes with every stream: ``(("authorization", "Bearer TOKEN"),)``.
+    """
     leave = leave or asyncio.Event()
     backoff_s = BACKOFF_S[0]
     while not agent.left:
         try:
             async with channel() as connection:
-                await Stream(agent, connection, leave).run()
+                await Stream(agent, connection, leave, metadata).run()
         except BROKEN as error:
             log.warning("%s: no stream to the scheduler: %s", agent.name, _in_words(error))
         if leave.is_set() and not agent.leaving:
@@ -50,13 +55,13 @@ def _in_words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-async def serve(agent: Agent, channel: Callable[[], grpc.aio.Channel]) -> None:
+async def serve(agent: Agent, channel: Callable[[], grpc.aio.Channel], metadata: Metadata = ()) -> None:
     """`attend`, as a program: SIGTERM or SIGINT makes it leave softly, another one at once.
 
     Whoever leaves at once leaves his jobs running until their leases lapse; an agent that comes back finds them.
     """
     leave, loop = asyncio.Event(), asyncio.get_running_loop()
-    attending = asyncio.create_task(attend(agent, channel, leave))
+    attending = asyncio.create_task(attend(agent, channel, leave, metadata))
 
     def asked() -> None:
         if leave.is_set():
@@ -72,9 +77,11 @@ async def serve(agent: Agent, channel: Callable[[], grpc.aio.Channel]) -> None:
 class Stream:
     """One stream, for as long as it holds."""
 
-    def __init__(self, agent: Agent, connection: grpc.aio.Channel, leave: asyncio.Event) -> None:
+    def __init__(
+        self, agent: Agent, connection: grpc.aio.Channel, leave: asyncio.Event, metadata: Metadata
+    ) -> None:
         self.agent, self.leave = agent, leave
-        self.call = AgentsStub(connection).Attend()  # type: ignore[no-untyped-call]
+        self.call = AgentsStub(connection).Attend(metadata=metadata)  # type: ignore[no-untyped-call]
         self.woken = asyncio.Event()
 
     async def run(self) -> None:

@@ -51,6 +51,7 @@ class SleepRunner:
     """The `Runner` of jobs that sleep. ``speed`` multiplies how fast all of them are."""
 
     log_bytes = 0
+    ready = True
 
     def __init__(
         self,

@@ -28,14 +28,14 @@ class Tail:
 
     def parts(self, leases: Iterable[Path]) -> list[wire.FromAgent]:
         """What there is to send now, a few parts at a time; the last one says so."""
-        parts = [self._part(chunk, last=False) for chunk in islice(self._chunks(leases), CHUNKS_AT_ONCE)]
+        parts = [self._part(chunk) for chunk in islice(self._chunks(leases), CHUNKS_AT_ONCE)]
         if len(parts) < CHUNKS_AT_ONCE and not self.request.follow:
             self.ended = True
-            parts.append(self._part(wire.LogChunk(server=self.server), last=True))
+            parts.append(wire.FromAgent(log_part=wire.LogPart(request_id=self.request.request_id, last=True)))
         return parts
 
-    def _part(self, chunk: wire.LogChunk, last: bool) -> wire.FromAgent:
-        return wire.FromAgent(log_part=wire.LogPart(request_id=self.request.request_id, chunk=chunk, last=last))
+    def _part(self, chunk: wire.LogChunk) -> wire.FromAgent:
+        return wire.FromAgent(log_part=wire.LogPart(request_id=self.request.request_id, chunk=chunk))
 
     def _chunks(self, leases: Iterable[Path]) -> Iterator[wire.LogChunk]:
         for lease in leases:

@@ -92,6 +92,10 @@ class ProcessRunner:
         self._meter = Meter(self._measured)
         self._find_again()
 
+    @property
+    def ready(self) -> bool:
+        return not self._moving_to  # jobs of another scheduler still end
+
     def now_s(self) -> float:
         return time.monotonic()
 
@@ -157,8 +161,6 @@ class ProcessRunner:
             self._moving_to = ""
 
     def start(self, launch: wire.Launch, until_s: float) -> None:
-        if self._moving_to:
-            raise CannotRunError("jobs of another scheduler still end here")
         if not launch.command:
             raise CannotRunError("it has no command")
         if not launch.processes:

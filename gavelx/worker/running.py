@@ -8,7 +8,7 @@ from gavelx.rpc import wire_pb2 as wire
 
 
 class CannotRunError(Exception):
-    """A launch that this server cannot take; the message is for people."""
+    """A launch that this server can never take; the message is for people."""
 
 
 class Runner(Protocol):
@@ -20,6 +20,10 @@ class Runner(Protocol):
     boot_id: str
     grace_s: float
     log_bytes: int
+
+    @property
+    def ready(self) -> bool:
+        """Whether launches are welcome now."""
 
     def now_s(self) -> float: ...
 

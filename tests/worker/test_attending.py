@@ -14,12 +14,12 @@ from tests.worker.scheduler import Scheduler
 from tests.worker.waiting import until
 
 
-def play(scene: Any, scheduler: Scheduler, token: str | None = None) -> None:
+def play(scene: Any, scheduler: Scheduler, *metadata: tuple[str, str]) -> None:
     async def run() -> None:
         async with scheduler:
             agent = sleeping_agent("server", Devices("cpu", ("",)))
             leave = asyncio.Event()
-            task = asyncio.create_task(attend(agent, lambda: agent_channel(scheduler.address, token=token), leave))
+            task = asyncio.create_task(attend(agent, lambda: agent_channel(scheduler.address), leave, metadata))
             await scene(scheduler, leave, task)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -32,7 +32,7 @@ def test_it_carries_the_token() -> None:
         await scheduler.connected()
         assert scheduler.metadata[0]["authorization"] == "Bearer sesame"
 
-    play(scene, Scheduler(), "sesame")
+    play(scene, Scheduler(), ("authorization", "Bearer sesame"))
 
 
 class Moody(Scheduler):
