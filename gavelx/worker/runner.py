@@ -242,7 +242,10 @@ class ProcessRunner:
     # -- while it runs --
 
     def knows(self, lease_id: int) -> bool:
-        return not self._moving_to and (lease_id in self._running or self.folder.lease(lease_id).path.exists())
+        if self._moving_to:
+            return False
+        reported = (ended.lease_id for ended in self._ended.values())
+        return lease_id in self._running or lease_id in reported or self.folder.lease(lease_id).path.exists()
 
     def standing(self) -> Collection[int]:
         return self._running.keys()
