@@ -4,6 +4,7 @@ A lease may run until the sending time of the last heartbeat that the scheduler 
 allows, all on this machine's own clock: clocks are never compared, and a late message prolongs nothing.
 """
 
+import logging
 import math
 from collections import deque
 
@@ -13,6 +14,7 @@ from gavelx.worker.devices import Devices
 from gavelx.worker.logs import Tail
 from gavelx.worker.running import CannotRunError, Runner
 
+log = logging.getLogger("gavelx.worker")
 WIRE_VERSION = 1
 RESEND_S = 10.0
 """After so long without acknowledgement a report is sent again on the same stream."""
@@ -120,6 +122,7 @@ class Agent:
                 raise CannotRunError(f"devices {list(launch.slots)} of a server that has {len(self.devices.ids)}")
             self.runner.start(launch, until_s)
             self._launched_s[launch.lease_id] = launch.sent_s
+            log.info("%s: lease %d runs job %d", self.name, launch.lease_id, launch.job_id)
         except CannotRunError as error:
             refused = wire.Refused(lease_id=launch.lease_id, job_id=launch.job_id, reason=str(error))
             self._outbox.append(wire.FromAgent(refused=refused))
@@ -149,6 +152,8 @@ class Agent:
             return messages
         for ended in self.runner.ended():
             if now_s - self._sent_s.get(ended.report_id, -math.inf) >= RESEND_S:
+                if ended.report_id not in self._sent_s:
+                    log.info("%s: lease %d of job %d: %s", self.name, ended.lease_id, ended.job_id, ended.reason)
                 self._sent_s[ended.report_id] = now_s
                 self._launched_s.pop(ended.lease_id, None)
                 messages.append(wire.FromAgent(ended=ended))

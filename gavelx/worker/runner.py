@@ -20,6 +20,7 @@ from typing import Any
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.worker.cgroups import writable_cgroup
 from gavelx.worker.devices import Devices
+from gavelx.worker.logs import segments_of
 from gavelx.worker.outcome import Outcome, Said, outcome
 from gavelx.worker.running import CannotRunError
 from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, remove_cgroup
@@ -176,7 +177,7 @@ class ProcessRunner:
             running.shim = self._start_shim(folder)
         except OSError as error:
             shutil.rmtree(folder.path, ignore_errors=True)
-            reason = f"its files cannot be written on this server: {error.strerror}"
+            reason = f"this server cannot start it: {error.strerror}"
             self._keep(folder, order, Outcome(launch.saved_steps, True, False, 0, reason), 0.0)
             return
         self._running[launch.lease_id] = running
@@ -211,11 +212,12 @@ class ProcessRunner:
             "saved_steps": launch.saved_steps,
             "grace_s": self.grace_s,
             "log_bytes": self.log_bytes,
-            "slots": list(launch.slots),
+            "devices": self.devices.of(launch.slots),
+            "slots": len(launch.slots),
             "cgroup": str(self._cgroups / f"gavelx-{name}") if self._cgroups else None,
             "job_folder": str(job_folder),
             "command": list(launch.command),
-            "environment": inherited | dict(launch.environment) | ours,
+            "environment": {"PYTHONUNBUFFERED": "1"} | inherited | dict(launch.environment) | ours,
             "processes": [
                 {"rank": rank, "environment": {"RANK": str(rank), "LOCAL_RANK": str(local)}}
                 for local, rank in enumerate(ranks)
@@ -228,7 +230,7 @@ class ProcessRunner:
         try:
             with (folder.path / "shim.log").open("ab") as log:
                 return subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(SHIM_FILE), str(folder.path)],
+                    [sys.executable, "-I", "-S", "-X", "utf8", str(SHIM_FILE), str(folder.path)],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -286,8 +288,8 @@ class ProcessRunner:
         for running in list(self._running.values()):
             shim = running.folder.shim()
             if shim is not None:
-                slots = [int(slot) for slot in running.launch["slots"]]
-                found[running.lease_id] = Measured(int(shim["pid"]), self.devices.of(slots), len(slots))
+                launch = running.launch
+                found[running.lease_id] = Measured(int(shim["pid"]), tuple(launch["devices"]), launch["slots"])
         return found
 
     @staticmethod
@@ -388,7 +390,7 @@ def last_words(folder: LeaseFolder, exit: Json | None) -> str:
     rank = ((exit or {}).get("failed") or {}).get("rank")
     if rank is None:
         return ""
-    parts = sorted(folder.path.glob(f"out.{int(rank)}*.log"), key=lambda path: path.stat().st_mtime_ns)
-    tail = parts[-1].read_bytes()[-4096:] if parts else b""
+    segments = segments_of(folder.path).get(int(rank))
+    tail = segments[-1][1].read_bytes()[-4096:] if segments else b""
     lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
     return "".join(c if c.isprintable() else "?" for c in lines[-1])[:200] if lines else ""

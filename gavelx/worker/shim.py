@@ -51,9 +51,12 @@ _libc = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
 
 
 def read_json(path: Path) -> Json | None:
-    """An object from a file; None where there is none, or it cannot be read as one."""
+    """An object from a file; None where there is none, or it cannot be read as one.
+
+    A job may have put anything there, a pipe that nobody writes to as well: we do not wait.
+    """
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             value = json.loads(file.read(1 << 20))
     except (OSError, ValueError, RecursionError):
         return None

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -156,9 +155,6 @@ class Scheduler(AgentsServicer):
         return [ended for ended in self.ended if ended.lease_id == lease_id]
 
 
-_ports = itertools.count(20000)
-
-
 def make_launch(lease_id: int, *command: str, **more: Any) -> dict[str, Any]:
     """The fields of an ordinary launch."""
     return {
@@ -170,7 +166,7 @@ def make_launch(lease_id: int, *command: str, **more: Any) -> dict[str, Any]:
         "world_size": 1,
         "processes": 1,
         "master_address": "127.0.0.1",
-        "master_port": next(_ports),
+        "master_port": 29400,
         "until_step": 1000.0,
         "steps_per_s": 10.0,
         "owner": "tests",

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import signal
+import socket
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -237,6 +239,11 @@ def test_what_a_job_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     play(tmp_path, scene)
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
 def test_two_ranks_on_one_server_meet(tmp_path: Path) -> None:
     """With the rendezvous data of their lease, over TCP, as gloo would."""
     meet = """
@@ -258,11 +265,48 @@ print("local", os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"])
 """
 
     async def scene(m: Machine) -> None:
-        gang = {"slots": [0, 1], "world_size": 4, "first_rank": 2, "processes": 2}
+        gang = {"slots": [0, 1], "world_size": 4, "first_rank": 2, "processes": 2, "master_port": free_port()}
         m.scheduler.launch_python(1, meet, **gang)
         assert (await m.scheduler.end_of(1)).complete
         assert m.output(1, 2) == "heard rank 3/4\nlocal 0 2\n"
         assert m.output(1, 3) == "local 1 2\n"
+
+    play(tmp_path, scene)
+
+
+def test_a_report_that_never_ends_stops_nobody(tmp_path: Path) -> None:
+    """A job's files are the job's: a pipe in place of its report, or nonsense in it, harms itself alone."""
+
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, "import os; os.mkfifo(os.environ['GAVELX_REPORT_FILE'])", until_step=9.0)
+        assert (await m.scheduler.end_of(1)).steps_done == 9.0
+        nonsense = '{"lease_id": 2, "steps_done": NaN, "saved_steps": -1e400, "complete": "yes"}'
+        code = f"import os, sys; open(os.environ['GAVELX_REPORT_FILE'], 'w').write({nonsense!r}); sys.exit(1)"
+        m.scheduler.launch_python(2, code, saved_steps=4.0)
+        ended = await m.scheduler.end_of(2)
+        assert (ended.failed, ended.steps_done) == (True, 4.0)
+
+    play(tmp_path, scene)
+
+
+def test_two_ranks_train_over_gloo(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    code = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="env://")
+total = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(total)
+print("sum", total.item(), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+    async def scene(m: Machine) -> None:
+        gang = {"slots": [0, 1], "world_size": 2, "processes": 2, "master_port": free_port()}
+        m.scheduler.launch(1, sys.executable, "-c", code, **gang)
+        ended = await m.scheduler.end_of(1, 60.0)
+        assert ended.complete, ended.reason
+        assert [m.output(1, rank).splitlines()[-1] for rank in (0, 1)] == ["sum 3.0", "sum 3.0"]
 
     play(tmp_path, scene)
 

@@ -82,6 +82,8 @@ def test_files_that_are_no_objects_are_nothing(tmp_path: Path) -> None:
         path.write_bytes(text)
         assert read_json(path) is None
     assert read_json(tmp_path / "none.json") is None
+    os.mkfifo(tmp_path / "pipe.json")
+    assert read_json(tmp_path / "pipe.json") is None
     write_json(path, {"a": 1}, length=50)
     assert path.stat().st_size == 50
     assert read_json(path) == {"a": 1}
