@@ -150,7 +150,8 @@ class Folder:
     def belong_to(self, log_id: str) -> None:
         """Remember which scheduler's leases these are, by its log."""
         self.log_id = log_id
-        write_json(self.path / IDENTITY, {"id": self.identity, "log_id": log_id}, durable=True)
+        with contextlib.suppress(OSError):  # a full disk stops nobody
+            write_json(self.path / IDENTITY, {"id": self.identity, "log_id": log_id}, durable=True)
 
     def lease(self, lease_id: int) -> LeaseFolder:
         return LeaseFolder(self.leases / str(int(lease_id)))
