@@ -194,6 +194,50 @@ def trace_import(
     run_import(file, ImportOptions(format, skip_bad_rows, table, reference, seed), out, json)
 
 
+@app.command(epilog="Example:  gavelx worker --scheduler 10.0.0.1:7070 --devices v100=2")
+def worker(
+    *,
+    scheduler: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where `gavelx serve` listens.")],
+    devices: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE=N", help="What is here, such as v100=2 or cpu=4; found with NVML otherwise."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of this server, unique in the cluster; that of the machine otherwise.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST", help="Where the other servers of a gang reach this one.")
+    ] = None,
+    folder: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="The agent's own: state and logs. One for each agent.")
+    ] = None,
+    shared: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Checkpoints; the same on all servers. FOLDER/shared.")
+    ] = None,
+    emulate: Annotated[bool, typer.Option("--emulate", help="Start nothing: jobs only sleep.")] = False,
+    token_file: Annotated[str | None, typer.Option(metavar="FILE", help="A file that holds the token.")] = None,
+    ca: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Certificate of the scheduler's CA (PEM).")
+    ] = None,
+    cert: Annotated[str | None, typer.Option(metavar="FILE", help="Certificate of this agent (PEM).")] = None,
+    key: Annotated[str | None, typer.Option(metavar="FILE", help="Key of this agent (PEM).")] = None,
+    grace: Annotated[
+        float,
+        typer.Option(min=0.1, metavar="SECONDS", help="For checkpoints, unless the scheduler says otherwise."),
+    ] = 15.0,
+) -> None:
+    """Serve a scheduler with the devices of this machine: take leases, run their jobs, report.
+
+    Runs until SIGTERM or Ctrl-C, which stops its jobs with a checkpoint. A
+    second one leaves at once: jobs then run until their leases lapse, and an
+    agent that comes back to the same folder finds them again.
+    """
+    from gavelx.cli.working import Security, WorkerOptions, work
+
+    security = Security(token_file=token_file, ca=ca, cert=cert, key=key)
+    work(WorkerOptions(scheduler, devices, name, address, folder, shared, emulate, grace, security))
+
+
 @trace_app.command("show", epilog="Example:  gavelx trace show trace.csv")
 def trace_show(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or a bundled trace's name.")],

@@ -23,7 +23,8 @@ OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.initial_reconnect_backoff_ms", 500),
+    ("grpc.use_local_subchannel_pool", 1),  # each channel its own connection, with a backoff of its own
+    ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5000),
 ]
 USERS_MISTAKES = {

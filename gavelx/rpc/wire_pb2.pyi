@@ -297,24 +297,28 @@ class Hello(_message.Message):
     def __init__(self, version: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., boot_id: _Optional[str] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., agent_version: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("server_id", "heartbeat_s", "grace_s", "log_bytes")
+    __slots__ = ("server_id", "heartbeat_s", "grace_s", "log_bytes", "log_id")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_S_FIELD_NUMBER: _ClassVar[int]
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
     LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
     server_id: int
     heartbeat_s: float
     grace_s: float
     log_bytes: int
-    def __init__(self, server_id: _Optional[int] = ..., heartbeat_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., log_bytes: _Optional[int] = ...) -> None: ...
+    log_id: str
+    def __init__(self, server_id: _Optional[int] = ..., heartbeat_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., log_bytes: _Optional[int] = ..., log_id: _Optional[str] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("sent_s", "leases")
+    __slots__ = ("sent_s", "leases", "leaving")
     SENT_S_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     sent_s: float
     leases: _containers.RepeatedCompositeFieldContainer[LeaseReport]
-    def __init__(self, sent_s: _Optional[float] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ...) -> None: ...
+    leaving: bool
+    def __init__(self, sent_s: _Optional[float] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., leaving: bool = ...) -> None: ...
 
 class LeaseReport(_message.Message):
     __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use")

@@ -85,15 +85,21 @@ class Attendee:
     stream: Stream | None = None
     sent_s: float | None = None  # of the last heartbeat on this stream, on the agent's clock
     given_up: bool = False  # it is being declared lost
+    leaving: bool = False  # it stops what it runs, and heeds no launch
     missed: dict[int, int] = field(default_factory=dict)
     sent: set[int] = field(default_factory=set)  # leases that it was told of, on this stream or before
 
 
 class Attendance:
-    """Agents that are here. ``post`` hands an event to the scheduler; the future it returns: it is durable."""
+    """Agents that are here. ``post`` hands an event to the scheduler; the future it returns: it is durable.
 
-    def __init__(self, state: State, timing: Timing, post: Callable[[Make], "asyncio.Future[Any]"]) -> None:
-        self.state, self.timing, self._post = state, timing, post
+    ``log_id`` tells agents whether lease ids are those that they know.
+    """
+
+    def __init__(
+        self, state: State, timing: Timing, log_id: str, post: Callable[[Make], "asyncio.Future[Any]"]
+    ) -> None:
+        self.state, self.timing, self._log_id, self._post = state, timing, log_id, post
         now_s = time.monotonic()
         until_s = now_s + timing.valid_for_s  # what a service before this one renewed
         self.here = {i: Attendee(i, now_s, until_s) for i, machine in state.machines.items() if not machine.lost}
@@ -133,13 +139,14 @@ class Attendance:
         attendee = self.here[server_id]
         if attendee.stream is not None:
             attendee.stream.close()
-        attendee.stream, attendee.sent_s, attendee.missed = stream, None, {}
+        attendee.stream, attendee.sent_s, attendee.missed, attendee.leaving = stream, None, {}, False
         attendee.heard_s = time.monotonic()
         welcome = wire.Welcome(
             server_id=server_id,
             heartbeat_s=self.timing.heartbeat_s,
             grace_s=self.timing.grace_s,
             log_bytes=self.timing.log_bytes,
+            log_id=self._log_id,
         )
         stream.send(welcome=welcome)
         return attendee
@@ -203,16 +210,17 @@ class Attendance:
                 self._log_part(message.log_part)
 
     def tick(self) -> None:
-        """Servers that were silent for too long are lost; asked now and then."""
+        """Servers that left, or were silent for too long, are lost; asked now and then."""
         now_s = time.monotonic()
         for attendee in self.here.values():
             machine = self.state.machines[attendee.server_id]
-            over_s = attendee.heard_s + self.timing.silent_s
+            over_s = attendee.heard_s + (0.0 if attendee.leaving else self.timing.silent_s)
             if self._is_exposed(attendee):
                 over_s = max(over_s, attendee.valid_until_s + self.timing.surely_over_s)
             if now_s <= over_s or attendee.given_up or machine.lost:
                 continue
-            _log.warning("server %s was silent for %.0f s: lost", machine.name, now_s - attendee.heard_s)
+            why = "left" if attendee.leaving else f"was silent for {now_s - attendee.heard_s:.0f} s: lost"
+            _log.warning("server %s %s", machine.name, why)
             attendee.given_up = True
             if attendee.stream is not None:
                 attendee.stream.close()
@@ -233,7 +241,7 @@ class Attendance:
 
     def _heartbeat(self, attendee: Attendee, beat: wire.Heartbeat) -> None:
         """Renew what stands, and send what is missing."""
-        attendee.sent_s = beat.sent_s
+        attendee.sent_s, attendee.leaving = beat.sent_s, beat.leaving
         attendee.valid_until_s = attendee.heard_s + self.timing.valid_for_s
         mentioned = set()
         for report in beat.leases:
@@ -355,7 +363,7 @@ class Attendance:
                 self._unsent.discard((lease_id, server_id))
                 continue
             busy = first_of_job[run.lease.job_id] != lease_id or any(d in closing for d in run.lease.devices)
-            if busy or attendee is None or attendee.stream is None or attendee.sent_s is None:
+            if busy or attendee is None or attendee.stream is None or attendee.sent_s is None or attendee.leaving:
                 continue
             part = run.on(server_id)
             assert part is not None

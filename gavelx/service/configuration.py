@@ -11,7 +11,16 @@ from gavelx.overheads import Overhead, Overheads
 from gavelx.prices import Prices
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
-PLAIN = ("round_s", "solve_interval_s", "small_change", "small_change_s", "backfill", "min_run_s", "max_failures")
+PLAIN = (
+    "round_s",
+    "solve_interval_s",
+    "small_change",
+    "small_change_s",
+    "turn",
+    "backfill",
+    "min_run_s",
+    "max_failures",
+)
 """The rules that an operator may choose, and that are plain numbers."""
 
 

@@ -6,7 +6,7 @@ in WAL mode with ``synchronous=FULL``: ``NORMAL`` may lose the last commits when
 ====================  ==================================================================================
 ``events``            every record, in order; never changed
 ``snapshots``         the state after some record, made by some version of the code; may be thrown away
-``facts``             what a log is made with: its format, and the configuration of the mechanism
+``facts``             what a log is made with: its format, an id, and the configuration of the mechanism
 ====================  ==================================================================================
 
 When a write fails nobody knows at once whether it was committed (the answer may have been lost):
@@ -19,6 +19,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
@@ -84,6 +85,7 @@ class Log:
                 self._connected().commit()
             self._check_format()
             self.last_sequence = self._last_sequence()
+            self.id = self._fact("id") or ""
         except (SQLAlchemyError, ImportError, OSError) as error:
             self.close()
             raise OptionError(
@@ -223,9 +225,9 @@ class Log:
     def _check_format(self) -> None:
         found = self._fact("format")
         if found is None and not self.read_only:
-            self._write(
-                lambda connection: connection.execute(sa.insert(_facts), {"name": "format", "value": FORMAT})
-            )
+            facts = {"format": FORMAT, "id": uuid4().hex}
+            rows = [{"name": name, "value": value} for name, value in facts.items()]
+            self._write(lambda connection: connection.execute(sa.insert(_facts), rows))
         elif found != FORMAT:
             problem = f"it has the format {found!r}" if found else "it is no log of gavelx"
             raise InputFileError(problem, where=f"log {self.place}", expected=FORMAT, hint="another folder or URL")

@@ -103,7 +103,7 @@ class Scheduler:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._loop = asyncio.get_running_loop()
-        self.attendance = Attendance(state, timing, self.post)
+        self.attendance = Attendance(state, timing, log.id, self.post)
         self.post(lambda now_s: [Entry(self.clock.started)])
         if state.asked is not None:
             self._solve(state.asked)

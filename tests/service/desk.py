@@ -22,7 +22,7 @@ class Desk:
         self.state = State(configuration())
         self.now_s = 0.0
         self._waiting: list[tuple[Make, asyncio.Future[Any]]] = []
-        self.here = Attendance(self.state, QUICK, self._post)
+        self.here = Attendance(self.state, QUICK, "log", self._post)
 
     def _post(self, make: Make) -> "asyncio.Future[Any]":
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

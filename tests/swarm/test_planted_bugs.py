@@ -44,7 +44,7 @@ def double_credit(patch: pytest.MonkeyPatch) -> None:
 
 
 def lease_kept_on_a_lost_worker(patch: pytest.MonkeyPatch) -> None:
-    def wrong(right: Any, leasing: Leasing, server_id: int) -> Any:
+    def wrong(right: Any, leasing: Leasing, server_id: int, **how: Any) -> Any:
         server = leasing.servers.pop(server_id, None)
         if server is not None:
             leasing.free[leasing.accelerators.index(server.accelerator)].lose(server_id)
@@ -106,9 +106,9 @@ def credited_before_it_is_safe(patch: pytest.MonkeyPatch) -> None:
 
 
 def unsaved_work_survives_its_server(patch: pytest.MonkeyPatch) -> None:
-    def wrong(right: Any, leasing: Leasing, server_id: int) -> Any:
+    def wrong(right: Any, leasing: Leasing, server_id: int, **how: Any) -> Any:
         steps = leasing.live["steps_done"].copy()
-        commands = right(leasing, server_id)
+        commands = right(leasing, server_id, **how)
         np.maximum(leasing.live["steps_done"], steps, out=leasing.live["steps_done"])
         return commands
 

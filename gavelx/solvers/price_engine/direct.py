@@ -105,10 +105,16 @@ class Direct:
         value_V, multiplier_K = self._program.solve()
         G = len(self.rows)
         self.share_GA.ravel()[self._cell_E] = value_V[:-1]
-        need_price_G = np.maximum(-multiplier_K[:G], 0.0)
-        time = float(np.maximum(multiplier_K[G : 2 * G], 0.0).sum())
-        price_A = np.maximum(multiplier_K[2 * G :], 0.0) / self.rows.devices_A
-        return float(value_V[-1]), Multipliers(need_price_G, price_A, 1.0 + time)
+        return float(value_V[-1]), self._proof(
+            need_G=np.maximum(-multiplier_K[:G], 0.0),
+            price_A=np.maximum(multiplier_K[2 * G :], 0.0) / self.rows.devices_A,
+        )
+
+    def _proof(self, need_G: Floats, price_A: Floats) -> Multipliers:
+        """With the least worth of the times that these multipliers allow; so they prove it, optimal or not."""
+        time_AG = need_G * self.rows.gain_AG - self.rows.load_G * price_A[:, None]
+        worth = time_AG.max(axis=0, initial=0.0).sum() + price_A @ self.rows.devices_A
+        return Multipliers(need_G, price_A, float(worth))
 
     def needs(self, need: Need, level: float) -> tuple[Floats, Floats]:
         """Need and its rise of every row, as long as it is not fixed."""
@@ -136,15 +142,6 @@ class Direct:
         else:
             raise UnsolvedError("no level was reached")
         return level, proof
-
-    def proven(self, need: Need, level: float, proof: Multipliers) -> float:
-        """The level that these multipliers prove to be out of reach, whatever the solver's rounding.
-
-        They do so whether optimal or not, if the worth of the times is what the others make of it.
-        """
-        time_AG = proof.need_G * self.rows.gain_AG - self.rows.load_G * proof.price_A[:, None]
-        worth = time_AG.max(axis=0, initial=0.0).sum() + proof.price_A @ self.rows.devices_A
-        return self._root(need, level, replace(proof, worth=float(worth)))
 
     def _root(self, need: Need, level: float, proof: Multipliers) -> float:
         """The level up to this one at which the needs are worth as much as all there is."""
@@ -234,8 +231,7 @@ def raise_rows(direct: Direct, need: Need, *, lexicographic: bool = True) -> Rai
             direct.share_GA = reached_GA
             return replace(first, complete=False)
         if first is None:
-            bound = level if proof is None else direct.proven(need, highest, proof)
-            first = Raised(bound, direct.marginal_A(need, level, proof))
+            first = Raised(level, direct.marginal_A(need, level, proof))
         if not lexicographic:
             break
         direct.fix_those_at_their_end(need, level, proof)

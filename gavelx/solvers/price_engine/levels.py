@@ -222,7 +222,7 @@ def _ratios_directly(rows: Rows, need: RatioNeed, price_A: Floats | None, *, lex
     level, proof = direct.raise_level(need, cap)
     share_GA = _within(direct.share_GA.copy(), rows)
     ratio = _largest_ratio(rows, share_GA)
-    bound = -cap if proof is None else -direct.proven(need, cap, proof)
+    bound = -level
     if ratio - bound > CERTIFIED * abs(bound):
         raise UnsolvedError("bound and ratio did not meet")
     direct.fix_those_at_their_end(need, level, proof)

@@ -1,0 +1,136 @@
+"""What a machine offers: devices of one accelerator type, found with NVML or declared by the user."""
+
+import contextlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gavelx.errors import OptionError
+
+DEVICES_MAX = 1024
+_FORM = "TYPE=COUNT, for example v100=2 or cpu=4"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Slots that can be leased, all of one type.
+
+    ``ids`` are what CUDA_VISIBLE_DEVICES calls the device of each slot; slots without a GPU behind them are
+    numbers that mean nothing.
+    """
+
+    accelerator: str
+    ids: tuple[str, ...]
+
+    def of(self, slots: Sequence[int]) -> tuple[str, ...]:
+        """The devices of these slots; several slots may be one device."""
+        return tuple(dict.fromkeys(self.ids[slot] for slot in slots))
+
+
+def find_devices(declared: str | None) -> Devices:
+    """Those declared (``v100=2``), or all GPUs of this machine. Raises :class:`OptionError`."""
+    gpus = _gpus()
+    if declared is None:
+        return _of_one_type(gpus)
+    accelerator, count = _parse(declared)
+    same = [gpu_id for kind, gpu_id in gpus if kind == accelerator]
+    if accelerator == "cpu":
+        return Devices("cpu", ("",) * count)
+    # A type that is not here by that name may be a declared speed of what is: several agents may share a GPU.
+    ids = same or [gpu_id for _, gpu_id in gpus] or visible_ids() or []
+    return Devices(accelerator, tuple(ids[slot % len(ids)] if ids else str(slot) for slot in range(count)))
+
+
+def _parse(text: str) -> tuple[str, int]:
+    name, _, count = (part.strip() for part in text.partition("="))
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or not (count.isascii() and count.isdigit()):
+        raise OptionError(f"cannot read {text!r}", where="--devices", expected=_FORM)
+    if len(count) > 6 or not 1 <= int(count) <= DEVICES_MAX:
+        raise OptionError(f"{count} devices", where="--devices", expected=f"1 to {DEVICES_MAX}")
+    return name.lower(), int(count)
+
+
+def _of_one_type(gpus: list[tuple[str, str]]) -> Devices:
+    kinds = Counter(kind for kind, _ in gpus)
+    if not kinds:
+        raise OptionError(
+            "no GPU is found on this machine (or nvidia-ml-py or the driver is missing)",
+            where="--devices",
+            hint="--devices cpu=4 for CPU slots, or --devices TYPE=COUNT to declare what is there",
+        )
+    if len(kinds) > 1:
+        seen = ", ".join(f"{kind}={count}" for kind, count in sorted(kinds.items()))
+        raise OptionError(
+            f"this machine has several types of GPU: {seen}",
+            where="--devices",
+            expected="one type for each agent",
+            hint=f"one agent for each, the first with --devices {next(iter(kinds))}={kinds.most_common()[0][1]}",
+        )
+    return Devices(gpus[0][0], tuple(gpu_id for _, gpu_id in gpus))
+
+
+def short_name(product: str) -> str:
+    """The accelerator type by which tables and prices know a product.
+
+    >>> short_name("Tesla K80"), short_name("NVIDIA H100 80GB HBM3"), short_name("NVIDIA GeForce RTX 3090")
+    ('k80', 'h100', 'rtx3090')
+    """
+    words = re.sub(r"\b(nvidia|tesla|geforce|quadro|graphics device)\b", " ", product.lower()).strip()
+    consumer = re.match(r"(rtx|gtx|titan)[ -]*(\w+)?[ ]*(ti|super)?", words)
+    if consumer:
+        return "".join(filter(None, consumer.groups()))
+    model = re.match(r"[a-z]{1,2}\d+[a-z]?", words)
+    return model[0] if model else re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "gpu"
+
+
+def _gpus() -> list[tuple[str, str]]:
+    """Type and UUID of each GPU that we may see; none where there is no driver."""
+    with nvml() as library:
+        if library is None:
+            return []
+        found = []
+        for index in range(library.nvmlDeviceGetCount()):
+            handle = library.nvmlDeviceGetHandleByIndex(index)
+            name, uuid = library.nvmlDeviceGetName(handle), library.nvmlDeviceGetUUID(handle)
+            if _may_see(index, text_of(uuid)):
+                found.append((short_name(text_of(name)), text_of(uuid)))
+        return found
+
+
+def _may_see(index: int, uuid: str) -> bool:
+    """Whether whoever started us (Slurm, say) gave us this one."""
+    allowed = visible_ids()
+    return allowed is None or any(one == str(index) or (one and uuid.startswith(one)) for one in allowed)
+
+
+def visible_ids() -> list[str] | None:
+    """What CUDA_VISIBLE_DEVICES leaves to us; None where it says nothing."""
+    value = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
+
+
+@contextlib.contextmanager
+def nvml() -> Iterator[Any]:
+    """NVML, ready for use; None where there is no driver, no GPU, or no nvidia-ml-py."""
+    try:
+        import pynvml  # noqa: PLC0415  (an extra)
+
+        pynvml.nvmlInit()
+    except ImportError:
+        yield None
+        return
+    except pynvml.NVMLError:  # NVMLError_LibraryNotFound where there is no driver
+        yield None
+        return
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def text_of(value: str | bytes) -> str:
+    """NVML's strings were bytes once."""
+    return value.decode() if isinstance(value, bytes) else value

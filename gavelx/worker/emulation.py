@@ -1,0 +1,180 @@
+"""Jobs that only sleep: the same agent, the same wire, and no processes.
+
+A lease makes progress at the speed that its launch names and completes at its last step. Many such agents share
+one event loop; a test of the scheduler runs hundreds.
+"""
+
+import math
+import random
+import time
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.worker.agent import Agent
+from gavelx.worker.devices import Devices
+from gavelx.worker.running import CannotRunError
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Jobs die at random, after so many seconds on average, and lose what they did since the last checkpoint."""
+
+    mean_s: float
+    checkpoint_s: float = 60.0
+    seed: int = 0
+
+
+@dataclass
+class Sleep:
+    """A job that sleeps."""
+
+    launch: wire.Launch
+    started_s: float
+    until_s: float
+    fails_s: float = math.inf
+
+    def steps_at(self, time_s: float) -> float:
+        done = self.launch.saved_steps + self.launch.steps_per_s * max(0.0, time_s - self.started_s)
+        return max(self.launch.saved_steps, min(done, self.launch.until_step))
+
+    @property
+    def complete_s(self) -> float:
+        return (
+            self.started_s + max(0.0, self.launch.until_step - self.launch.saved_steps) / self.launch.steps_per_s
+        )
+
+
+class SleepRunner:
+    """The `Runner` of jobs that sleep. ``speed`` multiplies how fast all of them are."""
+
+    log_bytes = 0
+    ready = True
+
+    def __init__(
+        self,
+        *,
+        grace_s: float = 15.0,
+        speed: float = 1.0,
+        failures: Failures | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.boot_id = uuid.uuid4().hex
+        self.grace_s, self.speed, self.failures = grace_s, speed, failures
+        self.now_s = clock
+        self._running: dict[int, Sleep] = {}
+        self._ended: dict[str, wire.Ended] = {}
+        self._told: dict[int, wire.Ended] = {}
+
+    def belong_to(self, log_id: str) -> None:
+        pass  # nothing outlives us that another scheduler could have meant
+
+    def start(self, launch: wire.Launch, until_s: float) -> None:
+        if not launch.steps_per_s > 0.0:
+            raise CannotRunError("a job that only sleeps needs a speed in its launch")
+        launch.steps_per_s *= self.speed
+        fails_s = math.inf
+        if self.failures is not None:
+            chance = random.Random(f"{self.failures.seed}/{launch.lease_id}")
+            fails_s = self.now_s() + chance.expovariate(1.0 / self.failures.mean_s)
+        self._running[launch.lease_id] = Sleep(launch, self.now_s(), until_s, fails_s)
+
+    def knows(self, lease_id: int) -> bool:
+        return lease_id in self._running or lease_id in self._told
+
+    def standing(self) -> Collection[int]:
+        return self._running.keys()
+
+    def renew(self, lease_id: int, until_s: float) -> None:
+        sleep = self._running[lease_id]
+        sleep.until_s = max(sleep.until_s, until_s)
+
+    def stop(self, lease_id: int, reason: str) -> None:
+        self._end(lease_id, min(self.now_s(), self._end_of(self._running[lease_id])), f"stopped: {reason}")
+
+    def poll(self) -> None:
+        now_s = self.now_s()
+        for lease_id, sleep in list(self._running.items()):
+            end_s = self._end_of(sleep)
+            if end_s <= now_s:
+                self._end(lease_id, end_s, "stopped: no word from the scheduler: the lease lapsed")
+
+    def poll_at_s(self) -> float:
+        return min((self._end_of(sleep) for sleep in self._running.values()), default=math.inf)
+
+    def _end_of(self, sleep: Sleep) -> float:
+        """When it completes, fails or lapses, whichever comes first."""
+        return min(sleep.complete_s, sleep.fails_s, sleep.until_s - self.grace_s)
+
+    def _end(self, lease_id: int, end_s: float, reason: str) -> None:
+        sleep = self._running.pop(lease_id)
+        complete, failed = end_s >= sleep.complete_s, end_s == sleep.fails_s < sleep.complete_s
+        steps = sleep.launch.until_step if complete else sleep.steps_at(end_s)
+        if failed:
+            steps, reason = self._saved(sleep, end_s), "it was its turn to fail"
+        ended = wire.Ended(
+            report_id=f"{self.boot_id}.{lease_id}",
+            lease_id=lease_id,
+            job_id=sleep.launch.job_id,
+            steps_done=steps,
+            held_s=max(0.0, end_s - sleep.started_s),
+            failed=failed,
+            complete=complete,
+            exit_code=1 if failed else 0,
+            reason="complete" if complete else reason,
+        )
+        self._ended[ended.report_id] = self._told[lease_id] = ended
+        while len(self._told) > 10_000:
+            del self._told[next(iter(self._told))]
+
+    def _saved(self, sleep: Sleep, time_s: float) -> float:
+        """Steps in the last checkpoint."""
+        every_s = self.failures.checkpoint_s if self.failures else 60.0
+        return sleep.steps_at(sleep.started_s + (time_s - sleep.started_s) // every_s * every_s)
+
+    def reports(self) -> list[wire.LeaseReport]:
+        now_s = self.now_s()
+        return [
+            wire.LeaseReport(
+                lease_id=lease_id,
+                job_id=sleep.launch.job_id,
+                steps_done=sleep.steps_at(now_s),
+                saved_steps=self._saved(sleep, now_s),
+                held_s=max(0.0, now_s - sleep.started_s),
+                steps_per_s=sleep.launch.steps_per_s,
+                device_use=-1.0,
+            )
+            for lease_id, sleep in self._running.items()
+        ]
+
+    def ended(self) -> Collection[wire.Ended]:
+        return list(self._ended.values())
+
+    def acknowledge(self, report_id: str) -> None:
+        self._ended.pop(report_id, None)
+
+    def tell_again(self, lease_id: int) -> None:
+        if lease_id in self._told:
+            ended = self._told[lease_id]
+            self._ended[ended.report_id] = ended
+
+    def leases_of(self, job_id: int) -> Sequence[Path]:
+        return ()  # who sleeps says nothing
+
+
+def sleeping_agent(
+    name: str,
+    devices: Devices,
+    *,
+    address: str = "127.0.0.1",
+    grace_s: float = 15.0,
+    speed: float = 1.0,
+    failures: Failures | None = None,
+) -> Agent:
+    """An agent whose jobs only sleep; `attend` many of them in one event loop.
+
+    >>> agents = [sleeping_agent(f"v100-{n}", Devices("v100", ("0", "1"))) for n in range(3)]
+    """
+    return Agent(name, address, devices, SleepRunner(grace_s=grace_s, speed=speed, failures=failures))

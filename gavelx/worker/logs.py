@@ -1,0 +1,74 @@
+"""What jobs printed, handed out in parts: from the beginning or further on, and on and on where it is followed."""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from gavelx.rpc import wire_pb2 as wire
+
+CHUNK_BYTES = 1 << 16
+CHUNKS_AT_ONCE = 4
+"""Then other messages have their turn."""
+_NAME = re.compile(r"out\.(\d+)(?:\.(\d+))?\.log")
+
+
+class Tail:
+    """One request for a job's output on this server: all of its leases here in turn, rank by rank.
+
+    The first ``offset`` bytes are left out. With ``follow`` it never ends by itself.
+    """
+
+    def __init__(self, request: wire.SendLog, server: str) -> None:
+        self.request, self.server = request, server
+        self.skip = int(request.offset)
+        self.ended = False
+        self._at: dict[tuple[int, int], int] = {}
+        """How far each lease's rank has been read."""
+
+    def parts(self, leases: Iterable[Path]) -> list[wire.FromAgent]:
+        """What there is to send now, a few parts at a time; the last one says so."""
+        parts = [self._part(chunk) for chunk in islice(self._chunks(leases), CHUNKS_AT_ONCE)]
+        if len(parts) < CHUNKS_AT_ONCE and not self.request.follow:
+            self.ended = True
+            parts.append(wire.FromAgent(log_part=wire.LogPart(request_id=self.request.request_id, last=True)))
+        return parts
+
+    def _part(self, chunk: wire.LogChunk) -> wire.FromAgent:
+        return wire.FromAgent(log_part=wire.LogPart(request_id=self.request.request_id, chunk=chunk))
+
+    def _chunks(self, leases: Iterable[Path]) -> Iterator[wire.LogChunk]:
+        for lease in leases:
+            for rank, segments in sorted(segments_of(lease).items()):
+                for start, path in segments:
+                    yield from self._rest_of(int(lease.name), rank, start, path)
+
+    def _rest_of(self, lease_id: int, rank: int, start: int, path: Path) -> Iterator[wire.LogChunk]:
+        """What is new in one segment; what lies between it and the one before was dropped."""
+        at = self._at.get((lease_id, rank), 0)
+        gap, at = max(0, start - at), max(at, start)
+        try:
+            with path.open("rb") as file:
+                file.seek(at - start)
+                while text := file.read(CHUNK_BYTES):
+                    at += len(text)
+                    self._at[lease_id, rank] = at
+                    kept = text[min(self.skip, len(text)) :]
+                    self.skip -= len(text) - len(kept)
+                    if kept or gap:
+                        yield wire.LogChunk(
+                            text=kept, server=self.server, rank=rank, lease_id=lease_id, dropped=gap
+                        )
+                    gap = 0
+        except OSError:
+            return  # forgotten while we read
+
+
+def segments_of(lease: Path) -> dict[int, list[tuple[int, Path]]]:
+    """The files of each rank's output, and where in the whole each begins."""
+    found: dict[int, list[tuple[int, Path]]] = {}
+    for path in lease.glob("out.*.log"):
+        match = _NAME.fullmatch(path.name)
+        if match:
+            found.setdefault(int(match[1]), []).append((int(match[2] or 0), path))
+    return {rank: sorted(segments) for rank, segments in found.items()}

@@ -1,0 +1,84 @@
+"""How a lease ended: what the shim saw and what the job said, read as one.
+
+| it                                              | is                                                     |
+|-------------------------------------------------|--------------------------------------------------------|
+| could not be started, or a rank failed unasked  | failed                                                 |
+| said so in its report                           | complete                                               |
+| exited with 0, unasked, and reports nothing     | complete, with all of its steps                        |
+| exited with 0, unasked, and reports less        | stopped by itself in time: what is saved counts        |
+| was asked to stop, whatever its exit code       | stopped: what is saved counts                          |
+| left no word, as its shim was killed            | failed                                                 |
+"""
+
+import math
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+STEPS_MAX = 1e15
+
+
+@dataclass(frozen=True)
+class Said:
+    """A job's own report, with all that is no number taken out."""
+
+    steps_done: float = 0.0
+    saved_steps: float = 0.0
+    complete: bool = False
+
+    @staticmethod
+    def of(report: Json | None) -> "Said | None":
+        if report is None:
+            return None
+        saved = _steps(report.get("saved_steps"))
+        return Said(max(saved, _steps(report.get("steps_done"))), saved, report.get("complete") is True)
+
+
+def _steps(value: object) -> float:
+    good = isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= STEPS_MAX
+    return float(value) if good else 0.0  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    steps_done: float
+    failed: bool
+    complete: bool
+    exit_code: int
+    reason: str
+
+
+def outcome(launch: Json, exit: Json | None, report: Json | None, last_words: str = "") -> Outcome:
+    """Judge one lease. ``last_words`` is the end of what the job printed, for people."""
+    said = Said.of(report)
+    saved = max(float(launch["saved_steps"]), said.saved_steps if said else 0.0)
+    if said and said.complete:
+        return Outcome(max(saved, said.steps_done), False, True, 0, "complete")
+    if exit is None:
+        return Outcome(saved, True, False, -signal.SIGKILL, "its keeper was killed, or the machine was restarted")
+    if exit["failed"] is not None:
+        code = int(exit["failed"]["exit_code"])
+        return Outcome(saved, True, False, code, _why_failed(exit["failed"], last_words))
+    code = next((code for code in exit["exit_codes"].values() if code), 0)
+    if exit["asked"]:
+        killed = "; it did not exit in time and was killed" if exit["killed"] else ""
+        return Outcome(saved, False, False, code, f"stopped: {exit['asked']}{killed}")
+    if said:
+        return Outcome(saved, False, False, 0, "it stopped by itself, to go on later")
+    return Outcome(max(saved, float(launch["until_step"])), False, True, 0, "complete")
+
+
+def _why_failed(failed: Json, last_words: str) -> str:
+    if failed["reason"]:
+        return str(failed["reason"])
+    code = int(failed["exit_code"])
+    how = f"was killed by {_signal(-code)}" if code < 0 else f"ended with exit code {code}"
+    return f"its process of rank {failed['rank']} {how}" + (f": {last_words}" if last_words else "")
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,396 @@
+"""Runs leases as real processes, each below a shim that outlives us.
+
+Everything that we must know is in the agent's folder, so one that was killed and comes back goes on where it was.
+"""
+
+import contextlib
+import hashlib
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.worker.cgroups import writable_cgroup
+from gavelx.worker.devices import Devices
+from gavelx.worker.logs import segments_of
+from gavelx.worker.outcome import Outcome, Said, outcome
+from gavelx.worker.running import CannotRunError
+from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, remove_cgroup
+from gavelx.worker.state import Folder, LeaseFolder
+from gavelx.worker.usage import Measured, Meter
+
+SHIM_FILE = Path(__file__).with_name("shim.py")
+POLL_S = 0.2
+PACE_POINTS = 16
+"""A job's speed is measured over so many of its reports."""
+OURS = ("GAVELX_", "SLURM_", "PMI_", "PMIX_")
+"""Variables that begin so are the agent's own, and not passed on."""
+Json = dict[str, Any]
+
+
+@dataclass
+class Running:
+    """A lease that has not ended."""
+
+    folder: LeaseFolder
+    launch: Json
+    until_s: float
+    stop: str = ""
+    """Why it was asked to stop."""
+    shim: subprocess.Popen[bytes] | None = None
+    """None: an agent before us started it."""
+    complete_s: float = math.inf
+    """When the job said that it has done all of its steps."""
+    points: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=PACE_POINTS))
+    """When we saw it how far."""
+
+    @property
+    def lease_id(self) -> int:
+        return self.folder.lease_id
+
+    def pace(self, now_s: float, steps: float) -> float:
+        """Steps per second lately; 0: unknown."""
+        if not self.points or steps != self.points[-1][1]:
+            self.points.append((now_s, steps))
+        (first_s, first), (last_s, last) = self.points[0], self.points[-1]
+        return max(0.0, (last - first) / (last_s - first_s)) if last_s > first_s else 0.0
+
+    def lease(self) -> Json:
+        """What its lease file says."""
+        return {
+            "lease_id": self.lease_id,
+            "boot_id": self.launch["boot_id"],
+            "until_monotonic_s": self.until_s,
+            "until_step": self.launch["until_step"],
+            "stop": bool(self.stop),
+            "reason": self.stop[:400],
+        }
+
+
+class ProcessRunner:
+    """The `Runner` of real machines. Checkpoints go to ``shared``/jobs/JOB_ID."""
+
+    def __init__(self, folder: Folder, shared: Path, devices: Devices, grace_s: float = 15.0) -> None:
+        self.folder, self.shared, self.devices = folder, shared.absolute(), devices
+        self.boot_id = folder.boot_id
+        self.grace_s = grace_s
+        self.log_bytes = 16 << 20
+        self._cgroups = writable_cgroup()
+        self._running: dict[int, Running] = {}
+        self._ended: dict[str, wire.Ended] = {}
+        self._leases_of: dict[int, list[int]] = {}
+        """The leases of each job, oldest first."""
+        self._moving_to = ""
+        """The log that we shall belong to once nothing of another one runs."""
+        self._meter = Meter(self._measured)
+        self._find_again()
+
+    @property
+    def ready(self) -> bool:
+        return not self._moving_to  # jobs of another scheduler still end
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    # -- what was here before us --
+
+    def _find_again(self) -> None:
+        """Take up what an agent before us left: leases that run, and reports that nobody has."""
+        for folder in self.folder.all():
+            ended, launch = folder.ended(), folder.launch()
+            if launch is not None:
+                self._leases_of.setdefault(launch["job_id"], []).append(folder.lease_id)
+            if ended is not None:
+                self._ended[ended["report_id"]] = wire.Ended(**ended)
+            elif launch is None:  # killed before it was written: nothing was started
+                shutil.rmtree(folder.path, ignore_errors=True)
+            elif folder.acknowledged() is None:
+                self._running[folder.lease_id] = self._as_it_was(folder, launch)
+        self._kill_strangers()
+
+    def _as_it_was(self, folder: LeaseFolder, launch: Json) -> Running:
+        lease = folder.lease() or {}
+        return Running(
+            folder,
+            launch,
+            until_s=float(lease.get("until_monotonic_s") or launch["until_monotonic_s"]),
+            stop=str(lease.get("reason", "")),
+        )
+
+    def _kill_strangers(self) -> None:
+        """Kill what belongs to leases of this folder that we know nothing of."""
+        known = {self._mark(running.folder) for running in self._running.values()}
+        prefix = f"GAVELX_LEASE_FILE={self.folder.leases}/".encode()
+        for pid, mark in marked(prefix):
+            if mark not in known:
+                kill(pid)
+
+    @staticmethod
+    def _mark(folder: LeaseFolder) -> bytes:
+        """What the environment of every process of a lease contains."""
+        return f"GAVELX_LEASE_FILE={folder.lease_file}".encode()
+
+    # -- starting --
+
+    def belong_to(self, log_id: str) -> None:
+        if not log_id or log_id == self.folder.log_id:
+            return
+        if not self.folder.log_id:
+            self.folder.belong_to(log_id)
+            return
+        self._moving_to = log_id
+        for lease_id in self._running:
+            self.stop(lease_id, "its scheduler has been replaced by another one")
+        self._move()
+
+    def _move(self) -> None:
+        """Forget the leases of another scheduler, once none of them runs."""
+        if self._moving_to and not self._running:
+            for folder in self.folder.all():
+                shutil.rmtree(folder.path, ignore_errors=True)
+            self._ended.clear()
+            self._leases_of.clear()
+            self.folder.belong_to(self._moving_to)
+            self._moving_to = ""
+
+    def start(self, launch: wire.Launch, until_s: float) -> None:
+        if not launch.command:
+            raise CannotRunError("it has no command")
+        if not launch.processes:
+            raise CannotRunError("it has no process")
+        order = self._order(launch, until_s)
+        folder = self.folder.lease(launch.lease_id)
+        self._leases_of.setdefault(launch.job_id, []).append(launch.lease_id)
+        try:
+            self.folder.create(launch.lease_id)
+            folder.write_launch(order)
+            running = Running(folder, order, until_s)
+            folder.write_lease(running.lease())
+            running.shim = self._start_shim(folder)
+        except OSError as error:
+            shutil.rmtree(folder.path, ignore_errors=True)
+            reason = f"this server cannot start it: {error.strerror}"
+            self._keep(folder, order, Outcome(launch.saved_steps, True, False, 0, reason), 0.0)
+            return
+        self._running[launch.lease_id] = running
+
+    def _order(self, launch: wire.Launch, until_s: float) -> Json:
+        """What the shim goes by, and we after a restart."""
+        folder = self.folder.lease(launch.lease_id)
+        job_folder = self.shared / "jobs" / str(launch.job_id)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        ours = {
+            "GAVELX_JOB_ID": str(launch.job_id),
+            "GAVELX_LEASE_ID": str(launch.lease_id),
+            "GAVELX_JOB_DIR": str(job_folder),
+            "GAVELX_LEASE_FILE": str(folder.lease_file),
+            "GAVELX_REPORT_FILE": str(folder.report_file),
+            "GAVELX_TOTAL_STEPS": f"{launch.until_step:.15g}",
+            "WORLD_SIZE": str(launch.world_size or launch.processes),
+            "LOCAL_WORLD_SIZE": str(launch.processes),
+            "MASTER_ADDR": launch.master_address or "127.0.0.1",
+            "MASTER_PORT": str(launch.master_port),
+            "CUDA_VISIBLE_DEVICES": ",".join(self.devices.of(launch.slots)),
+        }
+        ranks = range(launch.first_rank, launch.first_rank + launch.processes)
+        name = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]
+        return {
+            "lease_id": launch.lease_id,
+            "job_id": launch.job_id,
+            "boot_id": boot_id(),
+            "started_s": self.now_s(),
+            "until_monotonic_s": until_s,
+            "until_step": launch.until_step,
+            "saved_steps": launch.saved_steps,
+            "grace_s": self.grace_s,
+            "log_bytes": self.log_bytes,
+            "devices": self.devices.of(launch.slots),
+            "slots": len(launch.slots),
+            "cgroup": str(self._cgroups / f"gavelx-{name}") if self._cgroups else None,
+            "job_folder": str(job_folder),
+            "command": list(launch.command),
+            "environment": {"PYTHONUNBUFFERED": "1"} | inherited | dict(launch.environment) | ours,
+            "processes": [
+                {"rank": rank, "environment": {"RANK": str(rank), "LOCAL_RANK": str(local)}}
+                for local, rank in enumerate(ranks)
+            ],
+        }
+
+    @staticmethod
+    def _start_shim(folder: LeaseFolder) -> subprocess.Popen[bytes]:
+        lock = folder.lock_for_shim()
+        try:
+            with (folder.path / "shim.log").open("ab") as log:
+                return subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-X", "utf8", str(SHIM_FILE), str(folder.path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    pass_fds=[lock],
+                    cwd="/",
+                )
+        finally:
+            os.close(lock)
+
+    # -- while it runs --
+
+    def knows(self, lease_id: int) -> bool:
+        if self._moving_to:
+            return False
+        reported = (ended.lease_id for ended in self._ended.values())
+        return lease_id in self._running or lease_id in reported or self.folder.lease(lease_id).path.exists()
+
+    def standing(self) -> Collection[int]:
+        return self._running.keys()
+
+    def renew(self, lease_id: int, until_s: float) -> None:
+        running = self._running[lease_id]
+        if until_s > running.until_s:
+            running.until_s = until_s
+            running.folder.write_lease(running.lease())
+
+    def stop(self, lease_id: int, reason: str) -> None:
+        running = self._running[lease_id]
+        if not running.stop:
+            running.stop = reason
+            running.folder.write_lease(running.lease())
+
+    def reports(self) -> list[wire.LeaseReport]:
+        return [self._report(running) for running in self._running.values()]
+
+    def _report(self, running: Running) -> wire.LeaseReport:
+        saved = float(running.launch["saved_steps"])
+        said = Said.of(running.folder.report()) or Said(saved, saved)
+        use, now_s = self._meter.of(running.lease_id), self.now_s()
+        return wire.LeaseReport(
+            lease_id=running.lease_id,
+            job_id=running.launch["job_id"],
+            steps_done=max(saved, said.steps_done),
+            saved_steps=max(saved, said.saved_steps),
+            held_s=self._held_s(running, now_s),
+            steps_per_s=running.pace(now_s, max(saved, said.steps_done)),
+            memory_bytes=use.memory_bytes,
+            device_use=use.device_use,
+        )
+
+    def _measured(self) -> Mapping[int, Measured]:
+        """What there is to measure, for the thread that does."""
+        found = {}
+        for running in list(self._running.values()):
+            shim = running.folder.shim()
+            if shim is not None:
+                launch = running.launch
+                found[running.lease_id] = Measured(int(shim["pid"]), tuple(launch["devices"]), launch["slots"])
+        return found
+
+    @staticmethod
+    def _held_s(running: Running, until_s: float) -> float:
+        """Since its launch; what ran before the machine was restarted cannot be timed."""
+        if running.launch["boot_id"] != boot_id():
+            return 0.0
+        return max(0.0, until_s - float(running.launch["started_s"]))
+
+    # -- how it ends --
+
+    def poll_at_s(self) -> float:
+        return self.now_s() + POLL_S if self._running else math.inf
+
+    def poll(self) -> None:
+        for running in list(self._running.values()):
+            self._hurry_if_complete(running)
+            if not running.folder.shim_lives():
+                if running.shim is not None:
+                    running.shim.wait()  # it is gone: no zombies
+                self._finish(running)
+        self._move()
+
+    def _hurry_if_complete(self, running: Running) -> None:
+        """A job that has done all of its steps and does not exit holds devices for nothing."""
+        said = Said.of(running.folder.report())
+        if said is None or not said.complete:
+            return
+        running.complete_s = min(running.complete_s, self.now_s())
+        if self.now_s() >= running.complete_s + self.grace_s:
+            self.stop(running.lease_id, "it is complete and did not exit")
+
+    def _finish(self, running: Running) -> None:
+        exit = running.folder.exit()
+        if exit is None and not self._nothing_left(running):
+            return  # killed now; gone when we look again
+        ended_s = float(exit["ended_s"]) if exit else self.now_s()
+        result = outcome(running.launch, exit, running.folder.report(), last_words(running.folder, exit))
+        del self._running[running.lease_id]
+        self._keep(running.folder, running.launch, result, self._held_s(running, ended_s))
+        self.folder.prune()
+
+    def _nothing_left(self, running: Running) -> bool:
+        """Kill what a shim that was itself killed could not."""
+        cgroup = Path(running.launch["cgroup"]) if running.launch["cgroup"] else None
+        left = [pid for pid, mark in marked(self._mark(running.folder)) if mark == self._mark(running.folder)]
+        for pid in left:
+            kill(pid)
+        if kill_cgroup(cgroup) and not left:
+            remove_cgroup(cgroup)
+            return True
+        return False
+
+    def _keep(self, folder: LeaseFolder, launch: Json, result: Outcome, held_s: float) -> None:
+        """Hold on to a report until it is acknowledged, on disk wherever there is room."""
+        ended = {
+            "report_id": f"{self.folder.identity}.{folder.lease_id}",
+            "lease_id": folder.lease_id,
+            "job_id": launch["job_id"],
+            "steps_done": result.steps_done,
+            "held_s": held_s,
+            "failed": result.failed,
+            "complete": result.complete,
+            "exit_code": result.exit_code,
+            "reason": result.reason[:1000],
+        }
+        with contextlib.suppress(OSError):
+            folder.keep_ended(ended)
+        self._ended[str(ended["report_id"])] = wire.Ended(**ended)
+
+    def ended(self) -> Collection[wire.Ended]:
+        return [] if self._moving_to else list(self._ended.values())
+
+    def acknowledge(self, report_id: str) -> None:
+        ended = self._ended.pop(report_id, None)
+        if ended is not None:
+            self.folder.lease(ended.lease_id).acknowledge()
+
+    def tell_again(self, lease_id: int) -> None:
+        ended = self.folder.lease(lease_id).acknowledged()
+        if ended is not None:
+            self._ended[ended["report_id"]] = wire.Ended(**ended)
+
+    def leases_of(self, job_id: int) -> Sequence[Path]:
+        return [self.folder.lease(lease_id).path for lease_id in self._leases_of.get(job_id, [])]
+
+    def close(self) -> None:
+        """Let go of everything; what runs goes on without us."""
+        for running in self._running.values():
+            if running.shim is not None:
+                running.shim.returncode = 0  # we shall not wait for it
+        self._meter.close()
+        self.folder.close()
+
+
+def last_words(folder: LeaseFolder, exit: Json | None) -> str:
+    """The last line that the rank that failed has printed."""
+    rank = ((exit or {}).get("failed") or {}).get("rank")
+    if rank is None:
+        return ""
+    segments = segments_of(folder.path).get(int(rank))
+    tail = segments[-1][1].read_bytes()[-4096:] if segments else b""
+    lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
+    return "".join(c if c.isprintable() else "?" for c in lines[-1])[:200] if lines else ""

@@ -1,0 +1,490 @@
+"""The keeper of one lease's processes: it outlives the agent, and nothing that it started outlives the lease.
+
+Run as ``python -I -S shim.py LEASE_FOLDER``; standard library only, so that it starts in 30 ms and stays small. It
+reads ``launch.json`` once and ``lease.json`` again and again, runs one process for each rank in a session of its
+own, writes what they print into log files of limited size, and says in ``exit.json`` how it ended.
+
+Who is to stop is asked by SIGTERM to his process group: when the agent says so (``stop`` in the lease file, or no
+lease file), when one rank failed, when the lease is about to lapse. After the grace time, and in any case when the
+lease lapses, the whole tree is killed. A child that called setsid is in no group of ours, so the tree is found
+otherwise: by a cgroup, where one can be made, and by parents, since orphans below us become our children
+(PR_SET_CHILD_SUBREAPER). Whoever kills the shim itself kills its ranks (PR_SET_PDEATHSIG); the agent finds the
+rest.
+
+All times are CLOCK_MONOTONIC of this machine since its boot.
+"""
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+LAUNCH, LEASE, REPORT, EXIT, SHIM = "launch.json", "lease.json", "report.json", "exit.json", "shim.json"
+EXIT_BYTES = 4096
+"""Set aside for ``exit.json`` before anything runs, so that a full disk cannot silence us."""
+LOOK_S = 0.2
+"""How often the lease file is read."""
+LATE_S = 0.1
+"""So long after the job's end SIGTERM to us still counts as the reason for it."""
+KILL_S = 0.02
+"""How often a tree that will not die is killed again."""
+READ_BYTES = 1 << 16
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+CANNOT_RUN, NOT_FOUND = 126, 127  # exit codes, as a shell gives them
+
+Json = dict[str, Any]
+_libc = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
+
+
+# -- files, and what /proc knows; the agent uses these as well -------------------------------------------------
+
+
+def read_json(path: Path) -> Json | None:
+    """An object from a file; None where there is none, or it cannot be read as one.
+
+    A job may have put anything there, a pipe that nobody writes to as well: we do not wait.
+    """
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            value = json.loads(file.read(1 << 20))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def write_json(path: Path, value: Json, *, durable: bool = False, length: int = 0) -> None:
+    """Replace a file in one step. With ``length``, it is filled up with blanks to that."""
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(json.dumps(value).encode().ljust(length))
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    part.replace(path)
+
+
+def boot_id() -> str:
+    """Which boot of this machine we are in: what was written in another one is about processes that are gone."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process was started, in clock ticks since boot; with its pid, its name for ever. None: it is gone."""
+    stat = _stat(pid)
+    return None if stat is None or stat[0] == "Z" else int(stat[19])
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the third on: the state, the parent, ..."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def pids() -> Iterator[int]:
+    """Every process that we can see."""
+    yield from (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+
+
+def descendants(root: int) -> list[int]:
+    """The living children of a process, theirs, and so on."""
+    children: dict[int, list[int]] = {}
+    for pid in pids():
+        stat = _stat(pid)
+        if stat is not None and stat[0] != "Z":
+            children.setdefault(int(stat[1]), []).append(pid)
+    found = children.get(root, [])
+    for pid in found:  # grows while we walk
+        found += children.get(pid, [])
+    return found
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Signal a process, if it is still there."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def marked(prefix: bytes) -> list[tuple[int, bytes]]:
+    """Processes whose environment has a variable that begins so, and the whole of it."""
+    found = []
+    for pid in pids():
+        with contextlib.suppress(OSError):
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            found += [(pid, mark) for mark in environment.split(b"\0") if mark.startswith(prefix)]
+    return found
+
+
+def kill_cgroup(cgroup: Path | None) -> bool:
+    """Kill whatever is in a cgroup; True once it is empty or gone."""
+    if cgroup is None:
+        return True
+    with contextlib.suppress(OSError):
+        (cgroup / "cgroup.kill").write_text("1")  # all at once; version 2, since Linux 5.14
+    try:
+        inside = (cgroup / "cgroup.procs").read_text().split()
+    except OSError:
+        return True
+    for pid in inside:
+        kill(int(pid))
+    return not inside
+
+
+def remove_cgroup(cgroup: Path | None) -> None:
+    if cgroup is not None:
+        with contextlib.suppress(OSError):
+            cgroup.rmdir()
+
+
+# -- output ----------------------------------------------------------------------------------------------------
+
+
+class Log:
+    """What a process prints, in a few files that never hold more than ``limit`` bytes.
+
+    The first half of the limit keeps how it began. What comes after goes into segments of an eighth each, of which
+    the last four are kept. A segment's name is where in the whole output it starts (``out.0.log`` is the
+    beginning of rank 0, ``out.0.4096.log`` goes on at byte 4096), so a gap is what was dropped.
+    """
+
+    def __init__(self, folder: Path, rank: int, limit: int) -> None:
+        self.folder, self.rank = folder, rank
+        self.head, self.segment = max(1, limit // 2), max(1, limit // 8)
+        self.written = self.dropped = 0
+        self._fd = -1
+        self._room = 0
+        self._segments: list[Path] = []
+
+    def write(self, text: bytes) -> None:
+        while text:
+            if self._room == 0:
+                self._next()
+            part = text[: self._room or self.segment]
+            done = self._put(part)
+            self.written += len(part)
+            self.dropped += len(part) - done
+            self._room = self._room - done if done == len(part) else 0  # after a gap a new segment begins
+            text = text[len(part) :]
+
+    def _next(self) -> None:
+        """Begin a segment, and forget the oldest that is too much."""
+        self.close()
+        name = f"out.{self.rank}.{self.written}.log" if self.written else f"out.{self.rank}.log"
+        path = self.folder / name
+        if len(self._segments) >= 4:
+            oldest = self._segments.pop(0)
+            with contextlib.suppress(OSError):
+                self.dropped += oldest.stat().st_size
+                oldest.unlink()
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return
+        self._room = self.segment if self.written else self.head
+        if self.written:
+            self._segments.append(path)
+
+    def _put(self, text: bytes) -> int:
+        """How many bytes the disk took."""
+        try:
+            return os.write(self._fd, text) if self._fd >= 0 else 0
+        except OSError:
+            return 0
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+WHY_NOT = {
+    errno.EACCES: "permission denied (is it executable, on a file system that is not noexec?)",
+    errno.ENOEXEC: "it is neither a program nor a script that begins with #!",
+    errno.E2BIG: "its arguments and environment are too long for this system",
+}
+
+# -- starting --------------------------------------------------------------------------------------------------
+
+
+def why_not_started(
+    error: OSError, command: list[str], environment: dict[str, str], folder: Path
+) -> tuple[str, int]:
+    """What a user understands of a command that did not start, and the exit code that a shell would give."""
+    name = command[0]
+    if not folder.is_dir():
+        return f"the job's folder {str(folder)!r} is missing: {error.strerror}", CANNOT_RUN
+    found = name if "/" in name else shutil.which(name, os.F_OK, environment.get("PATH", os.defpath))
+    path = folder / found if found else None
+    if path is None or not os.path.lexists(path):
+        where = f"in {str(folder)!r}" if "/" in name else f"in PATH={environment.get('PATH', os.defpath)}"
+        return f"there is no command {name!r} {where}", NOT_FOUND
+    if path.is_dir():
+        return f"{name!r} is a folder, not a program", CANNOT_RUN
+    if error.errno == errno.ENOENT:
+        return f"{name!r} wants to be run by {_interpreter(path)}, which is missing", NOT_FOUND
+    return f"{name!r} could not be started: {WHY_NOT.get(error.errno or 0, error.strerror)}", CANNOT_RUN
+
+
+def _interpreter(path: Path) -> str:
+    with path.open("rb") as file:
+        first = file.readline(256)
+    return repr(first[2:].decode(errors="replace").strip()) if first.startswith(b"#!") else "a loader"
+
+
+def in_child(parent: int, cgroup: Path | None) -> Callable[[], None]:
+    """What a rank does between fork and exec: die with the shim, and enter the lease's cgroup."""
+
+    def prepare() -> None:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before we asked
+            os._exit(CANNOT_RUN)
+        if cgroup is not None:
+            with contextlib.suppress(OSError):  # then the tree is found by parents
+                (cgroup / "cgroup.procs").write_text("0")
+
+    return prepare
+
+
+@dataclass
+class Rank:
+    """One process of the job, and its output."""
+
+    rank: int
+    pid: int
+    log: Log
+    exit_code: int | None = None
+
+
+@dataclass
+class Shim:
+    """One lease's life on this server."""
+
+    folder: Path
+    launch: Json
+    ranks: list[Rank] = field(default_factory=list)
+    asked: str = ""
+    """Why it was asked to stop."""
+    asked_s: float = 0.0
+    killed: bool = False
+    failed: Json | None = None
+    """Who failed first, before anybody was asked to stop."""
+
+    def __post_init__(self) -> None:
+        self.grace_s = float(self.launch["grace_s"])
+        self.until_s = float(self.launch["until_monotonic_s"])
+        self.cgroup = self._make_cgroup()
+        self.selector = selectors.DefaultSelector()
+        self.spare = os.open(self.folder / (EXIT + ".part"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.posix_fallocate(self.spare, 0, EXIT_BYTES)
+
+    def _make_cgroup(self) -> Path | None:
+        path = Path(self.launch["cgroup"]) if self.launch.get("cgroup") else None
+        try:
+            if path is not None:
+                path.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        return path
+
+    # -- the one loop --
+
+    def run(self) -> None:
+        wakeup = self._listen_to_signals()
+        _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        try:
+            self._start()
+            while any(rank.exit_code is None for rank in self.ranks):
+                self._obey()
+                self._copy(self._wait_s())
+                self._reap()
+            self._hear_late()
+            self._kill_all()  # what a rank left behind
+        finally:
+            os.close(wakeup)
+        self._copy(0.0)
+        self._write_exit()
+        remove_cgroup(self.cgroup)
+
+    def _hear_late(self) -> None:
+        """Who stops a machine (Slurm, say) signals jobs and shims in any order: nothing failed or completed."""
+        end_s = time.monotonic() + LATE_S
+        while not self.asked and (wait_s := end_s - time.monotonic()) > 0.0:
+            self._copy(wait_s)
+            if self.asked and self.failed is not None and self.failed["exit_code"] == -signal.SIGTERM:
+                self.failed = None
+
+    def _listen_to_signals(self) -> int:
+        """SIGTERM asks us to stop. All handled ones end a wait; a handler, unlike "ignore", is not inherited."""
+        read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(write)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self._ask("the machine's keeper asked for it"))
+        self.selector.register(read, selectors.EVENT_READ, None)
+        return write
+
+    def _start(self) -> None:
+        """Start every rank, or none: the first that cannot be started is the job's failure."""
+        if self.launch["boot_id"] != boot_id() or time.monotonic() >= self.until_s:
+            return self._fail(None, "the lease had lapsed before it could begin", CANNOT_RUN)
+        folder = Path(self.launch["job_folder"])
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            return self._fail(
+                None, f"the job's folder {str(folder)!r} cannot be made: {error.strerror}", CANNOT_RUN
+            )
+        for process in self.launch["processes"]:
+            if self.failed is None:
+                self._start_rank(int(process["rank"]), self.launch["environment"] | process["environment"], folder)
+        write_json(self.folder / SHIM, {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())})
+        return None
+
+    def _start_rank(self, rank: int, environment: dict[str, str], folder: Path) -> None:
+        command: list[str] = self.launch["command"]
+        log = Log(self.folder, rank, int(self.launch["log_bytes"]))
+        read, write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(read, False)
+        try:
+            process = subprocess.Popen(  # an argument vector, never a shell
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=write,
+                stderr=write,
+                start_new_session=True,
+                preexec_fn=in_child(os.getpid(), self.cgroup),  # noqa: PLW1509  (we have one thread)
+            )
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            os.close(read)
+            if isinstance(error, OSError):
+                self._fail(rank, *why_not_started(error, command, environment, folder))
+            else:  # a zero byte in an argument, say
+                self._fail(rank, f"its command cannot be run: {error}", CANNOT_RUN)
+            return
+        finally:
+            os.close(write)
+        process.returncode = 0  # we do the waiting
+        self.ranks.append(Rank(rank, process.pid, log))
+        self.selector.register(read, selectors.EVENT_READ, log)
+
+    # -- what is to be done now --
+
+    def _obey(self) -> None:
+        """Look at the lease and the clock, and ask or kill."""
+        lease = read_json(self.folder / LEASE)
+        if lease is not None:
+            until_s = lease.get("until_monotonic_s")
+            self.until_s = until_s if isinstance(until_s, float) else self.until_s
+            if lease.get("stop"):
+                self._ask(str(lease.get("reason") or "the scheduler asked for it"))
+        elif not (self.folder / LEASE).exists():
+            self._ask("its lease was taken away")
+        now_s = time.monotonic()
+        if self.failed is not None:
+            self._ask("another process of the job failed")
+        if now_s >= self.until_s - self.grace_s:
+            self._ask("no word from the scheduler: the lease lapsed")
+        if now_s >= self._kill_at_s():
+            self.killed = True
+            self._kill_all()
+
+    def _kill_at_s(self) -> float:
+        return min(self.until_s, self.asked_s + self.grace_s) if self.asked else self.until_s
+
+    def _wait_s(self) -> float:
+        next_s = self._kill_at_s() if self.asked else min(self.until_s - self.grace_s, self.until_s)
+        return min(LOOK_S, max(0.0, next_s - time.monotonic()))
+
+    def _ask(self, reason: str) -> None:
+        if self.asked:
+            return
+        self.asked, self.asked_s = reason, time.monotonic()
+        for rank in self.ranks:
+            if rank.exit_code is None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(rank.pid, signal.SIGTERM)
+
+    def _kill_all(self) -> None:
+        """Kill until nothing is left. What cannot die, in a driver say, still holds its devices, so we stay."""
+        while True:
+            empty = kill_cgroup(self.cgroup)
+            for pid in descendants(os.getpid()):
+                kill(pid)
+            if self._reap() and empty:
+                return
+            self._copy(KILL_S)
+
+    def _reap(self) -> bool:
+        """Take note of who ended. True when no child is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return True
+            if pid == 0:
+                return False
+            for rank in self.ranks:
+                if rank.pid == pid:
+                    rank.exit_code = os.waitstatus_to_exitcode(status)
+                    if rank.exit_code and not self.asked:
+                        self._fail(rank.rank, "", rank.exit_code)
+
+    def _fail(self, rank: int | None, reason: str, exit_code: int) -> None:
+        if self.failed is None:
+            self.failed = {"rank": rank, "reason": reason, "exit_code": exit_code}
+
+    def _copy(self, wait_s: float) -> None:
+        """Move what the ranks printed into their logs; waits for as long as there is nothing."""
+        for key, _ in self.selector.select(wait_s):
+            for _ in range(16):  # then somebody else's turn
+                try:
+                    text = os.read(key.fd, READ_BYTES)
+                except BlockingIOError:
+                    break
+                if key.data is not None:
+                    key.data.write(text)
+                if not text:
+                    self.selector.unregister(key.fd)
+                    os.close(key.fd)
+                    break
+
+    def _write_exit(self) -> None:
+        """Say how it ended, into the blocks that were set aside."""
+        value = {
+            "lease_id": self.launch["lease_id"],
+            "ended_s": time.monotonic(),
+            "asked": self.asked,
+            "killed": self.killed,
+            "failed": self.failed,
+            "exit_codes": {rank.rank: rank.exit_code for rank in self.ranks[:64]},
+            "log_bytes": sum(rank.log.written for rank in self.ranks),
+            "log_bytes_dropped": sum(rank.log.dropped for rank in self.ranks),
+        }
+        os.pwrite(self.spare, json.dumps(value).encode().ljust(EXIT_BYTES), 0)
+        os.fsync(self.spare)
+        (self.folder / (EXIT + ".part")).replace(self.folder / EXIT)
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    launch = read_json(folder / LAUNCH)
+    assert launch is not None, folder
+    Shim(folder, launch).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The agent's folder: what it must still know after kill -9.
+
+    FOLDER/identity.json        who we are (a new folder is another agent), and the scheduler that we serve
+    FOLDER/lock                 held by the one agent that uses it
+    FOLDER/leases/LEASE_ID/     launch.json lease.json report.json exit.json shim.json out.*.log, and
+                                ended.json until the scheduler has acknowledged it, acknowledged.json from then on
+
+All of it is private (0700), and named by numbers only.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gavelx.errors import OptionError
+from gavelx.worker.shim import EXIT, LAUNCH, LEASE, REPORT, SHIM, boot_id, read_json, write_json
+
+IDENTITY, LOCK = "identity.json", "lock"
+ENDED, ACKNOWLEDGED = "ended.json", "acknowledged.json"
+LEASES_KEPT = 256
+"""Folders of ended leases that are kept, for their logs."""
+LEASE_BYTES = 1024
+Json = dict[str, Any]
+
+
+class LockedError(Exception):
+    """Somebody else holds it."""
+
+
+def lock(path: Path) -> int:
+    """A lock that is held while any process has this file descriptor open. Raises :class:`LockedError`."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise LockedError(str(path)) from None
+    return descriptor
+
+
+@dataclass(frozen=True)
+class LeaseFolder:
+    """What the disk knows of one lease."""
+
+    path: Path
+
+    @property
+    def lease_id(self) -> int:
+        return int(self.path.name)
+
+    @property
+    def lease_file(self) -> Path:
+        return self.path / LEASE
+
+    @property
+    def report_file(self) -> Path:
+        return self.path / REPORT
+
+    def launch(self) -> Json | None:
+        return read_json(self.path / LAUNCH)
+
+    def write_launch(self, launch: Json) -> None:
+        write_json(self.path / LAUNCH, launch, durable=True)
+
+    def write_lease(self, lease: Json) -> None:
+        """Replace the lease; on a full disk write over the blocks that it has, so that jobs run on."""
+        try:
+            write_json(self.lease_file, lease, length=LEASE_BYTES)
+        except OSError:
+            with contextlib.suppress(OSError), self.lease_file.open("r+b", buffering=0) as file:
+                file.write(json.dumps(lease).encode().ljust(LEASE_BYTES))
+
+    def lease(self) -> Json | None:
+        return read_json(self.lease_file)
+
+    def exit(self) -> Json | None:
+        return read_json(self.path / EXIT)
+
+    def shim(self) -> Json | None:
+        return read_json(self.path / SHIM)
+
+    def report(self) -> Json | None:
+        """What rank 0 said last about this lease. A job writes it, so anything may be in it."""
+        report = read_json(self.report_file)
+        return report if report is not None and report.get("lease_id") == self.lease_id else None
+
+    def lock_for_shim(self) -> int:
+        """Taken before the shim is started and inherited by it: held until it is gone, whatever becomes of us."""
+        return lock(self.path / LOCK)
+
+    def shim_lives(self) -> bool:
+        try:
+            os.close(self.lock_for_shim())
+        except LockedError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def keep_ended(self, ended: Json) -> None:
+        write_json(self.path / ENDED, ended, durable=True)
+
+    def ended(self) -> Json | None:
+        """The report that nobody has acknowledged yet."""
+        return read_json(self.path / ENDED)
+
+    def acknowledged(self) -> Json | None:
+        return read_json(self.path / ACKNOWLEDGED)
+
+    def acknowledge(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / ENDED).replace(self.path / ACKNOWLEDGED)
+
+
+class Folder:
+    """The whole of it, held by one agent at a time. Raises :class:`OptionError` where it cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.leases = self.path / "leases"
+        try:
+            self.leases.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+            self._lock = lock(self.path / LOCK)
+            known = self._identity()
+        except LockedError:
+            problem = f"another agent is at work in {str(self.path)!r}"
+            raise OptionError(problem, where="--folder", hint="a folder for each agent") from None
+        except OSError as error:
+            problem = f"{str(self.path)!r} cannot be used: {error.strerror}"
+            raise OptionError(problem, where="--folder", expected="a folder that we may write to") from None
+        self.identity, self.log_id = str(known["id"]), str(known.get("log_id", ""))
+        self.boot_id = f"{boot_id()}.{self.identity}"
+        """A new one means that everything that ran is gone: another boot, or a folder that knows nothing."""
+
+    def _identity(self) -> Json:
+        known = read_json(self.path / IDENTITY)
+        if known is None:
+            known = {"id": secrets.token_hex(8)}
+            write_json(self.path / IDENTITY, known, durable=True)
+        return known
+
+    def belong_to(self, log_id: str) -> None:
+        """Remember which scheduler's leases these are, by its log."""
+        self.log_id = log_id
+        with contextlib.suppress(OSError):  # a full disk stops nobody
+            write_json(self.path / IDENTITY, {"id": self.identity, "log_id": log_id}, durable=True)
+
+    def lease(self, lease_id: int) -> LeaseFolder:
+        return LeaseFolder(self.leases / str(int(lease_id)))
+
+    def all(self) -> Iterator[LeaseFolder]:
+        """Every lease that the disk knows, oldest first."""
+        ids = sorted(int(path.name) for path in self.leases.iterdir() if path.name.isdigit())
+        yield from (self.lease(lease_id) for lease_id in ids)
+
+    def create(self, lease_id: int) -> LeaseFolder:
+        folder = self.lease(lease_id)
+        folder.path.mkdir(mode=0o700)
+        return folder
+
+    def prune(self) -> None:
+        """Forget the oldest leases that ended and were acknowledged."""
+        done = [lease for lease in self.all() if (lease.path / ACKNOWLEDGED).exists()]
+        for lease in done[:-LEASES_KEPT]:
+            shutil.rmtree(lease.path, ignore_errors=True)
+
+    def close(self) -> None:
+        os.close(self._lock)

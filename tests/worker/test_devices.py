@@ -1,0 +1,138 @@
+"""What a machine offers."""
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gavelx.errors import OptionError
+from gavelx.worker import devices
+from gavelx.worker.devices import Devices, find_devices, nvml, short_name
+
+
+@pytest.mark.parametrize(
+    ("product", "name"),
+    [
+        ("Tesla K80", "k80"),
+        ("Tesla P100-PCIE-16GB", "p100"),
+        ("Tesla V100-SXM2-16GB", "v100"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA A10G", "a10g"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA GH200 480GB", "gh200"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA GeForce RTX 3090", "rtx3090"),
+        ("NVIDIA GeForce GTX 1080 Ti", "gtx1080ti"),
+        ("NVIDIA RTX A6000", "rtxa6000"),
+        ("Quadro RTX 6000", "rtx6000"),
+        ("NVIDIA Something New", "something-new"),
+        ("", "gpu"),
+    ],
+)
+def test_products_have_short_names(product: str, name: str) -> None:
+    assert short_name(product) == name
+
+
+class Driver:
+    """A driver for tests, with these GPUs."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, *products: str) -> None:
+        self.products = products
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(self.products)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
+        return index
+
+    def nvmlDeviceGetName(self, index: int) -> bytes:
+        return self.products[index].encode()
+
+    def nvmlDeviceGetUUID(self, index: int) -> str:
+        return f"GPU-{index}abc"
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Install a driver, or none."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def give(*products: str) -> None:
+        @contextlib.contextmanager
+        def library() -> Iterator[Any]:
+            yield Driver(*products) if products else None
+
+        monkeypatch.setattr(devices, "nvml", library)
+
+    give()
+    return give
+
+
+def test_gpus_are_found(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("Tesla V100-SXM2-16GB", "Tesla V100-SXM2-16GB", "Tesla V100-SXM2-16GB")
+    assert find_devices(None) == Devices("v100", ("GPU-0abc", "GPU-1abc", "GPU-2abc"))
+    assert find_devices("V100=2") == Devices("v100", ("GPU-0abc", "GPU-1abc"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,GPU-0")
+    assert find_devices(None) == Devices("v100", ("GPU-0abc", "GPU-2abc"))
+
+
+def test_one_agent_serves_one_type(install: Any) -> None:
+    install("Tesla V100-SXM2-16GB", "Tesla K80", "Tesla K80")
+    with pytest.raises(OptionError, match="several types of GPU: k80=2, v100=1"):
+        find_devices(None)
+    assert find_devices("k80=2") == Devices("k80", ("GPU-1abc", "GPU-2abc"))
+
+
+def test_slots_may_share_a_gpu(install: Any) -> None:
+    install("NVIDIA H200")
+    shared = find_devices("v100=3")
+    assert shared == Devices("v100", ("GPU-0abc",) * 3)
+    assert shared.of([0, 2]) == ("GPU-0abc",)
+
+
+def test_without_gpus_slots_are_declared(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OptionError, match="no GPU is found"):
+        find_devices(None)
+    assert find_devices("cpu=2") == Devices("cpu", ("", ""))
+    assert ",".join(find_devices("cpu=2").of([0, 1])) == ""
+    assert find_devices("v100=2") == Devices("v100", ("0", "1"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")  # as Slurm says where there is no driver to ask
+    assert find_devices("v100=2") == Devices("v100", ("2", "3"))
+
+
+@pytest.mark.parametrize("text", ["", "v100", "v100=", "=2", "v100=x", "v100=-1", "v100=0", "v100=9999", "../x=1"])
+def test_what_cannot_be_read_is_said(install: Any, text: str) -> None:
+    with pytest.raises(OptionError, match="--devices"):
+        find_devices(text)
+
+
+def test_no_driver_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    pynvml = pytest.importorskip("pynvml")
+
+    def missing() -> None:
+        raise pynvml.NVMLError_LibraryNotFound
+
+    monkeypatch.setattr(pynvml, "nvmlInit", missing)
+    with nvml() as library:
+        assert library is None
+
+
+def test_nvml_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    calls: list[str] = []
+    fake = SimpleNamespace(
+        nvmlInit=lambda: calls.append("in"), nvmlShutdown=lambda: calls.append("out"), NVMLError=Exception
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    with nvml() as library:
+        assert library is fake
+        assert calls == ["in"]
+    assert calls == ["in", "out"]

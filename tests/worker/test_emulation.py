@@ -1,0 +1,88 @@
+"""Jobs that only sleep."""
+
+import asyncio
+import time
+
+import pytest
+
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.channels import Access, aio_channel
+from gavelx.worker.attending import attend
+from gavelx.worker.devices import Devices
+from gavelx.worker.emulation import Failures, SleepRunner, sleeping_agent
+from gavelx.worker.running import CannotRunError
+from tests.worker.scheduler import Scheduler, make_launch
+from tests.worker.waiting import until
+
+
+def runner_at(time_s: list[float], **more: object) -> SleepRunner:
+    return SleepRunner(grace_s=5.0, clock=lambda: time_s[0], **more)  # type: ignore[arg-type]
+
+
+def test_progress_is_speed_times_time_and_ends_at_the_last_step() -> None:
+    now = [0.0]
+    runner = runner_at(now, speed=2.0)
+    launch = wire.Launch(**make_launch(1, saved_steps=100.0, until_step=400.0, steps_per_s=5.0))
+    runner.start(launch, until_s=1000.0)
+    now[0] = 12.0
+    (report,) = runner.reports()
+    assert (report.steps_done, report.held_s, report.steps_per_s) == (220.0, 12.0, 10.0)
+    assert runner.poll_at_s() == 30.0
+    now[0] = 31.0
+    runner.poll()
+    (ended,) = runner.ended()
+    assert (ended.steps_done, ended.held_s, ended.complete) == (400.0, 30.0, True)
+
+
+def test_who_is_stopped_keeps_all_of_his_steps() -> None:
+    now = [0.0]
+    runner = runner_at(now)
+    runner.start(wire.Launch(**make_launch(1)), until_s=1000.0)
+    now[0] = 7.0
+    runner.stop(1, "room")
+    (ended,) = runner.ended()
+    assert (ended.steps_done, ended.held_s, ended.complete, ended.failed) == (70.0, 7.0, False, False)
+
+
+def test_failures_repeat_with_their_seed_and_cost_the_steps_since_the_checkpoint() -> None:
+    ends = []
+    for _ in range(2):
+        now = [0.0]
+        runner = runner_at(now, failures=Failures(mean_s=50.0, checkpoint_s=10.0, seed=3))
+        for lease_id in range(1, 21):
+            runner.start(wire.Launch(**make_launch(lease_id)), until_s=1e6)
+        now[0] = 1e5
+        runner.poll()
+        ends.append([(ended.failed, ended.steps_done, ended.held_s) for ended in runner.ended()])
+    assert ends[0] == ends[1]
+    assert {failed for failed, _, _ in ends[0]} == {True, False}
+    for failed, steps, held_s in ends[0]:
+        assert steps == (held_s // 10.0 * 100.0 if failed else 1000.0)
+
+
+def test_a_launch_without_speed_is_refused() -> None:
+    with pytest.raises(CannotRunError, match="speed"):
+        runner_at([0.0]).start(wire.Launch(**make_launch(1, steps_per_s=0.0)), 100.0)
+
+
+def test_many_agents_share_one_event_loop() -> None:
+    """And one scheduler; each has a stream of its own."""
+
+    async def run() -> None:
+        async with Scheduler(heartbeat_s=0.5) as scheduler:
+            agents = [sleeping_agent(f"server-{n}", Devices("v100", ("0",))) for n in range(200)]
+            tasks = [
+                asyncio.create_task(attend(one, lambda: aio_channel(Access(scheduler.address)))) for one in agents
+            ]
+            await until(lambda: len(scheduler.beats) >= 400, "each has sent two heartbeats", 30.0)
+            began = time.process_time()
+            beats = len(scheduler.beats)
+            await until(lambda: len(scheduler.beats) >= beats + 400, "and two more", 30.0)
+            assert (time.process_time() - began) / 400 < 0.02, "seconds of processor time for each heartbeat"
+            assert len({hello.name for hello in scheduler.hellos}) == 200
+            assert {agent.server_id for agent in agents} == {1}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(run())

@@ -1,0 +1,95 @@
+"""A disk that is full: what runs goes on, what cannot be begun says so, and nothing is left unreported."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.worker.machines import Machine, kill_all, machine
+from tests.worker.scheduler import Scheduler
+from tests.worker.test_processes import FOREVER, SAVE_ON_TERM, printed
+from tests.worker.waiting import until
+
+DISK_BYTES = 1 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "gavelx-test", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode:
+        pytest.skip(f"no small disk can be mounted: {done.stderr.strip()}")
+    yield folder
+    kill_all(folder)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    with (folder / "ballast").open("ab", buffering=0) as file:
+        try:
+            while file.write(b"x" * 4096):
+                pass
+        except OSError:
+            return
+
+
+def play(folder: Path, scene: object) -> None:
+    async def run() -> None:
+        async with Scheduler(valid_for_s=3.0, grace_s=0.5) as scheduler, machine(folder, scheduler) as m:
+            await scheduler.connected()
+            await scene(m)  # type: ignore[operator]
+
+    asyncio.run(run())
+
+
+def test_jobs_run_on_are_renewed_and_reported(small_disk: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
+        await printed(m, 1)
+        fill(small_disk)
+        first_s = m.lease_file(1)["until_monotonic_s"]
+        await until(
+            lambda: m.lease_file(1)["until_monotonic_s"] > first_s + 3.0, "it runs on beyond its first lease"
+        )
+        m.scheduler.stop_lease(1)
+        ended = await m.scheduler.end_of(1)
+        assert not ended.failed
+        assert ended.steps_done == 20.0  # its own report found no room
+        assert not m.pids(1)
+
+    play(small_disk, scene)
+
+
+def test_output_that_finds_no_room_is_counted(small_disk: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, "for _ in range(4000): print('x' * 999)", until_step=7.0)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.complete, ended.steps_done) == (True, 7.0)
+        exit = json.loads((m.lease(1) / "exit.json").read_text())
+        assert exit["log_bytes"] == 4_000_000
+        assert exit["log_bytes_dropped"] > 4_000_000 - DISK_BYTES
+
+    play(small_disk, scene)
+
+
+def test_a_launch_that_finds_no_room_fails_with_a_reason(small_disk: Path) -> None:
+    async def scene(m: Machine) -> None:
+        fill(small_disk)
+        m.scheduler.launch_python(1, "print(1)", saved_steps=5.0)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.steps_done) == (True, 5.0)
+        assert "No space left on device" in ended.reason
+        (small_disk / "ballast").unlink()
+        m.scheduler.launch_python(2, "print(2)")
+        assert (await m.scheduler.end_of(2)).complete
+
+    play(small_disk, scene)

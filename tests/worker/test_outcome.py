@@ -1,0 +1,52 @@
+"""How a lease ended, from what the shim saw and the job said."""
+
+from typing import Any
+
+import pytest
+
+from gavelx.worker.outcome import Said, outcome
+
+LAUNCH = {"saved_steps": 10.0, "until_step": 100.0}
+FAILED = {"rank": 1, "reason": "", "exit_code": -9}
+
+
+def exit(**more: Any) -> dict[str, Any]:
+    return {"asked": "", "killed": False, "failed": None, "exit_codes": {"0": 0}} | more
+
+
+def said(steps: float, saved: float, complete: bool = False) -> dict[str, Any]:
+    return {"steps_done": steps, "saved_steps": saved, "complete": complete}
+
+
+@pytest.mark.parametrize(
+    ("exited", "report", "expected"),
+    [
+        (exit(), None, (100.0, False, True, 0)),
+        (exit(), said(60, 50), (50.0, False, False, 0)),
+        (exit(), said(100, 90, True), (100.0, False, True, 0)),
+        (exit(failed=FAILED), said(60, 50), (50.0, True, False, -9)),
+        (exit(failed=FAILED), None, (10.0, True, False, -9)),
+        (exit(failed=FAILED), said(100, 100, True), (100.0, False, True, 0)),
+        (exit(asked="room", exit_codes={"0": -15}), None, (10.0, False, False, -15)),
+        (exit(asked="room", killed=True, exit_codes={"0": -9}), said(60, 50), (50.0, False, False, -9)),
+        (exit(asked="room"), said(100, 100, True), (100.0, False, True, 0)),
+        (None, said(60, 50), (50.0, True, False, -9)),
+        (None, None, (10.0, True, False, -9)),
+    ],
+)
+def test_every_way_to_end(
+    exited: dict[str, Any] | None, report: dict[str, Any] | None, expected: tuple[float, bool, bool, int]
+) -> None:
+    result = outcome(LAUNCH, exited, report)
+    assert (result.steps_done, result.failed, result.complete, result.exit_code) == expected
+    assert result.reason
+
+
+@pytest.mark.parametrize("nonsense", ["a", None, -1, float("nan"), float("inf"), 1e300, [], {}, "1"])
+def test_nonsense_in_a_report_counts_as_nothing(nonsense: object) -> None:
+    assert Said.of({"steps_done": nonsense, "saved_steps": nonsense, "complete": nonsense}) == Said()
+
+
+def test_the_reason_names_rank_signal_and_last_words() -> None:
+    reason = outcome(LAUNCH, exit(failed=FAILED), None, "CUDA out of memory").reason
+    assert reason == "its process of rank 1 was killed by SIGKILL: CUDA out of memory"

@@ -1,0 +1,424 @@
+"""Jobs as processes: what they are given, how they end, and that nothing of them stays."""
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.worker.machines import Machine, machine
+from tests.worker.scheduler import Scheduler
+from tests.worker.waiting import until
+
+SAVE_ON_TERM = """
+import json, os, signal, sys, time
+def report(steps, saved, complete=False):
+    part = os.environ["GAVELX_REPORT_FILE"] + ".tmp"
+    with open(part, "w") as file:
+        json.dump({"lease_id": int(os.environ["GAVELX_LEASE_ID"]), "steps_done": steps, "saved_steps": saved,
+                   "total_steps": None, "complete": complete, "loss": None}, file)
+    os.replace(part, os.environ["GAVELX_REPORT_FILE"])
+def leave(*_):
+    report(30, 30)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+report(25, 20)
+print("ready", flush=True)
+"""
+"""A job that did 25 steps, has 20 of them in a checkpoint, and saves 30 when it is asked to stop."""
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); "
+FOREVER = "\nwhile True: time.sleep(60)"
+
+
+def play(tmp_path: Path, scene: Callable[[Machine], Awaitable[None]], **scheduler: float) -> None:
+    """One scene with a scheduler and an agent that know each other."""
+
+    async def run() -> None:
+        async with Scheduler(**scheduler) as one, machine(tmp_path, one) as m:
+            await m.scheduler.connected()
+            await scene(m)
+
+    asyncio.run(run())
+
+
+async def printed(m: Machine, lease_id: int, text: str = "ready", rank: int = 0) -> None:
+    await until(lambda: text in m.output(lease_id, rank), f"lease {lease_id} prints {text!r}")
+
+
+def test_a_job_that_ends_by_itself_is_complete(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, "print('hello')", until_step=20.0)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.complete, ended.failed, ended.steps_done, ended.exit_code) == (True, False, 20.0, 0)
+        assert ended.job_id == 101
+        assert ended.held_s > 0.0
+        assert m.output(1) == "hello\n"
+
+    play(tmp_path, scene)
+
+
+def test_a_job_that_fails_says_why(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, "import sys; print('no data'); sys.exit(3)", saved_steps=7.0)
+        m.scheduler.launch_python(2, "import os; os.kill(os.getpid(), 11)")
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.complete, ended.exit_code, ended.steps_done) == (True, False, 3, 7.0)
+        assert "exit code 3: no data" in ended.reason
+        ended = await m.scheduler.end_of(2)
+        assert (ended.failed, ended.exit_code) == (True, -signal.SIGSEGV)
+        assert "SIGSEGV" in ended.reason
+
+    play(tmp_path, scene)
+
+
+def test_a_job_that_is_stopped_keeps_what_it_saved(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER, saved_steps=10.0)
+        await printed(m, 1)
+        progress = [(25.0, 20.0)]
+        await until(lambda: m.scheduler.progress() == progress, "a heartbeat knows how far it is")
+        m.scheduler.stop_lease(1)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.complete, ended.steps_done) == (False, False, 30.0)
+        assert "make room" in ended.reason
+
+    play(tmp_path, scene)
+
+
+def test_a_job_that_leaves_in_time_by_itself_is_not_complete(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, SAVE_ON_TERM)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.complete, ended.steps_done) == (False, False, 20.0)
+
+    play(tmp_path, scene)
+
+
+def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_time(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, STUBBORN + FOREVER)
+        await printed(m, 1)
+        m.scheduler.stop_lease(1)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.exit_code) == (False, -signal.SIGKILL)
+        assert "killed" in ended.reason
+        assert not m.pids(1)
+
+    play(tmp_path, scene, grace_s=0.3)
+
+
+def test_a_job_that_is_complete_and_does_not_exit_is_killed(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        code = SAVE_ON_TERM + "report(1000, 1000, True); signal.signal(signal.SIGTERM, signal.SIG_IGN)" + FOREVER
+        m.scheduler.launch_python(1, code)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.complete, ended.steps_done) == (False, True, 1000.0)
+        assert not m.pids(1)
+
+    play(tmp_path, scene, grace_s=0.3)
+
+
+DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print("daemon", flush=True)
+        while True: time.sleep(60)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("cgroups", [True, False])
+def test_a_grandchild_that_called_setsid_is_killed(tmp_path: Path, cgroups: bool) -> None:
+    """By the cgroup where one can be made, and by its parents where not."""
+
+    async def scene(m: Machine) -> None:
+        if not cgroups:
+            m.runner._cgroups = None
+        elif m.runner._cgroups is None:
+            pytest.skip("no cgroup can be made here")
+        m.scheduler.launch_python(1, DAEMON + FOREVER)
+        await printed(m, 1, "daemon")
+        assert len(m.pids(1)) >= 2
+        m.scheduler.stop_lease(1)
+        await m.scheduler.end_of(1)
+        assert not m.pids(1)
+        m.scheduler.launch_python(2, DAEMON + "time.sleep(0.1)")  # and where the job itself ends
+        assert (await m.scheduler.end_of(2)).complete
+        assert not m.pids(2)
+        cgroup = json.loads((m.lease(2) / "launch.json").read_text())["cgroup"]
+        assert bool(cgroup) is cgroups
+        assert not (cgroup and Path(cgroup).exists())
+
+    play(tmp_path, scene, grace_s=0.5)
+
+
+def test_the_lease_lapses_without_word_from_the_scheduler(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
+        m.scheduler.launch_python(2, STUBBORN + FOREVER, slots=[1])
+        await printed(m, 1)
+        await printed(m, 2)
+        m.scheduler.renewing = False
+        until_s = m.lease_file(1)["until_monotonic_s"]
+        ended = await m.scheduler.end_of(1)
+        assert time.monotonic() < until_s
+        assert (ended.failed, ended.steps_done) == (False, 30.0)
+        assert "lapsed" in ended.reason
+        await until(lambda: not m.pids(2), "the stubborn one is dead")
+        assert time.monotonic() < m.lease_file(2)["until_monotonic_s"] + 1.0
+        assert not (await m.scheduler.end_of(2)).failed
+
+    play(tmp_path, scene, valid_for_s=1.5, grace_s=0.7)
+
+
+def test_leases_are_renewed_on_our_own_clock(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
+        await printed(m, 1)
+        first_s = m.lease_file(1)["until_monotonic_s"]
+        await until(lambda: m.lease_file(1)["until_monotonic_s"] > first_s + 0.2, "it is renewed")
+        sent = {beat.sent_s + 30.0 for beat in m.scheduler.beats}
+        assert m.lease_file(1)["until_monotonic_s"] in sent
+
+    play(tmp_path, scene)
+
+
+def test_no_shell_sees_an_argument(tmp_path: Path) -> None:
+    odd = [
+        "; touch gotcha",
+        "$(touch gotcha)",
+        "`id`",
+        "a b",
+        "",
+        "*",
+        "'\"\\",
+        "zwölf\n",
+        "--",
+        "-c",
+        "%s",
+        "&& exit",
+    ]
+
+    async def scene(m: Machine) -> None:
+        code = "import json, sys; print(json.dumps(sys.argv[1:]))"
+        m.scheduler.launch_python(1, code, *odd)
+        await m.scheduler.end_of(1)
+        assert json.loads(m.output(1)) == odd
+        assert list((tmp_path / "shared" / "jobs" / "101").iterdir()) == []
+
+    play(tmp_path, scene)
+
+
+def test_what_a_job_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GAVELX_TOKEN", "secret")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+
+    async def scene(m: Machine) -> None:
+        code = "import json, os; print(json.dumps([dict(os.environ), os.getcwd(), os.getpgid(0) == os.getpid()]))"
+        mine = {"SEED": "1", "RANK": "99", "GAVELX_LEASE_FILE": "/etc/passwd"}
+        m.scheduler.launch_python(1, code, environment=mine, slots=[1, 2], until_step=1234567.0)
+        await m.scheduler.end_of(1)
+        given, folder, leads = json.loads(m.output(1))
+        lease, job = m.lease(1), tmp_path / "shared" / "jobs" / "101"
+        assert leads and folder == str(job) == given["GAVELX_JOB_DIR"]
+        assert given["SEED"] == "1" and "GAVELX_TOKEN" not in given and "SLURM_JOB_ID" not in given
+        assert given["GAVELX_LEASE_FILE"] == str(lease / "lease.json")
+        assert given["GAVELX_REPORT_FILE"] == str(lease / "report.json")
+        assert (given["GAVELX_JOB_ID"], given["GAVELX_LEASE_ID"], given["GAVELX_TOTAL_STEPS"]) == (
+            *("101", "1"),
+            "1234567",
+        )
+        assert (given["RANK"], given["WORLD_SIZE"], given["LOCAL_RANK"], given["LOCAL_WORLD_SIZE"]) == (
+            *("0", "1"),
+            *("0", "1"),
+        )
+        assert given["PATH"] and lease.stat().st_mode & 0o777 == job.stat().st_mode & 0o777 == 0o700
+
+    play(tmp_path, scene)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def test_two_ranks_on_one_server_meet(tmp_path: Path) -> None:
+    """With the rendezvous data of their lease, over TCP, as gloo would."""
+    meet = """
+import os, socket, time
+rank, address = int(os.environ["RANK"]), (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 2:
+    server = socket.create_server(address)
+    peer, _ = server.accept()
+    print("heard", peer.recv(9).decode())
+else:
+    for _ in range(1000):
+        try:
+            peer = socket.create_connection(address)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+    peer.sendall(f"rank {rank}/{os.environ['WORLD_SIZE']}".encode())
+print("local", os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"])
+"""
+
+    async def scene(m: Machine) -> None:
+        gang = {"slots": [0, 1], "world_size": 4, "first_rank": 2, "processes": 2, "master_port": free_port()}
+        m.scheduler.launch_python(1, meet, **gang)
+        assert (await m.scheduler.end_of(1)).complete
+        assert m.output(1, 2) == "heard rank 3/4\nlocal 0 2\n"
+        assert m.output(1, 3) == "local 1 2\n"
+
+    play(tmp_path, scene)
+
+
+def test_a_report_that_never_ends_stops_nobody(tmp_path: Path) -> None:
+    """A job's files are the job's: a pipe in place of its report, or nonsense in it, harms itself alone."""
+
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, "import os; os.mkfifo(os.environ['GAVELX_REPORT_FILE'])", until_step=9.0)
+        assert (await m.scheduler.end_of(1)).steps_done == 9.0
+        nonsense = '{"lease_id": 2, "steps_done": NaN, "saved_steps": -1e400, "complete": "yes"}'
+        code = f"import os, sys; open(os.environ['GAVELX_REPORT_FILE'], 'w').write({nonsense!r}); sys.exit(1)"
+        m.scheduler.launch_python(2, code, saved_steps=4.0)
+        ended = await m.scheduler.end_of(2)
+        assert (ended.failed, ended.steps_done) == (True, 4.0)
+
+    play(tmp_path, scene)
+
+
+def test_two_ranks_train_over_gloo(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    code = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="env://")
+total = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(total)
+print("sum", total.item(), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+    async def scene(m: Machine) -> None:
+        gang = {"slots": [0, 1], "world_size": 2, "processes": 2, "master_port": free_port()}
+        m.scheduler.launch(1, sys.executable, "-c", code, **gang)
+        ended = await m.scheduler.end_of(1, 60.0)
+        assert ended.complete, ended.reason
+        assert [m.output(1, rank).splitlines()[-1] for rank in (0, 1)] == ["sum 3.0", "sum 3.0"]
+
+    play(tmp_path, scene)
+
+
+def test_one_rank_that_fails_stops_the_others(tmp_path: Path) -> None:
+    code = SAVE_ON_TERM + "if os.environ['RANK'] == '1': sys.exit(5)" + FOREVER
+
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, code, slots=[0, 1], world_size=2, processes=2)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.exit_code) == (True, 5)
+        assert "rank 1" in ended.reason
+        assert not m.pids(1)
+
+    play(tmp_path, scene)
+
+
+def script(folder: Path, name: str, text: str, mode: int) -> str:
+    path = folder / name
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
+
+
+def test_commands_that_cannot_be_started_say_why(tmp_path: Path) -> None:
+    cases = [
+        ("no-such-command", "no command 'no-such-command' in PATH="),
+        ("./no-such-file", "no command './no-such-file' in"),
+        (script(tmp_path, "lost", "#!/no/such/python\n", 0o755), "'/no/such/python', which is missing"),
+        (script(tmp_path, "closed", "#!/bin/sh\n", 0o600), "permission denied"),
+        (script(tmp_path, "text", "hello\n", 0o755), "neither a program nor a script"),
+        (str(tmp_path), "is a folder"),
+    ]
+
+    async def scene(m: Machine) -> None:
+        for lease_id, (command, _) in enumerate(cases, 1):
+            m.scheduler.launch(lease_id, command)
+        for lease_id, (command, why) in enumerate(cases, 1):
+            ended = await m.scheduler.end_of(lease_id)
+            assert ended.failed, command
+            assert ended.exit_code in (126, 127), command
+            assert why in ended.reason
+
+    play(tmp_path, scene)
+
+
+def test_launches_that_make_no_sense_are_refused_or_fail(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch(1)
+        m.scheduler.launch(2, "true", slots=[4])
+        m.scheduler.launch(3, "true", processes=0)
+        await until(lambda: len(m.scheduler.refused) == 3, "three are refused")
+        assert [refused.lease_id for refused in m.scheduler.refused] == [1, 2, 3]
+        assert m.scheduler.refused[0].job_id == 101
+        m.scheduler.launch(4, "true", environment={"A": "a\0b"})
+        assert (await m.scheduler.end_of(4)).failed
+        m.scheduler.launch(5, "true\0")
+        assert (await m.scheduler.end_of(5)).failed
+
+    play(tmp_path, scene)
+
+
+def test_logs_are_kept_to_their_limit(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, "for n in range(100000): print(f'line {n:06}')")
+        await m.scheduler.end_of(1)
+        files = list(m.lease(1).glob("out.*.log"))
+        assert sum(path.stat().st_size for path in files) <= m.scheduler.log_bytes
+        assert m.output(1).startswith("line 000000\n")
+        exit = json.loads((m.lease(1) / "exit.json").read_text())
+        assert exit["log_bytes"] == 1_200_000
+        assert exit["log_bytes_dropped"] == 1_200_000 - sum(path.stat().st_size for path in files)
+        m.scheduler.send(send_log={"request_id": "r", "job_id": 101})
+        await until(lambda: m.scheduler.log_parts and m.scheduler.log_parts[-1].last, "the log is sent")
+        chunks = [part.chunk for part in m.scheduler.log_parts]
+        assert b"".join(chunk.text for chunk in chunks).endswith(b"line 099999\n")
+        assert sum(chunk.dropped for chunk in chunks) == exit["log_bytes_dropped"]
+
+    play(tmp_path, scene)
+
+
+def test_a_log_is_followed(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, "import time; print('one', flush=True)" + FOREVER)
+        await printed(m, 1, "one")
+        m.scheduler.send(send_log={"request_id": "r", "job_id": 101, "offset": 1, "follow": True})
+        await until(lambda: m.scheduler.log_parts, "a part comes")
+        assert m.scheduler.log_parts[0].chunk.text == b"ne\n"
+        assert m.scheduler.log_parts[0].chunk.server == "server"
+        m.scheduler.stop_lease(1)
+        m.scheduler.launch_python(2, "print('two')", job_id=101)
+        await until(lambda: len(m.scheduler.log_parts) == 2, "the next lease's output comes")
+        assert (m.scheduler.log_parts[1].chunk.text, m.scheduler.log_parts[1].chunk.lease_id) == (b"two\n", 2)
+        m.scheduler.send(send_log={"request_id": "r", "end": True})
+        await until(lambda: not m.agent._tails, "it ends")
+
+    play(tmp_path, scene, grace_s=0.5)
+
+
+def test_the_shim_is_small_and_needs_nothing_but_python(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
+        await printed(m, 1)
+        shim = json.loads((m.lease(1) / "shim.json").read_text())
+        maps = Path(f"/proc/{shim['pid']}/maps").read_text()
+        assert "numpy" not in maps
+        assert "grpc" not in maps
+        assert (m.lease(1) / "shim.log").read_bytes() == b""
+
+    play(tmp_path, scene)

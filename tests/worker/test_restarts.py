@@ -1,0 +1,261 @@
+"""What survives: kill -9 of agents, shims and schedulers, doubled messages, machines that boot again."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from gavelx.worker.shim import start_ticks
+from tests.worker.machines import Machine, machine, pids_of
+from tests.worker.programs import Program, program
+from tests.worker.scheduler import Scheduler
+from tests.worker.test_processes import DAEMON, FOREVER, SAVE_ON_TERM, STUBBORN, play, printed
+from tests.worker.waiting import until
+
+
+def play_program(
+    tmp_path: Path, scene: Callable[[Scheduler, Program], Awaitable[None]], **scheduler: float
+) -> None:
+    async def run() -> None:
+        async with Scheduler(**scheduler) as one, program(tmp_path, one) as agent:
+            await scene(one, agent)
+
+    asyncio.run(run())
+
+
+def lease_folder(agent: Program, lease_id: int) -> Path:
+    return agent.folder / "leases" / str(lease_id)
+
+
+async def running(agent: Program, lease_id: int, text: str = "ready") -> int:
+    """Wait until the job has printed this; its first process."""
+    out = lease_folder(agent, lease_id) / "out.0.log"
+    await until(lambda: out.exists() and text in out.read_text(), f"the job prints {text!r}")
+    return pids_of(lease_folder(agent, lease_id))[0]
+
+
+def test_an_agent_that_was_killed_finds_its_jobs_again_and_reports_once(tmp_path: Path) -> None:
+    async def scene(scheduler: Scheduler, agent: Program) -> None:
+        for lease_id in (1, 2, 3):
+            scheduler.launch_python(lease_id, SAVE_ON_TERM + FOREVER, slots=[lease_id])
+        pids = {lease_id: await running(agent, lease_id) for lease_id in (1, 2, 3)}
+        starts = {pid: start_ticks(pid) for pid in pids.values()}
+        boot_id = scheduler.hellos[0].boot_id
+        await agent.kill()
+        os.kill(pids[2], signal.SIGKILL)
+        await until((lease_folder(agent, 2) / "exit.json").exists, "one ends while nobody looks")
+        await agent.start()
+        hello = scheduler.hellos[-1]
+        assert hello.boot_id == boot_id
+        assert {report.lease_id for report in hello.leases} == {1, 3}
+        assert {pid: start_ticks(pid) for pid in (pids[1], pids[3])} == {
+            pid: starts[pid] for pid in (pids[1], pids[3])
+        }
+        assert (await scheduler.end_of(2)).failed  # nobody had asked it to stop
+        scheduler.stop_lease(1)
+        assert (await scheduler.end_of(1)).steps_done == 30.0
+        for lease_id in (1, 2):
+            acknowledged = lease_folder(agent, lease_id) / "acknowledged.json"
+            await until(acknowledged.exists, "it knows that both reports were heard")
+        await agent.kill()
+        await agent.start()
+        assert [report.lease_id for report in scheduler.hellos[-1].leases] == [3]
+        beats = len(scheduler.beats)
+        await until(lambda: len(scheduler.beats) > beats + 3, "it has had the time to report again")
+        assert [ended.lease_id for ended in scheduler.ended] == [2, 1]
+
+    play_program(tmp_path, scene)
+
+
+def test_nothing_runs_beyond_its_lease_when_the_agent_never_comes_back(tmp_path: Path) -> None:
+    async def scene(scheduler: Scheduler, agent: Program) -> None:
+        scheduler.launch_python(1, STUBBORN + DAEMON + FOREVER)
+        await running(agent, 1)
+        await agent.kill()
+        until_s = json.loads((lease_folder(agent, 1) / "lease.json").read_text())["until_monotonic_s"]
+        await until(lambda: not pids_of(lease_folder(agent, 1)), "all of it is dead")
+        assert time.monotonic() < until_s + 1.0
+        await agent.start()
+        ended = await scheduler.end_of(1)
+        assert (ended.failed, ended.steps_done) == (False, 0.0)
+        assert "lapsed" in ended.reason
+
+    play_program(tmp_path, scene, valid_for_s=1.5, grace_s=0.5)
+
+
+def test_sigterm_stops_jobs_softly_and_reports(tmp_path: Path) -> None:
+    async def scene(scheduler: Scheduler, agent: Program) -> None:
+        scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
+        await running(agent, 1)
+        agent.signal(signal.SIGTERM)
+        ended = await scheduler.end_of(1)
+        assert (ended.failed, ended.steps_done) == (False, 30.0)
+        assert "leaving" in ended.reason
+        assert await agent.gone() == 0
+
+    play_program(tmp_path, scene)
+
+
+def test_a_second_sigterm_leaves_the_jobs_to_the_agent_that_comes_back(tmp_path: Path) -> None:
+    async def scene(scheduler: Scheduler, agent: Program) -> None:
+        scheduler.launch_python(1, STUBBORN + FOREVER)
+        pid = await running(agent, 1)
+        agent.signal(signal.SIGTERM)
+        asked = lambda: json.loads((lease_folder(agent, 1) / "lease.json").read_text())["stop"]  # noqa: E731
+        await until(asked, "it is leaving")
+        agent.signal(signal.SIGTERM)
+        assert await agent.gone() == 0
+        assert start_ticks(pid) is not None
+        await agent.start()
+        assert [report.lease_id for report in scheduler.hellos[-1].leases] == [1]
+
+    play_program(tmp_path, scene)
+
+
+def test_a_job_does_not_outlive_its_shim(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.runner._cgroups = None  # the hard case
+        m.scheduler.launch_python(1, SAVE_ON_TERM + DAEMON + FOREVER)
+        await printed(m, 1, "daemon")
+        await until(lambda: len(m.pids(1)) == 2, "a job and a child that called setsid")
+        os.kill(json.loads((m.lease(1) / "shim.json").read_text())["pid"], signal.SIGKILL)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.steps_done) == (True, 20.0)
+        assert "keeper" in ended.reason
+        assert not m.pids(1)
+
+    play(tmp_path, scene)
+
+
+def test_a_shim_and_its_agent_are_killed_together(tmp_path: Path) -> None:
+    async def scene(scheduler: Scheduler, agent: Program) -> None:
+        scheduler.launch_python(1, SAVE_ON_TERM + DAEMON + FOREVER)
+        await running(agent, 1, "daemon")
+        await until(lambda: len(pids_of(lease_folder(agent, 1))) == 2, "a job and a child that called setsid")
+        await agent.kill()
+        os.kill(json.loads((lease_folder(agent, 1) / "shim.json").read_text())["pid"], signal.SIGKILL)
+        await until(lambda: len(pids_of(lease_folder(agent, 1))) == 1, "the job itself dies with its shim")
+        await agent.start()
+        assert (await scheduler.end_of(1)).failed
+        assert not pids_of(lease_folder(agent, 1))
+
+    play_program(tmp_path, scene)
+
+
+def test_reports_are_kept_until_they_are_acknowledged(tmp_path: Path) -> None:
+    async def scene(scheduler: Scheduler, agent: Program) -> None:
+        scheduler.acknowledging = False
+        scheduler.launch_python(1, "print('ready')", until_step=5.0)
+        first = await scheduler.end_of(1)
+        await agent.kill()
+        await agent.start()
+        await until(lambda: len(scheduler.ends(1)) == 2, "it reports again")
+        assert scheduler.ends(1)[1] == first
+        scheduler.acknowledging = True
+        await agent.kill()
+        await agent.start()
+        acknowledged = lease_folder(agent, 1) / "acknowledged.json"
+        await until(acknowledged.exists, "it is acknowledged at last")
+        reports = len(scheduler.ends(1))
+        await agent.kill()
+        await agent.start()
+        beats = len(scheduler.beats)
+        await until(lambda: len(scheduler.beats) > beats + 3, "it has had the time to report again")
+        assert len(scheduler.ends(1)) == reports
+
+    play_program(tmp_path, scene)
+
+
+def test_the_scheduler_goes_and_comes_back(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
+        m.scheduler.launch_python(2, "import sys; sys.stdin.read(); import time; time.sleep(0.3)", slots=[1])
+        await printed(m, 1)
+        await m.scheduler.stop()
+        await until(lambda: not m.pids(2), "one ends meanwhile")
+        await m.scheduler.start()
+        await m.scheduler.connected(2)
+        assert 1 in {report.lease_id for report in m.scheduler.hellos[1].leases}
+        assert (await m.scheduler.end_of(2)).complete
+        m.scheduler.stop_lease(1)
+        assert (await m.scheduler.end_of(1)).steps_done == 30.0
+
+    play(tmp_path, scene)
+
+
+def test_doubled_launches_and_stops_do_no_harm(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        launch = m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
+        m.scheduler.send(launch=launch)
+        await printed(m, 1)
+        m.scheduler.send(launch=launch)
+        assert len(m.pids(1)) == 1
+        m.scheduler.stop_lease(1)
+        m.scheduler.stop_lease(1)
+        await m.scheduler.end_of(1)
+        m.scheduler.send(launch=launch)  # late: it is over, and said once more
+        await until(lambda: len(m.scheduler.ends(1)) == 2, "it is told again")
+        m.scheduler.stop_lease(1)
+        await until(lambda: len(m.scheduler.ends(1)) == 3, "it is told again")
+        assert m.scheduler.ends(1)[0] == m.scheduler.ends(1)[1] == m.scheduler.ends(1)[2]
+        assert m.output(1) == "ready\n"
+        m.scheduler.stop_lease(9)  # never heard of: heartbeats say so
+        await m.scheduler.connected()
+        assert not m.scheduler.refused
+
+    play(tmp_path, scene)
+
+
+def test_a_lease_that_does_not_stand_is_stopped(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
+        await printed(m, 1)
+        m.scheduler.standing.clear()
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.steps_done) == (False, 30.0)
+
+    play(tmp_path, scene)
+
+
+def test_a_machine_that_boots_again_is_another_one(tmp_path: Path) -> None:
+    """What ran then is gone, and its processes' numbers may be anybody's by now."""
+
+    async def before(m: Machine) -> None:
+        m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
+        await printed(m, 1)
+        os.kill(json.loads((m.lease(1) / "shim.json").read_text())["pid"], signal.SIGKILL)
+        m.attending.cancel()
+
+    play(tmp_path, before)
+    launch = tmp_path / "leases" / "1" / "launch.json"
+    launch.write_text(json.dumps(json.loads(launch.read_text()) | {"boot_id": "another"}))
+
+    async def after(m: Machine) -> None:
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.steps_done, ended.held_s) == (True, 20.0, 0.0)
+        assert "restarted" in ended.reason
+
+    play(tmp_path, after)
+
+
+def test_leases_of_another_scheduler_are_ended_and_forgotten(tmp_path: Path) -> None:
+    """Lease ids of a new log begin anew: number 1 there is another lease than number 1 here."""
+
+    async def run() -> None:
+        async with Scheduler(log_id="a") as a, machine(tmp_path, a) as m:
+            await a.connected()
+            a.launch_python(1, SAVE_ON_TERM + FOREVER)
+            await printed(m, 1)
+        # The agent goes and leaves its job; what comes back is served by another scheduler.
+        async with Scheduler(log_id="b") as b, machine(tmp_path, b) as m:
+            await b.connected()
+            await until(lambda: m.runner.folder.log_id == "b", "it belongs to the new one")
+            b.launch_python(1, "print('new')")
+            assert (await b.end_of(1)).complete
+            assert m.output(1) == "new\n"
+            assert len(b.ended) == 1
+
+    asyncio.run(run())

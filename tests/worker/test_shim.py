@@ -1,0 +1,96 @@
+"""The shim's parts: limited logs, and what /proc tells."""
+
+import errno
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gavelx.worker import shim
+from gavelx.worker.logs import segments_of
+from gavelx.worker.shim import Log, descendants, marked, read_json, start_ticks, write_json
+
+
+def kept(folder: Path) -> list[tuple[int, bytes]]:
+    return [(start, path.read_bytes()) for start, path in segments_of(folder).get(0, [])]
+
+
+def test_a_log_keeps_how_it_began_and_how_it_ended(tmp_path: Path) -> None:
+    text = bytes(random.Random(1).randrange(33, 126) for _ in range(100_000))
+    log, at = Log(tmp_path, 0, 8000), 0
+    while at < len(text):
+        size = random.Random(at).randrange(1, 3000)
+        log.write(text[at : at + size])
+        at += size
+    pieces = kept(tmp_path)
+    assert pieces[0] == (0, text[:4000])
+    for start, piece in pieces:
+        assert text[start : start + len(piece)] == piece
+    assert pieces[-1][0] + len(pieces[-1][1]) == len(text) == log.written
+    assert sum(len(piece) for _, piece in pieces) + log.dropped == len(text)
+    assert 6000 < sum(len(piece) for _, piece in pieces) <= 8000
+
+
+def test_a_log_that_fits_is_one_file(tmp_path: Path) -> None:
+    log = Log(tmp_path, 0, 8000)
+    log.write(b"a")
+    log.write(b"b" * 3999)
+    assert kept(tmp_path) == [(0, b"a" + b"b" * 3999)]
+    assert log.dropped == 0
+
+
+def test_a_full_disk_makes_a_gap_and_not_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, write = Log(tmp_path, 0, 80_000), os.write
+
+    def full(descriptor: int, text: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log.write(b"a" * 10)
+    monkeypatch.setattr(os, "write", full)
+    log.write(b"b" * 20)
+    monkeypatch.setattr(os, "write", lambda descriptor, text: write(descriptor, text[:3]))  # nearly full
+    log.write(b"c" * 5)
+    monkeypatch.setattr(os, "write", write)
+    log.write(b"d" * 7)
+    assert kept(tmp_path) == [(0, b"a" * 10), (30, b"ccc"), (35, b"d" * 7)]
+    assert (log.written, log.dropped) == (42, 22)
+
+
+def test_a_process_is_known_by_its_start(tmp_path: Path) -> None:
+    mark = f"GAVELX_TEST={tmp_path}"
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, env={"GAVELX_TEST": str(tmp_path)}
+    ) as parent:
+        while len(found := {pid for pid, _ in marked(mark.encode())}) < 2:
+            pass
+        assert set(descendants(parent.pid)) == found - {parent.pid}
+        ticks = start_ticks(parent.pid)
+        assert ticks is not None
+        assert ticks == start_ticks(parent.pid)
+        parent.communicate(b"\n")
+    assert start_ticks(parent.pid) is None
+    assert marked(mark.encode()) == []
+
+
+def test_files_that_are_no_objects_are_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for text in (b"", b"[1]", b"{", b"\xff", b"[" * 100_000, b"null"):
+        path.write_bytes(text)
+        assert read_json(path) is None
+    assert read_json(tmp_path / "none.json") is None
+    os.mkfifo(tmp_path / "pipe.json")
+    assert read_json(tmp_path / "pipe.json") is None
+    write_json(path, {"a": 1}, length=50)
+    assert path.stat().st_size == 50
+    assert read_json(path) == {"a": 1}
+
+
+def test_it_is_the_standard_library_alone() -> None:
+    code = f"import runpy, sys; runpy.run_path({shim.__file__!r}); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    names = {name.partition(".")[0] for name in run.stdout.split()}
+    assert names <= {"__main__", *sys.stdlib_module_names}
