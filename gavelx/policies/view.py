@@ -98,13 +98,12 @@ class View:
     def proportional_throughput_J(self) -> Floats:
         """Steps/s of each job with a slice of every type in proportion to its devices: sum_a T_ja W_a / sum W."""
         devices_A, table = self.snapshot.devices_A, self.snapshot.configurations
-        job_K, kind_J = table.row_of_kind()
-        speed_KC = table.throughput_JC[job_K]
-        c_E = speed_KC.indices
-        plain_E = (table.members_C[c_E] == 1) & ~table.spread_C[c_E]
-        speed_KC.data = speed_KC.data * plain_E * devices_A[table.accelerator_C[c_E]]
-        total_K = np.asarray(speed_KC.sum(axis=1), dtype=float) / max(1, int(devices_A.sum()))
-        return np.asarray(total_K[kind_J])
+        weight_A = devices_A / max(1, int(devices_A.sum()))
+        if table.is_matrix:
+            job_K, kind_J = table.row_of_kind()
+            return np.asarray((table.throughput_M.reshape(table.shape)[job_K] @ weight_A)[kind_J])
+        speed_M = table.throughput_M * weight_A[table.accelerator_C[table.configuration_M]]
+        return np.asarray(np.bincount(table.job_M, speed_M * table.plain_M, self.J), dtype=float)
 
     @cached_property
     def equal_share_throughput_J(self) -> Floats:

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-import numpy as np
-
 from gavelx.cluster import Cluster, Server, fewest_servers
 from gavelx.jobs import Job
 from gavelx.mechanism.commands import Command, Device, Extend, GiveUp, Launch, Lease, Stop, WakeAt
@@ -23,7 +21,6 @@ from gavelx.mechanism.events import (
     JobSubmitted,
     LeaseEnded,
     PriceChanged,
-    Progress,
     Wake,
     WorkerJoined,
     WorkerLost,
@@ -34,7 +31,7 @@ from gavelx.prices import Prices
 from gavelx.simulator.faults import NO_FAULTS, Chance, Faults
 from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Recorder
-from gavelx.simulator.runs import Run, progress
+from gavelx.simulator.runs import Run, Stretches
 from gavelx.throughputs import Pairing, Throughputs
 
 FREED, HAPPENS, WAKES = range(3)
@@ -68,6 +65,7 @@ class SimulatedCluster:
         self._missing = len(self.measured) if self.measured is not None else -1
         self._measured_ids: set[int] = set()
         self._running: dict[int, Run] = {}  # by lease id
+        self._stretches = Stretches()  # of those
         self._waiting: dict[int, Lease] = {}  # for devices or a checkpoint that are not free yet
         self._closing: dict[int, Run] = {}  # they write a checkpoint
         self._on: dict[Device, list[int]] = {}  # leases that hold a device
@@ -104,7 +102,7 @@ class SimulatedCluster:
             self.now_s = time_s
             if isinstance(what, Wake):
                 if self._wakes.pop(time_s) and self._running:
-                    self._report(self._progress())
+                    self._report(self._stretches.progress(self.now_s))
                 self.post(what)
             elif isinstance(what, JobSubmitted):
                 self._submit(what.job)
@@ -155,12 +153,6 @@ class SimulatedCluster:
             self._arrivals = None
             last_s = self.submitted[-1].arrival_s if self.submitted else 0.0
             self._push(last_s, HAPPENS, ArrivalsEnded(last_s))
-
-    def _progress(self) -> Progress:
-        runs = list(self._running.values())
-        leases = np.array([run.lease.id for run in runs], dtype=np.int64)
-        jobs = np.array([run.job.id for run in runs], dtype=np.int64)
-        return Progress(self.now_s, leases, jobs, *progress(runs, self.now_s))
 
     def _report(self, event: Event) -> None:
         """Send an event to the scheduler; it may come late or twice, and what is lost is sent again."""
@@ -307,6 +299,7 @@ class SimulatedCluster:
         """How fast the run goes on beside the others, who pays, and when it will have done its job."""
         run.steps_per_s = self._speed(run, others)
         run.price_part = self._price_part(others)
+        self._stretches.put(run)
         if run.from_s > self.now_s:  # still loading
             self._push(run.from_s, FREED, ("_runs", run.lease.id, run.version))
         if run.until_step >= run.job.total_steps:
@@ -360,6 +353,7 @@ class SimulatedCluster:
             run.until_step = run.from_steps
             self.ledger.goes_on(self.now_s, lease_id, 0.0, run.from_steps)
             self._closing[lease_id] = self._running.pop(lease_id)
+            self._stretches.drop(lease_id)
             self._push(self.now_s + checkpoint_s, FREED, ("_closed", lease_id))
 
     def _closed(self, lease_id: int) -> None:
@@ -384,7 +378,10 @@ class SimulatedCluster:
         self, lease_id: int, *, safe_steps: float | None = None, failed: bool = False, quiet: bool = False
     ) -> None:
         """The devices of a lease fall free; what the job did up to its last checkpoint is safe."""
-        run = self._running.pop(lease_id, None) or self._closing.pop(lease_id)
+        if (run := self._running.pop(lease_id, None)) is not None:
+            self._stretches.drop(lease_id)
+        else:
+            run = self._closing.pop(lease_id)
         run.turn(self.now_s)
         job, lease = run.job, run.lease
         safe_steps = run.from_steps if safe_steps is None else safe_steps

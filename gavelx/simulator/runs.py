@@ -1,6 +1,5 @@
 """A lease as it really goes: when it holds its devices, and how many steps it does on them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +7,7 @@ from numpy.typing import NDArray
 
 from gavelx.jobs import Job
 from gavelx.mechanism.commands import Lease
+from gavelx.mechanism.events import Progress
 
 Floats = NDArray[np.float64]
 NEARLY = 1.0 - 1e-9
@@ -76,15 +76,46 @@ class Run:
             self.from_s = time_s
 
 
-def progress(runs: Sequence[Run], time_s: float) -> tuple[Floats, Floats]:
-    """Of each run, the steps done and those of them that are in a checkpoint: as in the methods, all at once."""
-    fields = ("from_s", "from_steps", "until_step", "steps_per_s", "saved_steps", "begin_s", "checkpoint_every_s")
-    columns = np.array([[getattr(run, name) for run in runs] for name in fields])
-    from_s, from_steps, until_step, steps_per_s, saved_steps, begin_s, every_s = columns
-    done = from_steps + (time_s - from_s) * steps_per_s
-    end_s = from_s + np.maximum(0.0, until_step - from_steps) / steps_per_s
-    ended = (done >= until_step) | ((done >= until_step * NEARLY) & (time_s >= end_s))
-    steps_done = np.where(time_s <= from_s, from_steps, np.where(ended, until_step, done))
-    for n in np.flatnonzero(time_s - begin_s >= every_s).tolist():
-        saved_steps[n] = runs[n].saved_at(time_s)
-    return steps_done, saved_steps
+class Stretches:
+    """The present stretches of all running leases as columns, so that their progress is known all at once.
+
+    ``put`` a run whenever one of its stretches begins, and ``drop`` its lease when it runs no more.
+    """
+
+    def __init__(self) -> None:
+        self._place: dict[int, int] = {}  # by lease id; the columns have no gaps
+        self._columns = np.zeros((9, 64))
+
+    def put(self, run: Run) -> None:
+        place = self._place.setdefault(run.lease.id, len(self._place))
+        if place == self._columns.shape[1]:
+            self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
+        self._columns[:, place] = (
+            *(run.lease.id, run.job.id, run.from_s, run.from_steps, run.until_step, run.steps_per_s),
+            *(run.saved_steps, run.begin_s, run.checkpoint_every_s),
+        )
+
+    def drop(self, lease_id: int) -> None:
+        place, last = self._place.pop(lease_id), len(self._place)
+        if place < last:
+            self._columns[:, place] = self._columns[:, last]
+            self._place[int(self._columns[0, place])] = place
+
+    def progress(self, time_s: float) -> Progress:
+        """Of each lease, the steps done and those of them that are in a checkpoint: as in the methods of a run."""
+        now = self._columns[:, : len(self._place)]
+        now = now[:, now[0].argsort()]
+        from_s, from_steps, until_step, steps_per_s, saved_steps, begin_s, every_s = now[2:]
+        end_s = from_s + np.maximum(0.0, until_step - from_steps) / steps_per_s
+
+        def steps_at(time_s: float | Floats) -> Floats:
+            done = from_steps + (time_s - from_s) * steps_per_s
+            ended = (done >= until_step) | ((done >= until_step * NEARLY) & (time_s >= end_s))
+            steps: Floats = np.where(time_s <= from_s, from_steps, np.where(ended, until_step, done))
+            return steps
+
+        since_s = time_s - begin_s
+        last_s = begin_s + np.where(since_s >= every_s, since_s // every_s, -1.0) * every_s
+        saved_steps = np.where((since_s >= every_s) & (last_s > from_s), steps_at(last_s), saved_steps)
+        lease_id, job_id = now[:2].astype(np.int64)
+        return Progress(time_s, lease_id, job_id, steps_at(time_s), saved_steps)
