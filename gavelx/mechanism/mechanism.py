@@ -29,6 +29,7 @@ from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways, promised_ways
+from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import Way, candidates, fillers, select
 from gavelx.mechanism.service import Service, received_s
@@ -47,7 +48,6 @@ NEGLIGIBLE = 1e-9
 SHORTEST_S = 1e-3
 """No round and no wait is shorter: where a job is slower than its table says, a round of whole steps would be."""
 FAST_ENOUGH = 0.5
-NEVER = float("inf")
 
 
 class Mechanism:
@@ -76,19 +76,14 @@ class Mechanism:
         self._kinds: dict[tuple[str, int], int] = {}
         self._promises = Promises()
         self._arrivals_ended = False
-        self._stale = False  # jobs, devices or prices changed since the policy was last asked
-        self._changes = 0.0  # of the jobs: how many came or went; infinite, if something else changed
-        self._renew_s = NEVER  # when the policy wants to be asked again though nothing changed
-        self._asked_s: float | None = None  # when the policy was asked what it has not answered yet
+        self._questions = Questions(rules)
         self._strict = False  # the present allocation forbids to fill idle devices
-        self._whole = False  # it hands out devices rather than shares of time: whoever gets one may keep it
         self._type_blind = False  # it does not tell types apart
         self._shuffled = ShuffledTypes(rules.seed)
         self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
         self._usd_per_s_A = np.zeros(0)
         self._now_s = self._accounted_s = self._round_end_s = 0.0
-        self._last_solve_s = 0.0
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -126,7 +121,8 @@ class Mechanism:
             case events.PriceChanged():
                 commands = self._prices_changed(event.prices)
             case events.PolicyChanged():
-                self.opens, self._stale, self._changes = event.opens, True, NEVER
+                self.opens = event.opens
+                self._questions.all_changed()
                 commands = self._look_again()
             case _:
                 raise AssertionError(event)
@@ -138,6 +134,7 @@ class Mechanism:
             return []
         self._known.add(job.id)
         self._arrived.append(job)
+        self._questions.job_came()
         return self._look_again()
 
     def _cancelled(self, job_id: int) -> list[Command]:
@@ -160,13 +157,15 @@ class Mechanism:
         """Servers came or went, unless that was no news."""
         if stops is None:
             return []
-        self._stale, self._changes = self._stale or len(self.live) > 0, NEVER
+        if len(self.live):
+            self._questions.all_changed()
         return [*stops, *self._look_again()]
 
     def _prices_changed(self, prices: Prices) -> list[Command]:
         """What was held until now is paid at the old prices; the policy hears of new ones at the next round."""
         self._settle_all()
-        self.prices, self._stale, self._changes = prices, True, NEVER
+        self.prices = prices
+        self._questions.all_changed()
         self._reprice()
         return []
 
@@ -222,8 +221,8 @@ class Mechanism:
 
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free, or idle until the round of whole steps is over."""
-        self.live["done"][j] = self._stale = True
-        self._changes += 1
+        self.live["done"][j] = True
+        self._questions.job_went()
         runs = bool(self.live.running()[j]) and not self.rules.whole_steps
         return self.leasing.stop_all([j]) if runs else []
 
@@ -270,7 +269,7 @@ class Mechanism:
         """Devices or jobs changed: see at once what can be done, unless a round lasts as long as its leases."""
         if self.rules.whole_steps and self.leasing.leases:
             return []
-        return [WakeAt(self._now_s, report=self._is_worth_asking())]
+        return [WakeAt(self._now_s, report=self._questions.is_worth_asking(self._now_s, len(self.live)))]
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
@@ -285,14 +284,14 @@ class Mechanism:
         stopped = self._let_go() if due else []
         self._admit()
         self._begin_round_if_due()
-        if self._asked_s is not None:
+        if self._questions.open_s is not None:
             return [*stopped, *(self._plan() if due else [])]
         if due:
             return [*stopped, *(self._solve() if self._must_solve() else self._plan())]
         commands = self._plan()
         if self._must_solve() and self._could_fill():
             return [*commands, *self._let_go(), *self._solve()]
-        runs_on = self._stale and self.leasing.leases
+        runs_on = self._questions.stale and self.leasing.leases
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())] if runs_on else commands
 
     def _begin_round_if_due(self) -> bool:
@@ -301,13 +300,8 @@ class Mechanism:
         if due:
             self._planned = False
             self._round_end_s = self._now_s + self.rules.round_s
-            if self._is_to_be_renewed(self._now_s):
-                self._stale, self._changes = True, NEVER
+            self._questions.round_begins(self._now_s)
         return due
-
-    def _is_to_be_renewed(self, time_s: float) -> bool:
-        """Whether the policy wants to be asked again at a round that begins then: of two, the nearer one."""
-        return time_s >= self._renew_s - self.rules.round_s / 2
 
     def _account(self) -> None:
         """Promises accrue; with whole steps, the time of a round is accounted for at its end."""
@@ -354,10 +348,9 @@ class Mechanism:
         live.look()
         live["stopped_s"][new_J] = self._now_s
         self.ways = self.priority.admitted(self.ways, live, np.array(new_J))
-        if len(new_J) < self.rules.small_change * len(live) and not (self._strict or self._whole):
+        if not self._strict and self._questions.are_few(len(new_J), len(live)):
             self._let_in(np.array(new_J))
-        self._changes += len(new_J)
-        self._stale = True
+        self._questions.stale = True
         self._arrived.clear()
 
     def _let_in(self, new_J: Ints) -> None:
@@ -373,19 +366,7 @@ class Mechanism:
         return speed_A
 
     def _must_solve(self) -> bool:
-        """Whether to ask the policy now: something changed, and it was not asked just before."""
-        never_asked = self._last_solve_s == 0.0  # the published system takes a call at time 0 for none at all
-        may = self._now_s - self._last_solve_s >= self.rules.solve_interval_s
-        return self._stale and (never_asked or (may and self._is_worth_asking()))
-
-    def _is_worth_asking(self) -> bool:
-        """Whether enough of the jobs have come or gone since the policy was last asked, or it is long ago."""
-        return self._will_be_worth_asking(self._now_s)
-
-    def _will_be_worth_asking(self, time_s: float) -> bool:
-        """The same at a later time, if nothing more changes."""
-        enough = self._changes + len(self._arrived) >= self.rules.small_change * len(self.live)
-        return enough or self._whole or time_s - self._last_solve_s >= self.rules.small_change_s
+        return self._questions.must_ask(self._now_s, len(self.live))
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
@@ -395,11 +376,9 @@ class Mechanism:
         return bool((waits_J & fits_JA.any(axis=1)).any())
 
     def _solve(self) -> list[Command]:
-        self._stale, self._changes, self._renew_s = False, 0.0, NEVER
+        self._questions.asked(self._now_s, len(self.live))
         if not len(self.live):
-            self._last_solve_s = self._now_s  # the published system asks even then, which puts off the next time
             return self._plan()
-        self._asked_s = self._now_s
         goes_on = self.leasing.leases and not self.rules.whole_steps  # else the next round waits for the answer
         if not goes_on:
             return [Solve(self._snapshot())]
@@ -408,7 +387,7 @@ class Mechanism:
 
     def _allocated(self, allocation: Allocation) -> list[Command]:
         """Take over the policy's answer; jobs that came or went since it was asked do no harm."""
-        if allocation.snapshot.time_s != self._asked_s:
+        if allocation.snapshot.time_s != self._questions.open_s:
             return []  # a doubled answer
         self._account()
         stopped = self._let_go()  # what ended while the policy thought
@@ -416,18 +395,17 @@ class Mechanism:
         self._settle_all()
         self._promises = allocation.promises(above=0.0 if self.rules.interior else NEGLIGIBLE)
         new = promised_ways(self.live, self._promises, self.leasing.accelerators)
-        new = self.priority.allocated(self.ways, new, self.live, self._now_s - self._last_solve_s)
+        new = self.priority.allocated(self.ways, new, self.live, self._now_s - self._questions.last_s)
         known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
         self.live["allocated"][:] = False
         self.live["allocated"][known] = True
         self._promise(new)
-        self._strict, self._whole, self._type_blind = allocation.strict, allocation.whole, allocation.type_blind
+        self._strict, self._type_blind = allocation.strict, allocation.type_blind
         self.leasing.unmoved = allocation.unmoved
-        self._asked_s, self._last_solve_s = None, self._now_s
-        if allocation.ask_again_s is not None:
-            self._renew_s = self._now_s + allocation.ask_again_s
+        self._questions.answered(self._now_s, allocation)
         commands = [*stopped, *self._plan()]
-        return [*commands, *self._look_again()] if self._stale else commands  # something changed in the meantime
+        changed = self._questions.stale  # in the meantime
+        return [*commands, *self._look_again()] if changed else commands
 
     def _settle_all(self) -> None:
         if not self.rules.whole_steps:  # else it is done when the round ends
@@ -449,10 +427,9 @@ class Mechanism:
             return commands + self._end_with_the_work()
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
-            if not self._stale or self._asked_s is not None or self._must_solve():
+            if not self._questions.stale or self._questions.open_s is not None or self._must_solve():
                 return commands
-            wait_s = 0.0 if self._is_worth_asking() else self.rules.small_change_s
-            may_ask_s = self._last_solve_s + max(self.rules.solve_interval_s, wait_s)
+            may_ask_s = self._questions.may_ask_s(self._now_s, len(self.live))
             return [*commands, WakeAt(max(self._now_s + SHORTEST_S, may_ask_s), report=True)]
         if self._nothing_can_change():
             return [*commands, *self._sleep()]
@@ -460,14 +437,14 @@ class Mechanism:
 
     def _nothing_can_change(self) -> bool:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
-        if self.rules.sleep_s < self.rules.round_s or self._stale:
+        if self.rules.sleep_s < self.rules.round_s or self._questions.stale:
             return False
         if self.rules.backfill is not None and not self._strict and not self.live.running().all():
             return False
         way_L = self.live["way"][self.live.running()]
         paired = (self.live["partner"][self.live.running()] != NOBODY).sum() // 2
         runs_all = len(way_L) - paired == len(self.ways) and not (way_L == NO_WAY).any()
-        return bool(runs_all and self._renew_s == NEVER and not self.live["spread"].any())
+        return bool(runs_all and self._questions.renew_s == NEVER and not self.live["spread"].any())
 
     def _sleep(self) -> list[Command]:
         """Let the rounds pass."""
@@ -485,9 +462,9 @@ class Mechanism:
 
     def _wants_a_report(self) -> bool:
         """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
-        end_s = self._round_end_s
-        asks = (self._stale and self._will_be_worth_asking(end_s)) or self._is_to_be_renewed(end_s)
-        return asks or bool(self.live["checkpoint_s"].any())
+        end_s, questions = self._round_end_s, self._questions
+        asks = questions.stale and questions.is_worth_asking(end_s, len(self.live))
+        return asks or questions.is_to_be_renewed(end_s) or bool(self.live["checkpoint_s"].any())
 
     def _fill(self, waits_J: Bools) -> list[Command]:
         """Leases for jobs that wait, on devices that are free."""
@@ -502,9 +479,10 @@ class Mechanism:
         if self.leasing.leases:
             self._round_end_s += max(SHORTEST_S, self.leasing.longest_s())
             return [WakeAt(self._round_end_s, report=True)]
-        if self._asked_s is not None or not (self._arrivals_ended and self._stale and len(self.live)):
+        questions = self._questions
+        if questions.open_s is not None or not (self._arrivals_ended and questions.stale and len(self.live)):
             return []
-        self._last_solve_s = 0.0
+        questions.forget_when()
         return [WakeAt(self._now_s, report=True)]
 
     def _lapse_s(self) -> float:

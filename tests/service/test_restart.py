@@ -33,7 +33,12 @@ def plain(state: State) -> dict[str, Any]:
         "jobs": live.jobs,
         "leases": mechanism.leasing.leases,
         "servers": mechanism.leasing.servers,
-        "rounds": (mechanism.rounds, mechanism._round_end_s, mechanism._asked_s, mechanism._last_solve_s),
+        "rounds": (
+            mechanism.rounds,
+            mechanism._round_end_s,
+            mechanism._questions.open_s,
+            mechanism._questions.last_s,
+        ),
         "book": state.book,
         "machines": state.machines,
         "runs": state.runs,

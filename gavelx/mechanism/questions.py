@@ -1,0 +1,80 @@
+"""When the policy is asked: something has changed, enough of it, and it was not asked just before."""
+
+from gavelx.allocation import Allocation
+from gavelx.mechanism.rules import Rules
+
+NEVER = float("inf")
+
+
+class Questions:
+    """What has changed since the policy was last asked, and when it may be asked again."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.stale = False  # jobs, devices or prices changed since the policy was last asked
+        self.open_s: float | None = None  # when it was asked what it has not answered yet
+        self.last_s = 0.0  # when it answered last
+        self.renew_s = NEVER  # when it wants to be asked again though nothing changed
+        self._changes = 0.0  # of the jobs: how many came or went; infinite, if something else changed
+        self._whole = False  # it hands out devices rather than shares of time: whoever gets one may keep it
+
+    # -- what happens -----------------------------------------------------------------------------------------
+
+    def job_came(self) -> None:
+        """It is live, and the policy hears of it, from the next round on."""
+        self._changes += 1
+
+    def job_went(self) -> None:
+        self.stale = True
+        self._changes += 1
+
+    def all_changed(self) -> None:
+        """Devices or prices are others, or the policy is: it does not matter how many jobs changed."""
+        self.stale, self._changes = True, NEVER
+
+    def round_begins(self, now_s: float) -> None:
+        if self.is_to_be_renewed(now_s):
+            self.all_changed()
+
+    def asked(self, now_s: float, jobs: int) -> None:
+        """The question goes out; without jobs there is none, but the published system asks even then."""
+        self.stale, self._changes, self.renew_s = False, 0.0, NEVER
+        if jobs:
+            self.open_s = now_s
+        else:
+            self.last_s = now_s
+
+    def answered(self, now_s: float, allocation: Allocation) -> None:
+        self.open_s, self.last_s, self._whole = None, now_s, allocation.whole
+        if allocation.ask_again_s is not None:
+            self.renew_s = now_s + allocation.ask_again_s
+
+    def forget_when(self) -> None:
+        """As if it had never been asked."""
+        self.last_s = 0.0
+
+    # -- what follows -----------------------------------------------------------------------------------------
+
+    def must_ask(self, now_s: float, jobs: int) -> bool:
+        """Whether to ask now: something changed, and it was not asked just before."""
+        never_asked = self.last_s == 0.0  # the published system takes a call at time 0 for none at all
+        may = now_s - self.last_s >= self.rules.solve_interval_s
+        return self.stale and (never_asked or (may and self.is_worth_asking(now_s, jobs)))
+
+    def is_worth_asking(self, time_s: float, jobs: int) -> bool:
+        """Whether enough of the jobs will have come or gone by then if nothing more changes, or it is long ago."""
+        enough = self._changes >= self.rules.small_change * jobs
+        return enough or self._whole or time_s - self.last_s >= self.rules.small_change_s
+
+    def may_ask_s(self, now_s: float, jobs: int) -> float:
+        """From when on it may be asked if nothing more changes."""
+        wait_s = 0.0 if self.is_worth_asking(now_s, jobs) else self.rules.small_change_s
+        return self.last_s + max(self.rules.solve_interval_s, wait_s)
+
+    def is_to_be_renewed(self, time_s: float) -> bool:
+        """Whether the policy wants to be asked again at a round that begins then: of two, the nearer one."""
+        return time_s >= self.renew_s - self.rules.round_s / 2
+
+    def are_few(self, new: int, jobs: int) -> bool:
+        """Whether so many new jobs are too few to ask for, so that they may run before they are asked about."""
+        return not self._whole and new < self.rules.small_change * jobs
