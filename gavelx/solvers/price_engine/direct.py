@@ -7,7 +7,9 @@ The program makes the fullest type as little full as possible while every row ha
 A level t can be reached if z <= 1 with the needs at t. If not, the multipliers of that program (lambda of the
 needs, tau of the times) prove ``z >= lambda . need(t') - sum tau`` for every level t', so none above the root of
 ``lambda . need(t') = 1 + sum tau`` can be. That root is the next level: it falls, is an upper bound always, and
-is the optimum when it can be reached, after two or three steps. A row's need stops at its best, so one search
+is the optimum when it can be reached. Any prices of the types have such multipliers, so the first root takes no
+program: prices of the last one, or how fast an average row is on each type. One or two programs follow.
+A row's need stops at its best, so one search
 passes all levels at which rows are at their best. Rows with a multiplier have what they have in every optimum
 (complementary slackness): they are fixed there, and the others rise further in the same program.
 
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.price_engine.replies import Floats, Ints, Need, Rows, capped
+from gavelx.solvers.price_engine.replies import TINY, Floats, Ints, Need, Rows, capped
 
 Bools = NDArray[np.bool_]
 FULL = 1.0 + 1e-12
@@ -81,6 +83,7 @@ class Direct:
         self._load_E = rows.load_G[g]
         self._type_E = a
         self.programs, self.full = 0, FULL
+        self._price_A = rows.gain_AG @ rows.load_G / rows.load_G.sum()
         self.share_GA = np.zeros((G, rows.A))
         self.fixed_G = np.zeros(G, dtype=bool)
         self.floor_G = np.zeros(G)
@@ -105,10 +108,17 @@ class Direct:
         value_V, multiplier_K = self._program.solve()
         G = len(self.rows)
         self.share_GA.ravel()[self._cell_E] = value_V[:-1]
-        return float(value_V[-1]), self._proof(
-            need_G=np.maximum(-multiplier_K[:G], 0.0),
-            price_A=np.maximum(multiplier_K[2 * G :], 0.0) / self.rows.devices_A,
-        )
+        self._price_A = np.maximum(multiplier_K[2 * G :], 0.0) / self.rows.devices_A
+        return float(value_V[-1]), self._proof(np.maximum(-multiplier_K[:G], 0.0), self._price_A)
+
+    def _guess(self) -> Multipliers:
+        """What prices near the last ones prove: each need is worth the cheapest way to meet it."""
+        rows, price_A = self.rows, self._price_A + max(TINY, POSITIVE * self._price_A.max())
+        price_A = price_A / (price_A @ rows.devices_A)
+        with np.errstate(divide="ignore", over="ignore"):
+            per_gain_AG = np.where(rows.gain_AG > 0, price_A[:, None] / rows.gain_AG, np.inf)
+        cheapest_G = rows.load_G * per_gain_AG.min(axis=0)
+        return self._proof(np.where(cheapest_G < np.inf, cheapest_G, 0.0), price_A)
 
     def _proof(self, need_G: Floats, price_A: Floats) -> Multipliers:
         """With the least worth of the times that these multipliers allow; so they prove it, optimal or not."""
@@ -128,6 +138,8 @@ class Direct:
         needs.
         """
         proof: Multipliers | None = None
+        if (lower := self._root(need, level, guess := self._guess())) < level:
+            level, proof = lower, guess
         for _ in range(STEPS):
             full, found = self.solve(self.needs(need, level)[0])
             if full <= self.full:
