@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from gavelx.mechanism.events import Wake
 from gavelx.service.attendance import Attendance
 from gavelx.service.clock import Clock
 from gavelx.service.log import Log, LogUnavailableError
+from gavelx.service.metrics import Metrics
 from gavelx.service.records import Answered, Entry, entry_of, record_of
 from gavelx.service.refusals import RefusedError
 from gavelx.service.solving import Solver
@@ -59,19 +60,6 @@ class Item:
     done: "asyncio.Future[None]"
 
 
-@dataclass
-class Figures:
-    """What the metrics show and nobody needs to replay."""
-
-    batches: int = 0
-    entries: int = 0
-    append_s: float = 0.0  # the last one
-    apply_s: float = 0.0
-    late_s: float = 0.0  # by how much the last wake-up was late
-    latest_s: float = 0.0  # and the worst one
-    log_failures: int = 0
-
-
 def restore(log: Log, fresh: Callable[[], State]) -> tuple[State, int]:
     """The state that the log says, from its last usable snapshot on; and how many records were applied for it."""
     sequence, state = 0, None
@@ -88,10 +76,10 @@ def restore(log: Log, fresh: Callable[[], State]) -> tuple[State, int]:
 class Scheduler:
     """Owns the state: everything else asks it, on the same loop. :meth:`run` runs until :meth:`close`."""
 
-    def __init__(self, log: Log, state: State, solver: Solver, timing: Timing) -> None:
-        self.log, self.state, self.solver, self.timing = log, state, solver, timing
+    def __init__(self, log: Log, state: State, solver: Solver, timing: Timing, metrics: Metrics) -> None:
+        self.log, self.state, self.solver, self.timing, self.metrics = log, state, solver, timing, metrics
         self.clock = Clock(state.started, state.now_s)
-        self.figures = Figures()
+        self.log_failures = 0
         self.failure: str = ""  # why the log cannot be written, while it cannot
         self._items: list[Item] = []
         self._news = asyncio.Event()
@@ -129,6 +117,11 @@ class Scheduler:
         self._items.append(Item(make, lasting, done))
         self._news.set()
         return done
+
+    @property
+    def pending(self) -> int:
+        """How much waits to be logged."""
+        return len(self._items)
 
     async def run(self) -> None:
         """Serve until closed; afterwards everything is on disk, with a snapshot."""
@@ -181,10 +174,9 @@ class Scheduler:
             entries.append(Entry(Wake(now_s)))
         if entries and not await self._logged(items, entries):
             return False
-        if due:
-            late_s = now_s - min(due)
-            self.figures.late_s, self.figures.latest_s = late_s, max(late_s, self.figures.latest_s)
         self._follow(items, entries)
+        if due:
+            self.metrics.round_late.observe(self.clock.now_s() - min(due))
         if self._applied_s > SNAPSHOT_AFTER_S or self._since_snapshot > SNAPSHOT_AFTER:
             await self._snapshot()
         return True
@@ -207,11 +199,11 @@ class Scheduler:
 
     async def _logged(self, items: list[Item], entries: list[Entry]) -> bool:
         """Write a batch. If that fails, callers are told, and what has to be logged stays."""
-        started = time.perf_counter()
         try:
-            await self._loop.run_in_executor(self._writer, self._append, entries)
+            with self.metrics.append.time():
+                await self._loop.run_in_executor(self._writer, self._append, entries)
         except LogUnavailableError as error:
-            self.figures.log_failures += 1
+            self.log_failures += 1
             if not self.failure:
                 _log.error("%s", error)
             self.failure = str(error)
@@ -221,7 +213,6 @@ class Scheduler:
                     item.done.set_exception(error)
             return False
         self.failure = ""
-        self.figures.append_s = time.perf_counter() - started
         return True
 
     def _append(self, entries: list[Entry]) -> None:
@@ -250,7 +241,9 @@ class Scheduler:
         started = time.perf_counter()
         commands = list[Command]()
         for entry in entries:
-            commands += self.state.apply(entry)
+            plans = isinstance(entry.event, Wake | Answered)
+            with self.metrics.plan.time() if plans else nullcontext():
+                commands += self.state.apply(entry)
         for command in commands:
             if isinstance(command, Solve):
                 self._solve(command.snapshot)
@@ -258,10 +251,9 @@ class Scheduler:
         for item in items:
             if not item.done.done():
                 item.done.set_result(None)
-        self.figures.apply_s = time.perf_counter() - started
-        self.figures.batches += 1
-        self.figures.entries += len(entries)
-        self._applied_s += self.figures.apply_s
+        seconds = time.perf_counter() - started
+        self.metrics.apply.observe(seconds)
+        self._applied_s += seconds
         self._since_snapshot += len(entries)
 
     def _solve(self, snapshot: Snapshot) -> None:
@@ -285,7 +277,8 @@ class Scheduler:
     async def _snapshot(self) -> None:
         """Keep the state, so that a restart need not begin at the beginning. One that fails is no harm."""
         self._since_snapshot, self._applied_s = 0, 0.0
-        sequence, data = self.log.last_sequence, self.state.pickled()
+        with self.metrics.snapshot.time():
+            sequence, data = self.log.last_sequence, self.state.pickled()
 
         def write() -> None:
             self.log.save_snapshot(sequence, code(), packed(data))

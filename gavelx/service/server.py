@@ -24,6 +24,7 @@ from gavelx.service.attendance import Stream
 from gavelx.service.auth import Caller, Guard, check_exposure, is_loopback
 from gavelx.service.configuration import Configuration
 from gavelx.service.explaining import explain
+from gavelx.service.gauges import Gauges
 from gavelx.service.log import Log
 from gavelx.service.metrics import Metrics
 from gavelx.service.records import Entry
@@ -259,20 +260,22 @@ class Service:
         try:
             self.solver = Solver(options.settings)
             state = await self._restored()
-            self.scheduler = Scheduler(self.log, state, self.solver, options.timing)
+            self.metrics = Metrics()
+            self.gauges = Gauges(self.metrics.registry)
+            self.scheduler = Scheduler(self.log, state, self.solver, options.timing, self.metrics)
             self._running = asyncio.create_task(self.scheduler.run())
             self._running.add_done_callback(lambda _: self._stopping.set())
             await self._begin(state)
-            self.metrics = Metrics()
             await self._listen(guard)
         except BaseException:
             await self._end()
             raise
-        self._looking = asyncio.create_task(self._look())
+        self._watching = [asyncio.create_task(work) for work in (self._look(), self.metrics.feel_the_pulse())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._looking.cancel()
+        for task in self._watching:
+            task.cancel()
         await self.health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
         for attendee in self.scheduler.attendance.here.values():
             if attendee.stream is not None:
@@ -377,7 +380,7 @@ class Service:
 
     async def _look(self) -> None:
         while True:
-            self.metrics.look(self.scheduler)
+            self.gauges.look(self.scheduler)
             await asyncio.sleep(1.0)
 
 
