@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.service.cases import CASES, Size
+from benchmarks.service.daemon import PROFILED
 from gavelx.files.atomic import write_atomically
 
 
@@ -29,7 +30,10 @@ def main() -> None:
     parser.add_argument("--heartbeat", type=float, default=5.0, help="seconds")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long the load is looked at")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--profile", type=Path, help="write a profile of the service (the last one) to this file")
     typed = parser.parse_args()
+    if typed.profile:
+        PROFILED.extend(["-m", "cProfile", "-o", str(typed.profile)])
     size = Size(typed.agents, typed.devices, typed.jobs, typed.round, typed.heartbeat, typed.seconds)
     about, rows = report.machine(), []
     for name in typed.case or CASES:

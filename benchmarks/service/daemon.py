@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,14 +13,17 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
+PROFILED: list[str] = []
+"""``-m cProfile -o FILE``, where one wants to know what takes so long; everything is slower then."""
+
 
 class Daemon:
     """A service on loopback; ``ready_seconds``: from its start until it serves."""
 
     def __init__(self, state: Path, *options: str, listen: str = "127.0.0.1:0") -> None:
         started = time.perf_counter()
-        command = [sys.executable, "-m", "gavelx", "serve", "--state", str(state), "--listen", listen, "--json"]
-        command += ["--metrics", "127.0.0.1:0", *options]
+        command = [sys.executable, *PROFILED, "-m", "gavelx", "serve", "--state", str(state), "--listen", listen]
+        command += ["--json", "--metrics", "127.0.0.1:0", *options]
         self._errors = (state.parent / "errors.txt").open("a")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._errors, text=True)
         assert self.process.stdout is not None
@@ -56,8 +60,8 @@ class Daemon:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self) -> None:
-        """SIGKILL: nothing is tidied up."""
-        self.process.kill()
+        """SIGKILL: nothing is tidied up, unless it is profiled."""
+        self.process.send_signal(signal.SIGTERM if PROFILED else signal.SIGKILL)
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()

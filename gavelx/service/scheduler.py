@@ -169,7 +169,7 @@ class Scheduler:
         items, entries = self._taken(now_s)
         due = [time_s for time_s in self.state.wakes if time_s <= now_s]
         if any(self.state.wakes[time_s] for time_s in due):
-            entries += self.attendance.progress_entries(now_s)
+            entries += self.attendance.progress.entries(now_s)
         if due:
             entries.append(Entry(Wake(now_s)))
         if entries and not await self._logged(items, entries):
@@ -232,7 +232,7 @@ class Scheduler:
             self._follow(items, entries)
         else:
             self._items[:0] = [item for item in items if item.lasting]
-            self.attendance.report_again()
+            self.attendance.progress.report_again()
             self.state.forget_unlogged()
         return True
 
@@ -272,7 +272,7 @@ class Scheduler:
             self.attendance.tick()
             if time.monotonic() - self._reported_s >= REPORT_S and self.attendance.progress:
                 self._reported_s = time.monotonic()
-                self.post(self.attendance.progress_entries)
+                self.post(self.attendance.progress.entries)
 
     async def _snapshot(self) -> None:
         """Keep the state, so that a restart need not begin at the beginning. One that fails is no harm."""

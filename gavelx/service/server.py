@@ -20,7 +20,7 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import MESSAGE_BYTES_MAX
 from gavelx.rpc.convert import check_message
-from gavelx.service.attendance import Stream
+from gavelx.service.attendees import Stream
 from gavelx.service.auth import Caller, Guard, check_exposure, is_loopback
 from gavelx.service.configuration import Configuration
 from gavelx.service.explaining import explain
@@ -168,8 +168,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
             await self.scheduler.ask(lambda now_s: here.drain(request.server, now_s, undo=request.undo))
             machine = self.state.machine_named(request.server)
             assert machine is not None
-            leases = sum(run.on(machine.server.id) is not None for run in self.state.runs.values())
-            return wire.DrainReply(leases=leases)
+            return wire.DrainReply(leases=len(self.state.runs.on(machine.server.id)))
 
         return await self._answered("Drain", context, work)
 
@@ -191,7 +190,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
             while True:
                 while place < len(known.servers):
                     follow = request.follow and place == len(known.servers) - 1 and not known.ended
-                    async for chunk in self.scheduler.attendance.logs(
+                    async for chunk in self.scheduler.attendance.readers.read(
                         request.job_id, known.servers[place], offset, follow=follow
                     ):
                         yield chunk

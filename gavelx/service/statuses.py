@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendance import Attendance
 from gavelx.service.auth import Caller
-from gavelx.service.state import Run, State
+from gavelx.service.runs import Run
+from gavelx.service.state import State
 
 SHOWN = 1000
 
