@@ -280,7 +280,7 @@ class Mechanism:
         self._account()
         due = self._now_s >= self._round_end_s
         if due:
-            behind_s_J = self.live["promised_s"] - self._received_so_far_s()
+            behind_s_J = self.live["promised_s"] - self.received_s_J()
             self.most_behind_s = max(self.most_behind_s, float(behind_s_J.max(initial=0.0)))
         stopped = self._let_go() if due else []
         self._admit()
@@ -543,9 +543,10 @@ class Mechanism:
     def service(self) -> Service:
         """What each live job was promised and has received, and how far behind any job has been."""
         ids = tuple(job.id for job in self.live.jobs)
-        return Service(ids, self.live["promised_s"].copy(), self._received_so_far_s(), self.most_behind_s)
+        return Service(ids, self.live["promised_s"].copy(), self.received_s_J(), self.most_behind_s)
 
-    def _received_so_far_s(self) -> Floats:
+    def received_s_J(self) -> Floats:
+        """What each live job has received, as of now."""
         return received_s(self.live, self._now_s, whole_steps=self.rules.whole_steps)
 
     def _snapshot(self) -> Snapshot:

@@ -18,7 +18,7 @@ Note = dict[str, Any]
 
 
 class Endings:
-    """Last words; ``post`` hands the end of a lease to the scheduler. An agent repeats what was not acknowledged."""
+    """Last words; ``post`` hands the end of a lease to the scheduler. Agents repeat what was not acknowledged."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Endings:
             self._acknowledge(server_id, word)
 
     def servers_changed(self) -> None:
-        """Leases of which only parts on lost servers had no last word have ended; others are gone with all parts."""
+        """Leases of which only parts on lost servers had no last word have ended; some are gone altogether."""
         for lease_id in list(self._words):
             if (run := self._state.runs.get(lease_id)) is not None:
                 self._end_if_over(run)

@@ -66,7 +66,6 @@ class Metrics:
             "From when the mechanism wanted to be woken until what it then decided was on its way to the agents",
             registry,
         )
-        self.snapshot = Durations("snapshot", "Packing the state for a snapshot; agents wait meanwhile", registry)
         self.loop_late = Durations(
             "loop_late", "By how much a timer of the service was late, as every heartbeat then is", registry
         )

@@ -30,10 +30,11 @@ from gavelx.service.attendance import Attendance
 from gavelx.service.clock import Clock
 from gavelx.service.log import Log, LogUnavailableError
 from gavelx.service.metrics import Metrics
-from gavelx.service.records import Answered, Entry, entry_of, record_of
+from gavelx.service.records import Answered, Entry, record_of
 from gavelx.service.refusals import RefusedError
+from gavelx.service.snapshots import SnapshotMaker
 from gavelx.service.solving import Solver
-from gavelx.service.state import State, code, packed, unpacked
+from gavelx.service.state import State, code, packed
 from gavelx.service.timing import Timing
 from gavelx.snapshot import Snapshot
 
@@ -60,19 +61,6 @@ class Item:
     done: "asyncio.Future[None]"
 
 
-def restore(log: Log, fresh: Callable[[], State]) -> tuple[State, int]:
-    """The state that the log says, from its last usable snapshot on; and how many records were applied for it."""
-    sequence, state = 0, None
-    if (found := log.snapshot(code())) is not None:
-        sequence, state = found[0], State.unpickled(unpacked(found[1]))
-    state = state or fresh()
-    replayed = 0
-    for record in log.read(after=sequence):
-        state.apply(entry_of(record))
-        replayed += 1
-    return state, replayed
-
-
 class Scheduler:
     """Owns the state: everything else asks it, on the same loop. :meth:`run` runs until :meth:`close`."""
 
@@ -88,6 +76,8 @@ class Scheduler:
         self._reported_s = time.monotonic()
         self._since_snapshot = 0
         self._applied_s = 0.0
+        self._snapshot_maker = SnapshotMaker(log.place)
+        self._snapshotting: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -138,6 +128,7 @@ class Scheduler:
             await self._snapshot()
         finally:
             ticking.cancel()
+            self._snapshot_maker.stop()
             for task in self._tasks:
                 task.cancel()
             for item in self._items:
@@ -178,7 +169,7 @@ class Scheduler:
         if due:
             self.metrics.round_late.observe(self.clock.now_s() - min(due))
         if self._applied_s > SNAPSHOT_AFTER_S or self._since_snapshot > SNAPSHOT_AFTER:
-            await self._snapshot()
+            self._begin_snapshot()
         return True
 
     def _taken(self, now_s: float) -> tuple[list[Item], list[Entry]]:
@@ -274,16 +265,26 @@ class Scheduler:
                 self._reported_s = time.monotonic()
                 self.post(self.attendance.progress.entries)
 
-    async def _snapshot(self) -> None:
-        """Keep the state, so that a restart need not begin at the beginning. One that fails is no harm."""
+    def _begin_snapshot(self) -> None:
+        """Have a snapshot made elsewhere, one at a time."""
         self._since_snapshot, self._applied_s = 0, 0.0
-        with self.metrics.snapshot.time():
-            sequence, data = self.log.last_sequence, self.state.pickled()
+        if self._snapshotting is None or self._snapshotting.done():
+            self._snapshotting = asyncio.create_task(self._made_elsewhere())
 
-        def write() -> None:
-            self.log.save_snapshot(sequence, code(), packed(data))
+    async def _made_elsewhere(self) -> None:
+        made = await self._snapshot_maker.make()
+        if made is not None:
+            await self._save(*made)
+        elif not self._closing:
+            _log.warning("no snapshot: the process that was to make it ended")
 
+    async def _snapshot(self) -> None:
+        """Keep the present state, so that a restart need not begin at the beginning."""
+        await self._save(self.log.last_sequence, await asyncio.to_thread(packed, self.state.pickled()))
+
+    async def _save(self, sequence: int, data: bytes) -> None:
+        """A snapshot that fails is no harm."""
         try:
-            await self._loop.run_in_executor(self._writer, write)
+            await self._loop.run_in_executor(self._writer, self.log.save_snapshot, sequence, code(), data)
         except LogUnavailableError as error:
             _log.warning("no snapshot: %s", error)

@@ -29,7 +29,8 @@ from gavelx.service.log import Log
 from gavelx.service.metrics import Metrics
 from gavelx.service.records import Entry
 from gavelx.service.refusals import RefusedError, status_of
-from gavelx.service.scheduler import Scheduler, restore
+from gavelx.service.scheduler import Scheduler
+from gavelx.service.snapshots import restore
 from gavelx.service.solving import Solver
 from gavelx.service.state import Known, State
 from gavelx.service.statuses import status
@@ -318,7 +319,7 @@ class Service:
         _check_same(found, wanted)
         configuration = Configuration.from_json(found)
         self.found_prices = configuration.prices
-        state, self.replayed = restore(self.log, lambda: State(configuration))
+        state, _, self.replayed = restore(self.log, lambda: State(configuration))
         return state
 
     async def _begin(self, state: State) -> None:

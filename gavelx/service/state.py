@@ -94,7 +94,9 @@ class State:
         self.now_s = 0.0
         self.wakes: dict[float, bool] = {}  # when the mechanism wants to be woken, and whether with a report
         self.next_job_id = 0
-        self.live: set[int] = set()  # ids of jobs that have not ended
+        self.live: dict[int, None] = {}  # ids of jobs that have not ended, in order
+        self.of_owner: dict[str, list[int]] = {}  # ids of all jobs
+        self.live_of: dict[str, dict[int, None]] = {}
         self.of_request: dict[tuple[str, str], int] = {}  # job ids by owner and request id
         self.ended = {COMPLETE: 0, FAILED: 0, CANCELLED: 0}
 
@@ -146,7 +148,9 @@ class State:
     def _submitted(self, job: Job, spec: dict[str, Any]) -> None:
         self.next_job_id = max(self.next_job_id, job.id + 1)
         self.book[job.id] = Known(job, spec)
-        self.live.add(job.id)
+        self.live[job.id] = None
+        self.of_owner.setdefault(job.owner, []).append(job.id)
+        self.live_of.setdefault(job.owner, {})[job.id] = None
         if request_id := spec.get("request_id"):
             self.of_request[job.owner, request_id] = job.id
         for accelerator, speed in spec.get("speeds", {}).items():
@@ -219,7 +223,8 @@ class State:
             return
         known.ended, known.ended_s, known.reason = how, self.now_s, reason or known.reason
         self.ended[how] += 1
-        self.live.discard(job_id)
+        self.live.pop(job_id, None)
+        self.live_of[known.job.owner].pop(job_id, None)
         live = self.mechanism.live
         if (j := live.index.get(job_id)) is not None:
             known.steps_done, known.spent_usd = float(live["steps_done"][j]), float(live["spent_usd"][j])
