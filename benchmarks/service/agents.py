@@ -14,8 +14,10 @@ import asyncio
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from gavelx.rpc import wire_pb2 as wire
@@ -26,11 +28,23 @@ from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import SleepRunner
 
 TYPES = ("v100", "p100", "k80")
-CHUNK = 64 * 1024
+LINE = b"epoch 1, step 1, loss 0.123456789\n"
+PRINTED_BYTES = 32_000_000
+
+
+class Printing(SleepRunner):
+    """Jobs that sleep, and have all printed the same."""
+
+    def __init__(self, printed: Path) -> None:
+        super().__init__()
+        self._printed = printed
+
+    def leases_of(self, job_id: int) -> Sequence[Path]:
+        return (self._printed,)
 
 
 class Timed(Agent):
-    """An agent that notes how long its heartbeats are under way, and whose jobs print without end."""
+    """An agent that notes how long its heartbeats are under way."""
 
     latencies: list[float]
     answered_s = 0.0
@@ -46,7 +60,7 @@ class Timed(Agent):
 class Swarm:
     """All of them, on one loop; ``late``: by how much this loop itself was late, which is in the latencies."""
 
-    def __init__(self, address: str, agents: int, devices: int) -> None:
+    def __init__(self, address: str, agents: int, devices: int, printed: Path) -> None:
         self._access = Access(address)
         self.latencies, self.late = list[float](), list[float]()
         self._here = list[tuple[Timed, asyncio.Event, asyncio.Task[None]]]()
@@ -54,7 +68,7 @@ class Swarm:
         for n in range(agents):
             kind = TYPES[n % len(TYPES)]
             slots = Devices(kind, tuple(map(str, range(devices))))
-            agent = Timed(f"{kind}-{n}", "127.0.0.1", slots, SleepRunner())
+            agent = Timed(f"{kind}-{n}", "127.0.0.1", slots, Printing(printed))
             agent.latencies = self.latencies
             self._gone.append(agent)
 
@@ -149,7 +163,11 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=200)
     parser.add_argument("--devices", type=int, default=8)
     typed = parser.parse_args()
-    asyncio.run(obey(Swarm(typed.address, typed.agents, typed.devices), typed.agents))
+    with tempfile.TemporaryDirectory() as folder:
+        printed = Path(folder) / "1"
+        printed.mkdir()
+        (printed / "out.0.log").write_bytes(LINE * (PRINTED_BYTES // len(LINE)))
+        asyncio.run(obey(Swarm(typed.address, typed.agents, typed.devices, printed), typed.agents))
 
 
 if __name__ == "__main__":

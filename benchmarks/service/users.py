@@ -84,13 +84,17 @@ async def flood(address: str, call: Call, seconds: float, callers: int, per_s: f
 
 
 async def stall(address: str, job_ids: Sequence[int], seconds: float) -> dict[str, float]:
-    """Begin to read these jobs' output, and never read on."""
+    """Begin to read these jobs' output, and never read on; and meanwhile read one to its end."""
     async with aio_channel(Access(address)) as channel:
         stub = wire_pb2_grpc.SchedulerStub(channel)
-        requests = (wire.LogsRequest(version=1, job_id=job_id, follow=True) for job_id in job_ids)
-        calls = [stub.Logs(request) for request in requests]
-        first = await asyncio.gather(*(call.read() for call in calls))
-        await asyncio.sleep(seconds)
+        calls = [stub.Logs(wire.LogsRequest(version=1, job_id=job_id, follow=True)) for job_id in job_ids]
+        await asyncio.gather(*(call.read() for call in calls))
+        read, started = 0, time.perf_counter()
+        async for chunk in stub.Logs(wire.LogsRequest(version=1, job_id=job_ids[0])):
+            assert not chunk.dropped
+            read += len(chunk.text)
+        read_s = time.perf_counter() - started
+        await asyncio.sleep(max(0.0, seconds - read_s))
         for call in calls:
             call.cancel()
-    return {"readers": len(calls), "first_chunks": sum(chunk is not grpc.aio.EOF for chunk in first)}
+    return {"stalled_readers": len(calls), "one_reader_mb_per_s": read / 1e6 / read_s}

@@ -11,7 +11,6 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendance import Attendance
 from gavelx.service.attendees import Attendee
 from gavelx.service.auth import Caller
-from gavelx.service.runs import Run
 from gavelx.service.state import Machine, State
 
 Floats = NDArray[np.float64]
@@ -91,7 +90,8 @@ def _job(state: State, here: Attendance, job_id: int, received_s_J: Floats, now_
 def _servers(state: State, here: Attendance) -> Iterator[wire.ServerStatus]:
     now_s = time.monotonic()
     for server_id, machine in state.machines.items():
-        leased = {slot for run in state.runs.on(server_id).values() for slot in _slots(run, server_id)}
+        parts = (part for run in state.runs.on(server_id).values() for part in run.parts)
+        leased = {slot for part in parts if part.server_id == server_id for slot in part.slots}
         attendee = here.here.get(server_id)
         yield wire.ServerStatus(
             server_id=server_id,
@@ -102,11 +102,6 @@ def _servers(state: State, here: Attendance) -> Iterator[wire.ServerStatus]:
             state=_condition(machine, attendee, bool(leased)),
             heard_s_ago=now_s - attendee.heard_s if attendee else 0.0,
         )
-
-
-def _slots(run: Run, server_id: int) -> tuple[int, ...]:
-    part = run.on(server_id)
-    return part.slots if part is not None else ()
 
 
 def _condition(machine: Machine, attendee: Attendee | None, leased: bool) -> str:
