@@ -71,7 +71,7 @@ class Readers:
                     return
                 taken += 1
                 if taken == ROOM // 2:
-                    stream.send(send_log=wire.SendLog(request_id=request_id, room=taken))
+                    stream.send(send_log=wire.SendLog(request_id=request_id, more=taken))
                     taken = 0
         finally:
             del self._parts[request_id]

@@ -137,8 +137,9 @@ class Agent:
     def _send_log(self, request: wire.SendLog) -> None:
         if request.end:
             self._tails.pop(request.request_id, None)
-        elif (tail := self._tails.get(request.request_id)) is not None:
-            tail.room += request.room
+        elif request.more:
+            if (tail := self._tails.get(request.request_id)) is not None:
+                tail.room += request.more
         else:
             self._tails[request.request_id] = Tail(request, self.name)
 
