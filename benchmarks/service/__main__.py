@@ -8,15 +8,18 @@ The service, all agents and all users are three processes on one machine.
 
 import argparse
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import report
 from benchmarks.service.cases import CASES, Size
 from benchmarks.service.daemon import PROFILED
+from benchmarks.service.tables import markdown, short
 from gavelx.files.atomic import write_atomically
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.service",
         description=__doc__,
@@ -29,9 +32,9 @@ def main() -> None:
     parser.add_argument("--round", type=float, default=30.0, help="seconds")
     parser.add_argument("--heartbeat", type=float, default=5.0, help="seconds")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long the load is looked at")
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--json", type=Path, help="write all figures to this file, and a page beside it")
     parser.add_argument("--profile", type=Path, help="write a profile of the service (the last one) to this file")
-    typed = parser.parse_args()
+    typed = parser.parse_args(arguments)
     if typed.profile:
         PROFILED.extend(["-m", "cProfile", "-o", str(typed.profile)])
     size = Size(typed.agents, typed.devices, typed.jobs, typed.round, typed.heartbeat, typed.seconds)
@@ -39,14 +42,12 @@ def main() -> None:
     for name in typed.case or CASES:
         for row in CASES[name](size):
             rows.append({"case": name} | row)
-            print("  ".join(f"{key} {_short(value)}" for key, value in rows[-1].items()), flush=True)
+            print("  ".join(f"{key} {short(value)}" for key, value in rows[-1].items()), flush=True)
     if typed.json:
+        about["load_after"] = os.getloadavg()
         document = {"machine": about, "size": vars(size), "rows": rows}
         write_atomically(typed.json, json.dumps(document, indent=1) + "\n")
-
-
-def _short(value: object) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) else f"{value}"
+        write_atomically(typed.json.with_suffix(".md"), markdown(about, vars(size), rows))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """``gavelx serve``: options, checked; then the service until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import sys
 from collections.abc import Callable
@@ -80,6 +81,7 @@ async def _serve(options: Options, as_json: bool) -> None:
     from gavelx.cli.output import print_json  # noqa: PLC0415
 
     async with Service(options) as service:
+        gc.freeze()  # what was restored stays; no collection need look at it again
         state = service.scheduler.state
         where = {
             "listening": service.address,

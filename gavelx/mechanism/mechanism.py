@@ -346,11 +346,12 @@ class Mechanism:
     def _admit(self) -> None:
         if not self._arrived:
             return
-        live, new_J = self.live, []
+        live, new_J, speeds = self.live, [], dict[int, tuple[Floats, Floats]]()
         for job in self._arrived:
             kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
-            overhead = self.rules.overheads.of(job.job_type)
-            new_J.append(live.add(job, kind, self._speeds(job, True), self._speeds(job, False), overhead))
+            if kind not in speeds:  # thousands may come at once
+                speeds[kind] = self._speeds(job, True), self._speeds(job, False)
+            new_J.append(live.add(job, kind, *speeds[kind], self.rules.overheads.of(job.job_type)))
         live.look()
         live["stopped_s"][new_J] = self._now_s
         self.ways = self.priority.admitted(self.ways, live, np.array(new_J))

@@ -126,6 +126,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
         async def work() -> wire.SubmitReply:
             caller = self._caller(request, context, "user")
             submission = Submission(self.state, request.jobs, caller.owner)
+            await submission.check()
             await self.scheduler.ask(submission.entries)
             return wire.SubmitReply(job_ids=submission.ids)
 
