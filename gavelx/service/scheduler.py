@@ -15,7 +15,7 @@ solvers, wake-ups) stays pending and is tried again, and leases that stand are r
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -248,9 +248,14 @@ class Scheduler:
         self._since_snapshot += len(entries)
 
     def _solve(self, snapshot: Snapshot) -> None:
-        task = asyncio.create_task(self._answer(snapshot))
+        self._begin(self._answer(snapshot))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work beside the loop, which ends with it."""
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _answer(self, snapshot: Snapshot) -> None:
         answer = await self.solver.answer(self.state.policy, snapshot, self.state.allocation)
@@ -269,7 +274,7 @@ class Scheduler:
         """Have a snapshot made elsewhere, one at a time."""
         self._since_snapshot, self._applied_s = 0, 0.0
         if self._snapshotting is None or self._snapshotting.done():
-            self._snapshotting = asyncio.create_task(self._made_elsewhere())
+            self._snapshotting = self._begin(self._made_elsewhere())
 
     async def _made_elsewhere(self) -> None:
         made = await self._snapshot_maker.make()
