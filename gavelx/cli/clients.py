@@ -176,6 +176,11 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _behind(behind_s: float) -> tuple[str, str]:
+    """What a job is owed, or has had too much.
+
+    >>> [_behind(seconds) for seconds in (12.4, -0.3, -7.0)]
+    [('behind by', '12 s'), ('behind by', '0 s'), ('ahead by', '7 s')]
+    """
     return (
         ("ahead by", whole_seconds(-behind_s)) if round(behind_s) < 0 else ("behind by", whole_seconds(behind_s))
     )
