@@ -19,6 +19,8 @@ from gavelx.throughputs import Setting
 
 JOBS_IN_CALL = 10_000
 LIVE_JOBS_MAX = 100_000
+OWNED_JOBS_MAX = 50_000
+"""Of one owner: nobody can take all the room there is."""
 PIECE = 200
 """Jobs that are checked at a stretch."""
 
@@ -95,6 +97,9 @@ class Submission:
         state, entries = self._state, list[Entry]()
         if len(state.live) + len(self._jobs) > LIVE_JOBS_MAX:
             problem = f"{len(state.live)} jobs are live, and at most {LIVE_JOBS_MAX} may be"
+            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, problem)
+        if (mine := len(state.live_of.get(self._owner, ()))) + len(self._jobs) > OWNED_JOBS_MAX:
+            problem = f"{mine} jobs of {self._owner} are live, and at most {OWNED_JOBS_MAX} may be"
             raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, problem)
         self.ids = []
         for fields, note in self._jobs:
