@@ -9,9 +9,10 @@ from typing import Any
 
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stdout
+from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
-from gavelx.report.words import dollars, number, percent
+from gavelx.report.words import dollars, number, percent, whole_seconds
 
 with service_installed():
     from google.protobuf.json_format import MessageToDict
@@ -131,39 +132,12 @@ def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_j
         print_json(document)
         return
     console = stdout()
-    table = plain_table()
-    for heading in ("job", "name", "type", "state", "where", "steps", "share", "received", "cost", ""):
-        right = heading in ("job", "steps", "share", "received", "cost")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
-    for job in reply.jobs:
-        table.add_row(*map(policy_cell, _row(job)))
-    if reply.jobs:
-        console.print(table)
-        console.print()
-    servers = plain_table()
-    for heading in ("server", "accelerator", "leased", "state", "heard"):
-        servers.add_column(heading, overflow="fold")
-    for server in reply.servers:
-        heard = f"{server.heard_s_ago:.0f} s ago"
-        leased = f"{server.leased} of {server.devices}"
-        servers.add_row(*map(policy_cell, (server.name, server.accelerator, leased, server.state, heard)))
-    if reply.servers:
-        console.print(servers)
-        console.print()
+    print_rows(console, JOBS, reply.jobs)
+    print_rows(console, SERVERS, reply.servers)
     more = f", {reply.left_out:,} more are not shown" if reply.left_out else ""
     counts = f"{reply.waiting:,} waiting, {reply.running:,} running, {reply.ended:,} ended{more}"
     line = f"{counts}; policy {reply.policy}, {reply.rounds:,} rounds of {reply.round_s:g} s"
     console.print(line, markup=False)
-
-
-def _row(job: wire.JobStatus) -> tuple[str, ...]:
-    where = ", ".join(job.servers) + (f" ({job.accelerator})" if job.accelerator else "")
-    steps = f"{number(job.steps_done)} of {number(job.total_steps)}"
-    received = f"{job.received_s:,.0f} s"
-    return (
-        *(str(job.job_id), job.name, job.job_type, job.state, where, steps),
-        *(percent(job.promised_share), received, dollars(job.spent_usd), job.reason),
-    )
 
 
 def run_explain(access: Access, job_id: int, as_json: bool) -> None:
@@ -182,13 +156,13 @@ def run_explain(access: Access, job_id: int, as_json: bool) -> None:
 
 
 def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
-    facts = [("policy", document["policy"]), ("age", f"{document['age_s']:,.0f} s")]
+    facts = [("policy", document["policy"]), ("age", whole_seconds(document["age_s"]))]
     if "promised_s" in document:
         facts += [
             ("promised now", percent(document["promised_share"]) + " of its time"),
-            ("promised so far", f"{document['promised_s']:,.0f} s"),
-            ("received so far", f"{document['received_s']:,.0f} s"),
-            ("behind", f"{document['behind_s']:,.0f} s"),
+            ("promised so far", whole_seconds(document["promised_s"])),
+            ("received so far", whole_seconds(document["received_s"])),
+            _behind(document["behind_s"]),
             ("steps", f"{number(document['steps_done'])} of {number(document['total_steps'])}"),
             ("cost", dollars(document["spent_usd"])),
         ]
@@ -199,6 +173,17 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         facts += [("allocation", shares or "nothing"), ("steps/s by it", number(document["steps_per_s"]))]
         facts += [("what binds", document["limited_by"])]
     return [*facts, ("failures", str(document["failures"])), ("launches", str(document["launches"]))]
+
+
+def _behind(behind_s: float) -> tuple[str, str]:
+    """What a job is owed, or has had too much.
+
+    >>> [_behind(seconds) for seconds in (12.4, -0.3, -7.0)]
+    [('behind by', '12 s'), ('behind by', '0 s'), ('ahead by', '7 s')]
+    """
+    return (
+        ("ahead by", whole_seconds(-behind_s)) if round(behind_s) < 0 else ("behind by", whole_seconds(behind_s))
+    )
 
 
 def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> None:

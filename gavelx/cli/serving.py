@@ -1,6 +1,7 @@
 """``gavelx serve``: options, checked; then the service until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import sys
 from collections.abc import Callable
@@ -22,6 +23,8 @@ with service_installed():
     from gavelx.service.timing import Timing
 
 DEFAULT_TABLE = "simulation"
+SWITCH_S = 0.0005
+"""How long the thread that writes the log may keep agents and users waiting; Python's own 5 ms are felt."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
         agent_ca=typed.agent_ca,
         agent_listen=typed.agent_listen,
     )
+    sys.setswitchinterval(SWITCH_S)
     asyncio.run(_serve(options, as_json))
 
 
@@ -80,6 +84,7 @@ async def _serve(options: Options, as_json: bool) -> None:
     from gavelx.cli.output import print_json  # noqa: PLC0415
 
     async with Service(options) as service:
+        gc.freeze()  # what was restored stays; no collection need look at it again
         state = service.scheduler.state
         where = {
             "listening": service.address,

@@ -279,7 +279,7 @@ class Mechanism:
         self._account()
         due = self._now_s >= self._round_end_s
         if due:
-            behind_s_J = self.live["promised_s"] - self._received_so_far_s()
+            behind_s_J = self.live["promised_s"] - self.received_s_J()
             self.most_behind_s = max(self.most_behind_s, float(behind_s_J.max(initial=0.0)))
         stopped = self._let_go() if due else []
         self._admit()
@@ -340,11 +340,12 @@ class Mechanism:
     def _admit(self) -> None:
         if not self._arrived:
             return
-        live, new_J = self.live, []
+        live, new_J, speeds = self.live, [], dict[int, tuple[Floats, Floats]]()
         for job in self._arrived:
             kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
-            overhead = self.rules.overheads.of(job.job_type)
-            new_J.append(live.add(job, kind, self._speeds(job, True), self._speeds(job, False), overhead))
+            if kind not in speeds:  # thousands may come at once
+                speeds[kind] = self._speeds(job, True), self._speeds(job, False)
+            new_J.append(live.add(job, kind, *speeds[kind], self.rules.overheads.of(job.job_type)))
         live.look()
         live["stopped_s"][new_J] = self._now_s
         self.ways = self.priority.admitted(self.ways, live, np.array(new_J))
@@ -521,9 +522,10 @@ class Mechanism:
     def service(self) -> Service:
         """What each live job was promised and has received, and how far behind any job has been."""
         ids = tuple(job.id for job in self.live.jobs)
-        return Service(ids, self.live["promised_s"].copy(), self._received_so_far_s(), self.most_behind_s)
+        return Service(ids, self.live["promised_s"].copy(), self.received_s_J(), self.most_behind_s)
 
-    def _received_so_far_s(self) -> Floats:
+    def received_s_J(self) -> Floats:
+        """What each live job has received, as of now."""
         return received_s(self.live, self._now_s, whole_steps=self.rules.whole_steps)
 
     def _snapshot(self) -> Snapshot:

@@ -43,6 +43,15 @@ def seconds(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
 
 
+def whole_seconds(value: float) -> str:
+    """Seconds where a fraction says nothing.
+
+    >>> [whole_seconds(v) for v in (-0.3, 1234.5)]
+    ['0 s', '1,234 s']
+    """
+    return f"{round(value):,} s"
+
+
 def printable(text: str) -> str:
     """Text from a user on one line, without what a terminal, a font or UTF-8 cannot take.
 

@@ -444,18 +444,22 @@ class Refused(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class SendLog(_message.Message):
-    __slots__ = ("request_id", "job_id", "offset", "follow", "end")
+    __slots__ = ("request_id", "job_id", "offset", "follow", "end", "room", "more")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     job_id: int
     offset: int
     follow: bool
     end: bool
-    def __init__(self, request_id: _Optional[str] = ..., job_id: _Optional[int] = ..., offset: _Optional[int] = ..., follow: bool = ..., end: bool = ...) -> None: ...
+    room: int
+    more: int
+    def __init__(self, request_id: _Optional[str] = ..., job_id: _Optional[int] = ..., offset: _Optional[int] = ..., follow: bool = ..., end: bool = ..., room: _Optional[int] = ..., more: _Optional[int] = ...) -> None: ...
 
 class LogPart(_message.Message):
     __slots__ = ("request_id", "chunk", "last")

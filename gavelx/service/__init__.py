@@ -5,6 +5,6 @@ runs where. ``scheduler`` is the one actor that changes it: events are stamped, 
 transaction, handed to ``state``, and only then are commands carried out and callers answered. A restart is a
 replay.
 
-``attendance`` speaks with the agents, ``solving`` with the process in which policies are asked, ``server`` with
-users.
+``attendance`` speaks with the agents (with ``launches``, ``endings``, ``progress`` and ``reading``), ``solving``
+with the process in which policies are asked, ``server`` with users.
 """

@@ -46,8 +46,7 @@ def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[s
     }
     allocated = _allocated(state, job_id)
     document |= allocated
-    run = next((run for run in state.runs.values() if run.lease.job_id == job_id), None)
-    if run is not None:
+    if (run := state.runs.latest_of(job_id)) is not None:
         document["state"] = "stopping" if run.stopping else "running"
         document["servers"] = [state.machines[part.server_id].name for part in run.parts]
         document["accelerator"] = run.lease.accelerator
@@ -84,7 +83,8 @@ def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) 
     """One sentence."""
     limited = document.get("limited_by", "")
     if document["state"] == "running":
-        run = next(run for run in state.runs.values() if run.lease.job_id == job_id)
+        run = state.runs.latest_of(job_id)
+        assert run is not None
         silent = [
             state.machines[part.server_id].name
             for part in run.parts

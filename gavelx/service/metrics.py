@@ -1,79 +1,82 @@
-"""Figures for Prometheus, in a registry of their own; served on loopback unless one says otherwise."""
+"""Figures for Prometheus, counted as things happen, in a registry of their own.
 
+They are served on loopback unless one says otherwise. The figures of the moment (how many jobs wait, who is here)
+are in `gauges`. Worth an alarm: a log that cannot be written, silent servers, late rounds, a late loop.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from gavelx.errors import OptionError
-from gavelx.service.scheduler import Scheduler
+
+BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+PULSE_S = 0.05
+"""How often the loop is asked whether it is late."""
+
+
+class Durations:
+    """A histogram ``gavelx_NAME_seconds``; and ``gavelx_NAME_max_seconds``, the longest so far."""
+
+    def __init__(self, name: str, text: str, registry: CollectorRegistry) -> None:
+        histogram = f"gavelx_{name}_seconds"
+        self._all = Histogram(histogram, text, registry=registry, buckets=BUCKETS_S)
+        longest = f"The longest since the service began. {text}"
+        self._longest = Gauge(f"gavelx_{name}_max_seconds", longest, registry=registry)
+        self.longest_s = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._all.observe(seconds)
+        if seconds > self.longest_s:
+            self.longest_s = seconds
+            self._longest.set(seconds)
+
+    @contextmanager
+    def time(self) -> Iterator[None]:
+        """How long what is inside takes."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.observe(time.perf_counter() - started)
 
 
 class Metrics:
-    """What is worth an alarm: late rounds, a log that cannot be written, servers that are silent."""
+    """Calls, and how long things take."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        gauges = {
-            "jobs_waiting": "Jobs that wait",
-            "jobs_running": "Jobs that hold devices",
-            "jobs_complete": "Jobs complete, ever",
-            "jobs_failed": "Jobs given up, ever",
-            "jobs_cancelled": "Jobs cancelled, ever",
-            "servers_here": "Servers whose agent is connected",
-            "servers_silent": "Servers that are known and not connected",
-            "rounds": "Rounds so far",
-            "round_late_seconds": "By how much the last wake-up was late",
-            "round_late_max_seconds": "By how much any wake-up was late",
-            "most_behind_seconds": "By how much any job ever was behind what it was promised, when a round began",
-            "log_sequence": "Records in the log",
-            "log_append_seconds": "How long the last write of a batch took",
-            "log_failures": "Writes to the log that failed",
-            "log_failing": "1 while the log cannot be written",
-            "apply_seconds": "How long the last batch took after it was written",
-            "solver_seconds": "How long the last answer of the policy took",
-            "solver_failures": "Questions that the previous allocation answered",
-            "solver_restarts": "How often the solver's process was started again",
-        }
-        self._gauges = {
-            name: Gauge(f"gavelx_{name}", text, registry=self.registry) for name, text in gauges.items()
-        }
+        self.registry = registry = CollectorRegistry()
         self.calls = Counter(
-            "gavelx_calls", "Calls by method and status", ["method", "code"], registry=self.registry
+            "gavelx_calls", "Calls answered, by method and status", ["method", "code"], registry=registry
         )
-        self.heartbeat = Histogram(
-            "gavelx_heartbeat_seconds",
-            "From the receipt of a heartbeat to its answer",
-            registry=self.registry,
-            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0),
+        self.heartbeat = Durations(
+            "heartbeat", "From the receipt of one message of an agent until it was answered", registry
+        )
+        self.append = Durations("log_append", "Writing one batch to the log, until it was on disk", registry)
+        self.apply = Durations(
+            "apply", "Acting on one batch after it was on disk; agents wait meanwhile", registry
+        )
+        self.plan = Durations("plan", "The mechanism's part in one wake-up or answer of the policy", registry)
+        self.round_late = Durations(
+            "round_late",
+            "From when the mechanism wanted to be woken until what it then decided was on its way to the agents",
+            registry,
+        )
+        self.loop_late = Durations(
+            "loop_late", "By how much a timer of the service was late, as every heartbeat then is", registry
         )
         self._server: WSGIServer | None = None
 
-    def look(self, scheduler: Scheduler) -> None:
-        """Take the figures of this moment."""
-        state, figures, solver = scheduler.state, scheduler.figures, scheduler.solver
-        running = int(state.mechanism.live.running().sum())
-        here = sum(attendee.stream is not None for attendee in scheduler.attendance.here.values())
-        values = {
-            "jobs_waiting": len(state.live) - running,
-            "jobs_running": running,
-            **{f"jobs_{how}": count for how, count in state.ended.items()},
-            "servers_here": here,
-            "servers_silent": sum(not machine.lost for machine in state.machines.values()) - here,
-            "rounds": state.mechanism.rounds,
-            "round_late_seconds": figures.late_s,
-            "round_late_max_seconds": figures.latest_s,
-            "most_behind_seconds": state.mechanism.most_behind_s,
-            "log_sequence": scheduler.log.last_sequence,
-            "log_append_seconds": figures.append_s,
-            "log_failures": figures.log_failures,
-            "log_failing": bool(scheduler.failure),
-            "apply_seconds": figures.apply_s,
-            "solver_seconds": solver.seconds,
-            "solver_failures": solver.failures,
-            "solver_restarts": max(0, solver.restarts),
-        }
-        for name, value in values.items():
-            self._gauges[name].set(value)
+    async def feel_the_pulse(self) -> None:
+        """Look again and again how late the loop is."""
+        while True:
+            due_s = time.perf_counter() + PULSE_S
+            await asyncio.sleep(PULSE_S)
+            self.loop_late.observe(max(0.0, time.perf_counter() - due_s))
 
     def serve(self, host: str, port: int) -> int:
         """Answer HTTP there; the port. Raises :class:`OptionError`."""

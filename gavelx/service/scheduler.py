@@ -15,9 +15,9 @@ solvers, wake-ups) stays pending and is tried again, and leases that stand are r
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +29,12 @@ from gavelx.mechanism.events import Wake
 from gavelx.service.attendance import Attendance
 from gavelx.service.clock import Clock
 from gavelx.service.log import Log, LogUnavailableError
-from gavelx.service.records import Answered, Entry, entry_of, record_of
+from gavelx.service.metrics import Metrics
+from gavelx.service.records import Answered, Entry, record_of
 from gavelx.service.refusals import RefusedError
+from gavelx.service.snapshots import SnapshotMaker
 from gavelx.service.solving import Solver
-from gavelx.service.state import State, code, packed, unpacked
+from gavelx.service.state import State, code, packed
 from gavelx.service.timing import Timing
 from gavelx.snapshot import Snapshot
 
@@ -59,39 +61,13 @@ class Item:
     done: "asyncio.Future[None]"
 
 
-@dataclass
-class Figures:
-    """What the metrics show and nobody needs to replay."""
-
-    batches: int = 0
-    entries: int = 0
-    append_s: float = 0.0  # the last one
-    apply_s: float = 0.0
-    late_s: float = 0.0  # by how much the last wake-up was late
-    latest_s: float = 0.0  # and the worst one
-    log_failures: int = 0
-
-
-def restore(log: Log, fresh: Callable[[], State]) -> tuple[State, int]:
-    """The state that the log says, from its last usable snapshot on; and how many records were applied for it."""
-    sequence, state = 0, None
-    if (found := log.snapshot(code())) is not None:
-        sequence, state = found[0], State.unpickled(unpacked(found[1]))
-    state = state or fresh()
-    replayed = 0
-    for record in log.read(after=sequence):
-        state.apply(entry_of(record))
-        replayed += 1
-    return state, replayed
-
-
 class Scheduler:
     """Owns the state: everything else asks it, on the same loop. :meth:`run` runs until :meth:`close`."""
 
-    def __init__(self, log: Log, state: State, solver: Solver, timing: Timing) -> None:
-        self.log, self.state, self.solver, self.timing = log, state, solver, timing
+    def __init__(self, log: Log, state: State, solver: Solver, timing: Timing, metrics: Metrics) -> None:
+        self.log, self.state, self.solver, self.timing, self.metrics = log, state, solver, timing, metrics
         self.clock = Clock(state.started, state.now_s)
-        self.figures = Figures()
+        self.log_failures = 0
         self.failure: str = ""  # why the log cannot be written, while it cannot
         self._items: list[Item] = []
         self._news = asyncio.Event()
@@ -100,6 +76,8 @@ class Scheduler:
         self._reported_s = time.monotonic()
         self._since_snapshot = 0
         self._applied_s = 0.0
+        self._snapshot_maker = SnapshotMaker(log.place)
+        self._snapshotting: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -130,6 +108,11 @@ class Scheduler:
         self._news.set()
         return done
 
+    @property
+    def pending(self) -> int:
+        """How much waits to be logged."""
+        return len(self._items)
+
     async def run(self) -> None:
         """Serve until closed; afterwards everything is on disk, with a snapshot."""
         pause_s = TRY_AGAIN_S[0]
@@ -145,6 +128,7 @@ class Scheduler:
             await self._snapshot()
         finally:
             ticking.cancel()
+            self._snapshot_maker.stop()
             for task in self._tasks:
                 task.cancel()
             for item in self._items:
@@ -176,17 +160,16 @@ class Scheduler:
         items, entries = self._taken(now_s)
         due = [time_s for time_s in self.state.wakes if time_s <= now_s]
         if any(self.state.wakes[time_s] for time_s in due):
-            entries += self.attendance.progress_entries(now_s)
+            entries += self.attendance.progress.entries(now_s)
         if due:
             entries.append(Entry(Wake(now_s)))
         if entries and not await self._logged(items, entries):
             return False
-        if due:
-            late_s = now_s - min(due)
-            self.figures.late_s, self.figures.latest_s = late_s, max(late_s, self.figures.latest_s)
         self._follow(items, entries)
+        if due:
+            self.metrics.round_late.observe(self.clock.now_s() - min(due))
         if self._applied_s > SNAPSHOT_AFTER_S or self._since_snapshot > SNAPSHOT_AFTER:
-            await self._snapshot()
+            self._begin_snapshot()
         return True
 
     def _taken(self, now_s: float) -> tuple[list[Item], list[Entry]]:
@@ -207,11 +190,11 @@ class Scheduler:
 
     async def _logged(self, items: list[Item], entries: list[Entry]) -> bool:
         """Write a batch. If that fails, callers are told, and what has to be logged stays."""
-        started = time.perf_counter()
         try:
-            await self._loop.run_in_executor(self._writer, self._append, entries)
+            with self.metrics.append.time():
+                await self._loop.run_in_executor(self._writer, self._append, entries)
         except LogUnavailableError as error:
-            self.figures.log_failures += 1
+            self.log_failures += 1
             if not self.failure:
                 _log.error("%s", error)
             self.failure = str(error)
@@ -221,7 +204,6 @@ class Scheduler:
                     item.done.set_exception(error)
             return False
         self.failure = ""
-        self.figures.append_s = time.perf_counter() - started
         return True
 
     def _append(self, entries: list[Entry]) -> None:
@@ -241,7 +223,7 @@ class Scheduler:
             self._follow(items, entries)
         else:
             self._items[:0] = [item for item in items if item.lasting]
-            self.attendance.report_again()
+            self.attendance.progress.report_again()
             self.state.forget_unlogged()
         return True
 
@@ -250,7 +232,9 @@ class Scheduler:
         started = time.perf_counter()
         commands = list[Command]()
         for entry in entries:
-            commands += self.state.apply(entry)
+            plans = isinstance(entry.event, Wake | Answered)
+            with self.metrics.plan.time() if plans else nullcontext():
+                commands += self.state.apply(entry)
         for command in commands:
             if isinstance(command, Solve):
                 self._solve(command.snapshot)
@@ -258,16 +242,20 @@ class Scheduler:
         for item in items:
             if not item.done.done():
                 item.done.set_result(None)
-        self.figures.apply_s = time.perf_counter() - started
-        self.figures.batches += 1
-        self.figures.entries += len(entries)
-        self._applied_s += self.figures.apply_s
+        seconds = time.perf_counter() - started
+        self.metrics.apply.observe(seconds)
+        self._applied_s += seconds
         self._since_snapshot += len(entries)
 
     def _solve(self, snapshot: Snapshot) -> None:
-        task = asyncio.create_task(self._answer(snapshot))
+        self._begin(self._answer(snapshot))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work beside the loop, which ends with it."""
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _answer(self, snapshot: Snapshot) -> None:
         answer = await self.solver.answer(self.state.policy, snapshot, self.state.allocation)
@@ -280,17 +268,28 @@ class Scheduler:
             self.attendance.tick()
             if time.monotonic() - self._reported_s >= REPORT_S and self.attendance.progress:
                 self._reported_s = time.monotonic()
-                self.post(self.attendance.progress_entries)
+                self.post(self.attendance.progress.entries)
+
+    def _begin_snapshot(self) -> None:
+        """Have a snapshot made elsewhere, one at a time."""
+        self._since_snapshot, self._applied_s = 0, 0.0
+        if self._snapshotting is None or self._snapshotting.done():
+            self._snapshotting = self._begin(self._made_elsewhere())
+
+    async def _made_elsewhere(self) -> None:
+        made = await self._snapshot_maker.make()
+        if made is not None:
+            await self._save(*made)
+        elif not self._closing:
+            _log.warning("no snapshot: the process that was to make it ended")
 
     async def _snapshot(self) -> None:
-        """Keep the state, so that a restart need not begin at the beginning. One that fails is no harm."""
-        self._since_snapshot, self._applied_s = 0, 0.0
-        sequence, data = self.log.last_sequence, self.state.pickled()
+        """Keep the present state, so that a restart need not begin at the beginning."""
+        await self._save(self.log.last_sequence, await asyncio.to_thread(packed, self.state.pickled()))
 
-        def write() -> None:
-            self.log.save_snapshot(sequence, code(), packed(data))
-
+    async def _save(self, sequence: int, data: bytes) -> None:
+        """A snapshot that fails is no harm."""
         try:
-            await self._loop.run_in_executor(self._writer, write)
+            await self._loop.run_in_executor(self._writer, self.log.save_snapshot, sequence, code(), data)
         except LogUnavailableError as error:
             _log.warning("no snapshot: %s", error)

@@ -20,15 +20,17 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import MESSAGE_BYTES_MAX
 from gavelx.rpc.convert import check_message
-from gavelx.service.attendance import Stream
+from gavelx.service.attendees import Stream
 from gavelx.service.auth import Caller, Guard, check_exposure, is_loopback
 from gavelx.service.configuration import Configuration
 from gavelx.service.explaining import explain
+from gavelx.service.gauges import Gauges
 from gavelx.service.log import Log
 from gavelx.service.metrics import Metrics
 from gavelx.service.records import Entry
 from gavelx.service.refusals import RefusedError, status_of
-from gavelx.service.scheduler import Scheduler, restore
+from gavelx.service.scheduler import Scheduler
+from gavelx.service.snapshots import restore
 from gavelx.service.solving import Solver
 from gavelx.service.state import Known, State
 from gavelx.service.statuses import status
@@ -124,6 +126,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
         async def work() -> wire.SubmitReply:
             caller = self._caller(request, context, "user")
             submission = Submission(self.state, request.jobs, caller.owner)
+            await submission.check()
             await self.scheduler.ask(submission.entries)
             return wire.SubmitReply(job_ids=submission.ids)
 
@@ -167,8 +170,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
             await self.scheduler.ask(lambda now_s: here.drain(request.server, now_s, undo=request.undo))
             machine = self.state.machine_named(request.server)
             assert machine is not None
-            leases = sum(run.on(machine.server.id) is not None for run in self.state.runs.values())
-            return wire.DrainReply(leases=leases)
+            return wire.DrainReply(leases=len(self.state.runs.on(machine.server.id)))
 
         return await self._answered("Drain", context, work)
 
@@ -190,7 +192,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
             while True:
                 while place < len(known.servers):
                     follow = request.follow and place == len(known.servers) - 1 and not known.ended
-                    async for chunk in self.scheduler.attendance.logs(
+                    async for chunk in self.scheduler.attendance.readers.read(
                         request.job_id, known.servers[place], offset, follow=follow
                     ):
                         yield chunk
@@ -259,20 +261,22 @@ class Service:
         try:
             self.solver = Solver(options.settings)
             state = await self._restored()
-            self.scheduler = Scheduler(self.log, state, self.solver, options.timing)
+            self.metrics = Metrics()
+            self.gauges = Gauges(self.metrics.registry)
+            self.scheduler = Scheduler(self.log, state, self.solver, options.timing, self.metrics)
             self._running = asyncio.create_task(self.scheduler.run())
             self._running.add_done_callback(lambda _: self._stopping.set())
             await self._begin(state)
-            self.metrics = Metrics()
             await self._listen(guard)
         except BaseException:
             await self._end()
             raise
-        self._looking = asyncio.create_task(self._look())
+        self._watching = [asyncio.create_task(work) for work in (self._look(), self.metrics.feel_the_pulse())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._looking.cancel()
+        for task in self._watching:
+            task.cancel()
         await self.health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
         for attendee in self.scheduler.attendance.here.values():
             if attendee.stream is not None:
@@ -316,7 +320,7 @@ class Service:
         _check_same(found, wanted)
         configuration = Configuration.from_json(found)
         self.found_prices = configuration.prices
-        state, self.replayed = restore(self.log, lambda: State(configuration))
+        state, _, self.replayed = restore(self.log, lambda: State(configuration))
         return state
 
     async def _begin(self, state: State) -> None:
@@ -377,7 +381,7 @@ class Service:
 
     async def _look(self) -> None:
         while True:
-            self.metrics.look(self.scheduler)
+            self.gauges.look(self.scheduler)
             await asyncio.sleep(1.0)
 
 

@@ -36,6 +36,7 @@ class Solver:
     """Asks policies elsewhere. ``failures``, ``restarts``: what went wrong; ``seconds``: of the last answer."""
 
     settings: Settings = field(default_factory=Settings)
+    answers: int = 0
     failures: int = 0
     restarts: int = -1
     seconds: float = 0.0
@@ -70,7 +71,7 @@ class Solver:
                 self.failures, self.last_failure = self.failures + 1, reason
                 carried = await asyncio.to_thread(carried_over, previous, snapshot, reason)
                 answer = answer_of(carried)
-        self.seconds = time.perf_counter() - started
+        self.answers, self.seconds = self.answers + 1, time.perf_counter() - started
         return answer
 
     async def _asked(self, question: tuple[Any, ...], limit_s: float) -> Any:

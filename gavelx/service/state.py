@@ -35,6 +35,7 @@ from gavelx.mechanism.events import (
 from gavelx.service.answers import allocation_of
 from gavelx.service.configuration import Configuration
 from gavelx.service.records import Answered, Entry, Started
+from gavelx.service.runs import Part, Run, Runs
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Setting, Throughputs
 
@@ -75,34 +76,6 @@ class Machine:
     drained: bool = False
 
 
-@dataclass(slots=True)
-class Part:
-    """What of a lease is on one server; ``over`` when the server was lost, and the part with it."""
-
-    server_id: int
-    slots: tuple[int, ...]
-    first_rank: int
-    processes: int
-    over: bool = False
-
-
-@dataclass(slots=True)
-class Run:
-    """A lease that was given out and has not reported its end; ``stopping`` if it was taken back."""
-
-    lease: Lease
-    parts: list[Part]
-    stopping: bool = False
-
-    @property
-    def world_size(self) -> int:
-        return sum(part.processes for part in self.parts)
-
-    def on(self, server_id: int) -> Part | None:
-        """Its part on this server."""
-        return next((part for part in self.parts if part.server_id == server_id), None)
-
-
 class State:
     """The mechanism, the book of jobs, the servers, who runs where. ``speeds`` grows with jobs that say theirs."""
 
@@ -113,7 +86,7 @@ class State:
         self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules)
         self.book: dict[int, Known] = {}
         self.machines: dict[int, Machine] = {}
-        self.runs: dict[int, Run] = {}
+        self.runs = Runs()
         self.asked: Snapshot | None = None
         self.allocation: Allocation | None = None
         self.policy = ""
@@ -121,7 +94,9 @@ class State:
         self.now_s = 0.0
         self.wakes: dict[float, bool] = {}  # when the mechanism wants to be woken, and whether with a report
         self.next_job_id = 0
-        self.live: set[int] = set()  # ids of jobs that have not ended
+        self.live: dict[int, None] = {}  # ids of jobs that have not ended, in order
+        self.of_owner: dict[str, list[int]] = {}  # ids of all jobs
+        self.live_of: dict[str, dict[int, None]] = {}
         self.of_request: dict[tuple[str, str], int] = {}  # job ids by owner and request id
         self.ended = {COMPLETE: 0, FAILED: 0, CANCELLED: 0}
 
@@ -154,7 +129,7 @@ class State:
                 self._joined(event, entry.note)
             case WorkerLost():
                 self.machines[event.server_id].lost = True
-                self._gone(event.server_id)
+                self.runs.lose(event.server_id)
             case WorkerDrained():
                 self.machines[event.server_id].drained = True
             case PolicyChanged():
@@ -173,7 +148,9 @@ class State:
     def _submitted(self, job: Job, spec: dict[str, Any]) -> None:
         self.next_job_id = max(self.next_job_id, job.id + 1)
         self.book[job.id] = Known(job, spec)
-        self.live.add(job.id)
+        self.live[job.id] = None
+        self.of_owner.setdefault(job.owner, []).append(job.id)
+        self.live_of.setdefault(job.owner, {})[job.id] = None
         if request_id := spec.get("request_id"):
             self.of_request[job.owner, request_id] = job.id
         for accelerator, speed in spec.get("speeds", {}).items():
@@ -189,20 +166,12 @@ class State:
     def _joined(self, event: WorkerJoined, note: dict[str, Any]) -> None:
         before = self.machines.get(event.server.id)
         if before is not None and before.boot_id != note["boot_id"]:
-            self._gone(event.server.id)
+            self.runs.lose(event.server.id)
         machine = Machine(event.server, note["name"], note["address"], note["boot_id"], event.epoch)
         self.machines[event.server.id] = machine
 
-    def _gone(self, server_id: int) -> None:
-        """Nothing runs on this server any more. A lease whose every part is gone has ended without a word."""
-        for run in list(self.runs.values()):
-            if (part := run.on(server_id)) is not None:
-                part.over = True
-                if all(part.over for part in run.parts):
-                    del self.runs[run.lease.id]
-
     def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
-        self.runs.pop(event.lease_id, None)
+        self.runs.end(event.lease_id)
         known = self.book[event.job_id]
         known.failures += event.failed
         known.reason = note.get("reason") or known.reason
@@ -233,7 +202,7 @@ class State:
             processes = 1 if known.spec.get("one_process_per_server") else len(here)
             parts.append(Part(server_id, tuple(here), rank, processes))
             rank += processes
-        self.runs[lease.id] = Run(lease, parts)
+        self.runs.add(Run(lease, parts))
         known.launches += 1
         known.servers = [i for i in known.servers if i not in slots] + list(slots)
 
@@ -254,7 +223,8 @@ class State:
             return
         known.ended, known.ended_s, known.reason = how, self.now_s, reason or known.reason
         self.ended[how] += 1
-        self.live.discard(job_id)
+        self.live.pop(job_id, None)
+        self.live_of[known.job.owner].pop(job_id, None)
         live = self.mechanism.live
         if (j := live.index.get(job_id)) is not None:
             known.steps_done, known.spent_usd = float(live["steps_done"][j]), float(live["spent_usd"][j])

@@ -2,29 +2,31 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendance import Attendance
+from gavelx.service.attendees import Attendee
 from gavelx.service.auth import Caller
-from gavelx.service.state import Run, State
+from gavelx.service.state import Machine, State
 
-SHOWN = 1000
+Floats = NDArray[np.float64]
+SHOWN, LIMIT_MAX = 1000, 100_000
 
 
 def status(
     state: State, here: Attendance, request: wire.StatusRequest, caller: Caller, now_s: float
 ) -> wire.StatusReply:
     """Jobs that the caller may see and asked for; and all servers, which are nobody's secret."""
-    limit = min(request.limit or SHOWN, 100_000)
+    limit = min(request.limit or SHOWN, LIMIT_MAX)
     wanted = _wanted(state, request, caller)
-    live, mechanism = state.mechanism.live, state.mechanism
-    service = mechanism.service()
-    received_s = dict(zip(service.job_ids, service.received_s_J.tolist(), strict=True)) if wanted else {}
-    lease_of = {run.lease.job_id: run for run in state.runs.values()}
-    running = int(live.running().sum())
+    mechanism = state.mechanism
+    running, received_s_J = int(mechanism.live.running().sum()), mechanism.received_s_J()
     return wire.StatusReply(
-        jobs=(_job(state, here, job_id, received_s, lease_of, now_s) for job_id in wanted[:limit]),
+        jobs=(_job(state, here, job_id, received_s_J, now_s) for job_id in wanted[:limit]),
         servers=_servers(state, here),
         policy=state.policy,
         rounds=mechanism.rounds,
@@ -37,19 +39,18 @@ def status(
     )
 
 
-def _wanted(state: State, request: wire.StatusRequest, caller: Caller) -> list[int]:
-    ids: Iterable[int] = request.job_ids or (state.book if request.ended else sorted(state.live))
-    return [i for i in ids if (known := state.book.get(i)) is not None and caller.may_see(known.job.owner)]
+def _wanted(state: State, request: wire.StatusRequest, caller: Caller) -> Sequence[int]:
+    """Ids of jobs. There may be very many: only those that were named are looked at one by one."""
+    if request.job_ids:
+        known = state.book
+        return [i for i in request.job_ids if i in known and caller.may_see(known[i].job.owner)]
+    if caller.role == "operator":
+        return list(state.book if request.ended else state.live)
+    owned: Iterable[int] = (state.of_owner if request.ended else state.live_of).get(caller.owner, ())
+    return list(owned)
 
 
-def _job(  # noqa: PLR0917
-    state: State,
-    here: Attendance,
-    job_id: int,
-    received_s: Mapping[int, float],
-    lease_of: Mapping[int, Run],
-    now_s: float,
-) -> wire.JobStatus:
+def _job(state: State, here: Attendance, job_id: int, received_s_J: Floats, now_s: float) -> wire.JobStatus:
     known = state.book[job_id]
     job, live = known.job, state.mechanism.live
     message = wire.JobStatus(
@@ -75,9 +76,9 @@ def _job(  # noqa: PLR0917
         return message
     message.steps_done = float(live["steps_done"][j])
     message.promised_share = float(live["share"][j])
-    message.promised_s, message.received_s = float(live["promised_s"][j]), received_s.get(job_id, 0.0)
+    message.promised_s, message.received_s = float(live["promised_s"][j]), float(received_s_J[j])
     message.spent_usd = float(live["spent_usd"][j])
-    if (run := lease_of.get(job_id)) is not None:
+    if (run := state.runs.latest_of(job_id)) is not None:
         message.state = "stopping" if run.stopping else "running"
         message.accelerator = run.lease.accelerator
         message.servers.extend(state.machines[part.server_id].name for part in run.parts)
@@ -86,27 +87,26 @@ def _job(  # noqa: PLR0917
     return message
 
 
-def _servers(state: State, here: Attendance) -> list[wire.ServerStatus]:
-    leased: dict[int, set[int]] = {}
-    for run in state.runs.values():
-        for part in run.parts:
-            leased.setdefault(part.server_id, set()).update(part.slots)
-    messages = []
+def _servers(state: State, here: Attendance) -> Iterator[wire.ServerStatus]:
+    now_s = time.monotonic()
     for server_id, machine in state.machines.items():
+        parts = (part for run in state.runs.on(server_id).values() for part in run.parts)
+        leased = {slot for part in parts if part.server_id == server_id for slot in part.slots}
         attendee = here.here.get(server_id)
-        heard = attendee is not None and attendee.stream is not None
-        condition = (
-            "drained" if machine.drained and not leased.get(server_id) else "draining" if machine.drained else ""
+        yield wire.ServerStatus(
+            server_id=server_id,
+            name=machine.name,
+            accelerator=machine.server.accelerator,
+            devices=machine.server.device_count,
+            leased=len(leased),
+            state=_condition(machine, attendee, bool(leased)),
+            heard_s_ago=now_s - attendee.heard_s if attendee else 0.0,
         )
-        messages.append(
-            wire.ServerStatus(
-                server_id=server_id,
-                name=machine.name,
-                accelerator=machine.server.accelerator,
-                devices=machine.server.device_count,
-                leased=len(leased.get(server_id, ())),
-                state="lost" if machine.lost else condition or ("serving" if heard else "silent"),
-                heard_s_ago=time.monotonic() - attendee.heard_s if attendee else 0.0,
-            )
-        )
-    return messages
+
+
+def _condition(machine: Machine, attendee: Attendee | None, leased: bool) -> str:
+    if machine.lost:
+        return "lost"
+    if machine.drained:
+        return "draining" if leased else "drained"
+    return "serving" if attendee is not None and attendee.stream is not None else "silent"

@@ -1,5 +1,6 @@
 """Submissions: checked against what is known of speeds, numbered, and accepted once."""
 
+import asyncio
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -18,17 +19,28 @@ from gavelx.throughputs import Setting
 
 JOBS_IN_CALL = 10_000
 LIVE_JOBS_MAX = 100_000
+OWNED_JOBS_MAX = 50_000
+"""Of one owner: nobody can take all the room there is."""
+PIECE = 200
+"""Jobs that are checked at a stretch."""
 
 
 class Submission:
-    """Jobs that one caller wants; ``ids`` once they are numbered. All are accepted or none."""
+    """Jobs that one caller wants; ``ids`` once they are checked and numbered. All are accepted or none."""
 
     def __init__(self, state: State, specs: Sequence[wire.JobSpec], owner: str) -> None:
         if not 1 <= len(specs) <= JOBS_IN_CALL:
             raise UserError(f"{len(specs)} jobs", expected=f"1 to {JOBS_IN_CALL} in a call")
-        self._state, self._owner = state, owner
-        self._jobs = [self._checked(n, spec) for n, spec in enumerate(specs)]
+        self._state, self._specs, self._owner = state, specs, owner
+        self._jobs: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.ids: list[int] = []
+
+    async def check(self) -> None:
+        """Raises :class:`UserError` that names a job which nobody could run. Others have their turns meanwhile."""
+        for n, spec in enumerate(self._specs):
+            self._jobs.append(self._checked(n, spec))
+            if n % PIECE == PIECE - 1:
+                await asyncio.sleep(0)
 
     def _checked(self, n: int, spec: wire.JobSpec) -> tuple[dict[str, Any], dict[str, Any]]:
         """The fields of the job, and the note; raises :class:`UserError` naming the job."""
@@ -85,6 +97,9 @@ class Submission:
         state, entries = self._state, list[Entry]()
         if len(state.live) + len(self._jobs) > LIVE_JOBS_MAX:
             problem = f"{len(state.live)} jobs are live, and at most {LIVE_JOBS_MAX} may be"
+            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, problem)
+        if (mine := len(state.live_of.get(self._owner, ()))) + len(self._jobs) > OWNED_JOBS_MAX:
+            problem = f"{mine} jobs of {self._owner} are live, and at most {OWNED_JOBS_MAX} may be"
             raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, problem)
         self.ids = []
         for fields, note in self._jobs:

@@ -137,6 +137,9 @@ class Agent:
     def _send_log(self, request: wire.SendLog) -> None:
         if request.end:
             self._tails.pop(request.request_id, None)
+        elif request.more:
+            if (tail := self._tails.get(request.request_id)) is not None:
+                tail.room += request.more
         else:
             self._tails[request.request_id] = Tail(request, self.name)
 
@@ -173,7 +176,7 @@ class Agent:
 
     def wait_s(self) -> float:
         """How long nothing has to be sent, unless a message comes in."""
-        if any(not tail.request.follow for tail in self._tails.values()):
+        if any(not tail.request.follow and tail.room > 0 for tail in self._tails.values()):
             return 0.0
         wait_s = max(0.0, min(self._beat_at_s, self.runner.poll_at_s()) - self.runner.now_s())
         return min(wait_s, TAIL_S) if self._tails else wait_s
@@ -190,8 +193,11 @@ class Agent:
     # -- leaving --
 
     def leave(self) -> None:
-        """Stop everything softly, and take nothing new."""
+        """Stop everything softly, and take nothing new; the scheduler hears that first, or it would send more."""
         self.leaving = True
+        if self.welcomed:
+            beat = wire.Heartbeat(sent_s=self.runner.now_s(), leases=self.runner.reports(), leaving=True)
+            self._outbox.append(wire.FromAgent(heartbeat=beat))
         self._leave_by_s = self.runner.now_s() + self.runner.grace_s + LEAVE_S
         for lease_id in list(self.runner.standing()):
             self.runner.stop(lease_id, "its server is leaving")

@@ -1,5 +1,6 @@
 """What jobs printed, handed out in parts: from the beginning or further on, and on and on where it is followed."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -16,20 +17,24 @@ _NAME = re.compile(r"out\.(\d+)(?:\.(\d+))?\.log")
 class Tail:
     """One request for a job's output on this server: all of its leases here in turn, rank by rank.
 
-    The first ``offset`` bytes are left out. With ``follow`` it never ends by itself.
+    The first ``offset`` bytes are left out. With ``follow`` it never ends by itself. ``room``: so many parts more
+    may be sent, until the reader says that he has taken some.
     """
 
     def __init__(self, request: wire.SendLog, server: str) -> None:
         self.request, self.server = request, server
         self.skip = int(request.offset)
+        self.room: float = request.room or math.inf
         self.ended = False
         self._at: dict[tuple[int, int], int] = {}
         """How far each lease's rank has been read."""
 
     def parts(self, leases: Iterable[Path]) -> list[wire.FromAgent]:
         """What there is to send now, a few parts at a time; the last one says so."""
-        parts = [self._part(chunk) for chunk in islice(self._chunks(leases), CHUNKS_AT_ONCE)]
-        if len(parts) < CHUNKS_AT_ONCE and not self.request.follow:
+        most = int(min(CHUNKS_AT_ONCE, self.room))
+        parts = [self._part(chunk) for chunk in islice(self._chunks(leases), most)]
+        self.room -= len(parts)
+        if len(parts) < most and not self.request.follow:
             self.ended = True
             parts.append(wire.FromAgent(log_part=wire.LogPart(request_id=self.request.request_id, last=True)))
         return parts

@@ -9,7 +9,8 @@ from gavelx.mechanism.events import JobSubmitted, Wake
 from gavelx.policies import load_policy
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.answers import answer_of
-from gavelx.service.attendance import Attendance, Attendee, Make, Stream
+from gavelx.service.attendance import Attendance, Make
+from gavelx.service.attendees import Attendee, Stream
 from gavelx.service.records import Answered, Entry
 from gavelx.service.state import State
 from tests.service.agents import QUICK, configuration

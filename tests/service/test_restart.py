@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from gavelx.service.log import Log
-from gavelx.service.scheduler import restore
-from gavelx.service.state import State, code, packed
+from gavelx.service.snapshots import SnapshotMaker, restore
+from gavelx.service.state import State, code, packed, unpacked
 from tests.service.agents import FakeAgent, Seen, User, configuration, serving, spec, user_of
 from tests.service.running import run
 
@@ -72,14 +72,44 @@ def test_replay_gives_the_same_state_from_the_beginning_and_from_a_snapshot(plac
         log = Log(place)
         last = f"delete from snapshots where sequence = {sequence}"
         log._write(lambda connection: connection.exec_driver_sql(last))
-        from_snapshot, few = restore(log, lambda: State(configuration(round_s=0.3)))
+        from_snapshot, _, few = restore(log, lambda: State(configuration(round_s=0.3)))
         log._write(lambda connection: connection.exec_driver_sql("delete from snapshots"))
-        from_nothing, many = restore(log, lambda: State(configuration(round_s=0.3)))
+        from_nothing, _, many = restore(log, lambda: State(configuration(round_s=0.3)))
         assert 0 < few < many == sequence
         for state in (from_snapshot, from_nothing):
             found = plain(state)
             assert {name for name in expected if found[name] != expected[name]} == set()
         log.close()
+
+    run(main())
+
+
+def test_a_snapshot_is_made_elsewhere_while_the_service_goes_on(place: str) -> None:
+    async def main() -> None:
+        async with serving(place) as service, user_of(service) as user:
+            await user.submit(*(spec() for _ in range(20)))
+            scheduler = service.scheduler
+            while True:
+                made = await SnapshotMaker(place).make()
+                assert made is not None
+                if made[0] == scheduler.log.last_sequence:  # nothing happened meanwhile
+                    break
+            assert plain(State.unpickled(unpacked(made[1]))) == plain(scheduler.state)
+            scheduler._begin_snapshot()
+            assert scheduler._snapshotting is not None
+            await scheduler._snapshotting
+            await user.submit(spec())
+            beside = Log(place, read_only=True)
+            found = beside.snapshot(code())
+            assert found is not None and found[0] >= made[0]
+            beside.close()
+
+    run(main())
+
+
+def test_a_snapshot_that_cannot_be_made_is_done_without(tmp_path: Path) -> None:
+    async def main() -> None:
+        assert await SnapshotMaker(str(tmp_path / "nowhere")).make() is None
 
     run(main())
 
@@ -93,7 +123,7 @@ def test_a_snapshot_of_other_code_is_ignored(tmp_path: Path) -> None:
         assert log.snapshot(code()) is not None
         log._write(lambda connection: connection.exec_driver_sql("update snapshots set code = 'older'"))
         log.save_snapshot(sequence, "older", packed(b"not even a pickle"))
-        state, replayed = restore(log, lambda: State(configuration()))
+        state, _, replayed = restore(log, lambda: State(configuration()))
         assert (replayed, len(state.book)) == (sequence, 1)
         log.close()
 

@@ -1,8 +1,9 @@
 """What the state makes of entries, beyond what the mechanism does."""
 
 from gavelx.mechanism.commands import Stop
-from gavelx.mechanism.events import LeaseEnded, WorkerLost
+from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.attendees import Stream
 from gavelx.service.records import Entry
 from tests.service.desk import Desk
 from tests.service.running import run
@@ -48,5 +49,53 @@ def test_a_gang_is_over_when_its_last_server_is_lost() -> None:
         desk.here.receive(two, stream, wire.FromAgent(ended=ended))
         desk.settle()
         assert not desk.state.runs
+
+    run(main())
+
+
+def launched(stream: Stream) -> list[int]:
+    """Leases of the launches that are on their way, and nothing else stays on it."""
+    messages = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
+    return [message.launch.lease_id for message in messages if message and message.HasField("launch")]
+
+
+def test_a_launch_waits_for_the_lease_before_it_and_not_for_a_heartbeat() -> None:
+    """Two jobs take turns on one device: the second is told of as soon as the first has ended."""
+
+    async def main() -> None:
+        desk = Desk()
+        attendee, stream = await desk.agent("one", 1)
+        desk.submit(1e6, 1e6)
+        desk.wake()
+        (first,) = launched(stream)
+        while len(desk.state.runs) < 2:
+            desk.now_s += 1.0
+            desk.wake()
+        second = max(desk.state.runs)
+        assert launched(stream) == []
+        ended = wire.Ended(report_id="r", lease_id=first, job_id=desk.state.runs[first].lease.job_id, held_s=1.0)
+        desk.here.receive(attendee, stream, wire.FromAgent(ended=ended))
+        assert launched(stream) == []  # it is not on disk yet
+        desk.settle()
+        assert launched(stream) == [second]
+
+    run(main())
+
+
+def test_a_launch_goes_when_what_it_waited_for_went_with_its_server() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, _ = await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        (first,) = desk.state.runs
+        _, stream = await desk.agent("two", 1)
+        desk._apply([Entry(WorkerDrained(desk.now_s, one.server_id, 0))])
+        desk.wake()
+        (second,) = set(desk.state.runs) - {first}
+        assert desk.state.runs[first].stopping
+        assert launched(stream) == []
+        desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
+        assert launched(stream) == [second]
 
     run(main())

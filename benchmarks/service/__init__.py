@@ -1,0 +1,1 @@
+"""The scheduler daemon under load; ``python -m benchmarks.service --help``."""

@@ -1,0 +1,85 @@
+"""What ``gavelx status`` shows, in any width: what does not fit is left out or cut, and no line is broken."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console
+
+from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.report.words import dollars, number, percent, printable, whole_seconds
+
+GAP = 3
+"""Between two columns."""
+
+
+class Column(NamedTuple):
+    """A heading and its cell. ``least``: a text may be cut to so many characters; 0: it is whole or not there.
+
+    ``goes``: where there is no room, the column with the highest goes first; 0: it stays.
+    """
+
+    heading: str
+    cell: Callable[[Any], str]
+    goes: int = 0
+    least: int = 0
+    right: bool = False
+
+
+def _where(job: Any) -> str:
+    return ", ".join(job.servers) + (f" ({job.accelerator})" if job.accelerator else "")
+
+
+JOBS = (
+    Column("job", lambda job: str(job.job_id), right=True),
+    Column("name", lambda job: job.name, goes=4, least=8),
+    Column("type", lambda job: job.job_type, goes=2, least=10),
+    Column("state", lambda job: job.state),
+    Column("where", _where, goes=1, least=10),
+    Column("steps", lambda job: f"{number(job.steps_done)} of {number(job.total_steps)}", right=True),
+    Column("share", lambda job: percent(job.promised_share), goes=5, right=True),
+    Column("received", lambda job: whole_seconds(job.received_s), goes=6, right=True),
+    Column("cost", lambda job: dollars(job.spent_usd), goes=7, right=True),
+    Column("why", lambda job: job.reason, goes=3, least=12),
+)
+SERVERS = (
+    Column("server", lambda server: server.name, least=8),
+    Column("accelerator", lambda server: server.accelerator, goes=1, least=6),
+    Column("leased", lambda server: f"{server.leased} of {server.devices}"),
+    Column("state", lambda server: server.state),
+    Column("heard", lambda server: f"{whole_seconds(server.heard_s_ago)} ago", goes=2),
+)
+
+
+def print_rows(console: Console, columns: Sequence[Column], messages: Sequence[Any]) -> None:
+    """One line for each message, as wide as the console at most, and an empty line after them."""
+    if not messages:
+        return
+    cells = {column: [printable(column.cell(message)) for message in messages] for column in columns}
+    widths = _widths({column: texts for column, texts in cells.items() if any(texts)}, console.width)
+    table = plain_table()
+    for column, width in widths.items():
+        side = "right" if column.right else "left"
+        table.add_column(column.heading, justify=side, width=width, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+    for row in zip(*(cells[column] for column in widths), strict=True):
+        table.add_row(*map(policy_cell, row))
+    console.print(table)
+    console.print()
+
+
+def _widths(cells: dict[Column, list[str]], most: int) -> dict[Column, int]:
+    """The columns that fit and how wide each is: texts are cut before columns go, the longest first."""
+    widths = {
+        column: max(cell_len(column.heading), *(cell_len(text) for text in texts))
+        for column, texts in cells.items()
+    }
+    least = {column: min(width, column.least or width) for column, width in widths.items()}
+    while sum(least.values()) + GAP * (len(least) - 1) > most and max(column.goes for column in least):
+        del least[max(least, key=lambda column: column.goes)]
+    widths = {column: widths[column] for column in least}
+    while sum(widths.values()) + GAP * (len(widths) - 1) > most:
+        longest = max(widths, key=lambda column: widths[column] - least[column])
+        if widths[longest] == least[longest]:
+            break
+        widths[longest] -= 1
+    return widths

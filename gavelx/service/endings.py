@@ -1,0 +1,127 @@
+"""How leases end: each agent says its last word on its part, and when all parts have one, the lease has ended."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gavelx.mechanism.events import LeaseEnded
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import safe_number
+from gavelx.service.attendees import Attendee
+from gavelx.service.launches import Launches
+from gavelx.service.progress import ProgressReports
+from gavelx.service.records import Entry
+from gavelx.service.runs import Part, Run
+from gavelx.service.state import State
+
+Make = Callable[[float], list[Entry]]
+Note = dict[str, Any]
+
+
+class Endings:
+    """Last words; ``post`` hands the end of a lease to the scheduler. Agents repeat what was not acknowledged."""
+
+    def __init__(
+        self,
+        state: State,
+        here: Mapping[int, Attendee],
+        launches: Launches,
+        progress: ProgressReports,
+        post: Callable[[Make], Any],
+    ) -> None:
+        self._state, self._here, self._launches, self._progress = state, here, launches, progress
+        self._post = post
+        self._words: dict[int, dict[int, wire.Ended]] = {}  # by lease and server
+        self._ending: set[int] = set()
+
+    def hear(self, server_id: int, ended: wire.Ended) -> None:
+        """An agent's last word on its part of a lease."""
+        run = self._state.runs.on(server_id).get(ended.lease_id)
+        if run is None or run.lease.job_id != ended.job_id:
+            self._acknowledge(server_id, ended)
+            return
+        self._word(server_id, run, ended)
+
+    def has_spoken(self, server_id: int, lease_id: int) -> bool:
+        return server_id in self._words.get(lease_id, ())
+
+    def nothing(self, server_id: int, run: Run, reason: str, *, failed: bool = False) -> None:
+        """The last word on a part that never was, or of which nobody knows."""
+        steps, lease = self._progress.saved_steps(run), run.lease
+        word = wire.Ended(lease_id=lease.id, job_id=lease.job_id, steps_done=steps, failed=failed, reason=reason)
+        self._word(server_id, run, word)
+
+    def stop(self, run: Run) -> None:
+        """Ask all parts to stop; where nobody was told of the lease, it is over."""
+        if any(run.lease.id in attendee.sent for attendee in self._attending(run)):
+            for part in run.parts:
+                self._stop_part(run, part, "preempted")
+            return
+        for part in run.parts:
+            self._launches.forget(run.lease.id, part.server_id)
+        self._end(run, self._progress.saved_steps(run), 0.0, failed=False, note={})
+
+    def lease_ended(self, lease_id: int) -> None:
+        """The end is on disk: the agents may forget it."""
+        self._ending.discard(lease_id)
+        for server_id, word in self._words.pop(lease_id, {}).items():
+            self._acknowledge(server_id, word)
+
+    def servers_changed(self) -> None:
+        """Leases of which only parts on lost servers had no last word have ended; some are gone altogether."""
+        for lease_id in list(self._words):
+            if (run := self._state.runs.get(lease_id)) is not None:
+                self._end_if_over(run)
+            elif lease_id not in self._ending:
+                del self._words[lease_id]
+
+    def _attending(self, run: Run) -> list[Attendee]:
+        return [self._here[part.server_id] for part in run.parts if part.server_id in self._here]
+
+    def _stop_part(self, run: Run, part: Part, reason: str) -> None:
+        attendee = self._here.get(part.server_id)
+        if attendee is None or part.over or self.has_spoken(part.server_id, run.lease.id):
+            return
+        if run.lease.id in attendee.sent:
+            attendee.say(stop=wire.Stop(lease_id=run.lease.id, reason=reason))
+        else:
+            self.nothing(part.server_id, run, "never launched")
+
+    def _word(self, server_id: int, run: Run, ended: wire.Ended) -> None:
+        words = self._words.setdefault(run.lease.id, {})
+        if server_id in words:
+            if ended.report_id:
+                words[server_id].report_id = ended.report_id
+            return
+        words[server_id] = ended
+        self._launches.forget(run.lease.id, server_id)
+        if not run.stopping and (ended.failed or not ended.complete):
+            for part in run.parts:
+                self._stop_part(run, part, "another part of the gang has ended")
+        self._end_if_over(run)
+
+    def _end_if_over(self, run: Run) -> None:
+        words = self._words[run.lease.id]
+        if not all(part.over or part.server_id in words for part in run.parts):
+            return
+        first = None if run.parts[0].over else words[run.parts[0].server_id]
+        failed = any(word.failed for word in words.values())
+        complete = first is not None and first.complete and not failed
+        total_steps = self._state.book[run.lease.job_id].job.total_steps
+        steps = self._progress.saved_steps(run) if first is None else safe_number(first.steps_done, total_steps)
+        held_s = max((safe_number(word.held_s) for word in words.values()), default=0.0)
+        reasons = sorted(words.values(), key=lambda word: not word.failed)
+        note = {"reason": reasons[0].reason[:500], "exit_code": first.exit_code if first else 0}
+        note["complete"] = complete
+        self._end(run, total_steps if complete else steps, held_s, failed=failed, note=note)
+
+    def _end(self, run: Run, steps: float, held_s: float, *, failed: bool, note: Note) -> None:
+        lease_id, job_id = run.lease.id, run.lease.job_id
+        if lease_id in self._ending:
+            return
+        self._ending.add(lease_id)
+        self._post(lambda now_s: [Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed), note)])
+
+    def _acknowledge(self, server_id: int, ended: wire.Ended) -> None:
+        attendee = self._here.get(server_id)
+        if ended.report_id and attendee is not None:
+            attendee.say(acknowledged=wire.Acknowledged(report_id=ended.report_id))

@@ -1,0 +1,63 @@
+"""Figures of the moment for Prometheus: how many jobs, servers and devices are how, taken once a second."""
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from gavelx.service.scheduler import Scheduler
+
+TEXTS = {
+    "jobs_waiting": "Jobs that wait",
+    "jobs_running": "Jobs that hold devices",
+    "jobs_complete": "Jobs complete, ever",
+    "jobs_failed": "Jobs given up because they failed too often, ever",
+    "jobs_cancelled": "Jobs cancelled, ever",
+    "servers_here": "Servers whose agent is connected",
+    "servers_silent": "Servers that are known, not lost and not connected",
+    "devices": "Devices of the servers that take leases",
+    "devices_leased": "Of these, devices that a job holds",
+    "rounds": "Rounds so far",
+    "most_behind_seconds": "By how much any job ever was behind what it was promised, when a round began",
+    "log_sequence": "Records in the log",
+    "log_failures": "Writes to the log that failed, since the service began",
+    "log_failing": "1 while the log cannot be written: submissions are refused, leases that stand are renewed",
+    "calls_pending": "Calls and events that wait to be written to the log",
+    "solver_answers": "Questions to the policy that were answered, since the service began",
+    "solver_seconds": "How long the last answer of the policy took",
+    "solver_failures": "Of the answers, those in which the previous allocation stood in for the policy",
+    "solver_restarts": "How often the solver's process was started again",
+}
+
+
+class Gauges:
+    """``look`` takes the figures."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._gauges = {name: Gauge(f"gavelx_{name}", text, registry=registry) for name, text in TEXTS.items()}
+
+    def look(self, scheduler: Scheduler) -> None:
+        """Take the figures of this moment."""
+        state, solver = scheduler.state, scheduler.solver
+        mechanism = state.mechanism
+        running = int(mechanism.live.running().sum())
+        here = sum(attendee.stream is not None for attendee in scheduler.attendance.here.values())
+        devices = sum(mechanism.leasing.devices())
+        values = {
+            "jobs_waiting": len(state.live) - running,
+            "jobs_running": running,
+            **{f"jobs_{how}": count for how, count in state.ended.items()},
+            "servers_here": here,
+            "servers_silent": sum(not machine.lost for machine in state.machines.values()) - here,
+            "devices": devices,
+            "devices_leased": devices - sum(mechanism.leasing.free_devices()),
+            "rounds": mechanism.rounds,
+            "most_behind_seconds": mechanism.most_behind_s,
+            "log_sequence": scheduler.log.last_sequence,
+            "log_failures": scheduler.log_failures,
+            "log_failing": bool(scheduler.failure),
+            "calls_pending": scheduler.pending,
+            "solver_answers": solver.answers,
+            "solver_seconds": solver.seconds,
+            "solver_failures": solver.failures,
+            "solver_restarts": max(0, solver.restarts),
+        }
+        for name, value in values.items():
+            self._gauges[name].set(value)

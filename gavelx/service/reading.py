@@ -1,0 +1,83 @@
+"""What jobs wrote, on its way from the agent that has it to whoever asked.
+
+A reader may be slow, or stall: agents send no more parts than he has room for, and nobody else waits for him.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from itertools import count
+
+import grpc
+
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.attendees import Attendee
+from gavelx.service.refusals import RefusedError
+from gavelx.service.state import State
+
+ROOM = 32
+"""Parts that may be under way to one reader, 64 KiB each."""
+READERS = 256
+"""Who may read at once."""
+ANSWER_S, LOOK_S = 30.0, 1.0
+"""How long an agent may take to send what it has; how often to look whether a job that is followed has ended."""
+
+
+class Readers:
+    """Requests for output, by the number under which the agent answers them."""
+
+    def __init__(self, state: State, here: Mapping[int, Attendee]) -> None:
+        self._state, self._here = state, here
+        self._parts: dict[str, asyncio.Queue[wire.LogPart]] = {}
+        self._numbers = count(1)
+
+    def hear(self, part: wire.LogPart) -> None:
+        """Hand it to who asked. What an agent sends beyond the room there is, is counted and dropped."""
+        if (parts := self._parts.get(part.request_id)) is None:
+            return
+        if parts.full():
+            dropped = parts.get_nowait()
+            part.chunk.dropped += len(dropped.chunk.text) + dropped.chunk.dropped
+        parts.put_nowait(part)
+
+    async def read(
+        self, job_id: int, server_id: int, offset: int, *, follow: bool
+    ) -> AsyncIterator[wire.LogChunk]:
+        """What a job's processes wrote on one server. Raises :class:`RefusedError`."""
+        attendee = self._here.get(server_id)
+        if attendee is None or attendee.stream is None:
+            name = self._state.machines[server_id].name
+            problem = f"the server {name}, which has the output, is not here"
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, problem)
+        if len(self._parts) >= READERS:
+            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{READERS} readers of logs are here already")
+        stream, request_id = attendee.stream, f"log-{next(self._numbers)}"
+        parts = self._parts[request_id] = asyncio.Queue(2 * ROOM)
+        ask = wire.SendLog(request_id=request_id, job_id=job_id, offset=offset, follow=follow, room=ROOM)
+        stream.send(send_log=ask)
+        taken = 0
+        try:
+            while True:
+                try:
+                    part = await asyncio.wait_for(parts.get(), LOOK_S if follow else ANSWER_S)
+                except TimeoutError:
+                    if stream.closed or not follow:
+                        raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the agent was cut off") from None
+                    if self._is_elsewhere(job_id, server_id):
+                        return
+                    continue
+                if part.HasField("chunk"):
+                    yield part.chunk
+                if part.last:
+                    return
+                taken += 1
+                if taken == ROOM // 2:
+                    stream.send(send_log=wire.SendLog(request_id=request_id, more=taken))
+                    taken = 0
+        finally:
+            del self._parts[request_id]
+            stream.send(send_log=wire.SendLog(request_id=request_id, end=True))
+
+    def _is_elsewhere(self, job_id: int, server_id: int) -> bool:
+        """Whether nothing more will be written there."""
+        known = self._state.book[job_id]
+        return bool(known.ended) or known.servers[-1:] != [server_id]

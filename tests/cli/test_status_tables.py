@@ -1,0 +1,63 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
+from gavelx.rpc import wire_pb2 as wire
+
+RUNNING = wire.JobStatus(
+    job_id=10_000,
+    name="a-rather-long-name-of-a-job",
+    job_type="ResNet-18 (batch size 32)",
+    state="running",
+    steps_done=12_345.0,
+    total_steps=1e6,
+    promised_share=0.25,
+    received_s=98_765.0,
+    spent_usd=1234.5,
+    servers=["server-1", "server-2"],
+    accelerator="v100",
+)
+FAILED = wire.JobStatus(
+    job_id=7,
+    job_type="net",
+    state="cancelled",
+    total_steps=5.0,
+    reason="exit code 1: [red]no such file[/]\n\x1b[2J",
+)
+SERVER = wire.ServerStatus(name="server-1", accelerator="v100", devices=8, leased=3, state="draining")
+
+
+def printed(width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    print_rows(console, JOBS, [RUNNING, FAILED])
+    print_rows(console, SERVERS, [SERVER])
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize("width", [45, 60, 80, 100, 132, 200])
+def test_every_job_is_one_line_of_whole_words_in_any_width(width: int) -> None:
+    lines = printed(width)
+    assert len(lines) == 2 + 2 + 1 + 2 + 1 + 1
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    assert {"10000", "running", "cancelled", "12,345", "draining"} <= set(words)
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_wide_terminal_shows_all_and_a_narrow_one_what_matters_most() -> None:
+    wide, narrow = printed(200), printed(80)
+    for text in ("a-rather-long-name-of-a-job", "ResNet-18 (batch size 32)", "$1,234", "98,765 s", "[red]no such"):
+        assert text in "\n".join(wide)
+    assert "server-1" in narrow[2]
+    assert "…" in narrow[2]
+    assert "$" not in narrow[2]
+    assert "exit" in narrow[3]
+
+
+def test_columns_that_are_empty_for_all_are_not_shown() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    print_rows(console, JOBS, [wire.JobStatus(job_id=1, job_type="net", state="waiting", total_steps=5.0)])
+    heading = console.file.getvalue().splitlines()[0].split()  # type: ignore[attr-defined]
+    assert heading == ["job", "type", "state", "steps", "share", "received", "cost"]
