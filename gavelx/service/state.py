@@ -53,6 +53,7 @@ class Known:
     failures: int = 0
     launches: int = 0
     servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end
+    safe_steps: float = 0.0  # by the last word on its leases
     steps_done: float = 0.0  # when it ended
     spent_usd: float = 0.0
     promised_s: float = 0.0
@@ -205,6 +206,7 @@ class State:
         self.runs.pop(event.lease_id, None)
         known = self.book[event.job_id]
         known.failures += event.failed
+        known.safe_steps = event.steps_done  # the mechanism does not look, if it has given out a later lease
         known.reason = note.get("reason") or known.reason
 
     # -- commands ---------------------------------------------------------------------------------------------

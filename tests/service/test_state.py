@@ -1,7 +1,7 @@
 """What the state makes of entries, beyond what the mechanism does."""
 
 from gavelx.mechanism.commands import Stop
-from gavelx.mechanism.events import LeaseEnded, WorkerLost
+from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.records import Entry
 from tests.service.desk import Desk
@@ -48,5 +48,27 @@ def test_a_gang_is_over_when_its_last_server_is_lost() -> None:
         desk.here.receive(two, stream, wire.FromAgent(ended=ended))
         desk.settle()
         assert not desk.state.runs
+
+    run(main())
+
+
+def test_a_job_that_moves_goes_on_from_the_last_word_on_its_last_lease() -> None:
+    """Its devices elsewhere were given out before it said how far it came."""
+
+    async def main() -> None:
+        desk = Desk()
+        one, first = await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        two, second = await desk.agent("two", 1)
+        desk._apply([Entry(WorkerDrained(desk.now_s, one.server_id, 0))])
+        desk.wake()
+        lease_id, later = desk.state.runs
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=40.0, held_s=2.0)
+        desk.here.receive(one, first, wire.FromAgent(ended=ended))
+        desk.settle()
+        second._queue.put_nowait(None)
+        launches = [m.launch async for m in second.messages() if m.HasField("launch")]
+        assert [(launch.lease_id, launch.saved_steps) for launch in launches] == [(later, 40.0)]
 
     run(main())
