@@ -1,8 +1,8 @@
 """The books of a run, simulated or deployed, kept by the simulator's ledger.
 
-The ledger hears when each lease was held and how far its job came, and no more: no device in two leases, no gang in
-part, nothing on a device that is not there, no step that there was no time for, and a bill that is time times
-price.
+The ledger hears when each lease was held and how far its job came, and finds what cannot be: a device in two
+leases, a gang in part, a device that is not there, a step for which there was no time, a bill that is not time
+times price.
 """
 
 from collections.abc import Iterable, Mapping

@@ -196,7 +196,14 @@ def table(found: Sequence[Agreement]) -> str:
     """In Markdown."""
     titles = (
         *("policy", "jobs", "compressed", "round, s", "makespan simulated, s", "emulated, s", "off"),
-        *("rank correlation", "mean JCT simulated, s", "emulated, s", "leases simulated", "emulated", "launch, ms"),
+        *(
+            "rank correlation",
+            "mean JCT simulated, s",
+            "emulated, s",
+            "leases simulated",
+            "emulated",
+            "launch, ms",
+        ),
     )
     rows = [
         (

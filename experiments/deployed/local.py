@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ class LocalCluster:
         """Start agents, one after the other, so that they are numbered in this order."""
         for machine in machines:
             self._agents[machine.name] = self._start(machine)
-            await self.until(lambda: self._serves(machine.name), f"agent {machine.name} is there", JOIN_S)
+            await self.until(partial(self._serves, machine.name), f"agent {machine.name} is there", JOIN_S)
 
     def _start(self, machine: Machine) -> subprocess.Popen[bytes]:
         own = self.folder / machine.name

@@ -19,8 +19,8 @@ def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int) ->
 
 def this_machine() -> str:
     """What it was measured on."""
-    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
-    return f"\n{os.cpu_count()} processor cores, load average {load} afterwards, Python {platform.python_version()}.\n"
+    load, python = " ".join(f"{value:.2f}" for value in os.getloadavg()), platform.python_version()
+    return f"\n{os.cpu_count()} processor cores, load average {load} afterwards, Python {python}.\n"
 
 
 def put(part: str, words: Sequence[str], text: str, figures: Any) -> None:

@@ -17,19 +17,21 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 
 from experiments.deployed.audit import audit, seconds_by_type
 from experiments.deployed.local import ROOT, DeployedError, LocalCluster, Machine, Progress, run, say
-from experiments.deployed.page import markdown, put, this_machine
 from experiments.deployed.paced import DEVICE
+from experiments.deployed.page import markdown, put, this_machine
 from experiments.workloads.measure import WORKLOADS, measure
 from gavelx.errors import UserError
 from gavelx.files.throughput_tables import load_throughputs
-from gavelx.mechanism import DEFAULT
+from gavelx.mechanism import DEFAULT, Rules
 from gavelx.mechanism.history import History
+from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
@@ -49,7 +51,7 @@ PUBLISHED = {
     "reinforcement": "A3C",
 }
 OF_MEASURED = 0.25
-"""The fastest declared device is that part of the processor: three jobs at once and a fourth that starts have room."""
+"""The fastest declared device is so much of the processor: three jobs at once leave room for restarts."""
 STEPS_PER_S_MAX = 20.0
 LENGTHS_S = (12.0, 18.0, 24.0)
 """On the device that suits a job best."""
@@ -89,11 +91,19 @@ class Wanted:
         folder.mkdir()
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(
-            [sys.executable, "-m", f"experiments.workloads.{self.workload}", "--steps", str(self.steps), *arguments],
+            [
+                sys.executable,
+                "-m",
+                f"experiments.workloads.{self.workload}",
+                "--steps",
+                str(self.steps),
+                *arguments,
+            ],
             cwd=folder,
             env=os.environ | QUICKLY | {"PYTHONPATH": path},
             capture_output=True,
             text=True,
+            check=False,
         )
         if done.returncode:
             raise DeployedError(f"{self.workload} fails by itself: {done.stderr[-1000:]}")
@@ -146,27 +156,43 @@ class Ran:
         ]
 
 
-def jobs_wanted(count: int, workloads: Sequence[str], types: Sequence[str], *, shorter: float = 1.0) -> list[Wanted]:
-    """So many jobs of these workloads in turn, each with a seed of its own; their speeds are measured now."""
-    table, wanted = load_throughputs("simulation"), []
-    of = {one.module: one for one in WORKLOADS}
-    declared = {}
-    for name in workloads:
-        say(f"measuring {name}")
-        best = min(STEPS_PER_S_MAX, OF_MEASURED * measure(of[name], ["--quick"], 2, 30).steps_per_s)
-        published = {one: table.get(PUBLISHED[name], one, 1) or 0.0 for one in types}
-        declared[name] = {one: round(best * speed / max(published.values()), 3) for one, speed in published.items()}
-    for n in range(count):
-        name = workloads[n % len(workloads)]
-        speeds = declared[name]
+@dataclass(frozen=True)
+class Declared:
+    """How fast a workload is on each type of device, and what stopping and starting it takes."""
+
+    steps_per_s: dict[str, float]
+    overhead: Overhead
+
+
+def declare(workload: str, types: Sequence[str], steps_per_s: float | None = None) -> Declared:
+    """Speeds in the published proportions; the fastest does so many steps/s, or a part of what is measured."""
+    table, overhead = load_throughputs("simulation"), Overhead()
+    if steps_per_s is None:
+        say(f"measuring {workload}")
+        (known,) = (one for one in WORKLOADS if one.module == workload)
+        measured = measure(known, ["--quick"], 2, 30)
+        steps_per_s = min(STEPS_PER_S_MAX, OF_MEASURED * measured.steps_per_s)
+        overhead = Overhead(measured.checkpoint_s, measured.restart_s)
+    published = {name: table.get(PUBLISHED[workload], name, 1) or 0.0 for name in types}
+    fastest = max(published.values())
+    return Declared({name: round(steps_per_s * speed / fastest, 3) for name, speed in published.items()}, overhead)
+
+
+def jobs_wanted(count: int, declared: Mapping[str, Declared], shorter: float = 1.0) -> list[Wanted]:
+    """So many jobs of these workloads in turn, each with a seed of its own."""
+    wanted = []
+    for n, workload in zip(range(count), cycle(declared), strict=False):
+        speeds = declared[workload].steps_per_s
         length_s = LENGTHS_S[n % len(LENGTHS_S)] * shorter
-        wanted.append(Wanted(name, n, max(2, round(length_s * max(speeds.values()))), speeds))
+        wanted.append(Wanted(workload, n, max(2, round(length_s * max(speeds.values()))), speeds))
     return wanted
 
 
-async def train(wanted: Sequence[Wanted], policy: str, types: Sequence[str], round_s: float, folder: Path) -> list[str]:
+async def train(
+    wanted: Sequence[Wanted], policy: str, types: Sequence[str], rules: Rules, folder: Path
+) -> list[str]:
     """Submit all jobs and wait until they are over; what each printed. Raises :class:`DeployedError`."""
-    configuration = Configuration(load_throughputs("simulation"), PRICES, DEFAULT.with_round(round_s))
+    configuration = Configuration(load_throughputs("simulation"), PRICES, rules)
     async with LocalCluster(folder, configuration, policy, TIMING) as cluster:
         await cluster.join(
             *(Machine(f"agent-{name}", name, environment={DEVICE: name} | QUICKLY) for name in types)
@@ -185,7 +211,10 @@ def examine(
     """Everything that must hold of a run."""
     state, history = read_history(log)
     books = audit(
-        history, [known.job for known in state.book.values()], [one.server for one in state.machines.values()], PRICES
+        history,
+        [known.job for known in state.book.values()],
+        [one.server for one in state.machines.values()],
+        PRICES,
     )
     problems = []
     billed = sum(known.spent_usd for known in state.book.values())
@@ -208,7 +237,9 @@ def examine(
     )
 
 
-def _found(job_id: int, one: Wanted, curve: Curve, text: str, state: State, history: History) -> Found:
+def _found(  # noqa: PLR0917
+    job_id: int, one: Wanted, curve: Curve, text: str, state: State, history: History
+) -> Found:
     known, leases, problems = state.book[job_id], history.of(job_id), []
     try:
         mine = curve_of(text)
@@ -216,7 +247,9 @@ def _found(job_id: int, one: Wanted, curve: Curve, text: str, state: State, hist
         mine = {}
         problems.append(str(error))
     if mine and (max(mine), known.steps_done) != (one.steps, one.steps):
-        problems.append(f"{one.steps} steps were wanted; the last was {max(mine)}, {known.steps_done} are credited")
+        problems.append(
+            f"{one.steps} steps were wanted; the last was {max(mine)}, {known.steps_done} are credited"
+        )
     if mine and mine != curve:
         wrong = min(step for step in mine.keys() | curve.keys() if mine.get(step) != curve.get(step))
         seen = f"{mine.get(wrong)}, and {curve.get(wrong)} without interruptions"
@@ -259,7 +292,7 @@ def table(ran: Ran, types: Sequence[str]) -> str:
     return f"`{ran.policy}`, {facts}\n\n{markdown(titles, rows, left=2)}"
 
 
-def deploy(wanted: Sequence[Wanted], policies: Sequence[str], types: Sequence[str], round_s: float) -> list[Ran]:
+def deploy(wanted: Sequence[Wanted], policies: Sequence[str], types: Sequence[str], rules: Rules) -> list[Ran]:
     """Run the jobs once alone, then under each policy. Raises :class:`DeployedError`."""
     ran = []
     with tempfile.TemporaryDirectory() as name:
@@ -270,7 +303,7 @@ def deploy(wanted: Sequence[Wanted], policies: Sequence[str], types: Sequence[st
             curves.append(one.uninterrupted(folder / f"alone-{n}"))
         for n, policy in enumerate(policies):
             here = folder / str(n)
-            printed = run(train(wanted, policy, types, round_s, here))
+            printed = run(train(wanted, policy, types, rules, here))
             ran.append(examine(wanted, curves, printed, str(here / "log"), policy))
     return ran
 
@@ -282,8 +315,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for policy in options.policies:
             load_policy(policy)
-        wanted = jobs_wanted(options.jobs, options.workloads, types, shorter=options.shorter)
-        found = deploy(wanted, options.policies, types, options.round)
+        declared = {name: declare(name, types, options.steps_per_s) for name in options.workloads}
+        wanted = jobs_wanted(options.jobs, declared, options.shorter)
+        found = deploy(wanted, options.policies, types, _rules(options.round, declared))
     except UserError as error:
         say(f"error: {error}")
         return 2
@@ -291,32 +325,50 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"failed: {error}")
         return 1
     text = "\n".join(table(ran, types) for ran in found)
-    speeds = {one.workload: one.steps_per_s for one in wanted}
-    figures = {"steps_per_s": speeds, "runs": [asdict(ran) | {"wrong": ran.wrong} for ran in found]}
+    figures = {
+        "declared": {name: asdict(one) for name, one in declared.items()},
+        "runs": [asdict(ran) | {"wrong": ran.wrong} for ran in found],
+    }
     print(json.dumps(figures, indent=2) if options.json else text)
     if options.write:
-        put("real", sys.argv[1:] if argv is None else argv, _declared(speeds) + text + this_machine(), figures)
+        put("real", sys.argv[1:] if argv is None else argv, _declared(declared) + text + this_machine(), figures)
     for problem in (wrong := [problem for ran in found for problem in ran.wrong]):
         say(f"wrong: {problem}")
     return 1 if wrong else 0
 
 
-def _declared(speeds: dict[str, dict[str, float]]) -> str:
-    rows = [(name, *(f"{speed:g}" for speed in of.values())) for name, of in speeds.items()]
-    titles = ("declared, steps/s", *next(iter(speeds.values())))
+def _rules(round_s: float, declared: Mapping[str, Declared]) -> Rules:
+    """Ours, told what a preemption costs: as much as that of the slowest workload."""
+    worst = Overhead(*map(max, zip(*(one.overhead for one in declared.values()), strict=True)))
+    return replace(DEFAULT, round_s=round_s, overheads=Overheads(worst))
+
+
+def _declared(declared: Mapping[str, Declared]) -> str:
+    titles = ("declared, steps/s", *next(iter(declared.values())).steps_per_s, "restart, s", "checkpoint, s")
+    rows = [
+        (
+            *(name, *(f"{speed:g}" for speed in one.steps_per_s.values())),
+            *(f"{one.overhead.restart_s:.1f}", f"{one.overhead.checkpoint_s:.3f}"),
+        )
+        for name, one in declared.items()
+    ]
     return markdown(titles, rows, left=1) + "\n"
 
 
 def _parser() -> argparse.ArgumentParser:
     names = list(PUBLISHED)
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.deployed.real", description=(__doc__ or "").partition("\n")[0].partition(": ")[2]
+        prog="python -m experiments.deployed.real",
+        description=(__doc__ or "").partition("\n")[0].partition(": ")[2],
     )
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--agents", type=int, choices=(1, 2, 3), default=3, help=f"of {', '.join(TYPES)}")
     parser.add_argument("--workloads", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--policies", nargs="+", default=["max_min_fairness", "finish_time_fairness"])
     parser.add_argument("--round", type=float, default=10.0, help="seconds")
+    parser.add_argument(
+        "--steps-per-s", type=float, help="of each job on its fastest device, instead of measuring"
+    )
     parser.add_argument("--shorter", type=float, default=1.0, help="jobs that are so many times as long")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", action="store_true", help="put table and figures beside this file")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 from gavelx.mechanism.commands import Command, Launch, Lease, Stop
-from gavelx.mechanism.events import Event, LeaseEnded, Progress, WorkerJoined, WorkerLost
+from gavelx.mechanism.events import Event, LeaseEnded, Progress, WorkerDrained, WorkerJoined, WorkerLost
 
 
 @dataclass(slots=True)
@@ -18,7 +18,8 @@ class Held:
     """One lease: from ``start_s`` to ``end_s`` its job held the devices, and then ``steps_done`` were safe.
 
     ``end_s`` is infinite while it is held. It was given out at ``launched_s``, and a launch takes a while:
-    ``start_s`` is the end less the time that was reported as held. ``stopped``: it was taken back; ``lost``: a server of it was, and nobody reported.
+    ``start_s`` is the end less the time that was reported as held. ``stopped``: it was taken back. ``lost``: a
+    server of it was, and nobody reported.
     """
 
     lease: Lease
@@ -40,10 +41,11 @@ class Held:
 
 
 class History:
-    """All leases of a run, in the order of their launch."""
+    """All leases of a run, in the order of their launch; ``drained_s`` is when a server was to have no more."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, Held] = {}
+        self.drained_s: dict[int, float] = {}  # by server id
         self._saved_steps: dict[int, float] = {}  # by job id
 
     @property
@@ -62,9 +64,12 @@ class History:
             case Progress():
                 for job_id, saved in zip(event.job_id_L.tolist(), event.saved_steps_L.tolist(), strict=True):
                     self._saved_steps[job_id] = max(saved, self._saved_steps.get(job_id, 0.0))
+            case WorkerDrained():
+                self.drained_s.setdefault(event.server_id, event.time_s)
             case WorkerLost():
                 self._gone(event.server_id, event.time_s)
             case WorkerJoined():
+                self.drained_s.pop(event.server.id, None)
                 self._gone(event.server.id, event.time_s)
         for command in commands:
             if isinstance(command, Launch):

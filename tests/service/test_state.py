@@ -60,7 +60,7 @@ def test_a_job_that_moves_goes_on_from_the_last_word_on_its_last_lease() -> None
         one, first = await desk.agent("one", 1)
         desk.submit(1e6)
         desk.wake()
-        two, second = await desk.agent("two", 1)
+        _, second = await desk.agent("two", 1)
         desk._apply([Entry(WorkerDrained(desk.now_s, one.server_id, 0))])
         desk.wake()
         lease_id, later = desk.state.runs
