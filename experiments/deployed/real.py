@@ -74,7 +74,9 @@ class Wanted:
 
     @property
     def arguments(self) -> list[str]:
-        return [self.workload, "--quick", "--seed", str(self.seed), "--print-every", "1"]
+        """Of the workload, its name first; the steps too, since learning rates follow from them."""
+        steps = ["--steps", str(self.steps)]
+        return [self.workload, "--quick", "--seed", str(self.seed), "--print-every", "1", *steps]
 
     def spec(self) -> wire.JobSpec:
         speeds = ",".join(f"{name}={speed!r}" for name, speed in self.steps_per_s.items())
@@ -87,18 +89,11 @@ class Wanted:
 
     def uninterrupted(self, folder: Path) -> Curve:
         """The loss curve of this job when nobody interrupts it, and nothing slows it down."""
-        _, *arguments = self.arguments
+        workload, *arguments = self.arguments
         folder.mkdir()
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                f"experiments.workloads.{self.workload}",
-                "--steps",
-                str(self.steps),
-                *arguments,
-            ],
+            [sys.executable, "-m", f"experiments.workloads.{workload}", *arguments],
             cwd=folder,
             env=os.environ | QUICKLY | {"PYTHONPATH": path},
             capture_output=True,
