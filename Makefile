@@ -52,7 +52,7 @@ experiments: $(VENV)/.core  ## simulate the published figures; goes on where it 
 	$(BIN)/python -m experiments $(EXPERIMENTS)
 
 deployed: $(VENV)/.dev  ## run a trace and real training jobs on a cluster on loopback, beside the simulator (10 minutes)
-	$(BIN)/python -m experiments.deployed.emulated --policies max_min_fairness fifo finish_time_fairness
+	$(BIN)/python -m experiments.deployed.emulated
 	$(BIN)/python -m experiments.deployed.real
 
 proto: $(VENV)/.dev  ## make the code of the wire anew from gavelx/rpc/wire.proto

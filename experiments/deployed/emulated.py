@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from experiments.deployed.local import DeployedError, LocalCluster, Machine, Progress, run, say
+from experiments.deployed.audit import audit
+from experiments.deployed.local import DeployedError, LocalCluster, Machine, Progress, positive, run, say
 from experiments.deployed.page import markdown, put, this_machine
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, UserError
@@ -32,7 +33,7 @@ from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.configuration import Configuration
-from gavelx.service.recorded import read_history, read_recorded
+from gavelx.service.recorded import read_history
 from gavelx.service.timing import Timing
 from gavelx.simulator import simulate
 from gavelx.throughputs import Throughputs
@@ -113,8 +114,9 @@ def scene_of(trace: str, jobs: int, cluster: str, policy: str, round_s: float) -
     table, place = load_throughputs("simulation"), Cluster.parse(cluster)
     load_policy(policy)
     some = read_trace(find_trace(trace), table.job_types)[:jobs]
-    if len(some) < jobs:
-        raise OptionError(f"the trace {trace} has {len(some)} jobs", where="--jobs", expected="no more than that")
+    if not 2 <= jobs <= len(some):
+        problem = f"{jobs} jobs of {trace}, which has {len(read_trace(find_trace(trace)))}"
+        raise OptionError(problem, where="--jobs", expected="two or more, and no more than there are")
     check_workload(some, place, table, f"trace {trace}")
     first_s = some[0].arrival_s
     some = tuple(replace(job, id=n, arrival_s=job.arrival_s - first_s) for n, job in enumerate(some))
@@ -130,12 +132,9 @@ async def emulate(scene: Scene, folder: Path, within_s: float) -> None:
         await cluster.join(
             *(Machine(f"{s.accelerator}-{s.id}", s.accelerator, s.device_count, emulate=True) for s in servers)
         )
-        submitting = asyncio.create_task(_submit(cluster, scene.jobs))
-        try:
-            jobs = await cluster.until_ended(within_s, Progress(scene.policy, len(scene.jobs)), len(scene.jobs))
-            await submitting
-        finally:
-            submitting.cancel()
+        progress = Progress(scene.policy, len(scene.jobs))
+        waiting = cluster.until_ended(within_s, progress, at_least=len(scene.jobs))
+        _, jobs = await asyncio.gather(_submit(cluster, scene.jobs), waiting)
     if bad := [job for job in jobs if job.state != "complete"]:
         raise DeployedError("; ".join(f"job {job.job_id} {job.state}: {job.reason}" for job in bad))
 
@@ -161,11 +160,13 @@ def _spec(job: Job) -> wire.JobSpec:
 
 
 def agreement(scene: Scene, factor: float, log: str) -> Agreement:
-    """Simulate the compressed scene, and lay the recorded run beside it."""
-    result, recorded = scene.simulated(), read_recorded(log)
-    _, history = read_history(log)
+    """Simulate the compressed scene, and lay the recorded run beside it, when its books add up."""
+    result, (state, history) = scene.simulated(), read_history(log)
+    books = audit(history, scene.jobs, scene.cluster.servers, scene.prices, scene.table)
+    books.check_bill(sum(known.spent_usd for known in state.book.values()))
+    began_s = state.book[0].job.arrival_s
     simulated_J = result.completion_s_J
-    emulated_J = np.array([recorded.completion_s[job.id] for job in scene.jobs])
+    emulated_J = np.array([state.book[job.id].ended_s - began_s for job in scene.jobs])
     arrival_J = np.array([job.arrival_s for job in scene.jobs])
     launch_ms = [1e3 * (held.start_s - held.launched_s) for held in history.leases if held.held_s > 0]
     return Agreement(
@@ -253,9 +254,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", default="shockwave_120", help="a trace of gavelx, or a file")
     parser.add_argument("--jobs", type=int, default=30, help="so many jobs of its beginning")
     parser.add_argument("--cluster", default="v100=4,p100=4,k80=4")
-    parser.add_argument("--policies", nargs="+", default=["max_min_fairness"])
-    parser.add_argument("--round", type=float, default=360.0, help="seconds of a round, before compression")
-    parser.add_argument("--wall-s", type=float, default=75.0, help="seconds that the emulation is to take")
+    parser.add_argument("--policies", nargs="+", default=["max_min_fairness", "fifo"])
+    parser.add_argument("--round", type=positive, default=360.0, help="seconds of a round, before compression")
+    parser.add_argument("--wall-s", type=positive, default=75.0, help="seconds that the emulation is to take")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", action="store_true", help="put table and figures beside this file")
     return parser

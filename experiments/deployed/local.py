@@ -191,6 +191,13 @@ class LocalCluster:
             await asyncio.sleep(0.2)
 
 
+def positive(text: str) -> float:
+    """An option that is a number above 0."""
+    if not 0 < (number := float(text)) < float("inf"):
+        raise ValueError(text)
+    return number
+
+
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 

@@ -23,7 +23,7 @@ from itertools import cycle
 from pathlib import Path
 
 from experiments.deployed.audit import audit, seconds_by_type
-from experiments.deployed.local import ROOT, DeployedError, LocalCluster, Machine, Progress, run, say
+from experiments.deployed.local import ROOT, DeployedError, LocalCluster, Machine, Progress, positive, run, say
 from experiments.deployed.paced import DEVICE
 from experiments.deployed.page import markdown, put, this_machine
 from experiments.workloads.measure import WORKLOADS, measure
@@ -173,12 +173,12 @@ def declare(workload: str, types: Sequence[str], steps_per_s: float | None = Non
     return Declared({name: round(steps_per_s * speed / fastest, 3) for name, speed in published.items()}, overhead)
 
 
-def jobs_wanted(count: int, declared: Mapping[str, Declared], shorter: float = 1.0) -> list[Wanted]:
+def jobs_wanted(count: int, declared: Mapping[str, Declared], longer: float = 1.0) -> list[Wanted]:
     """So many jobs of these workloads in turn, each with a seed of its own."""
     wanted = []
     for n, workload in zip(range(count), cycle(declared), strict=False):
         speeds = declared[workload].steps_per_s
-        length_s = LENGTHS_S[n % len(LENGTHS_S)] * shorter
+        length_s = LENGTHS_S[n % len(LENGTHS_S)] * longer
         wanted.append(Wanted(workload, n, max(2, round(length_s * max(speeds.values()))), speeds))
     return wanted
 
@@ -311,7 +311,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for policy in options.policies:
             load_policy(policy)
         declared = {name: declare(name, types, options.steps_per_s) for name in options.workloads}
-        wanted = jobs_wanted(options.jobs, declared, options.shorter)
+        wanted = jobs_wanted(options.jobs, declared, options.longer)
         found = deploy(wanted, options.policies, types, _rules(options.round, declared))
     except UserError as error:
         say(f"error: {error}")
@@ -356,15 +356,15 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m experiments.deployed.real",
         description=(__doc__ or "").partition("\n")[0].partition(": ")[2],
     )
-    parser.add_argument("--jobs", type=int, default=12)
+    parser.add_argument("--jobs", type=int, choices=range(1, 101), metavar="N", default=12)
     parser.add_argument("--agents", type=int, choices=(1, 2, 3), default=3, help=f"of {', '.join(TYPES)}")
     parser.add_argument("--workloads", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--policies", nargs="+", default=["max_min_fairness", "finish_time_fairness"])
-    parser.add_argument("--round", type=float, default=10.0, help="seconds")
+    parser.add_argument("--round", type=positive, default=10.0, help="seconds")
     parser.add_argument(
-        "--steps-per-s", type=float, help="of each job on its fastest device, instead of measuring"
+        "--steps-per-s", type=positive, help="of each job on its fastest device, instead of measuring"
     )
-    parser.add_argument("--shorter", type=float, default=1.0, help="jobs that are so many times as long")
+    parser.add_argument("--longer", type=positive, default=1.0, help="jobs that are so many times as long")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", action="store_true", help="put table and figures beside this file")
     return parser

@@ -40,7 +40,8 @@ def test_an_emulation_that_is_off_does_not_agree() -> None:
     ("words", "problem"),
     [
         (["--trace", "nowhere"], "nowhere"),
-        (["--trace", "shockwave_120", "--jobs", "500"], "no more than that"),
+        (["--trace", "shockwave_120", "--jobs", "500"], "no more than there are"),
+        (["--jobs", "1"], "two or more"),
         (["--policies", "nonsense"], "nonsense"),
         (["--cluster", "v100=1"], "v100"),
     ],
@@ -50,10 +51,17 @@ def test_wrong_options_are_named(words: list[str], problem: str, capsys: pytest.
     assert problem in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["--wall-s", "0"], ["--round", "nan"], ["--jobs", "many"]])
+def test_options_that_are_no_numbers_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        emulated.main(words)
+    assert words[0] in capsys.readouterr().err
+
+
 def test_real_jobs_are_preempted_and_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     few = ["--jobs", "3", "--agents", "2", "--workloads", "recommendation", "language_model"]
-    words = [*few, "--policies", "max_min_fairness", "--steps-per-s", "20", "--round", "6", "--shorter", "0.5"]
+    words = [*few, "--policies", "max_min_fairness", "--steps-per-s", "20", "--round", "6", "--longer", "0.5"]
     assert real.main([*words, "--json"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert run["wrong"] == []
