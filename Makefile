@@ -22,7 +22,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help compare test simulate check bench experiments proto format clean
+.PHONY: help compare test simulate check bench experiments deployed proto format clean
 
 help:  ## show this list
 	@echo "gavelx: what make can do"
@@ -50,6 +50,10 @@ bench: $(VENV)/.bench  ## time policies against their published formulations (BE
 
 experiments: $(VENV)/.core  ## simulate the published figures; goes on where it stopped (EXPERIMENTS="--only makespan")
 	$(BIN)/python -m experiments $(EXPERIMENTS)
+
+deployed: $(VENV)/.dev  ## run a trace and real training jobs on a cluster on loopback, beside the simulator (10 minutes)
+	$(BIN)/python -m experiments.deployed.emulated
+	$(BIN)/python -m experiments.deployed.real
 
 proto: $(VENV)/.dev  ## make the code of the wire anew from gavelx/rpc/wire.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. gavelx/rpc/wire.proto

@@ -46,7 +46,9 @@ class ProgressReports:
         """How far the job is, safely, as far as we know."""
         live = self._state.mechanism.live
         j = live.index.get(run.lease.job_id)
-        known = float(live["saved_steps"][j]) if j is not None else 0.0
+        known = self._state.book[run.lease.job_id].safe_steps
+        if j is not None:
+            known = max(known, float(live["saved_steps"][j]))
         report = self._reports.get(run.lease.id)
         return known if report is None else max(known, self._capped(run, report.saved_steps))
 

@@ -1,14 +1,17 @@
 """A recorded log as a workload: the jobs that came, when; the servers that there were; what became of it."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gavelx.cluster import Cluster, Server
 from gavelx.errors import InputFileError
 from gavelx.jobs import Job
 from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, WorkerJoined
+from gavelx.mechanism.history import History
 from gavelx.service.configuration import Configuration
 from gavelx.service.log import Log
 from gavelx.service.records import entry_of
+from gavelx.service.state import State
 from gavelx.throughputs import Setting, Throughputs
 
 
@@ -28,9 +31,7 @@ def read_recorded(place: str) -> Recorded:
     """What a log says, without the jobs that were cancelled. Raises :class:`InputFileError` for an empty one."""
     log = Log(place, read_only=True)
     try:
-        body = log.configuration
-        if body is None:
-            raise InputFileError("nothing was ever recorded", where=f"log {place}")
+        body = _configuration(log)
         jobs, by_id, gone = list[Job](), dict[int, Job](), set[int]()
         servers, speeds = dict[int, Server](), dict[Setting, float]()
         completion_s: dict[int, float] = {}
@@ -64,6 +65,25 @@ def read_recorded(place: str) -> Recorded:
         completion_s={job_id: time_s - first_s for job_id, time_s in completion_s.items()},
         cancelled=len(jobs) - len(kept),
     )
+
+
+def read_history(place: str) -> tuple[State, History]:
+    """Who held which devices when, and the state in which the log ends. Raises :class:`InputFileError`."""
+    log = Log(place, read_only=True)
+    try:
+        state, history = State(Configuration.from_json(_configuration(log))), History()
+        for record in log.read():
+            entry = entry_of(record)
+            history.note(entry.event, state.apply(entry))
+    finally:
+        log.close()
+    return state, history
+
+
+def _configuration(log: Log) -> dict[str, Any]:
+    if (body := log.configuration) is None:
+        raise InputFileError("nothing was ever recorded", where=f"log {log.place}")
+    return body
 
 
 def _moved(job: Job, first_s: float) -> Job:

@@ -70,16 +70,17 @@ class Runs(Mapping[int, Run]):
         for part in run.parts:
             self._on.setdefault(part.server_id, {})[lease_id] = run
 
-    def end(self, lease_id: int) -> None:
-        """It has ended everywhere, if it was not over already."""
+    def end(self, lease_id: int) -> Run | None:
+        """It has ended everywhere; None if it was over already."""
         if (run := self._runs.pop(lease_id, None)) is None:
-            return
+            return None
         for part in run.parts:
             self._on.get(part.server_id, {}).pop(lease_id, None)
         of_job = self._of[run.lease.job_id]
         del of_job[lease_id]
         if not of_job:
             del self._of[run.lease.job_id]
+        return run
 
     def lose(self, server_id: int) -> None:
         """Nothing runs on this server any more. A lease whose every part is gone has ended without a word."""

@@ -54,6 +54,7 @@ class Known:
     failures: int = 0
     launches: int = 0
     servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end
+    safe_steps: float = 0.0  # by the last word on its leases
     steps_done: float = 0.0  # when it ended
     spent_usd: float = 0.0
     promised_s: float = 0.0
@@ -134,13 +135,14 @@ class State:
                 self.machines[event.server_id].drained = True
             case PolicyChanged():
                 self.policy = entry.note["policy"]
-            case JobCancelled():
-                self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
             case LeaseEnded():
                 self._lease_ended(event, entry.note)
         commands = [] if event is None else self.mechanism.handle(event)
-        if isinstance(event, LeaseEnded):
-            commands += self._after_lease(event, entry.note)
+        match event:
+            case LeaseEnded():
+                commands += self._after_lease(event, entry.note)
+            case JobCancelled():
+                self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
         for command in commands:
             self._note(command)
         return commands
@@ -171,10 +173,20 @@ class State:
         self.machines[event.server.id] = machine
 
     def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
-        self.runs.end(event.lease_id)
-        known = self.book[event.job_id]
+        known, run = self.book[event.job_id], self.runs.end(event.lease_id)
+        if known.ended and run is not None:
+            self._pay_the_rest(known, run.lease, event.held_s)
         known.failures += event.failed
+        known.safe_steps = event.steps_done  # the mechanism does not look, if it has given out a later lease
         known.reason = note.get("reason") or known.reason
+
+    def _pay_the_rest(self, known: Known, lease: Lease, held_s: float) -> None:
+        """The job ended before this lease did, and was charged until then: a cancelled one may take its grace."""
+        seconds = held_s - (known.ended_s - lease.charged_from_s)
+        part = 1.0 if lease.shares_with is None else 0.5
+        usd_per_hour = self.mechanism.prices.usd_per_hour.get(lease.accelerator, 0.0)
+        known.received_s += seconds
+        known.spent_usd += seconds * part * len(lease.devices) * usd_per_hour / 3600.0
 
     # -- commands ---------------------------------------------------------------------------------------------
 
@@ -212,10 +224,11 @@ class State:
         j = live.index.get(event.job_id)
         done = j is not None and bool(live["done"][j])
         given_up = event.job_id in self.mechanism.given_up[-1:]
+        news = j is not None and not done and note.get("complete")
+        commands = self.mechanism.handle(JobCancelled(self.now_s, event.job_id)) if news else []
         if note.get("complete") or (done and not given_up):
             self._end(event.job_id, COMPLETE, "")
-        news = j is not None and not done and note.get("complete")
-        return self.mechanism.handle(JobCancelled(self.now_s, event.job_id)) if news else []
+        return commands
 
     def _end(self, job_id: int, how: str, reason: str) -> None:
         known = self.book[job_id]

@@ -18,6 +18,7 @@ from gavelx.mechanism.events import (
     Allocated,
     ArrivalsEnded,
     Event,
+    JobCancelled,
     JobSubmitted,
     LeaseEnded,
     PriceChanged,
@@ -169,6 +170,15 @@ class SimulatedCluster:
             self._push(self.now_s + delay_s, HAPPENS, ("_answered", event.allocation))
             return
         self._posted.append(event)
+
+    def bring_about(self, event: Event) -> None:
+        """Somebody cancels a job or drains a server, or a server is lost, at the present time."""
+        if isinstance(event, WorkerLost):
+            self._lose(event.server_id)
+            return
+        if isinstance(event, JobCancelled):
+            self._is_gone(event.job_id)
+        self.post(event)
 
     def _arrives(self, event: Event) -> None:
         self._on_their_way.remove(event)

@@ -1,7 +1,7 @@
 """What the state makes of entries, beyond what the mechanism does."""
 
 from gavelx.mechanism.commands import Stop
-from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerLost
+from gavelx.mechanism.events import JobCancelled, LeaseEnded, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendees import Stream
 from gavelx.service.records import Entry
@@ -97,5 +97,45 @@ def test_a_launch_goes_when_what_it_waited_for_went_with_its_server() -> None:
         assert launched(stream) == []
         desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
         assert launched(stream) == [second]
+
+    run(main())
+
+
+def test_a_job_that_moves_goes_on_from_the_last_word_on_its_last_lease() -> None:
+    """Its devices elsewhere were given out before it said how far it came."""
+
+    async def main() -> None:
+        desk = Desk()
+        one, first = await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        _, second = await desk.agent("two", 1)
+        desk._apply([Entry(WorkerDrained(desk.now_s, one.server_id, 0))])
+        desk.wake()
+        lease_id, later = desk.state.runs
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=40.0, held_s=2.0)
+        desk.here.receive(one, first, wire.FromAgent(ended=ended))
+        desk.settle()
+        second._queue.put_nowait(None)
+        launches = [m.launch async for m in second.messages() if m.HasField("launch")]
+        assert [(launch.lease_id, launch.saved_steps) for launch in launches] == [(later, 40.0)]
+
+    run(main())
+
+
+def test_a_cancelled_job_pays_until_its_devices_are_free() -> None:
+    """A dollar a second, with three seconds of grace that nobody knew of when it was cancelled."""
+
+    async def main() -> None:
+        desk = Desk()
+        await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk.state.apply(Entry(JobCancelled(10.0, 0)))
+        known = desk.state.book[0]
+        assert (known.ended, known.spent_usd, known.received_s) == ("cancelled", 10.0, 10.0)
+        desk.state.apply(Entry(LeaseEnded(13.5, lease_id, 0, 40.0, 13.0)))
+        assert (known.spent_usd, known.received_s) == (13.0, 13.0)
 
     run(main())

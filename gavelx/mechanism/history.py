@@ -1,0 +1,94 @@
+"""Who held which devices, and when: the story of a run, told from the events that happened and the commands they
+brought.
+
+Simulated or real, it is the same story, so the same questions can be put to it. Feed it each event with the
+commands that the mechanism answered.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+
+from gavelx.mechanism.commands import Command, Launch, Lease, Stop
+from gavelx.mechanism.events import Event, LeaseEnded, Progress, WorkerDrained, WorkerJoined, WorkerLost
+
+
+@dataclass(slots=True)
+class Held:
+    """One lease: from ``start_s`` to ``end_s`` its job held the devices, and then ``steps_done`` were safe.
+
+    ``end_s`` is infinite while it is held. It was given out at ``launched_s``, and a launch takes a while:
+    ``start_s`` is the end less the time that was reported as held. ``stopped``: it was taken back. ``lost``: a
+    server of it was, and nobody reported.
+    """
+
+    lease: Lease
+    launched_s: float
+    start_s: float
+    end_s: float = inf
+    steps_done: float = 0.0
+    stopped: bool = False
+    failed: bool = False
+    lost: bool = False
+
+    @property
+    def held_s(self) -> float:
+        return self.end_s - self.start_s
+
+    @property
+    def servers(self) -> set[int]:
+        return {device.server_id for device in self.lease.devices}
+
+
+class History:
+    """All leases of a run, in the order of their launch; ``drained_s`` is when a server was to have no more."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Held] = {}
+        self.drained_s: dict[int, float] = {}  # by server id
+        self._saved_steps: dict[int, float] = {}  # by job id
+
+    @property
+    def leases(self) -> tuple[Held, ...]:
+        return tuple(self.by_id.values())
+
+    def of(self, job_id: int) -> list[Held]:
+        """The leases of one job."""
+        return [held for held in self.by_id.values() if held.lease.job_id == job_id]
+
+    def note(self, event: Event, commands: Iterable[Command]) -> None:
+        """An event happened, and these commands are the answer to it."""
+        match event:
+            case LeaseEnded():
+                self._ended(event)
+            case Progress():
+                for job_id, saved in zip(event.job_id_L.tolist(), event.saved_steps_L.tolist(), strict=True):
+                    self._saved_steps[job_id] = max(saved, self._saved_steps.get(job_id, 0.0))
+            case WorkerDrained():
+                self.drained_s.setdefault(event.server_id, event.time_s)
+            case WorkerLost():
+                self._gone(event.server_id, event.time_s)
+            case WorkerJoined():
+                self.drained_s.pop(event.server.id, None)
+                self._gone(event.server.id, event.time_s)
+        for command in commands:
+            if isinstance(command, Launch):
+                self.by_id[command.lease.id] = Held(command.lease, event.time_s, event.time_s)
+            elif isinstance(command, Stop):
+                self.by_id[command.lease_id].stopped = True
+
+    def _ended(self, event: LeaseEnded) -> None:
+        """The first report counts; of a gang that lost a server, the one of those who are left."""
+        held = self.by_id[event.lease_id]
+        if held.end_s < inf and not held.lost:
+            return
+        held.start_s = max(held.start_s, event.time_s - event.held_s)
+        held.end_s, held.steps_done = event.time_s, event.steps_done
+        held.failed, held.lost = event.failed, False
+        self._saved_steps[event.job_id] = event.steps_done
+
+    def _gone(self, server_id: int, time_s: float) -> None:
+        for held in self.by_id.values():
+            if held.end_s == inf and server_id in held.servers:
+                held.end_s, held.lost = time_s, True
+                held.steps_done = self._saved_steps.get(held.lease.job_id, 0.0)

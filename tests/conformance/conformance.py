@@ -1,0 +1,134 @@
+"""What any backend must do with the mechanism, whatever a job is to it."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from experiments.deployed.audit import audit
+from tests.conformance.observed import Observed
+from tests.conformance.scenario import PRICES, TABLE, Happening, Scenario, Wanted
+
+TAKE_TURNS = Scenario(
+    policy="max_min_fairness",
+    servers={"fast": ("v100", 2), "slow": ("k80", 1)},
+    jobs=(Wanted(2, workers=2), Wanted(3), Wanted(3), Wanted(1.5, after=1)),
+)
+IN_ORDER = Scenario(
+    policy="fifo",
+    servers=dict.fromkeys(("one", "two", "three"), ("v100", 1)),
+    jobs=(Wanted(3), Wanted(3), Wanted(4), Wanted(1.5), Wanted(1.5)),
+    happenings=(
+        Happening(once=2, has_done=0.25, then="cancel", job_id=0),
+        Happening(once=3, has_done=0.25, then="drain", job_id=1),
+        Happening(once=1, has_done=0.6, then="lose", job_id=2),
+    ),
+)
+
+
+class BackendConformance:
+    """Subclass it and say how a scenario is run; ``paced``: jobs are just as fast as the table says."""
+
+    run: ClassVar[Callable[[Scenario, Path], Observed]]
+    round_s: ClassVar[float]
+    longer: ClassVar[float] = 1.0
+    paced: ClassVar[bool] = True
+
+    def test_jobs_take_turns(self, tmp_path: Path) -> None:
+        """Four jobs, one of them a gang, share two fast devices and a slow one by max-min fairness."""
+        seen = type(self).run(TAKE_TURNS.timed(self.round_s, self.longer), tmp_path)
+        self.every_job_is_complete_once(seen)
+        self.the_books_add_up(seen)
+        self.a_gang_holds_its_devices_together(seen)
+        assert any(held.stopped for held in seen.history.leases), "nobody was preempted"
+        self.who_is_preempted_goes_on_with_what_he_saved(seen)
+        self.what_was_promised_was_received(seen)
+
+    def test_jobs_are_served_in_order_whatever_happens(self, tmp_path: Path) -> None:
+        """Five jobs on three devices, first come, first served: one is cancelled, a server drained, one lost."""
+        seen = type(self).run(IN_ORDER.timed(self.round_s, self.longer), tmp_path)
+        self.every_job_is_complete_once(seen, but=0)
+        self.the_books_add_up(seen)
+        self.they_begin_in_order_of_arrival(seen)
+        self.a_cancelled_job_frees_its_device(seen, 0, to=3)
+        self.who_is_preempted_goes_on_with_what_he_saved(seen)
+        self.a_drained_server_gets_nothing(seen)
+        self.who_lost_his_server_goes_on_elsewhere(seen, 2)
+
+    # -- what must hold ---------------------------------------------------------------------------------------
+
+    def every_job_is_complete_once(self, seen: Observed, but: int | None = None) -> None:
+        for job in seen.jobs.values():
+            account, leases = seen.accounts[job.id], seen.of(job.id)
+            if job.id == but:
+                assert account.ended == "cancelled"
+                assert account.steps_done < job.total_steps
+                continue
+            assert (account.ended, account.steps_done) == ("complete", job.total_steps), (job, account)
+            assert [held.steps_done >= job.total_steps for held in leases] == [False] * (len(leases) - 1) + [True]
+
+    def the_books_add_up(self, seen: Observed) -> None:
+        """No device in two leases, no gang in part, no step without time for it; the bill is time times price."""
+        table = TABLE if self.paced else None
+        books = audit(seen.history, seen.jobs.values(), seen.servers.values(), PRICES, table)
+        complete = [job for job in seen.jobs.values() if seen.accounts[job.id].ended == "complete"]
+        books.check_complete({job.id: job.total_steps for job in complete})
+        books.check_bill(sum(account.spent_usd for account in seen.accounts.values()))
+
+    def a_gang_holds_its_devices_together(self, seen: Observed) -> None:
+        for job in seen.jobs.values():
+            for held in seen.of(job.id):
+                assert len(set(held.lease.devices)) == job.scale_factor
+
+    def who_is_preempted_goes_on_with_what_he_saved(self, seen: Observed) -> None:
+        """No step is done twice, but for those that a lost server had not saved."""
+        for job in seen.jobs.values():
+            before = 0.0
+            for held in seen.of(job.id):
+                if held.lost or held.failed:
+                    assert not held.failed, held
+                    before = held.steps_done
+                    continue
+                gained = held.steps_done - before
+                assert gained >= 0.0, held
+                if self.paced:
+                    speed = TABLE.get(job.job_type, held.lease.accelerator, job.scale_factor)
+                    assert speed is not None
+                    assert gained == pytest.approx(held.held_s * speed, rel=1e-6), held
+                before = held.steps_done
+
+    def what_was_promised_was_received(self, seen: Observed) -> None:
+        """Nobody is more than two rounds behind in the end."""
+        for job_id, account in seen.accounts.items():
+            owed_s = account.promised_s - account.received_s
+            assert owed_s <= 2 * self.round_s, (job_id, account)
+        promised_s = sum(account.promised_s for account in seen.accounts.values())
+        received_s = sum(account.received_s for account in seen.accounts.values())
+        assert received_s >= 0.8 * promised_s > 0.0
+
+    def they_begin_in_order_of_arrival(self, seen: Observed) -> None:
+        first_s = [seen.of(job_id)[0].launched_s for job_id in sorted(seen.jobs)]
+        assert all(one <= other for one, other in pairwise(first_s)), first_s
+
+    def a_cancelled_job_frees_its_device(self, seen: Observed, job_id: int, to: int) -> None:
+        """Whoever is next in order has it."""
+        (held,), heir = seen.of(job_id), seen.of(to)[0]
+        assert held.stopped
+        assert heir.lease.devices == held.lease.devices
+        assert heir.start_s >= held.end_s
+
+    def a_drained_server_gets_nothing(self, seen: Observed) -> None:
+        ((server_id, drained_s),) = seen.history.drained_s.items()
+        there = [held for held in seen.history.leases if server_id in held.servers]
+        assert there
+        assert all(held.launched_s <= drained_s for held in there)
+        assert all(held.stopped or held.end_s <= drained_s for held in there)
+
+    def who_lost_his_server_goes_on_elsewhere(self, seen: Observed, job_id: int) -> None:
+        leases = seen.of(job_id)
+        (lost,) = [held for held in leases if held.lost]
+        later = leases[leases.index(lost) + 1 :]
+        assert later
+        assert all(held.servers != lost.servers and held.start_s >= lost.end_s for held in later)

@@ -1,0 +1,79 @@
+"""A cluster on loopback as a backend of the scenarios: jobs that sleep, or that train."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from experiments.deployed.local import LocalCluster, Machine
+from experiments.deployed.paced import DEVICE
+from gavelx.jobs import Job
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.timing import Timing
+from tests.conformance.observed import Observed, recorded
+from tests.conformance.scenario import TABLE, Happening, Scenario
+
+WITHIN_S = 240.0
+SLEEPS = Timing(heartbeat_s=0.1, valid_for_s=2.0, grace_s=0.5)
+TRAINS = Timing(heartbeat_s=0.5, valid_for_s=8.0, grace_s=4.0)
+
+
+def run_emulated(scenario: Scenario, folder: Path) -> Observed:
+    """On real agents whose jobs sleep."""
+    return _run(scenario, folder, SLEEPS, emulate=True)
+
+
+def run_trained(scenario: Scenario, folder: Path) -> Observed:
+    """On real agents, with processes that train a model of torch."""
+    return _run(scenario, folder, TRAINS, emulate=False)
+
+
+def _run(scenario: Scenario, folder: Path, timing: Timing, *, emulate: bool) -> Observed:
+    cluster = LocalCluster(folder, scenario.configuration, scenario.policy, timing)
+    asyncio.run(_through(scenario, cluster, emulate))
+    return recorded(cluster.log)
+
+
+async def _through(scenario: Scenario, cluster: LocalCluster, emulate: bool) -> None:
+    async with cluster:
+        machines = scenario.servers.items()
+        await cluster.join(
+            *(Machine(name, kind, count, emulate, {DEVICE: kind}) for name, (kind, count) in machines)
+        )
+        begun_s, work = time.monotonic(), scenario.work()
+        for arrival_s in sorted({job.arrival_s for job in work}):
+            await asyncio.sleep(max(0.0, begun_s + arrival_s - time.monotonic()))
+            await cluster.submit(*(_spec(job) for job in work if job.arrival_s == arrival_s))
+        for happening in scenario.happenings:
+            await _happen(happening, cluster)
+        await cluster.until_ended(WITHIN_S, at_least=len(work))
+
+
+def _spec(job: Job) -> wire.JobSpec:
+    speeds = ",".join(
+        f"{setting.accelerator}={speed}"
+        for setting, speed in TABLE.isolated.items()
+        if (setting.job_type, setting.scale_factor) == (job.job_type, job.scale_factor)
+    )
+    command = [sys.executable, "-m", "tests.conformance.training_job", speeds]
+    return wire.JobSpec(
+        job_type=job.job_type, workers=job.scale_factor, total_steps=job.total_steps, command=command
+    )
+
+
+async def _happen(happening: Happening, cluster: LocalCluster) -> None:
+    """Wait until it is time, then do it."""
+    end_s = time.monotonic() + WITHIN_S
+    while True:
+        watched, touched = await cluster.jobs([happening.once]), await cluster.jobs([happening.job_id])
+        if watched[0].steps_done >= happening.has_done * watched[0].total_steps and touched[0].servers:
+            break
+        assert time.monotonic() < end_s, (happening, watched, touched)
+        await asyncio.sleep(0.05)
+    match happening.then:
+        case "cancel":
+            await cluster.cancel(happening.job_id)
+        case "drain":
+            await cluster.drain(touched[0].servers[0])
+        case "lose":
+            cluster.kill(touched[0].servers[0])

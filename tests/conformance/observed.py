@@ -1,0 +1,48 @@
+"""What any backend says of a run: the same leases, accounts and ends, simulated or deployed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gavelx.cluster import Server
+from gavelx.jobs import Job
+from gavelx.mechanism.history import Held, History
+from gavelx.service.recorded import read_history
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the mechanism believes of a job: how it ended, its steps, its time, its bill."""
+
+    ended: str
+    steps_done: float
+    promised_s: float
+    received_s: float
+    spent_usd: float
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A whole run."""
+
+    jobs: Mapping[int, Job]
+    servers: Mapping[int, Server]
+    history: History
+    accounts: Mapping[int, Account]
+
+    def of(self, job_id: int) -> list[Held]:
+        """The leases of a job in which it held its devices."""
+        return [held for held in self.history.of(job_id) if held.held_s > 0]
+
+
+def recorded(place: str) -> Observed:
+    """A run by its durable log."""
+    state, history = read_history(place)
+    return Observed(
+        jobs={job_id: known.job for job_id, known in state.book.items()},
+        servers={server_id: machine.server for server_id, machine in state.machines.items()},
+        history=history,
+        accounts={
+            job_id: Account(known.ended, known.steps_done, known.promised_s, known.received_s, known.spent_usd)
+            for job_id, known in state.book.items()
+        },
+    )

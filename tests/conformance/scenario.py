@@ -1,0 +1,80 @@
+"""What is to be run, told so that any backend can: times in rounds, speeds by a table of two types."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gavelx.cluster import Cluster, Server
+from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT, Rules
+from gavelx.prices import Prices
+from gavelx.service.configuration import Configuration
+from gavelx.throughputs import Setting, Throughputs
+
+TABLE = Throughputs(
+    {Setting("net", "v100"): 20.0, Setting("net", "k80"): 10.0, Setting("net", "v100", 2): 20.0},
+    name="conformance",
+)
+PRICES = Prices({"v100": 3600.0, "k80": 900.0}, "conformance")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A job that takes so many rounds on v100s, and comes after so many."""
+
+    rounds: float
+    workers: int = 1
+    after: float = 0.0
+
+
+@dataclass(frozen=True)
+class Happening:
+    """Once a job has done this part of its steps: cancel a job, or drain or lose the server on which it runs."""
+
+    once: int
+    has_done: float
+    then: Literal["cancel", "drain", "lose"]
+    job_id: int
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Servers in order, jobs in order of arrival (a job's id is its place), happenings one after the other."""
+
+    policy: str
+    servers: Mapping[str, tuple[str, int]]
+    jobs: tuple[Wanted, ...]
+    happenings: tuple[Happening, ...] = ()
+    round_s: float = 1.0
+
+    def timed(self, round_s: float, longer: float = 1.0) -> "Scenario":
+        """With rounds of this length, and jobs so many times as long."""
+        jobs = tuple(replace(job, rounds=job.rounds * longer) for job in self.jobs)
+        return replace(self, round_s=round_s, jobs=jobs)
+
+    @property
+    def rules(self) -> Rules:
+        return DEFAULT.with_round(self.round_s)
+
+    @property
+    def configuration(self) -> Configuration:
+        return Configuration(TABLE, PRICES, self.rules)
+
+    @property
+    def cluster(self) -> Cluster:
+        servers = tuple(Server(n, kind, count) for n, (kind, count) in enumerate(self.servers.values()))
+        return Cluster(servers, tuple(dict.fromkeys(kind for kind, _ in self.servers.values())))
+
+    def work(self) -> list[Job]:
+        return [
+            Job(
+                id=n,
+                job_type="net",
+                total_steps=float(
+                    round(job.rounds * self.round_s * TABLE.isolated[Setting("net", "v100", job.workers)])
+                ),
+                scale_factor=job.workers,
+                arrival_s=job.after * self.round_s,
+            )
+            for n, job in enumerate(self.jobs)
+        ]

@@ -1,0 +1,34 @@
+"""A model of a few weights, trained at the declared speed of its device, by as many processes as its gang has."""
+
+import os
+import sys
+
+import torch
+
+from experiments.deployed.paced import DEVICE, Pace
+from gavelx.training import Gang, Training
+
+EVERY_S = 1.0
+
+
+def main() -> None:
+    speeds = dict(pair.split("=") for pair in sys.argv[1].split(","))
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    with Gang("cpu") as gang:
+        model = gang.parallel(torch.nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        with Training(model=model, optimizer=optimizer, every_s=EVERY_S) as training:
+            pace = Pace(float(speeds[os.environ[DEVICE]]))
+            for _ in training.steps():
+                loss = model(torch.randn(8, 4)).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                pace.wait()
+                training.done(loss=loss)
+                print(f"step {training.step} loss {loss.item()!r}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The comparisons of deployed and simulated, in small: what is compared, and that what is wrong is found."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments.deployed import emulated, real
+from experiments.deployed.local import DeployedError
+from gavelx.throughputs import Setting
+
+
+def test_a_short_trace_goes_on_agents_as_in_the_simulator(tmp_path: Path) -> None:
+    """Bounds are wider than those of the command, as a busy machine may take its time in ten seconds."""
+    scene = emulated.scene_of("shockwave_120", 12, "v100=2,p100=2,k80=4", "max_min_fairness", 900.0)
+    found = emulated.compare(scene, 10.0, tmp_path)
+    assert found.jobs == 12
+    assert abs(found.makespan_off) < 0.15
+    assert found.rank_correlation > 0.85
+    assert found.leases_emulated > 12, "nobody was preempted"
+
+
+def test_compressed_time_is_the_same_run() -> None:
+    scene = emulated.scene_of("shockwave_120", 30, "v100=4,p100=4,k80=4", "max_min_fairness", 360.0)
+    slow, fast = scene.simulated(), scene.compressed(100.0).simulated()
+    assert fast.completion_s_J * 100.0 == pytest.approx(slow.completion_s_J, rel=1e-6)
+    assert len(fast.leases) == len(slow.leases)
+
+
+def test_an_emulation_that_is_off_does_not_agree() -> None:
+    run = emulated.Agreement("fifo", 30, 500.0, 0.6, 75.0, 75.5, 0.99, 20.0, 20.0, 50, 50, 10.0)
+    assert run.agrees
+    assert not replace(run, makespan_emulated_s=77.0).agrees
+    assert not replace(run, makespan_emulated_s=73.0).agrees
+    assert not replace(run, rank_correlation=0.94).agrees
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--trace", "nowhere"], "nowhere"),
+        (["--trace", "shockwave_120", "--jobs", "500"], "no more than there are"),
+        (["--jobs", "1"], "two or more"),
+        (["--policies", "nonsense"], "nonsense"),
+        (["--cluster", "v100=1"], "v100"),
+    ],
+)
+def test_wrong_options_are_named(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert emulated.main(words) == 2
+    assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--wall-s", "0"], ["--round", "nan"], ["--jobs", "many"]])
+def test_options_that_are_no_numbers_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        emulated.main(words)
+    assert words[0] in capsys.readouterr().err
+
+
+def test_real_jobs_are_preempted_and_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    few = ["--jobs", "3", "--agents", "2", "--workloads", "recommendation", "language_model"]
+    words = [*few, "--policies", "max_min_fairness", "--steps-per-s", "20", "--round", "6", "--longer", "0.5"]
+    assert real.main([*words, "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["wrong"] == []
+    assert [job["steps"] for job in run["jobs"]] == [120, 180, 240]
+    assert sum(job["preemptions"] for job in run["jobs"]) >= 1
+
+
+def test_a_curve_that_is_another_is_found() -> None:
+    with pytest.raises(DeployedError, match="step 2 was done twice"):
+        real.curve_of("step 1 loss 0.5\nstep 2 loss 0.4\nstep 2 loss 0.3\n")
+    assert real.curve_of("step 1 loss 0.5\nstep 2 loss 0.4\nstep 2 loss 0.4\n") == {1: "0.5", 2: "0.4"}
+
+
+def test_declared_devices_differ_as_published() -> None:
+    declared = real.declare("image_classification", real.TYPES, 20.0)
+    table = real.load_throughputs("simulation").isolated
+    published = [table[Setting(real.PUBLISHED["image_classification"], name)] for name in real.TYPES]
+    speeds = list(declared.steps_per_s.values())
+    assert max(speeds) == 20.0
+    assert speeds[0] / speeds[2] == pytest.approx(published[0] / published[2], rel=1e-2)

@@ -1,0 +1,68 @@
+"""The story of a run, from its events and commands."""
+
+from math import inf
+
+import numpy as np
+
+from gavelx.cluster import Server
+from gavelx.mechanism.commands import Command, Device, Launch, Lease, Stop
+from gavelx.mechanism.events import Event, LeaseEnded, Progress, Wake, WorkerDrained, WorkerJoined, WorkerLost
+from gavelx.mechanism.history import History
+
+
+def lease(number: int, job_id: int, *servers: int) -> Lease:
+    devices = tuple(Device(server_id, 0) for server_id in servers)
+    return Lease(number, job_id, "v100", devices, 100.0, 1000.0, 0.0)
+
+
+def told(*happenings: tuple[Event, list[Command]]) -> History:
+    history = History()
+    for event, commands in happenings:
+        history.note(event, commands)
+    return history
+
+
+def progress(time_s: float, number: int, job_id: int, saved: float) -> Progress:
+    return Progress(time_s, np.array([number]), np.array([job_id]), np.array([saved + 5]), np.array([saved]))
+
+
+def test_a_lease_is_held_for_as_long_as_was_reported() -> None:
+    history = told(
+        (Wake(1.0), [Launch(lease(1, 7, 0))]),
+        (Wake(5.0), [Stop(1)]),
+        (LeaseEnded(6.0, 1, 7, 40.0, 4.5), []),
+        (LeaseEnded(9.0, 1, 7, 41.0, 8.0), []),  # said again
+    )
+    (held,) = history.of(7)
+    assert (held.launched_s, held.start_s, held.end_s, held.held_s) == (1.0, 1.5, 6.0, 4.5)
+    assert (held.steps_done, held.stopped, held.failed, held.lost) == (40.0, True, False, False)
+    assert history.of(8) == []
+
+
+def test_who_lost_his_server_keeps_what_was_saved() -> None:
+    history = told(
+        (Wake(1.0), [Launch(lease(1, 7, 0)), Launch(lease(2, 8, 1))]),
+        (progress(2.0, 1, 7, 30.0), []),
+        (WorkerLost(4.0, 0), [Stop(1), Launch(lease(3, 7, 1))]),
+    )
+    lost, again = history.of(7)
+    assert (lost.end_s, lost.steps_done, lost.lost) == (4.0, 30.0, True)
+    assert (again.start_s, again.end_s) == (4.0, inf)
+    assert history.of(8)[0].end_s == inf
+
+
+def test_of_a_gang_that_lost_a_server_the_others_have_the_last_word() -> None:
+    history = told(
+        (Wake(1.0), [Launch(lease(1, 7, 0, 1))]),
+        (WorkerLost(4.0, 0), [Stop(1)]),
+        (LeaseEnded(5.0, 1, 7, 33.0, 4.0), []),
+    )
+    (held,) = history.leases
+    assert (held.end_s, held.steps_done, held.lost, held.servers) == (5.0, 33.0, False, {0, 1})
+
+
+def test_a_server_is_drained_until_it_joins_again() -> None:
+    history = told((WorkerJoined(0.0, Server(0, "v100", 1)), []), (WorkerDrained(3.0, 0), []))
+    assert history.drained_s == {0: 3.0}
+    history.note(WorkerJoined(5.0, Server(0, "v100", 1), 1), [])
+    assert history.drained_s == {}
