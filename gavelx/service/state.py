@@ -32,6 +32,7 @@ from gavelx.mechanism.events import (
     WorkerJoined,
     WorkerLost,
 )
+from gavelx.mechanism.leasing import Stopped
 from gavelx.service.answers import allocation_of
 from gavelx.service.configuration import Configuration
 from gavelx.service.records import Answered, Entry, Started
@@ -88,11 +89,15 @@ class Part:
 
 @dataclass(slots=True)
 class Run:
-    """A lease that was given out and has not reported its end; ``stopping`` if it was taken back."""
+    """A lease that was given out and has not reported its end; ``stopping`` if it was taken back.
+
+    ``stopped``: what was charged for it when it was taken back.
+    """
 
     lease: Lease
     parts: list[Part]
     stopping: bool = False
+    stopped: Stopped | None = None
 
     @property
     def world_size(self) -> int:
@@ -159,13 +164,13 @@ class State:
                 self.machines[event.server_id].drained = True
             case PolicyChanged():
                 self.policy = entry.note["policy"]
-            case JobCancelled():
-                self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
             case LeaseEnded():
                 self._lease_ended(event, entry.note)
         commands = [] if event is None else self.mechanism.handle(event)
         if isinstance(event, LeaseEnded):
             commands += self._after_lease(event, entry.note)
+        elif isinstance(event, JobCancelled):
+            self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
         for command in commands:
             self._note(command)
         return commands
@@ -202,10 +207,22 @@ class State:
                     del self.runs[run.lease.id]
 
     def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
-        self.runs.pop(event.lease_id, None)
-        known = self.book[event.job_id]
+        run, known = self.runs.pop(event.lease_id, None), self.book[event.job_id]
+        if known.ended and run is not None:
+            self._after_the_end(known, run, event)
+            return
         known.failures += event.failed
         known.reason = note.get("reason") or known.reason
+
+    def _after_the_end(self, known: Known, run: Run, event: LeaseEnded) -> None:
+        """A job that has ended gives its devices back: what the mechanism does not look at any more counts, too."""
+        lease, stopped = run.lease, run.stopped
+        assert stopped is not None, "its lease was taken back when it ended"
+        seconds = event.held_s - stopped.held_s
+        usd_per_s = self.mechanism.prices.usd_per_hour.get(lease.accelerator, 0.0) / 3600.0
+        known.received_s += seconds
+        known.spent_usd += seconds * stopped.price * usd_per_s * len(lease.devices)
+        known.steps_done = max(known.steps_done, event.steps_done)
 
     # -- commands ---------------------------------------------------------------------------------------------
 
@@ -217,7 +234,7 @@ class State:
                 self._launched(command.lease)
             case Stop():
                 if (run := self.runs.get(command.lease_id)) is not None:
-                    run.stopping = True
+                    run.stopping, run.stopped = True, self.mechanism.leasing.stopped(command.lease_id)
             case WakeAt():
                 self.wakes[command.time_s] = command.report or self.wakes.get(command.time_s, False)
             case GiveUp():
@@ -243,10 +260,11 @@ class State:
         j = live.index.get(event.job_id)
         done = j is not None and bool(live["done"][j])
         given_up = event.job_id in self.mechanism.given_up[-1:]
+        news = j is not None and not done and note.get("complete")
+        commands = self.mechanism.handle(JobCancelled(self.now_s, event.job_id)) if news else []
         if note.get("complete") or (done and not given_up):
             self._end(event.job_id, COMPLETE, "")
-        news = j is not None and not done and note.get("complete")
-        return self.mechanism.handle(JobCancelled(self.now_s, event.job_id)) if news else []
+        return commands
 
     def _end(self, job_id: int, how: str, reason: str) -> None:
         known = self.book[job_id]

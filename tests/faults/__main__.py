@@ -1,0 +1,56 @@
+"""Runs in which everything goes wrong, on real processes: ``python -m tests.faults --seeds 0:50``."""
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.faults.plan import plan_of
+from tests.faults.run import play
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """0 if nothing was lost, 1 if a seed failed."""
+    options = _options(words)
+    first, last = options.seeds
+    failed = []
+    for seed in range(first, last):
+        started = time.monotonic()
+        folder = Path(tempfile.mkdtemp(prefix=f"gavelx-chaos-{seed}-", dir=options.keep))
+        try:
+            play(plan_of(seed), folder)
+        except Exception:
+            failed.append(seed)
+            traceback.print_exc()
+            print(f"seed {seed} FAILED; what it left is in {folder}\n  again: make chaos SEED={seed}", flush=True)
+        else:
+            print(f"seed {seed}: nothing lost in {time.monotonic() - started:.0f} s", flush=True)
+            if options.keep is None:
+                _remove(folder)
+    print(f"{last - first - len(failed)} of {last - first} seeds passed{f'; failed: {failed}' if failed else ''}")
+    return 1 if failed else 0
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--seeds", type=_range, default=(0, 10), metavar="FROM:TO", help="run all these (0:10)")
+    parser.add_argument("--keep", type=Path, help="keep what every run leaves in this folder")
+    return parser.parse_args(words)
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, colon, last = text.partition(":")
+    return int(first), int(last) if colon else int(first) + 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
