@@ -77,7 +77,10 @@ class Stream:
 
 @dataclass(eq=False)
 class Attendee:
-    """One server, as we hear it. ``missed`` counts heartbeats without a lease that should be there."""
+    """One server, as we hear it. ``missed`` counts heartbeats without a lease that should be there.
+
+    ``launching``: until when, on the agent's clock, a launch that is on its way on this stream is still good.
+    """
 
     server_id: int
     heard_s: float
@@ -87,6 +90,7 @@ class Attendee:
     given_up: bool = False  # it is being declared lost
     leaving: bool = False  # it stops what it runs, and heeds no launch
     missed: dict[int, int] = field(default_factory=dict)
+    launching: dict[int, float] = field(default_factory=dict)
     sent: set[int] = field(default_factory=set)  # leases that it was told of, on this stream or before
 
 
@@ -101,7 +105,7 @@ class Attendance:
     ) -> None:
         self.state, self.timing, self._log_id, self._post = state, timing, log_id, post
         now_s = time.monotonic()
-        until_s = now_s + timing.valid_for_s  # what a service before this one renewed
+        until_s = now_s + max(timing.valid_for_s, state.leased_for_s)  # what services before this one renewed
         self.here = {i: Attendee(i, now_s, until_s) for i, machine in state.machines.items() if not machine.lost}
         for run in state.runs.values():
             for part in run.parts:
@@ -139,7 +143,8 @@ class Attendance:
         attendee = self.here[server_id]
         if attendee.stream is not None:
             attendee.stream.close()
-        attendee.stream, attendee.sent_s, attendee.missed, attendee.leaving = stream, None, {}, False
+        attendee.stream, attendee.sent_s, attendee.leaving = stream, None, False
+        attendee.missed, attendee.launching = {}, {}
         attendee.heard_s = time.monotonic()
         welcome = wire.Welcome(
             server_id=server_id,
@@ -240,15 +245,18 @@ class Attendance:
     # -- leases -----------------------------------------------------------------------------------------------
 
     def _heartbeat(self, attendee: Attendee, beat: wire.Heartbeat) -> None:
-        """Renew what stands, and send what is missing."""
+        """Renew what stands, and send what is missing. One that was overtaken by a later one says nothing."""
+        if attendee.sent_s is not None and beat.sent_s <= attendee.sent_s:
+            return
         attendee.sent_s, attendee.leaving = beat.sent_s, beat.leaving
-        attendee.valid_until_s = attendee.heard_s + self.timing.valid_for_s
+        attendee.valid_until_s = max(attendee.valid_until_s, attendee.heard_s + self.timing.valid_for_s)
         mentioned = set()
         for report in beat.leases:
             mentioned.add(report.lease_id)
             run = self.state.runs.get(report.lease_id)
             if run is not None and (part := run.on(attendee.server_id)) is not None:
                 attendee.sent.add(report.lease_id)
+                attendee.launching.pop(report.lease_id, None)
                 if part.first_rank == 0:
                     self.progress[report.lease_id] = report
         standing = []
@@ -259,7 +267,7 @@ class Attendance:
             if not run.stopping:
                 standing.append(run.lease.id)
             if run.lease.id not in mentioned:
-                self._missing(attendee, run)
+                self._missing(attendee, run, beat.sent_s)
             else:
                 attendee.missed.pop(run.lease.id, None)
         assert attendee.stream is not None
@@ -267,8 +275,12 @@ class Attendance:
         attendee.stream.send(renewed=renewed)
         self._launch()
 
-    def _missing(self, attendee: Attendee, run: Run) -> None:
-        """A lease that the agent does not speak of: it never heard of it, or its last word is on the way."""
+    def _missing(self, attendee: Attendee, run: Run, sent_s: float) -> None:
+        """A lease that the agent does not speak of: it never heard of it, or its last word is on the way.
+
+        While the launch may be on its way, and be obeyed, the lease is not over: what it hears may be slow, and
+        what it says quick.
+        """
         lease_id, server_id = run.lease.id, attendee.server_id
         if server_id in self._last_words.get(lease_id, ()):
             return
@@ -279,6 +291,8 @@ class Attendance:
         attendee.missed[lease_id] = attendee.missed.get(lease_id, 0) + 1
         if attendee.missed[lease_id] >= MISSED:
             attendee.missed[lease_id] = 0
+            if run.stopping and sent_s < attendee.launching.get(lease_id, sent_s):
+                return
             if run.stopping:
                 self._word(server_id, run, self._nothing(run, "not there any more"))
             else:
@@ -315,6 +329,7 @@ class Attendance:
         for attendee in self.here.values():
             attendee.sent.discard(event.lease_id)
             attendee.missed.pop(event.lease_id, None)
+            attendee.launching.pop(event.lease_id, None)
 
     def _parts_gone(self) -> None:
         """Leases of which only parts on lost servers had not ended."""
@@ -369,6 +384,7 @@ class Attendance:
             assert part is not None
             attendee.stream.send(launch=self._launch_message(run, part, attendee))
             attendee.sent.add(lease_id)
+            attendee.launching[lease_id] = attendee.sent_s + self.timing.valid_for_s
             self._unsent.discard((lease_id, server_id))
 
     def _launch_message(self, run: Run, part: Part, attendee: Attendee) -> wire.Launch:
@@ -413,15 +429,43 @@ class Attendance:
     def _ended(self, attendee: Attendee, ended: wire.Ended) -> None:
         """An agent's last word on its part of a lease; it repeats it until it is acknowledged."""
         run = self.state.runs.get(ended.lease_id)
-        if (
+        if run is None and self._is_late(attendee, ended):
+            self._late(attendee, ended)
+        elif (
             run is None
             or run.lease.job_id != ended.job_id
             or (part := run.on(attendee.server_id)) is None
             or part.over
         ):
             self._acknowledge(attendee.server_id, ended)
-            return
-        self._word(attendee.server_id, run, ended)
+        else:
+            self._word(attendee.server_id, run, ended)
+
+    def _is_late(self, attendee: Attendee, ended: wire.Ended) -> bool:
+        """Whether it is the word, of rank 0's server, on a lease that was taken for lost."""
+        run = self.state.unheard.get(ended.lease_id)
+        return (
+            run is not None
+            and run.lease.job_id == ended.job_id
+            and run.parts[0].server_id == attendee.server_id
+            and self.state.mechanism.leasing.stopped(ended.lease_id) is not None
+        )
+
+    def _late(self, attendee: Attendee, ended: wire.Ended) -> None:
+        """It counts as what it is: for how long devices were held; and how far the job is, if none has gone on.
+
+        A machine that was restarted cannot say for how long: what was charged remains.
+        """
+        lease_id = ended.lease_id
+        self._last_words.setdefault(lease_id, {})[attendee.server_id] = ended
+        charged = self.state.mechanism.leasing.stopped(lease_id)
+        assert charged is not None
+        held_s = safe_number(ended.held_s) or charged.held_s
+        run = self.state.unheard[lease_id]
+        total_steps = self.state.book[ended.job_id].job.total_steps
+        steps = total_steps if ended.complete else safe_number(ended.steps_done, total_steps)
+        note = {"reason": ended.reason[:500], "exit_code": ended.exit_code, "complete": ended.complete}
+        self._end(run, steps, held_s, failed=ended.failed, note=note)
 
     def _word(self, server_id: int, run: Run, ended: wire.Ended) -> None:
         words = self._last_words.setdefault(run.lease.id, {})

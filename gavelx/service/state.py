@@ -119,10 +119,12 @@ class State:
         self.book: dict[int, Known] = {}
         self.machines: dict[int, Machine] = {}
         self.runs: dict[int, Run] = {}
+        self.unheard: dict[int, Run] = {}  # leases of live jobs that ended without a word: it may come yet
         self.asked: Snapshot | None = None
         self.allocation: Allocation | None = None
         self.policy = ""
         self.started = Started(0.0, "", 0.0)
+        self.leased_until_s = 0.0  # by services before the one that has started last
         self.now_s = 0.0
         self.wakes: dict[float, bool] = {}  # when the mechanism wants to be woken, and whether with a report
         self.next_job_id = 0
@@ -133,6 +135,11 @@ class State:
     def machine_named(self, name: str) -> Machine | None:
         """The server with this name."""
         return next((machine for machine in self.machines.values() if machine.name == name), None)
+
+    @property
+    def leased_for_s(self) -> float:
+        """For how long leases may run, from now on, that services renewed which are gone."""
+        return max(self.started.valid_for_s, self.leased_until_s - self.now_s)
 
     def forget_unlogged(self) -> None:
         """Numbers that were given to jobs whose submission did not reach the log."""
@@ -150,6 +157,7 @@ class State:
             self.wakes = {time_s: report for time_s, report in self.wakes.items() if time_s > self.now_s}
         match event:
             case Started():
+                self.leased_until_s = max(self.leased_until_s, self.now_s + self.started.valid_for_s)
                 self.started, event = event, None
             case Answered():
                 event = self._allocated(event)
@@ -204,10 +212,11 @@ class State:
             if (part := run.on(server_id)) is not None:
                 part.over = True
                 if all(part.over for part in run.parts):
-                    del self.runs[run.lease.id]
+                    self.unheard[run.lease.id] = self.runs.pop(run.lease.id)
 
     def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
         run, known = self.runs.pop(event.lease_id, None), self.book[event.job_id]
+        self.unheard.pop(event.lease_id, None)
         if known.ended and run is not None:
             self._after_the_end(known, run, event)
             return
@@ -215,7 +224,7 @@ class State:
         known.reason = note.get("reason") or known.reason
 
     def _after_the_end(self, known: Known, run: Run, event: LeaseEnded) -> None:
-        """A job that has ended gives its devices back: what the mechanism does not look at any more counts, too."""
+        """A job that has ended gives its devices back; the mechanism does not look at that any more."""
         lease, stopped = run.lease, run.stopped
         assert stopped is not None, "its lease was taken back when it ended"
         seconds = event.held_s - stopped.held_s
@@ -273,6 +282,7 @@ class State:
         known.ended, known.ended_s, known.reason = how, self.now_s, reason or known.reason
         self.ended[how] += 1
         self.live.discard(job_id)
+        self.unheard = {i: run for i, run in self.unheard.items() if run.lease.job_id != job_id}
         live = self.mechanism.live
         if (j := live.index.get(job_id)) is not None:
             known.steps_done, known.spent_usd = float(live["steps_done"][j]), float(live["spent_usd"][j])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from gavelx.mechanism.commands import Launch, Lease
+from gavelx.mechanism.commands import Launch, Lease, Stop
 from gavelx.mechanism.events import Event, JobCancelled, LeaseEnded, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.configuration import Configuration
@@ -120,6 +120,7 @@ class Account:
 
     lease: Lease
     begin_s: float
+    stop_s: float | None = None
     end_s: float | None = None
     held_s: float = 0.0
     ends: int = 0
@@ -151,13 +152,15 @@ class Books:
             if isinstance(command, Launch):
                 servers = {device.server_id for device in command.lease.devices}
                 self.accounts[command.lease.id] = Account(command.lease, event.time_s, servers_left=servers)
+            if isinstance(command, Stop) and (account := self.accounts.get(command.lease_id)) is not None:
+                account.stop_s = event.time_s
         self._end(event)
         for lease_id in runs - set(self.state.runs):
             account = self.accounts[lease_id]
             account.ends += 1
 
     def _end(self, event: Event) -> None:
-        """A lease is paid for as long as it was held; of one without a word, until that was known."""
+        """A lease is paid for as long as it was held; of one without a word, until it was taken back."""
         match event:
             case LeaseEnded():
                 account = self.accounts[event.lease_id]
@@ -170,11 +173,11 @@ class Books:
                 for account in self.accounts.values():
                     on_it = any(device.server_id == event.server_id for device in account.lease.devices)
                     if on_it and account.end_s is None:
-                        self._pay(account, event.time_s, None)
+                        self._pay(account, account.stop_s or event.time_s, None)
             case JobCancelled():
                 for account in self.accounts.values():
                     if account.lease.job_id == event.job_id and account.end_s is None:
-                        self._pay(account, event.time_s, None)
+                        self._pay(account, account.stop_s or event.time_s, None)
 
     def usd(self, job_id: int) -> float:
         """What the devices cost that a job held."""
