@@ -1,6 +1,7 @@
 """Runs in which everything goes wrong, on real processes: ``python -m tests.faults --seeds 0:50``."""
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -29,15 +30,9 @@ def main(words: Sequence[str] | None = None) -> int:
         else:
             print(f"seed {seed}: nothing lost in {time.monotonic() - started:.0f} s", flush=True)
             if options.keep is None:
-                _remove(folder)
+                shutil.rmtree(folder, ignore_errors=True)
     print(f"{last - first - len(failed)} of {last - first} seeds passed{f'; failed: {failed}' if failed else ''}")
     return 1 if failed else 0
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:

@@ -5,11 +5,11 @@ from typing import Any
 
 
 def _forgets_the_deadline() -> None:
-    """An agent that writes lease files without an end."""
-    from gavelx.worker.runner import Running
+    """An agent whose leases have no end."""
+    from gavelx.worker.runner import ProcessRunner
 
-    lease = Running.lease
-    Running.lease = lambda self: lease(self) | {"until_monotonic_s": 1e12}  # type: ignore[method-assign]
+    start = ProcessRunner.start
+    ProcessRunner.start = lambda self, launch, until_s: start(self, launch, 1e12)  # type: ignore[method-assign]
 
 
 def _answers_too_early() -> None:
@@ -33,10 +33,12 @@ def _answers_too_early() -> None:
 
 
 def _gives_up_too_early() -> None:
-    """A service that thinks a server lost as soon as it is silent, whatever it may still run."""
+    """A service that thinks a server lost as soon as it misses a heartbeat, whatever it may still run."""
     from gavelx.service.attendance import Attendance
+    from gavelx.service.timing import Timing
 
     Attendance._is_exposed = lambda self, attendee: False  # type: ignore[method-assign]
+    Timing.silent_s = property(lambda self: 2 * self.heartbeat_s)  # type: ignore[assignment,method-assign]
 
 
 def _counts_twice() -> None:

@@ -35,6 +35,7 @@ def play(plan: Plan, folder: Path) -> None:
 
 async def _play(plan: Plan, folder: Path) -> None:
     async with cluster_of(plan, folder) as cluster, user_at(cluster.address) as user:
+        await _all_here(cluster, user)
         chance = random.Random(f"strikes {plan.seed}")
         async with asyncio.TaskGroup() as tasks:
             coming = [tasks.create_task(_submit(cluster, user, n)) for n in range(len(plan.jobs))]
@@ -43,9 +44,17 @@ async def _play(plan: Plan, folder: Path) -> None:
         job_ids = {n: task.result() for n, task in enumerate(coming)}
         statuses = await _all_ended(cluster, user)
         await cluster.end()
-        problems = judge(plan, folder, job_ids, statuses) + _replay(cluster)
+        problems = judge(plan, folder, job_ids, statuses) or _replay(cluster)
         if problems:
             raise LostError("\n".join([str(plan), *problems]))
+
+
+async def _all_here(cluster: Cluster, user: User) -> None:
+    """The play begins when every agent has come in."""
+    end_s = time.monotonic() + END_S
+    while (await user.servers()).keys() != cluster.agents.keys():
+        assert time.monotonic() < end_s, "not all agents come in"
+        await asyncio.sleep(0.05)
 
 
 async def _submit(cluster: Cluster, user: User, n: int) -> int:

@@ -13,7 +13,7 @@ from tests.faults.proxy import DOWN, UP, Proxy
 from tests.worker.machines import pids_of
 
 LOOK_S = 0.005
-PATIENCE_S = 3.0
+PATIENCE_S = 5.0
 """A stage that is not seen for so long is not waited for."""
 Target = tuple[str, Path | None]
 
