@@ -115,6 +115,8 @@ async def _fill(cluster: Cluster, place: Path, daemon: Daemon, for_s: float) -> 
         if cluster.fill(place, daemon):
             await asyncio.sleep(for_s)
             cluster.empty(place, daemon)
+            if daemon is not cluster.service and not daemon.lives and daemon.name not in cluster.gone_for_ever:
+                daemon.start()  # it could not begin without a disk; whoever keeps it alive tries again
 
 
 async def _slow(daemon: Daemon, for_s: float) -> None:
