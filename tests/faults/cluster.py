@@ -15,12 +15,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import gavelx
 from gavelx.worker.shim import kill, marked, read_json
+from tests.faults.namespace import Wire
 from tests.faults.plan import AgentPlan, Plan
 from tests.faults.proxy import Proxy
 from tests.service.agents import User
@@ -42,11 +43,20 @@ END_S = 20.0
 class Daemon:
     """One of ours as a process; ``errors`` is what it said."""
 
-    def __init__(self, name: str, folder: Path, plan: Plan, garbles: float, words: list[str]) -> None:
+    def __init__(  # noqa: PLR0917
+        self,
+        name: str,
+        folder: Path,
+        plan: Plan,
+        words: list[str],
+        garbles: float = 0.0,
+        prefix: Sequence[str] = (),
+    ) -> None:
         self.name, self.errors = name, folder / f"{name}.log"
         self.control = folder / f"{name}.control"
         self.control.mkdir()
         self.command = [
+            *prefix,
             *(sys.executable, "-m", "tests.faults.patched", str(self.control), str(garbles), plan.plant),
             *words,
         ]
@@ -142,13 +152,14 @@ class Cluster:
         words = ["serve", "--state", self.state, "--listen", self.address, "--json", "--prices", prices]
         words += ["--table", str(self.folder / "table.csv"), "--max-failures", str(MAX_FAILURES)]
         words += [word for name, value in times.items() for word in (f"--{name}", str(value))]
-        self.service = Daemon("service", self.folder, self.plan, 0.0, words)
+        self.service = Daemon("service", self.folder, self.plan, words)
 
     def _make_agent(self, agent: AgentPlan) -> None:
-        words = ["worker", "--scheduler", self.links[agent.name].address, "--name", agent.name]
+        link = self.links[agent.name]
+        words = ["worker", "--scheduler", link.address, "--name", agent.name, "--address", "127.0.0.1"]
         words += ["--devices", f"{agent.accelerator}={agent.devices}", "--shared", str(self.shared)]
         words += ["--folder", str(self.folder / "agents" / agent.name)]
-        self.agents[agent.name] = Daemon(agent.name, self.folder, self.plan, agent.garbles, words)
+        self.agents[agent.name] = Daemon(agent.name, self.folder, self.plan, words, agent.garbles, link.prefix)
 
     # -- what is going on --
 
@@ -255,7 +266,8 @@ async def cluster_of(plan: Plan, folder: Path) -> AsyncIterator[Cluster]:
         await cluster.serve()
         for agent in plan.agents:
             stack.enter_context(small_disk(cluster.folder / "agents" / agent.name))
-            cluster.links[agent.name] = await stack.enter_async_context(Proxy(cluster.address))
+            link = Wire(cluster.address) if agent.wired else Proxy(cluster.address)
+            cluster.links[agent.name] = await stack.enter_async_context(link)
             cluster._make_agent(agent)
         stack.callback(_kill_all, cluster)  # before the disks go
         for daemon in cluster.agents.values():

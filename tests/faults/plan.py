@@ -46,12 +46,16 @@ class JobPlan:
 
 @dataclass(frozen=True)
 class AgentPlan:
-    """A server. ``garbles``: how likely each message is doubled, held back or overtaken."""
+    """A server. ``garbles``: how likely each message is doubled, held back or overtaken.
+
+    ``wired``: it is in a network namespace of its own.
+    """
 
     name: str
     accelerator: str
     devices: int
     garbles: float = 0.0
+    wired: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,9 @@ def plan_of(seed: int) -> Plan:
     if chance.random() < 0.5:
         agents.append(AgentPlan("c", "k80", 1, garbles))
     jobs = tuple(_job(chance) for _ in range(chance.randint(4, 7)))
-    lanes = tuple(tuple(_fault(chance) for _ in range(chance.randint(3, 4))) for _ in range(2))
+    lanes = tuple(
+        tuple(_fault(chance) for _ in range(chance.randint(3, 4))) for _ in range(chance.choice((2, 2, 3)))
+    )
     return Plan(seed, jobs, tuple(agents), lanes)
 
 

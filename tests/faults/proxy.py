@@ -2,16 +2,19 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 
 UP, DOWN = "what the agent says", "what the agent hears"
 CHUNK = 1 << 16
 
 
 class Proxy:
-    """Listens on loopback and passes bytes on to ``target``, while it may."""
+    """Listens at ``host`` and passes bytes on to ``target``, while it may; ``prefix`` begins who is to use it."""
 
-    def __init__(self, target: str) -> None:
-        self.target = target
+    prefix: Sequence[str] = ()
+
+    def __init__(self, target: str, host: str = "127.0.0.1") -> None:
+        self.target, self.host = target, host
         self.address = ""
         self.delay_s = 0.0
         self._cut = False
@@ -21,13 +24,13 @@ class Proxy:
         self.heal()
 
     async def __aenter__(self) -> "Proxy":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._accept, self.host, 0)
+        self.address = f"{self.host}:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        self.cut()
+        self._abort()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -37,8 +40,7 @@ class Proxy:
     def cut(self) -> None:
         """Every connection is gone, and no new one can be made."""
         self._cut = True
-        for writer in self._links:
-            writer.transport.abort()
+        self._abort()
 
     def stall(self, *directions: str) -> None:
         """Bytes wait, and nobody is told."""
@@ -57,6 +59,10 @@ class Proxy:
             gate.set()
 
     # -- how --
+
+    def _abort(self) -> None:
+        for writer in self._links:
+            writer.transport.abort()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gavelx.service.log import Log
+from tests.faults.namespace import why_not
 from tests.faults.plan import FAULTS, AgentPlan, Fault, JobPlan, Plan, plan_of
 from tests.faults.plants import PLANTS
 from tests.faults.run import LostError, play
@@ -46,6 +48,18 @@ def test_nothing_is_lost(tmp_path: Path, seed: int) -> None:
 def test_the_judge_sees_a_planted_bug(tmp_path: Path, plant: str) -> None:
     with pytest.raises(LostError, match=SEEN[plant]):
         play(replace(PLANTED[plant], plant=plant), tmp_path)
+
+
+def test_a_wire_that_is_pulled_and_plugged_in_again(tmp_path: Path) -> None:
+    """For longer than a lease, in a network namespace: packets vanish, and no connection breaks."""
+    if why := why_not():
+        pytest.skip(why)
+    deaf = JobPlan(0.0, 150, 0.02, 10, 1, "deaf,forks")
+    agents = (replace(ONE, wired=True), replace(OTHER, wired=True))
+    play(Plan(0, (LONG, deaf), agents, ((fault("cut the link", 4.5), fault("cut the link", 0.5)),)), tmp_path)
+    log = Log(str(tmp_path / "service"), read_only=True)
+    assert "WorkerLost" in {record.kind for record in log.read()}
+    log.close()
 
 
 def test_the_same_seed_is_the_same_plan_and_all_faults_come_up() -> None:
