@@ -208,9 +208,8 @@ class Attendance:
                 refused = message.refused
                 run = self.state.runs.get(refused.lease_id)
                 if run is not None and run.on(attendee.server_id) is not None:
-                    self._word(
-                        attendee.server_id, run, self._nothing(run, refused.reason or "refused", failed=True)
-                    )
+                    word = self._nothing(run, refused.reason or "refused", failed=not run.stopping)
+                    self._word(attendee.server_id, run, word)
             case "log_part":
                 self._log_part(message.log_part)
 

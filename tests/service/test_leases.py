@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from gavelx.mechanism.events import JobCancelled, WorkerLost
+from gavelx.mechanism.events import JobCancelled, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendance import Attendee, Stream
 from gavelx.service.records import Entry
@@ -364,5 +364,22 @@ def test_a_late_report_of_a_lost_server_counts_once_and_as_what_it_is() -> None:
         assert float(live["saved_steps"][0]) == 500.0
         said = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
         assert sum(message.HasField("acknowledged") for message in said if message) == 3
+
+    run(main())
+
+
+def test_a_lease_that_is_stopped_where_it_never_was_is_over_and_no_failure() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, stream = await desk.agent("one", 1)
+        desk.submit(LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk._apply([Entry(WorkerDrained(desk.now_s, one.server_id, 0))])
+        refused = wire.Refused(lease_id=lease_id, reason="it is not here")
+        desk.here.receive(one, stream, wire.FromAgent(refused=refused))
+        desk.settle()
+        assert not desk.state.runs
+        assert desk.state.book[0].failures == 0
 
     run(main())
