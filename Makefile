@@ -14,6 +14,7 @@ SEED ?=                        # one seed of simulate or chaos; LOG=FILE makes s
 SEEDS ?= 0:200
 LOG ?=
 KEEP ?=                        # a folder that keeps what runs of chaos leave
+VIRTUAL ?=                     # chaos on virtual time: messages alone, and a second a run
 WORKERS ?= 2
 BENCH ?=                       # families and options of python -m benchmarks
 EXPERIMENTS ?= --jobs 2        # options of python -m experiments
@@ -42,7 +43,7 @@ simulate: $(VENV)/.core  ## simulate small clusters where everything goes wrong 
 	$(BIN)/python -m gavelx.swarm $(if $(SEED),--seed $(SEED) $(if $(LOG),--log $(LOG)),--seeds $(SEEDS) --workers $(WORKERS))
 
 chaos: $(VENV)/.dev  ## run real services, agents and jobs while all of them are killed, cut off, frozen (SEED=7, or SEEDS=0:50)
-	$(BIN)/python -m tests.faults --seeds $(if $(SEED),$(SEED),$(SEEDS)) $(if $(KEEP),--keep $(KEEP))
+	$(BIN)/python -m tests.faults --seeds $(if $(SEED),$(SEED),$(SEEDS)) $(if $(VIRTUAL),--virtual) $(if $(KEEP),--keep $(KEEP))
 
 check: $(VENV)/.dev  ## check format, style and types
 	$(BIN)/ruff format --check .

@@ -114,6 +114,7 @@ class Attendance:
         self.progress: dict[int, wire.LeaseReport] = {}
         self._reported: dict[int, tuple[float, float]] = {}  # steps done and saved that the mechanism knows
         self._last_words: dict[int, dict[int, wire.Ended]] = {}  # by lease and server
+        self._complete_s: dict[int, float] = {}  # leases of which rank 0 is complete, since when
         self._ending: set[int] = set()
         self._unsent: set[tuple[int, int]] = set()  # lease and server
         self._numbers = {machine.name: i for i, machine in state.machines.items()}
@@ -214,8 +215,15 @@ class Attendance:
                 self._log_part(message.log_part)
 
     def tick(self) -> None:
-        """Servers that left, or were silent for too long, are lost; asked now and then."""
+        """Servers that left, or were silent for too long, are lost; asked now and then.
+
+        And who is done, and has processes elsewhere that do not end, is stopped there: they hold devices in vain.
+        """
         now_s = time.monotonic()
+        for lease_id, since_s in self._complete_s.items():
+            if now_s >= since_s + self.timing.grace_s and (run := self.state.runs.get(lease_id)) is not None:
+                for part in run.parts:
+                    self._stop_part(run, part, "the job is complete")
         for attendee in self.here.values():
             machine = self.state.machines[attendee.server_id]
             over_s = attendee.heard_s + (0.0 if attendee.leaving else self.timing.silent_s)
@@ -321,6 +329,7 @@ class Attendance:
     def _over(self, event: LeaseEnded) -> None:
         """A lease has ended for good."""
         self._ending.discard(event.lease_id)
+        self._complete_s.pop(event.lease_id, None)
         self.progress.pop(event.lease_id, None)
         self._reported.pop(event.lease_id, None)
         for server_id, word in self._last_words.pop(event.lease_id, {}).items():
@@ -473,6 +482,8 @@ class Attendance:
                 words[server_id].report_id = ended.report_id
             return
         words[server_id] = ended
+        if ended.complete and server_id == run.parts[0].server_id:
+            self._complete_s[run.lease.id] = time.monotonic()
         if not run.stopping and (ended.failed or not ended.complete):
             for part in run.parts:
                 self._stop_part(run, part, "another part of the gang has ended")

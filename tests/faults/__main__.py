@@ -10,23 +10,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.faults.plan import plan_of
-from tests.faults.run import play
+from tests.faults.run import LostError, play
+from tests.faults.virtual import play as play_virtually
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """0 if nothing was lost, 1 if a seed failed."""
     options = _options(words)
     first, last = options.seeds
-    failed = []
+    failed, virtually = [], " VIRTUAL=1" if options.virtual else ""
     for seed in range(first, last):
         started = time.monotonic()
         folder = Path(tempfile.mkdtemp(prefix=f"gavelx-chaos-{seed}-", dir=options.keep))
         try:
-            play(plan_of(seed), folder)
+            _play(seed, folder, virtual=options.virtual)
         except Exception:
             failed.append(seed)
             traceback.print_exc()
-            print(f"seed {seed} FAILED; what it left is in {folder}\n  again: make chaos SEED={seed}", flush=True)
+            print(
+                f"seed {seed} FAILED; what it left is in {folder}\n  again: make chaos SEED={seed}{virtually}",
+                flush=True,
+            )
         else:
             print(f"seed {seed}: nothing lost in {time.monotonic() - started:.0f} s", flush=True)
             if options.keep is None:
@@ -35,9 +39,18 @@ def main(words: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
+def _play(seed: int, folder: Path, *, virtual: bool) -> None:
+    """One run. Raises what is wrong with it."""
+    if not virtual:
+        play(plan_of(seed), folder)
+    elif problems := play_virtually(seed):
+        raise LostError("\n".join(problems[:9]))
+
+
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--seeds", type=_range, default=(0, 10), metavar="FROM:TO", help="run all these (0:10)")
+    parser.add_argument("--virtual", action="store_true", help="on virtual time, without processes")
     parser.add_argument("--keep", type=Path, help="keep what every run leaves in this folder")
     return parser.parse_args(words)
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -383,3 +384,35 @@ def test_a_lease_that_is_stopped_where_it_never_was_is_over_and_no_failure() -> 
         assert desk.state.book[0].failures == 0
 
     run(main())
+
+
+def test_processes_of_a_complete_job_that_do_not_end_elsewhere_are_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, stream = await desk.agent("one", 1)
+        two, other = await desk.agent("two", 1)
+        desk.submit_gang(2, LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=LONG, complete=True)
+        desk.here.receive(one, stream, wire.FromAgent(ended=ended))
+        desk.here.tick()
+        assert not stops(other)  # it may be on its way out
+        later_s = time.monotonic() + QUICK.grace_s
+        monkeypatch.setattr("gavelx.service.attendance.time", SimpleNamespace(monotonic=lambda: later_s))
+        desk.here.tick()
+        assert stops(other) == [lease_id]
+        ended = wire.Ended(report_id="s", lease_id=lease_id, job_id=0, reason="stopped: the job is complete")
+        desk.here.receive(two, other, wire.FromAgent(ended=ended))
+        desk.settle()
+        assert desk.state.book[0].ended == "complete"
+
+    run(main())
+
+
+def stops(stream: Stream) -> list[int]:
+    """The leases that an agent was told to stop since we looked last."""
+    said = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
+    return [message.stop.lease_id for message in said if message is not None and message.HasField("stop")]
