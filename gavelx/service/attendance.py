@@ -140,7 +140,6 @@ class Attendance:
                 await self._post(lambda now_s: self._join(now_s, server, hello))
             finally:
                 self._joining.discard(server_id)
-            self.here[server_id] = Attendee(server_id, time.monotonic(), time.monotonic())
         attendee = self.here[server_id]
         if attendee.stream is not None:
             attendee.stream.close()
@@ -315,6 +314,7 @@ class Attendance:
                     self.here.pop(entry.event.server_id, None)
                     self._parts_gone()
                 case WorkerJoined():
+                    self._joined(entry.event.server.id)
                     self._parts_gone()
         for command in commands:
             match command:
@@ -325,6 +325,11 @@ class Attendance:
                     if (run := self.state.runs.get(command.lease_id)) is not None:
                         self._stop(run)
         self._launch()
+
+    def _joined(self, server_id: int) -> None:
+        """It is here from now on, even if the stream that it came on has broken in the meantime."""
+        now_s = time.monotonic()
+        self.here.setdefault(server_id, Attendee(server_id, now_s, now_s))
 
     def _over(self, event: LeaseEnded) -> None:
         """A lease has ended for good."""

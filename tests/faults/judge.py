@@ -61,6 +61,14 @@ class Diary:
             found[line.lease] = first_s, line.time_s
         return found
 
+    def longest_s(self, lease: int) -> float:
+        """How long the rank of a lease lived that lived longest; those on other servers begin when they are told."""
+        times: dict[int, list[float]] = {}
+        for line in self.lines:
+            if line.lease == lease:
+                times.setdefault(line.rank, []).append(line.time_s)
+        return max(each[-1] - each[0] for each in times.values())
+
 
 def read_diary(folder: Path, job_id: int, plan: JobPlan) -> Diary:
     path = folder / "diary"
@@ -201,7 +209,7 @@ def judge_books(books: Books, diaries: dict[int, Diary]) -> Iterator[str]:
             yield f"job {job_id}: leases {sorted(unknown)} ran, and the log has none of them"
         for lease_id, (begin_s, end_s) in spans.items():
             if (account := books.accounts.get(lease_id)) is not None:
-                yield from _judge_time(account, begin_s, end_s)
+                yield from _judge_time(account, end_s - begin_s, diary.longest_s(lease_id))
     saved_by = {job_id: _saved_by(diary, books.zero_s or 0.0) for job_id, diary in diaries.items()}
     for event in books.credited:
         really = saved_by[event.job_id](event.time_s) if event.job_id in saved_by else 0.0
@@ -213,12 +221,11 @@ def judge_books(books: Books, diaries: dict[int, Diary]) -> Iterator[str]:
             yield f"job {job_id} was charged {known.spent_usd:.6f} USD, and held devices for {usd:.6f}"
 
 
-def _judge_time(account: Account, begin_s: float, end_s: float) -> Iterator[str]:
+def _judge_time(account: Account, ran_s: float, longest_s: float) -> Iterator[str]:
     """What was held is what ran, but for how long beginning and ending take, and for a server nobody heard."""
-    ran_s = end_s - begin_s
     too_long_s = BEGINS_S + ENDS_S + (0.0 if account.reported else UNHEARD_S)
-    if account.reported and account.held_s < ran_s - CLOSE_S:
-        yield f"lease {account.lease.id} ran for {ran_s:.2f} s, and is charged for {account.held_s:.2f}"
+    if account.reported and account.held_s < longest_s - CLOSE_S:
+        yield f"lease {account.lease.id} ran for {longest_s:.2f} s, and is charged for {account.held_s:.2f}"
     if account.held_s > ran_s + too_long_s:
         yield f"lease {account.lease.id} is charged for {account.held_s:.2f} s, and ran for {ran_s:.2f}"
 

@@ -141,9 +141,12 @@ class World:
                 done.set_result(None)
 
     def submit(self, steps: float, workers: int) -> None:
-        job = Job(self.state.next_job_id, "net", steps, workers, arrival_s=self.now_s)
-        self._post(lambda now_s: [Entry(JobSubmitted(now_s, job), {"command": ["true"], "type": "net"})])
-        self._write()
+        def make(now_s: float) -> list[Entry]:
+            job = Job(self.state.next_job_id, "net", steps, workers, arrival_s=now_s)
+            self.state.next_job_id += 1
+            return [Entry(JobSubmitted(now_s, job), {"command": ["true"], "type": "net"})]
+
+        self._post(make)
 
     def kill_service(self) -> None:
         """What is not in the log is forgotten, and all streams break."""
@@ -185,7 +188,8 @@ class World:
         if not link.coming.done():
             return
         if link.coming.cancelled() or link.coming.exception() is not None:
-            assert isinstance(link.coming.exception(), RefusedError)
+            problem = link.coming.exception()
+            assert isinstance(problem, RefusedError), problem
             self.cut(name)
             return
         attendee = link.coming.result()

@@ -416,3 +416,19 @@ def stops(stream: Stream) -> list[int]:
     """The leases that an agent was told to stop since we looked last."""
     said = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
     return [message.stop.lease_id for message in said if message is not None and message.HasField("stop")]
+
+
+def test_a_server_whose_stream_breaks_as_it_joins_may_come_again() -> None:
+    async def main() -> None:
+        desk = Desk()
+        hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="boot")
+        coming = asyncio.create_task(desk.here.hello(hello, Stream()))
+        await asyncio.sleep(0)
+        desk.settle()  # it has joined,
+        coming.cancel()  # and nobody is there to hear it
+        await asyncio.gather(coming, return_exceptions=True)
+        again, _ = await desk.agent("one", 1)
+        assert desk.here.here == {again.server_id: again}
+        assert len(desk.log) == 1
+
+    run(main())
