@@ -62,7 +62,7 @@ class Diary:
         return found
 
     def longest_s(self, lease: int) -> float:
-        """How long the rank of a lease lived that lived longest; those on other servers begin when they are told."""
+        """How long its rank lived that lived longest; those on other servers begin when they are told."""
         times: dict[int, list[float]] = {}
         for line in self.lines:
             if line.lease == lease:
