@@ -10,9 +10,11 @@ POLICIES ?= fifo,agnostic(fifo),isolated,agnostic(max_min_fairness),max_min_fair
 TRACE ?= gavel_msr_e13805
 TABLE ?= simulation
 CLUSTER ?= v100=12,p100=12,k80=12
-SEED ?=                        # one seed to simulate; LOG=FILE then writes every event and command
+SEED ?=                        # one seed of simulate or chaos; LOG=FILE makes simulate write every event and command
 SEEDS ?= 0:200
 LOG ?=
+KEEP ?=                        # a folder that keeps what runs of chaos leave
+VIRTUAL ?=                     # chaos on virtual time: messages alone, and a second a run
 WORKERS ?= 2
 BENCH ?=                       # families and options of python -m benchmarks
 EXPERIMENTS ?= --jobs 2        # options of python -m experiments
@@ -22,7 +24,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help compare test simulate check bench experiments deployed proto format clean
+.PHONY: help compare test simulate chaos check bench experiments deployed proto format clean
 
 help:  ## show this list
 	@echo "gavelx: what make can do"
@@ -39,6 +41,9 @@ test: $(VENV)/.dev  ## run every test
 
 simulate: $(VENV)/.core  ## simulate small clusters where everything goes wrong (SEED=7, or SEEDS=0:2000), and audit them
 	$(BIN)/python -m gavelx.swarm $(if $(SEED),--seed $(SEED) $(if $(LOG),--log $(LOG)),--seeds $(SEEDS) --workers $(WORKERS))
+
+chaos: $(VENV)/.dev  ## run real services, agents and jobs while all of them are killed, cut off, frozen (SEED=7, or SEEDS=0:50)
+	$(BIN)/python -m tests.faults --seeds $(if $(SEED),$(SEED),$(SEEDS)) $(if $(VIRTUAL),--virtual) $(if $(KEEP),--keep $(KEEP))
 
 check: $(VENV)/.dev  ## check format, style and types
 	$(BIN)/ruff format --check .

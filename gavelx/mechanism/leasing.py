@@ -316,6 +316,10 @@ class Leasing:
         live["stopped_s"][j] = self.now_s
         self._last_end_s = self.now_s
 
+    def stopped(self, lease_id: int) -> Stopped | None:
+        """What was accounted for of a lease that was taken back, until it reports its end."""
+        return self._stopped.get(lease_id)
+
     def last_word(self, lease_id: int, held_s: float) -> tuple[Stopped, float] | None:
         """A lease that was taken back says for how long it was held: it, and what was not accounted for yet."""
         if (stopped := self._stopped.pop(lease_id, None)) is None:

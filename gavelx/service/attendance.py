@@ -51,7 +51,7 @@ class Attendance:
     ) -> None:
         self.state, self.timing, self._log_id, self._post = state, timing, log_id, post
         now_s = time.monotonic()
-        until_s = now_s + timing.valid_for_s  # what a service before this one renewed
+        until_s = now_s + max(timing.valid_for_s, state.leased_for_s)  # what services before this one renewed
         self.here = {i: Attendee(i, now_s, until_s) for i, machine in state.machines.items() if not machine.lost}
         for server_id, attendee in self.here.items():
             attendee.sent.update(state.runs.on(server_id))  # for all we know
@@ -80,11 +80,11 @@ class Attendance:
                 await self._post(lambda now_s: self._join(now_s, server, hello))
             finally:
                 self._joining.discard(server_id)
-            self.here[server_id] = Attendee(server_id, time.monotonic(), time.monotonic())
         attendee = self.here[server_id]
         if attendee.stream is not None:
             attendee.stream.close()
-        attendee.stream, attendee.sent_s, attendee.missed, attendee.leaving = stream, None, {}, False
+        attendee.stream, attendee.sent_s, attendee.leaving = stream, None, False
+        attendee.missed, attendee.launching = {}, {}
         attendee.heard_s = time.monotonic()
         welcome = wire.Welcome(
             server_id=server_id,
@@ -147,13 +147,15 @@ class Attendance:
             case "refused":
                 refused = message.refused
                 if (run := self.state.runs.on(attendee.server_id).get(refused.lease_id)) is not None:
-                    self.endings.nothing(attendee.server_id, run, refused.reason or "refused", failed=True)
+                    failed = not run.stopping
+                    self.endings.nothing(attendee.server_id, run, refused.reason or "refused", failed=failed)
             case "log_part":
                 self.readers.hear(message.log_part)
 
     def tick(self) -> None:
         """Servers that left, or were silent for too long, are lost; asked now and then."""
         now_s = time.monotonic()
+        self.endings.hurry(now_s - self.timing.grace_s)
         for attendee in self.here.values():
             machine = self.state.machines[attendee.server_id]
             over_s = attendee.heard_s + (0.0 if attendee.leaving else self.timing.silent_s)
@@ -181,9 +183,11 @@ class Attendance:
     # -- leases -----------------------------------------------------------------------------------------------
 
     def _heartbeat(self, attendee: Attendee, beat: wire.Heartbeat) -> None:
-        """Renew what stands, and send what is missing."""
+        """Renew what stands, and send what is missing. One that was overtaken by a later one says nothing."""
+        if attendee.sent_s is not None and beat.sent_s <= attendee.sent_s:
+            return
         attendee.sent_s, attendee.leaving = beat.sent_s, beat.leaving
-        attendee.valid_until_s = attendee.heard_s + self.timing.valid_for_s
+        attendee.valid_until_s = max(attendee.valid_until_s, attendee.heard_s + self.timing.valid_for_s)
         server_id = attendee.server_id
         runs, mentioned = self.state.runs.on(server_id), set[int]()
         for report in beat.leases:
@@ -193,17 +197,23 @@ class Attendance:
             if run.parts[0].server_id == server_id:
                 self.progress.hear(report)
         attendee.sent = (attendee.sent & runs.keys()) | mentioned
-        attendee.missed = {i: times for i, times in attendee.missed.items() if i in runs and i not in mentioned}
+        silent = runs.keys() - mentioned
+        attendee.missed = {i: times for i, times in attendee.missed.items() if i in silent}
+        attendee.launching = {i: until_s for i, until_s in attendee.launching.items() if i in silent}
         standing = [lease_id for lease_id, run in runs.items() if not run.stopping]
         renewed = wire.Renewed(sent_s=beat.sent_s, valid_for_s=self.timing.valid_for_s, lease_ids=standing)
         attendee.say(renewed=renewed)
         for lease_id, run in runs.items():
-            if lease_id not in mentioned:
-                self._missing(attendee, run)
+            if lease_id in silent:
+                self._missing(attendee, run, beat.sent_s)
         self.launches.send([server_id])
 
-    def _missing(self, attendee: Attendee, run: Run) -> None:
-        """A lease that the agent does not speak of: it never heard of it, or its last word is on the way."""
+    def _missing(self, attendee: Attendee, run: Run, sent_s: float) -> None:
+        """A lease that the agent does not speak of: it never heard of it, or its last word is on the way.
+
+        While the launch may be on its way, and be obeyed, the lease is not over: what it hears may be slow, and
+        what it says quick.
+        """
         lease_id, server_id = run.lease.id, attendee.server_id
         if self.endings.has_spoken(server_id, lease_id):
             return
@@ -214,6 +224,8 @@ class Attendance:
         attendee.missed[lease_id] = attendee.missed.get(lease_id, 0) + 1
         if attendee.missed[lease_id] >= MISSED:
             attendee.missed[lease_id] = 0
+            if run.stopping and sent_s < attendee.launching.get(lease_id, sent_s):
+                return
             if run.stopping:
                 self.endings.nothing(server_id, run, "not there any more")
             else:
@@ -231,7 +243,8 @@ class Attendance:
                 case WorkerLost(server_id=server_id):
                     self.here.pop(server_id, None)
                     changed = True
-                case WorkerJoined():
+                case WorkerJoined(server=server):
+                    self._joined(server.id)
                     changed = True
         if changed:
             self.endings.servers_changed()
@@ -246,6 +259,11 @@ class Attendance:
                 case Stop() if (run := self.state.runs.get(command.lease_id)) is not None:
                     self.endings.stop(run)
         self.launches.send(None if changed else servers)
+
+    def _joined(self, server_id: int) -> None:
+        """It is here from now on, even if the stream that it came on has broken in the meantime."""
+        now_s = time.monotonic()
+        self.here.setdefault(server_id, Attendee(server_id, now_s, now_s))
 
     # -- drain ------------------------------------------------------------------------------------------------
 

@@ -41,7 +41,10 @@ class Stream:
 
 @dataclass(eq=False)
 class Attendee:
-    """One server, as we hear it. ``missed`` counts heartbeats without a lease that should be there."""
+    """One server, as we hear it. ``missed`` counts heartbeats without a lease that should be there.
+
+    ``launching``: until when, on the agent's clock, a launch that is on its way on this stream is still good.
+    """
 
     server_id: int
     heard_s: float
@@ -51,6 +54,7 @@ class Attendee:
     given_up: bool = False  # it is being declared lost
     leaving: bool = False  # it stops what it runs, and heeds no launch
     missed: dict[int, int] = field(default_factory=dict)
+    launching: dict[int, float] = field(default_factory=dict)
     sent: set[int] = field(default_factory=set)  # leases that it was told of, on this stream or before
 
     @property

@@ -1,9 +1,11 @@
 """How leases end: each agent says its last word on its part, and when all parts have one, the lease has ended."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from gavelx.mechanism.events import LeaseEnded
+from gavelx.mechanism.leasing import Stopped
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import safe_number
 from gavelx.service.attendees import Attendee
@@ -31,15 +33,18 @@ class Endings:
         self._state, self._here, self._launches, self._progress = state, here, launches, progress
         self._post = post
         self._words: dict[int, dict[int, wire.Ended]] = {}  # by lease and server
+        self._complete_s: dict[int, float] = {}  # leases of which rank 0 is complete, since when
         self._ending: set[int] = set()
 
     def hear(self, server_id: int, ended: wire.Ended) -> None:
         """An agent's last word on its part of a lease."""
         run = self._state.runs.on(server_id).get(ended.lease_id)
-        if run is None or run.lease.job_id != ended.job_id:
+        if run is not None and run.lease.job_id == ended.job_id:
+            self._word(server_id, run, ended)
+        elif (late := self._taken_for_lost(server_id, ended)) is not None:
+            self._late(server_id, *late, ended)
+        else:
             self._acknowledge(server_id, ended)
-            return
-        self._word(server_id, run, ended)
 
     def has_spoken(self, server_id: int, lease_id: int) -> bool:
         return server_id in self._words.get(lease_id, ())
@@ -60,9 +65,17 @@ class Endings:
             self._launches.forget(run.lease.id, part.server_id)
         self._end(run, self._progress.saved_steps(run), 0.0, failed=False, note={})
 
+    def hurry(self, before_s: float) -> None:
+        """Whose rank 0 was complete before then, and has processes that do not end, is stopped there."""
+        for lease_id, since_s in self._complete_s.items():
+            if since_s <= before_s and (run := self._state.runs.get(lease_id)) is not None:
+                for part in run.parts:
+                    self._stop_part(run, part, "the job is complete")
+
     def lease_ended(self, lease_id: int) -> None:
         """The end is on disk: the agents may forget it."""
         self._ending.discard(lease_id)
+        self._complete_s.pop(lease_id, None)
         for server_id, word in self._words.pop(lease_id, {}).items():
             self._acknowledge(server_id, word)
 
@@ -73,6 +86,7 @@ class Endings:
                 self._end_if_over(run)
             elif lease_id not in self._ending:
                 del self._words[lease_id]
+                self._complete_s.pop(lease_id, None)
 
     def _attending(self, run: Run) -> list[Attendee]:
         return [self._here[part.server_id] for part in run.parts if part.server_id in self._here]
@@ -93,11 +107,33 @@ class Endings:
                 words[server_id].report_id = ended.report_id
             return
         words[server_id] = ended
+        if ended.complete and server_id == run.parts[0].server_id:
+            self._complete_s[run.lease.id] = time.monotonic()
         self._launches.forget(run.lease.id, server_id)
         if not run.stopping and (ended.failed or not ended.complete):
             for part in run.parts:
                 self._stop_part(run, part, "another part of the gang has ended")
         self._end_if_over(run)
+
+    def _taken_for_lost(self, server_id: int, ended: wire.Ended) -> tuple[Run, Stopped] | None:
+        """The lease that this is rank 0's late word on, and what was charged for it; None if none waits for it."""
+        run = self._state.unheard.get(ended.lease_id)
+        charged = self._state.mechanism.leasing.stopped(ended.lease_id)
+        if run is None or charged is None or run.lease.job_id != ended.job_id:
+            return None
+        return (run, charged) if run.parts[0].server_id == server_id else None
+
+    def _late(self, server_id: int, run: Run, charged: Stopped, ended: wire.Ended) -> None:
+        """It counts as what it is: for how long devices were held; and how far the job is, if none has gone on.
+
+        A machine that was restarted cannot say for how long: what was charged remains.
+        """
+        self._words.setdefault(run.lease.id, {})[server_id] = ended
+        total_steps = self._state.book[ended.job_id].job.total_steps
+        steps = total_steps if ended.complete else safe_number(ended.steps_done, total_steps)
+        held_s = safe_number(ended.held_s) or charged.held_s
+        note = {"reason": ended.reason[:500], "exit_code": ended.exit_code, "complete": ended.complete}
+        self._end(run, steps, held_s, failed=ended.failed, note=note)
 
     def _end_if_over(self, run: Run) -> None:
         words = self._words[run.lease.id]

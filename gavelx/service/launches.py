@@ -59,6 +59,8 @@ class Launches:
                     continue
                 attendee.say(launch=self._message(run, attendee))
                 attendee.sent.add(lease_id)
+                assert attendee.sent_s is not None, "it takes launches"
+                attendee.launching[lease_id] = attendee.sent_s + self._timing.valid_for_s
             self._unsent[server_id].discard(lease_id)
 
     def _before(self, run: Run) -> int | None:

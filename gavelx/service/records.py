@@ -37,10 +37,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Started(Event):
-    """The service began to serve; ``monotonic_s`` on the clock of this boot is ``time_s`` of the log."""
+    """The service began to serve; ``monotonic_s`` on the clock of this boot is ``time_s`` of the log.
+
+    ``valid_for_s``: each heartbeat renews leases for so long, until another service begins.
+    """
 
     boot_id: str
     monotonic_s: float
+    valid_for_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

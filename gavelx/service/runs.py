@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gavelx.mechanism.commands import Lease
+from gavelx.mechanism.leasing import Stopped
 
 
 @dataclass(slots=True)
@@ -19,11 +20,15 @@ class Part:
 
 @dataclass(slots=True)
 class Run:
-    """A lease that was given out and has not reported its end; ``stopping`` if it was taken back."""
+    """A lease that was given out and has not reported its end; ``stopping`` if it was taken back.
+
+    ``stopped``: what was charged for it when it was taken back.
+    """
 
     lease: Lease
     parts: list[Part]
     stopping: bool = False
+    stopped: Stopped | None = None
 
     @property
     def world_size(self) -> int:
@@ -82,11 +87,14 @@ class Runs(Mapping[int, Run]):
             del self._of[run.lease.job_id]
         return run
 
-    def lose(self, server_id: int) -> None:
-        """Nothing runs on this server any more. A lease whose every part is gone has ended without a word."""
+    def lose(self, server_id: int) -> list[Run]:
+        """Nothing runs on this server any more. Leases of which every part is gone have ended without a word."""
+        gone = []
         for lease_id, run in self._on.pop(server_id, {}).items():
             part = run.on(server_id)
             assert part is not None
             part.over = True
             if all(part.over for part in run.parts):
                 self.end(lease_id)
+                gone.append(run)
+        return gone

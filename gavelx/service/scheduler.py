@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
@@ -82,7 +82,8 @@ class Scheduler:
         self._closing = False
         self._loop = asyncio.get_running_loop()
         self.attendance = Attendance(state, timing, log.id, self.post)
-        self.post(lambda now_s: [Entry(self.clock.started)])
+        started = replace(self.clock.started, valid_for_s=timing.valid_for_s)
+        self.post(lambda now_s: [Entry(started)])
         if state.asked is not None:
             self._solve(state.asked)
 

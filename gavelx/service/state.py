@@ -88,10 +88,12 @@ class State:
         self.book: dict[int, Known] = {}
         self.machines: dict[int, Machine] = {}
         self.runs = Runs()
+        self.unheard: dict[int, Run] = {}  # leases of live jobs that ended without a word: it may come yet
         self.asked: Snapshot | None = None
         self.allocation: Allocation | None = None
         self.policy = ""
         self.started = Started(0.0, "", 0.0)
+        self.leased_until_s = 0.0  # by services before the one that has started last
         self.now_s = 0.0
         self.wakes: dict[float, bool] = {}  # when the mechanism wants to be woken, and whether with a report
         self.next_job_id = 0
@@ -104,6 +106,11 @@ class State:
     def machine_named(self, name: str) -> Machine | None:
         """The server with this name."""
         return next((machine for machine in self.machines.values() if machine.name == name), None)
+
+    @property
+    def leased_for_s(self) -> float:
+        """For how long leases may run, from now on, that services renewed which are gone."""
+        return max(self.started.valid_for_s, self.leased_until_s - self.now_s)
 
     def forget_unlogged(self) -> None:
         """Numbers that were given to jobs whose submission did not reach the log."""
@@ -121,6 +128,7 @@ class State:
             self.wakes = {time_s: report for time_s, report in self.wakes.items() if time_s > self.now_s}
         match event:
             case Started():
+                self.leased_until_s = max(self.leased_until_s, self.now_s + self.started.valid_for_s)
                 self.started, event = event, None
             case Answered():
                 event = self._allocated(event)
@@ -130,7 +138,7 @@ class State:
                 self._joined(event, entry.note)
             case WorkerLost():
                 self.machines[event.server_id].lost = True
-                self.runs.lose(event.server_id)
+                self._gone(event.server_id)
             case WorkerDrained():
                 self.machines[event.server_id].drained = True
             case PolicyChanged():
@@ -168,25 +176,34 @@ class State:
     def _joined(self, event: WorkerJoined, note: dict[str, Any]) -> None:
         before = self.machines.get(event.server.id)
         if before is not None and before.boot_id != note["boot_id"]:
-            self.runs.lose(event.server.id)
+            self._gone(event.server.id)
         machine = Machine(event.server, note["name"], note["address"], note["boot_id"], event.epoch)
         self.machines[event.server.id] = machine
 
+    def _gone(self, server_id: int) -> None:
+        """Nothing runs on this server any more."""
+        self.unheard |= {run.lease.id: run for run in self.runs.lose(server_id)}
+
     def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
         known, run = self.book[event.job_id], self.runs.end(event.lease_id)
+        self.unheard.pop(event.lease_id, None)
         if known.ended and run is not None:
-            self._pay_the_rest(known, run.lease, event.held_s)
+            self._after_the_end(known, run, event)
+            return
         known.failures += event.failed
-        known.safe_steps = event.steps_done  # the mechanism does not look, if it has given out a later lease
+        if run is not None:
+            known.safe_steps = event.steps_done  # the mechanism does not look, if it has given out a later lease
         known.reason = note.get("reason") or known.reason
 
-    def _pay_the_rest(self, known: Known, lease: Lease, held_s: float) -> None:
-        """The job ended before this lease did, and was charged until then: a cancelled one may take its grace."""
-        seconds = held_s - (known.ended_s - lease.charged_from_s)
-        part = 1.0 if lease.shares_with is None else 0.5
-        usd_per_hour = self.mechanism.prices.usd_per_hour.get(lease.accelerator, 0.0)
+    def _after_the_end(self, known: Known, run: Run, event: LeaseEnded) -> None:
+        """A job that has ended gives its devices back; the mechanism does not look at that any more."""
+        lease, stopped = run.lease, run.stopped
+        assert stopped is not None, "its lease was taken back when it ended"
+        seconds = event.held_s - stopped.held_s
+        usd_per_s = self.mechanism.prices.usd_per_hour.get(lease.accelerator, 0.0) / 3600.0
         known.received_s += seconds
-        known.spent_usd += seconds * part * len(lease.devices) * usd_per_hour / 3600.0
+        known.spent_usd += seconds * stopped.price * usd_per_s * len(lease.devices)
+        known.steps_done = max(known.steps_done, event.steps_done)
 
     # -- commands ---------------------------------------------------------------------------------------------
 
@@ -198,7 +215,7 @@ class State:
                 self._launched(command.lease)
             case Stop():
                 if (run := self.runs.get(command.lease_id)) is not None:
-                    run.stopping = True
+                    run.stopping, run.stopped = True, self.mechanism.leasing.stopped(command.lease_id)
             case WakeAt():
                 self.wakes[command.time_s] = command.report or self.wakes.get(command.time_s, False)
             case GiveUp():
@@ -238,6 +255,7 @@ class State:
         self.ended[how] += 1
         self.live.pop(job_id, None)
         self.live_of[known.job.owner].pop(job_id, None)
+        self.unheard = {i: run for i, run in self.unheard.items() if run.lease.job_id != job_id}
         live = self.mechanism.live
         if (j := live.index.get(job_id)) is not None:
             known.steps_done, known.spent_usd = float(live["steps_done"][j]), float(live["spent_usd"][j])

@@ -37,6 +37,8 @@ class Agent:
         self._outbox: deque[wire.FromAgent] = deque()
         self._launched_s: dict[int, float] = {}
         """Sending time of the heartbeat that each launch answers."""
+        self._never: set[int] = set()
+        """Leases that were to be stopped before we heard of them: a launch that was overtaken comes too late."""
         self._sent_s: dict[str, float] = {}
         """When each report was sent last on this stream."""
         self._renewed_s = -math.inf
@@ -52,6 +54,7 @@ class Agent:
         """The first message of every stream: who we are, and what runs here."""
         self._outbox.clear()
         self._sent_s.clear()
+        self._never.clear()
         self._tails.clear()
         self._beat_at_s = math.inf
         self._heard_s = self.runner.now_s()
@@ -115,6 +118,8 @@ class Agent:
             self.runner.tell_again(launch.lease_id)
             return
         now_s, until_s = self.runner.now_s(), launch.sent_s + launch.valid_for_s
+        if launch.lease_id in self._never:
+            return
         if self.leaving or not self.runner.ready or not launch.sent_s <= now_s < until_s - self.runner.grace_s:
             return
         try:
@@ -128,11 +133,15 @@ class Agent:
             self._outbox.append(wire.FromAgent(refused=refused))
 
     def _stop(self, stop: wire.Stop) -> None:
-        """What is not here needs no stopping; heartbeats tell that it is not."""
+        """What is not here needs no stopping, and will not be: the scheduler need not wait for it."""
         if stop.lease_id in self.runner.standing():
             self.runner.stop(stop.lease_id, stop.reason or "the scheduler asked for it")
         elif self.runner.knows(stop.lease_id):
             self.runner.tell_again(stop.lease_id)
+        else:
+            self._never.add(stop.lease_id)
+            refused = wire.Refused(lease_id=stop.lease_id, reason="it is not here")
+            self._outbox.append(wire.FromAgent(refused=refused))
 
     def _send_log(self, request: wire.SendLog) -> None:
         if request.end:

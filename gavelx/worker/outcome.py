@@ -8,6 +8,7 @@
 | exited with 0, unasked, and reports less        | stopped by itself in time: what is saved counts        |
 | was asked to stop, whatever its exit code       | stopped: what is saved counts                          |
 | left no word, as its shim was killed            | failed                                                 |
+| left no word, as its shim could not even begin  | stopped: that is no fault of the job's                 |
 """
 
 import math
@@ -49,14 +50,17 @@ class Outcome:
     reason: str
 
 
-def outcome(launch: Json, exit: Json | None, report: Json | None, last_words: str = "") -> Outcome:
+def outcome(
+    launch: Json, exit: Json | None, report: Json | None, last_words: str = "", *, began: bool = True
+) -> Outcome:
     """Judge one lease. ``last_words`` is the end of what the job printed, for people."""
     said = Said.of(report)
     saved = max(float(launch["saved_steps"]), said.saved_steps if said else 0.0)
     if said and said.complete:
         return Outcome(max(saved, said.steps_done), False, True, 0, "complete")
     if exit is None:
-        return Outcome(saved, True, False, -signal.SIGKILL, "its keeper was killed, or the machine was restarted")
+        why = "its keeper was killed, or the machine was restarted" if began else "this server could not begin it"
+        return Outcome(saved, began, False, -signal.SIGKILL, why)
     if exit["failed"] is not None:
         code = int(exit["failed"]["exit_code"])
         return Outcome(saved, True, False, code, _why_failed(exit["failed"], last_words))

@@ -29,6 +29,10 @@ from gavelx.worker.usage import Measured, Meter
 
 SHIM_FILE = Path(__file__).with_name("shim.py")
 POLL_S = 0.2
+STUCK_S = 0.5
+"""A shim that has not ended its lease so long after its time is stuck, and we do it."""
+PAUSE_S = 2.0
+"""After a launch that failed by our own fault (a full disk, say) no other is taken for so long."""
 PACE_POINTS = 16
 """A job's speed is measured over so many of its reports."""
 OURS = ("GAVELX_", "SLURM_", "PMI_", "PMIX_")
@@ -90,11 +94,14 @@ class ProcessRunner:
         """The leases of each job, oldest first."""
         self._moving_to = ""
         """The log that we shall belong to once nothing of another one runs."""
+        self._ready_at_s = -math.inf
         self._meter = Meter(self._measured)
         self._find_again()
 
     @property
     def ready(self) -> bool:
+        if self.now_s() < self._ready_at_s:
+            return False
         return not self._moving_to  # jobs of another scheduler still end
 
     def now_s(self) -> float:
@@ -177,8 +184,9 @@ class ProcessRunner:
             running.shim = self._start_shim(folder)
         except OSError as error:
             shutil.rmtree(folder.path, ignore_errors=True)
+            self._ready_at_s = self.now_s() + PAUSE_S
             reason = f"this server cannot start it: {error.strerror}"
-            self._keep(folder, order, Outcome(launch.saved_steps, True, False, 0, reason), 0.0)
+            self._keep(folder, order, Outcome(launch.saved_steps, False, False, 0, reason), 0.0)
             return
         self._running[launch.lease_id] = running
 
@@ -311,6 +319,8 @@ class ProcessRunner:
                 if running.shim is not None:
                     running.shim.wait()  # it is gone: no zombies
                 self._finish(running)
+            elif self.now_s() >= running.until_s + STUCK_S:
+                self._nothing_left(running)
         self._move()
 
     def _hurry_if_complete(self, running: Running) -> None:
@@ -327,13 +337,17 @@ class ProcessRunner:
         if exit is None and not self._nothing_left(running):
             return  # killed now; gone when we look again
         ended_s = float(exit["ended_s"]) if exit else self.now_s()
-        result = outcome(running.launch, exit, running.folder.report(), last_words(running.folder, exit))
+        began = running.folder.shim() is not None
+        if exit is None and not began:
+            self._ready_at_s = self.now_s() + PAUSE_S
+        words = last_words(running.folder, exit)
+        result = outcome(running.launch, exit, running.folder.report(), words, began=began)
         del self._running[running.lease_id]
         self._keep(running.folder, running.launch, result, self._held_s(running, ended_s))
         self.folder.prune()
 
     def _nothing_left(self, running: Running) -> bool:
-        """Kill what a shim that was itself killed could not."""
+        """Kill what a shim could not that was itself killed, or is stuck."""
         cgroup = Path(running.launch["cgroup"]) if running.launch["cgroup"] else None
         left = [pid for pid, mark in marked(self._mark(running.folder)) if mark == self._mark(running.folder)]
         for pid in left:

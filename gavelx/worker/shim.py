@@ -24,6 +24,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -37,10 +38,13 @@ LOOK_S = 0.2
 """How often the lease file is read."""
 LATE_S = 0.1
 """So long after the job's end SIGTERM to us still counts as the reason for it."""
+STUCK_S = 0.1
+"""So long after the lease has lapsed the guard takes our main loop for stuck."""
 KILL_S = 0.02
 """How often a tree that will not die is killed again."""
 READ_BYTES = 1 << 16
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+LAPSED = "no word from the scheduler: the lease lapsed"
 CANNOT_RUN, NOT_FOUND = 126, 127  # exit codes, as a shell gives them
 
 Json = dict[str, Any]
@@ -305,6 +309,7 @@ class Shim:
         _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
             self._start()
+            threading.Thread(target=self._guard, daemon=True).start()  # not before: children are forked from one
             while any(rank.exit_code is None for rank in self.ranks):
                 self._obey()
                 self._copy(self._wait_s())
@@ -397,10 +402,19 @@ class Shim:
         if self.failed is not None:
             self._ask("another process of the job failed")
         if now_s >= self.until_s - self.grace_s:
-            self._ask("no word from the scheduler: the lease lapsed")
+            self._ask(LAPSED)
         if now_s >= self._kill_at_s():
             self.killed = True
             self._kill_all()
+
+    def _guard(self) -> None:
+        """The deadline holds even while the main loop waits for a disk that hangs: this touches none."""
+        while (left_s := self.until_s + STUCK_S - time.monotonic()) > 0.0:
+            time.sleep(left_s)
+        self.asked = self.asked or LAPSED
+        kill_cgroup(self.cgroup)
+        for pid in descendants(os.getpid()):
+            kill(pid)
 
     def _kill_at_s(self) -> float:
         return min(self.until_s, self.asked_s + self.grace_s) if self.asked else self.until_s
@@ -440,6 +454,8 @@ class Shim:
             for rank in self.ranks:
                 if rank.pid == pid:
                     rank.exit_code = os.waitstatus_to_exitcode(status)
+                    if rank.exit_code and time.monotonic() >= self.until_s:  # somebody had to do it for us
+                        self.asked = self.asked or LAPSED
                     if rank.exit_code and not self.asked:
                         self._fail(rank.rank, "", rank.exit_code)
 

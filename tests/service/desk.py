@@ -22,6 +22,7 @@ class Desk:
     def __init__(self) -> None:
         self.state = State(configuration())
         self.now_s = 0.0
+        self.log: list[Entry] = []
         self._waiting: list[tuple[Make, asyncio.Future[Any]]] = []
         self.here = Attendance(self.state, QUICK, "log", self._post)
 
@@ -39,6 +40,7 @@ class Desk:
 
     def _apply(self, entries: list[Entry]) -> None:
         commands: list[Command] = []
+        self.log += entries
         for entry in entries:
             commands += self.state.apply(entry)
         self.here.follow(entries, commands)

@@ -8,9 +8,13 @@ from pathlib import Path
 import grpc
 import pytest
 
-from gavelx.service.log import LogUnavailableError
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.log import Log, LogUnavailableError
+from gavelx.service.scheduler import restore
+from gavelx.service.state import State
 from gavelx.solvers import Settings
-from tests.service.agents import FakeAgent, configuration, serving, spec, user_of
+from tests.service.agents import FakeAgent, User, configuration, serving, spec, user_of
+from tests.service.databases import database
 from tests.service.running import run
 
 LONG = 1e6
@@ -118,3 +122,41 @@ def test_a_solver_that_is_killed_is_started_again(tmp_path: Path) -> None:
                 await user.until("complete", *await user.submit(spec()))
 
     run(main())
+
+
+def test_a_database_that_is_killed_and_comes_back_has_all_that_was_answered() -> None:
+    async def main() -> None:
+        with database() as server:
+            place = f"{server.url}/postgres"
+            async with serving(place) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+                await user.submit(spec(LONG), spec(60.0, request_id="first"))
+                while not agent.going:
+                    await asyncio.sleep(0.02)
+                lease = set(agent.going)
+                await asyncio.to_thread(server.kill)
+                with pytest.raises(grpc.aio.AioRpcError, match="cannot be written now"):
+                    await user.submit(spec(70.0, request_id="second"))
+                await asyncio.sleep(2.0)  # longer than a lease: it was renewed
+                assert set(agent.going) == lease
+                await asyncio.to_thread(server.start)
+                (second,) = await _insist(user, spec(70.0, request_id="second"))
+                jobs = await user.until("complete", 1, second)
+                assert [job.total_steps for job in jobs] == [60.0, 70.0]
+                assert len(await user.jobs()) == 3
+                assert not agent.seen.twice
+                configured = service.wanted
+            log = Log(place, read_only=True)
+            state, _ = restore(log, lambda: State(configured))
+            log.close()
+            assert sorted(state.book) == [0, 1, second]
+
+    run(main(), within_s=90.0)
+
+
+async def _insist(user: User, wanted: wire.JobSpec) -> list[int]:
+    while True:
+        try:
+            return await user.submit(wanted)
+        except grpc.aio.AioRpcError as error:
+            assert error.code() is grpc.StatusCode.UNAVAILABLE, error
+            await asyncio.sleep(0.1)

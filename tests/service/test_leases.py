@@ -3,12 +3,18 @@
 import asyncio
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
 
+from gavelx.mechanism.events import JobCancelled, WorkerDrained, WorkerLost
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.attendance import Attendee, Stream
+from gavelx.service.records import Entry
 from gavelx.service.timing import Timing
 from tests.service.agents import QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
+from tests.service.desk import Desk
 from tests.service.running import run
 
 LONG = 1e6
@@ -290,5 +296,140 @@ def test_explain_says_why_a_job_waits_and_what_it_received(tmp_path: Path) -> No
                 assert "in full use: v100" in str(waits["why"])
                 assert float(str(waits["behind_s"])) > 0 > float(str(runs["behind_s"]))
                 assert runs["servers"] == ["one"]
+
+    run(main())
+
+
+def say(desk: Desk, attendee: Attendee, stream: Stream, sent_s: float, *leases: int) -> None:
+    reports = [wire.LeaseReport(lease_id=lease_id, job_id=0) for lease_id in leases]
+    desk.here.receive(attendee, stream, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=sent_s, leases=reports)))
+    desk.settle()
+
+
+def test_a_lease_whose_launch_may_still_be_obeyed_is_not_over() -> None:
+    """What the agent hears is slow, what it says is quick: it does not know of the lease yet, and it will."""
+
+    async def main() -> None:
+        desk = Desk()
+        one, stream = await desk.agent("one", 1)
+        desk.submit(LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk._apply([Entry(JobCancelled(desk.now_s, 0), {})])
+        for n in range(9):
+            say(desk, one, stream, 1.1 + 0.1 * n)
+        assert set(desk.state.runs) == {lease_id}  # the launch is good until 1.0 + 1 s
+        for n in range(3):
+            say(desk, one, stream, 2.1 + 0.1 * n)
+        assert not desk.state.runs
+
+    run(main())
+
+
+def test_heartbeats_that_were_overtaken_say_nothing() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, stream = await desk.agent("one", 1)
+        desk.submit(LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        say(desk, one, stream, 9.0, lease_id)
+        desk._apply([Entry(JobCancelled(desk.now_s, 0), {})])
+        for n in range(9):
+            say(desk, one, stream, 8.0 + 0.1 * n)
+        assert set(desk.state.runs) == {lease_id}
+
+    run(main())
+
+
+def test_a_late_report_of_a_lost_server_counts_once_and_as_what_it_is() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, _ = await desk.agent("one", 1)
+        desk.submit(LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk.now_s += 30.0
+        desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
+        live = desk.state.mechanism.live
+        assert (float(live["spent_usd"][0]), float(live["saved_steps"][0])) == (pytest.approx(30.0), 0.0)
+        again, stream = await desk.agent("one", 1)
+        for launched in list(desk.state.runs):
+            desk.state.runs.end(launched)  # what was launched since is another matter
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=500.0, held_s=20.0)
+        before = len(desk.log)
+        for _ in range(3):
+            desk.here.receive(again, stream, wire.FromAgent(ended=ended))
+            desk.settle()
+        assert [type(entry.event).__name__ for entry in desk.log[before:]] == ["LeaseEnded"]
+        assert float(live["spent_usd"][0]) == pytest.approx(20.0)
+        assert float(live["saved_steps"][0]) == 500.0
+        said = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
+        assert sum(message.HasField("acknowledged") for message in said if message) == 3
+
+    run(main())
+
+
+def test_a_lease_that_is_stopped_where_it_never_was_is_over_and_no_failure() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, stream = await desk.agent("one", 1)
+        desk.submit(LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk._apply([Entry(WorkerDrained(desk.now_s, one.server_id, 0))])
+        refused = wire.Refused(lease_id=lease_id, reason="it is not here")
+        desk.here.receive(one, stream, wire.FromAgent(refused=refused))
+        desk.settle()
+        assert not desk.state.runs
+        assert desk.state.book[0].failures == 0
+
+    run(main())
+
+
+def test_processes_of_a_complete_job_that_do_not_end_elsewhere_are_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, stream = await desk.agent("one", 1)
+        two, other = await desk.agent("two", 1)
+        desk.submit_gang(2, LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=LONG, complete=True)
+        desk.here.receive(one, stream, wire.FromAgent(ended=ended))
+        desk.here.tick()
+        assert not stops(other)  # it may be on its way out
+        later_s = time.monotonic() + QUICK.grace_s
+        monkeypatch.setattr("gavelx.service.attendance.time", SimpleNamespace(monotonic=lambda: later_s))
+        desk.here.tick()
+        assert stops(other) == [lease_id]
+        ended = wire.Ended(report_id="s", lease_id=lease_id, job_id=0, reason="stopped: the job is complete")
+        desk.here.receive(two, other, wire.FromAgent(ended=ended))
+        desk.settle()
+        assert desk.state.book[0].ended == "complete"
+
+    run(main())
+
+
+def stops(stream: Stream) -> list[int]:
+    """The leases that an agent was told to stop since we looked last."""
+    said = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
+    return [message.stop.lease_id for message in said if message is not None and message.HasField("stop")]
+
+
+def test_a_server_whose_stream_breaks_as_it_joins_may_come_again() -> None:
+    async def main() -> None:
+        desk = Desk()
+        hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="boot")
+        coming = asyncio.create_task(desk.here.hello(hello, Stream()))
+        await asyncio.sleep(0)
+        desk.settle()  # it has joined,
+        coming.cancel()  # and nobody is there to hear it
+        await asyncio.gather(coming, return_exceptions=True)
+        again, _ = await desk.agent("one", 1)
+        assert desk.here.here == {again.server_id: again}
+        assert len(desk.log) == 1
 
     run(main())

@@ -141,20 +141,13 @@ def test_a_state_that_was_pickled_goes_on_as_the_same(tmp_path: Path) -> None:
 
 
 class Daemon:
-    """``gavelx serve`` as a process of its own, which can be killed."""
+    """``gavelx serve`` as a process of its own, which can be killed; ``as_made``: by the rules of its log."""
 
-    def __init__(self, folder: Path, listen: str = "127.0.0.1:0") -> None:
-        times = ["--heartbeat", "0.1", "--valid-for", "1", "--grace", "0.3", "--round", "1"]
-        where = [
-            "--state",
-            str(folder / "state"),
-            "--listen",
-            listen,
-            "--table",
-            str(folder / "table.csv"),
-            "--json",
-        ]
-        command = [sys.executable, "-m", "gavelx", "serve", *where, *times]
+    def __init__(self, folder: Path, listen: str = "127.0.0.1:0", *, as_made: bool = False) -> None:
+        times = ["--heartbeat", "0.1", "--valid-for", "1", "--grace", "0.3"]
+        made_with = [] if as_made else ["--round", "1", "--table", str(folder / "table.csv")]
+        where = ["--state", str(folder / "state"), "--listen", listen, "--json"]
+        command = [sys.executable, "-m", "gavelx", "serve", *where, *times, *made_with]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         self.errors = (folder / "errors.txt").open("a")
         self.process = subprocess.Popen(

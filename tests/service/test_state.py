@@ -1,10 +1,14 @@
 """What the state makes of entries, beyond what the mechanism does."""
 
+import pytest
+
 from gavelx.mechanism.commands import Stop
 from gavelx.mechanism.events import JobCancelled, LeaseEnded, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendees import Stream
-from gavelx.service.records import Entry
+from gavelx.service.records import Entry, Started
+from gavelx.service.state import State
+from tests.service.agents import configuration
 from tests.service.desk import Desk
 from tests.service.running import run
 
@@ -123,8 +127,8 @@ def test_a_job_that_moves_goes_on_from_the_last_word_on_its_last_lease() -> None
     run(main())
 
 
-def test_a_cancelled_job_pays_until_its_devices_are_free() -> None:
-    """A dollar a second, with three seconds of grace that nobody knew of when it was cancelled."""
+def test_the_bill_of_a_job_goes_on_until_its_devices_are_back() -> None:
+    """Cancelled after 10 s and asked to stop, its processes end 4 s later."""
 
     async def main() -> None:
         desk = Desk()
@@ -132,10 +136,48 @@ def test_a_cancelled_job_pays_until_its_devices_are_free() -> None:
         desk.submit(1e6)
         desk.wake()
         (lease_id,) = desk.state.runs
-        desk.state.apply(Entry(JobCancelled(10.0, 0)))
+        begin_s, desk.now_s = desk.now_s, desk.now_s + 10.0
+        desk._apply([Entry(JobCancelled(desk.now_s, 0), {"reason": "cancelled"})])
         known = desk.state.book[0]
-        assert (known.ended, known.spent_usd, known.received_s) == ("cancelled", 10.0, 10.0)
-        desk.state.apply(Entry(LeaseEnded(13.5, lease_id, 0, 40.0, 13.0)))
-        assert (known.spent_usd, known.received_s) == (13.0, 13.0)
+        assert (known.ended, known.spent_usd) == ("cancelled", pytest.approx(desk.now_s - begin_s))
+        desk.now_s += 5.0
+        desk.wake()
+        desk._apply([Entry(LeaseEnded(desk.now_s, lease_id, 0, 700.0, 14.0))])
+        assert (known.spent_usd, known.received_s, known.steps_done) == (pytest.approx(14.0), 14.0, 700.0)
+        assert not desk.state.runs
 
     run(main())
+
+
+def test_a_lease_that_was_given_out_in_vain_costs_nothing() -> None:
+    """It was complete when it had to stop; the devices that it had been given next were never used."""
+
+    async def main() -> None:
+        desk = Desk()
+        one, stream = await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        (first,) = desk.state.runs
+        await desk.agent("two", 1)
+        desk._apply([Entry(WorkerDrained(desk.now_s, one.server_id, 0))])
+        desk.wake()
+        assert len(desk.state.runs) == 2
+        desk.now_s += 3.0
+        ended = wire.Ended(report_id="r", lease_id=first, job_id=0, steps_done=1e6, held_s=2.0, complete=True)
+        desk.here.receive(one, stream, wire.FromAgent(ended=ended))
+        desk.settle()
+        assert not desk.state.runs
+        assert desk.state.book[0].spent_usd == pytest.approx(2.0)
+
+    run(main())
+
+
+def test_leases_of_services_before_are_remembered_for_as_long_as_they_may_run() -> None:
+    state = State(configuration())
+    for time_s, valid_for_s in ((0.0, 60.0), (100.0, 10.0)):
+        state.apply(Entry(Started(time_s, "boot", time_s, valid_for_s)))
+    assert state.leased_for_s == 60.0  # the first one renewed until it was gone, at 100
+    state.apply(Entry(Started(130.0, "boot", 130.0, 10.0)))
+    assert state.leased_for_s == 30.0
+    state.apply(Entry(Started(200.0, "boot", 200.0, 10.0)))
+    assert state.leased_for_s == 10.0

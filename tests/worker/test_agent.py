@@ -142,3 +142,15 @@ def test_a_scheduler_that_says_nothing_is_given_up() -> None:
     assert not stage.agent.silent
     stage.time_s += 0.1
     assert stage.agent.silent
+
+
+def test_who_is_stopped_before_he_is_launched_never_runs() -> None:
+    stage = Stage()
+    stage.receive(stop={"lease_id": 1})
+    assert [refused.lease_id for refused in stage.said("refused")] == [1]
+    stage.launch(1, sent_s=100.0)  # it was overtaken
+    assert stage.standing() == []
+    stage.agent.hello()  # on another stream nothing of that can come any more
+    stage.receive(welcome={"server_id": 3, "heartbeat_s": 2.0, "grace_s": 5.0})
+    stage.launch(1, sent_s=100.0)
+    assert stage.standing() == [1]

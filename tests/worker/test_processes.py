@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import sys
@@ -422,3 +423,21 @@ def test_the_shim_is_small_and_needs_nothing_but_python(tmp_path: Path) -> None:
         assert (m.lease(1) / "shim.log").read_bytes() == b""
 
     play(tmp_path, scene)
+
+
+def test_the_agent_ends_a_lease_whose_shim_is_stuck(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, STUBBORN + FOREVER)
+        await printed(m, 1)
+        shim = json.loads((m.lease(1) / "shim.json").read_text())["pid"]
+        os.kill(shim, signal.SIGSTOP)
+        m.scheduler.renewing = False
+        try:
+            await until(lambda: not m.pids(1), "the job is killed when its lease has lapsed")
+        finally:
+            os.kill(shim, signal.SIGCONT)
+        ended = await m.scheduler.end_of(1)
+        assert not ended.failed
+        assert "lapsed" in ended.reason
+
+    play(tmp_path, scene, valid_for_s=1.5, grace_s=0.3)

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,38 @@ def test_it_is_the_standard_library_alone() -> None:
     run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     names = {name.partition(".")[0] for name in run.stdout.split()}
     assert names <= {"__main__", *sys.stdlib_module_names}
+
+
+def test_the_deadline_holds_while_a_disk_hangs(tmp_path: Path) -> None:
+    """The job's output goes into a pipe that nobody reads, and the shim waits for that as for a dead disk."""
+    lease = tmp_path / "1"
+    lease.mkdir()
+    os.mkfifo(lease / "out.0.log")
+    code = "import os, time; open('pid', 'w').write(str(os.getpid())); print(1, flush=True); time.sleep(1000)"
+    launch = {
+        "lease_id": 1,
+        "boot_id": shim.boot_id(),
+        "until_monotonic_s": time.monotonic() + 1.5,
+        "grace_s": 0.2,
+        "log_bytes": 1000,
+        "cgroup": None,
+        "job_folder": str(tmp_path),
+        "command": [sys.executable, "-I", "-S", "-c", code],
+        "environment": {},
+        "processes": [{"rank": 0, "environment": {}}],
+    }
+    write_json(lease / "launch.json", launch)
+    write_json(lease / "lease.json", {"until_monotonic_s": launch["until_monotonic_s"]})
+    with subprocess.Popen([sys.executable, "-I", "-S", shim.__file__, str(lease)]) as keeper:
+        while not (pid := (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else ""):
+            time.sleep(0.01)
+        end_s = time.monotonic() + 20.0
+        while start_ticks(int(pid)) is not None:
+            assert time.monotonic() < end_s, "it outlives its lease"
+            time.sleep(0.01)
+        assert keeper.poll() is None  # it hangs still
+        with (lease / "out.0.log").open("rb"):
+            keeper.wait(20)
+    exit = read_json(lease / "exit.json")
+    assert exit is not None
+    assert (exit["failed"], exit["asked"]) == (None, shim.LAPSED)

@@ -1,0 +1,275 @@
+"""Whether anything was lost, run twice, or wrongly charged: by what the jobs themselves wrote down.
+
+The diaries (`job.py`) say what really ran, and when. The log says what the service believes; nothing that the
+service says of itself is taken for granted. All times are of one machine's monotonic clock; those of the log begin
+where its first ``Started`` says.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from gavelx.mechanism.commands import Launch, Lease, Stop
+from gavelx.mechanism.events import Event, JobCancelled, LeaseEnded, WorkerLost
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.configuration import Configuration
+from gavelx.service.log import Log
+from gavelx.service.records import Entry, entry_of
+from gavelx.service.snapshots import restore
+from gavelx.service.state import State
+from tests.faults.cluster import GRACE_S, USD_PER_HOUR, VALID_FOR_S
+from tests.faults.plan import JobPlan, Plan
+from tests.service.test_restart import plain
+
+BEGINS_S, ENDS_S = 3.0, 2.0
+"""How long an agent may hold devices before the job writes its first line, and after its last one."""
+CLOSE_S = 0.01
+UNHEARD_S = 2 * (VALID_FOR_S + GRACE_S + 1.0) + 2.0
+"""How long devices may be charged for that a silent server has stopped using."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a diary."""
+
+    time_s: float
+    what: str
+    n: float | str
+    lease: int
+    rank: int
+    pid: int
+
+
+@dataclass
+class Diary:
+    """What one job wrote down."""
+
+    job_id: int
+    plan: JobPlan
+    lines: list[Line]
+    checkpoint: int
+
+    @property
+    def spans(self) -> dict[int, tuple[float, float]]:
+        """First and last sign of life of each lease, in the order of their beginnings."""
+        found: dict[int, tuple[float, float]] = {}
+        for line in self.lines:
+            first_s, _ = found.get(line.lease, (line.time_s, 0.0))
+            found[line.lease] = first_s, line.time_s
+        return found
+
+    def longest_s(self, lease: int) -> float:
+        """How long its rank lived that lived longest; those on other servers begin when they are told."""
+        times: dict[int, list[float]] = {}
+        for line in self.lines:
+            if line.lease == lease:
+                times.setdefault(line.rank, []).append(line.time_s)
+        return max(each[-1] - each[0] for each in times.values())
+
+
+def read_diary(folder: Path, job_id: int, plan: JobPlan) -> Diary:
+    path = folder / "diary"
+    rows = [json.loads(row) for row in path.read_text().splitlines()] if path.exists() else []
+    checkpoint = folder / "checkpoint"
+    saved = json.loads(checkpoint.read_text())["steps"] if checkpoint.exists() else 0
+    return Diary(job_id, plan, sorted((Line(*row) for row in rows), key=lambda line: line.time_s), saved)
+
+
+# -- what the job says -----------------------------------------------------------------------------------------
+
+
+def judge_diary(diary: Diary) -> Iterator[str]:
+    """Never twice at once, no progress lost beyond a checkpoint, the last step reached once."""
+    for (lease, (_, end_s)), (other, (begin_s, _)) in pairwise(diary.spans.items()):
+        if begin_s < end_s:
+            yield f"ran twice at once: lease {lease} lived {end_s - begin_s:.3f} s into lease {other}"
+    yield from (f"lease {line.lease} found {line.n} taken" for line in diary.lines if line.what == "conflict")
+    saved, done = 0.0, dict[int, float]()
+    for line in diary.lines:
+        if line.what == "start" and line.rank == 0 and "doomed" not in diary.plan.habits:
+            done[line.lease] = float(line.n)
+            if done[line.lease] < saved:
+                yield f"lease {line.lease} began at step {line.n}, and {saved:g} were saved"
+        elif line.what == "step":
+            if line.n != done.get(line.lease, math.nan) + 1:
+                yield f"lease {line.lease} did step {line.n} after {done.get(line.lease)}"
+            if saved == diary.plan.steps:
+                yield f"lease {line.lease} did step {line.n} of a job that was done"
+            done[line.lease] = float(line.n)
+        elif line.what == "saved":
+            saved = max(saved, float(line.n))
+    if max(done.values(), default=0.0) > diary.plan.steps:
+        yield f"did {max(done.values()):g} steps of {diary.plan.steps}"
+
+
+def judge_end(diary: Diary, status: wire.JobStatus) -> Iterator[str]:
+    """It ended as it was to end."""
+    expected = {"failed"} if "doomed" in diary.plan.habits else {"complete"}
+    if diary.plan.cancel_s is not None:
+        expected.add("cancelled")
+    if status.state not in expected:
+        yield f"is {status.state} ({status.reason}), not {' or '.join(sorted(expected))}"
+    if status.state == "complete" and not diary.checkpoint == diary.plan.steps == status.steps_done:
+        problem = f"the service says {status.steps_done:g}, the checkpoint {diary.checkpoint}"
+        yield f"is said to be complete at step {diary.plan.steps}; {problem}"
+    if status.steps_done > diary.checkpoint:
+        yield f"was credited with {status.steps_done:g} steps and has saved {diary.checkpoint}"
+
+
+# -- what the log says -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Account:
+    """One lease in the books, by our own reckoning; ``held_s`` is what is to be paid for."""
+
+    lease: Lease
+    begin_s: float
+    stop_s: float | None = None
+    end_s: float | None = None
+    held_s: float = 0.0
+    ends: int = 0
+    servers_left: set[int] = field(default_factory=set)
+    reported: bool = False
+
+
+class Books:
+    """The log read once more, with a ledger of our own beside the mechanism."""
+
+    def __init__(self, log: Log) -> None:
+        body = log.configuration
+        assert body is not None
+        self.accounts: dict[int, Account] = {}
+        self.credited: list[LeaseEnded] = []
+        self.problems: list[str] = []
+        self.state = State(Configuration.from_json(body))
+        self.zero_s: float | None = None
+        for record in log.read():
+            self._apply(entry_of(record))
+
+    def _apply(self, entry: Entry) -> None:
+        event = entry.event
+        if self.zero_s is None:
+            self.zero_s = entry.event.monotonic_s - entry.event.time_s  # type: ignore[attr-defined]
+        runs = set(self.state.runs)
+        commands = self.state.apply(entry)
+        for command in commands:
+            if isinstance(command, Launch):
+                servers = {device.server_id for device in command.lease.devices}
+                self.accounts[command.lease.id] = Account(command.lease, event.time_s, servers_left=servers)
+            if isinstance(command, Stop) and (account := self.accounts.get(command.lease_id)) is not None:
+                account.stop_s = event.time_s
+        self._end(event)
+        for lease_id in runs - set(self.state.runs):
+            account = self.accounts[lease_id]
+            account.ends += 1
+
+    def _end(self, event: Event) -> None:
+        """A lease is paid for as long as it was held; of one without a word, until it was taken back."""
+        match event:
+            case LeaseEnded():
+                account = self.accounts[event.lease_id]
+                self.credited.append(event)
+                if account.reported:
+                    self.problems.append(f"lease {event.lease_id} ended twice")
+                account.reported = True
+                self._pay(account, event.time_s, event.held_s)
+            case WorkerLost():
+                for account in self.accounts.values():
+                    on_it = any(device.server_id == event.server_id for device in account.lease.devices)
+                    if on_it and account.end_s is None:
+                        self._pay(account, account.stop_s or event.time_s, None)
+            case JobCancelled():
+                for account in self.accounts.values():
+                    if account.lease.job_id == event.job_id and account.end_s is None:
+                        self._pay(account, account.stop_s or event.time_s, None)
+
+    def usd(self, job_id: int) -> float:
+        """What the devices cost that a job held."""
+        leases = [account for account in self.accounts.values() if account.lease.job_id == job_id]
+        return sum(a.held_s * USD_PER_HOUR[a.lease.accelerator] / 3600.0 * len(a.lease.devices) for a in leases)
+
+    def _pay(self, account: Account, end_s: float, held_s: float | None) -> None:
+        account.end_s = end_s
+        account.held_s = end_s - account.begin_s if held_s is None else held_s
+
+
+def judge_books(books: Books, diaries: dict[int, Diary]) -> Iterator[str]:
+    """Leases in the log against those that ran: each ended once, paid for as held, credited with what was done."""
+    yield from books.problems
+    for lease_id, account in books.accounts.items():
+        if account.ends != 1:
+            yield f"lease {lease_id} of job {account.lease.job_id} ended {account.ends} times"
+    for job_id, diary in diaries.items():
+        spans = diary.spans
+        if unknown := spans.keys() - books.accounts.keys():
+            yield f"job {job_id}: leases {sorted(unknown)} ran, and the log has none of them"
+        for lease_id, (begin_s, end_s) in spans.items():
+            if (account := books.accounts.get(lease_id)) is not None:
+                yield from _judge_time(account, end_s - begin_s, diary.longest_s(lease_id))
+    saved_by = {job_id: _saved_by(diary, books.zero_s or 0.0) for job_id, diary in diaries.items()}
+    for event in books.credited:
+        really = saved_by[event.job_id](event.time_s) if event.job_id in saved_by else 0.0
+        if event.steps_done > really:
+            yield f"lease {event.lease_id}: {event.steps_done:g} steps credited, {really:g} saved by then"
+    for job_id, known in books.state.book.items():
+        usd = books.usd(job_id)
+        if not math.isclose(known.spent_usd, usd, rel_tol=1e-9, abs_tol=1e-6):
+            yield f"job {job_id} was charged {known.spent_usd:.6f} USD, and held devices for {usd:.6f}"
+
+
+def _judge_time(account: Account, ran_s: float, longest_s: float) -> Iterator[str]:
+    """What was held is what ran, but for how long beginning and ending take, and for a server nobody heard."""
+    too_long_s = BEGINS_S + ENDS_S + (0.0 if account.reported else UNHEARD_S)
+    if account.reported and account.held_s < longest_s - CLOSE_S:
+        yield f"lease {account.lease.id} ran for {longest_s:.2f} s, and is charged for {account.held_s:.2f}"
+    if account.held_s > ran_s + too_long_s:
+        yield f"lease {account.lease.id} is charged for {account.held_s:.2f} s, and ran for {ran_s:.2f}"
+
+
+def _saved_by(diary: Diary, zero_s: float) -> Callable[[float], float]:
+    """How many steps were saved at a time of the log."""
+    saved = [(line.time_s - zero_s, float(line.n)) for line in diary.lines if line.what == "saved"]
+    return lambda time_s: max((n for at_s, n in saved if at_s <= time_s), default=0.0)
+
+
+def judge_replay(place: str, log: Log) -> Iterator[str]:
+    """The log says the same each time that it is read."""
+    body = log.configuration
+    assert body is not None
+    configuration = Configuration.from_json(body)
+    first, second = (plain(restore(log, lambda: State(configuration))[0]) for _ in range(2))
+    whole = State(configuration)
+    for record in log.read():
+        whole.apply(entry_of(record))
+    third = plain(whole)
+    for name, value in first.items():
+        if not value == second[name] == third[name]:
+            yield f"read again, the log says something else of {name}"
+
+
+# -- all of it -------------------------------------------------------------------------------------------------
+
+
+def judge(plan: Plan, folder: Path, job_ids: dict[int, int], statuses: list[wire.JobStatus]) -> list[str]:
+    """What is wrong with a run. ``job_ids``: what the service called each job of the plan."""
+    jobs = folder / "shared" / "jobs"
+    diaries = {i: read_diary(jobs / str(i), i, plan.jobs[n]) for n, i in job_ids.items()}
+    by_id = {status.job_id: status for status in statuses}
+    problems = [f"job {i} was accepted, and nobody knows it" for i in diaries if i not in by_id]
+    problems += [f"job {i} was never submitted" for i in by_id if i not in diaries]
+    for i, diary in diaries.items():
+        problems += [f"job {i} {what}" for what in judge_diary(diary)]
+        if i in by_id:
+            problems += [f"job {i} {what}" for what in judge_end(diary, by_id[i])]
+    place = str(folder / "service")
+    log = Log(place, read_only=True)
+    try:
+        problems += judge_books(Books(log), diaries)
+        problems += judge_replay(place, log)
+    finally:
+        log.close()
+    return problems

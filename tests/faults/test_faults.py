@@ -1,0 +1,68 @@
+"""A bounded piece of ``make chaos``; and bugs that were put in on purpose, each of which the judge has to see."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gavelx.service.log import Log
+from tests.faults.namespace import why_not
+from tests.faults.plan import FAULTS, AgentPlan, Fault, JobPlan, Plan, plan_of
+from tests.faults.plants import PLANTS
+from tests.faults.run import LostError, play
+
+ONE, OTHER = AgentPlan("a", "v100", 1), AgentPlan("b", "v100", 1)
+LONG = JobPlan(0.0, 150, 0.02, 10, 1, "")
+
+
+def fault(kind: str, for_s: float, stage: str = "running", sightings: int = 1, wait_s: float = 0.3) -> Fault:
+    return Fault(kind, stage, wait_s, sightings, for_s)
+
+
+PLANTED = {
+    "forgets the deadline": Plan(0, (LONG,), (ONE, OTHER), ((fault("cut the link", 4.5),),)),
+    "gives up too early": Plan(
+        0, (JobPlan(0.0, 150, 0.02, 10, 1, "deaf"),), (ONE, OTHER), ((fault("cut the link", 2.5),),)
+    ),
+    "begins anew": Plan(0, (LONG,), (ONE, OTHER), ((fault("kill the job", 0.0, wait_s=1.0),),)),
+    "answers too early": Plan(
+        0, (JobPlan(1.0, 20, 0.02, 10, 1, ""),), (ONE,), ((fault("kill the service", 0.0, "running", 1, 0.0),),)
+    ),
+    "counts twice": Plan(0, (JobPlan(0.0, 20, 0.02, 10, 1, ""),), (ONE,), ()),
+}
+SEEN = {
+    "forgets the deadline": "ran twice at once",
+    "gives up too early": "ran twice at once",
+    "begins anew": "were saved",
+    "answers too early": "the log has none of them|nobody knows it",
+    "counts twice": "ended twice",
+}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_is_lost(tmp_path: Path, seed: int) -> None:
+    play(plan_of(seed), tmp_path)
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_the_judge_sees_a_planted_bug(tmp_path: Path, plant: str) -> None:
+    with pytest.raises(LostError, match=SEEN[plant]):
+        play(replace(PLANTED[plant], plant=plant), tmp_path)
+
+
+def test_a_wire_that_is_pulled_and_plugged_in_again(tmp_path: Path) -> None:
+    """For longer than a lease, in a network namespace: packets vanish, and no connection breaks."""
+    if why := why_not():
+        pytest.skip(why)
+    deaf = JobPlan(0.0, 150, 0.02, 10, 1, "deaf,forks")
+    agents = (replace(ONE, wired=True), replace(OTHER, wired=True))
+    play(Plan(0, (LONG, deaf), agents, ((fault("cut the link", 4.5), fault("cut the link", 0.5)),)), tmp_path)
+    log = Log(str(tmp_path / "service"), read_only=True)
+    assert "WorkerLost" in {record.kind for record in log.read()}
+    log.close()
+
+
+def test_the_same_seed_is_the_same_plan_and_all_faults_come_up() -> None:
+    plans = [plan_of(seed) for seed in range(100)]
+    assert plans == [plan_of(seed) for seed in range(100)]
+    assert {each.kind for plan in plans for lane in plan.lanes for each in lane} == set(FAULTS)

@@ -1,0 +1,29 @@
+"""Some of the runs on virtual time; ``make chaos VIRTUAL=1 SEEDS=0:1000`` does more."""
+
+from typing import Any
+
+import pytest
+
+from gavelx.service.attendance import Attendance
+from tests.faults.virtual import play
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_runs_twice_and_every_job_ends(seed: int) -> None:
+    assert play(seed) == []
+
+
+def test_a_service_that_gives_up_too_early_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Attendance, "_is_exposed", lambda self, attendee: False)
+    assert any("run twice at once" in problem for seed in range(4, 8) for problem in play(seed))
+
+
+def test_a_service_that_takes_a_launch_on_its_way_for_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = Attendance._missing
+
+    def impatient(self: Any, attendee: Any, *rest: Any) -> None:
+        attendee.launching.clear()
+        missing(self, attendee, *rest)
+
+    monkeypatch.setattr(Attendance, "_missing", impatient)
+    assert any("two jobs on one device" in problem for seed in range(7, 40) for problem in play(seed))

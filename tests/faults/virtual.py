@@ -1,0 +1,334 @@
+"""Attendance and agents on virtual time, with every message at the mercy of a seed: thousands of runs an hour.
+
+What is real: the state and attendance of the service, the decisions of agents, the messages. What is played: time,
+streams (messages late, lost with their stream, doubled, overtaken), the log (what was not written when the service
+is killed is gone), jobs (they sleep, and use every second that their lease allows).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from gavelx.jobs import Job
+from gavelx.mechanism.commands import Command, Solve
+from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, Wake
+from gavelx.policies import load_policy
+from gavelx.service.answers import answer_of
+from gavelx.service.attendance import Attendance, Make
+from gavelx.service.attendees import Attendee, Stream
+from gavelx.service.records import Answered, Entry, Started
+from gavelx.service.refusals import RefusedError
+from gavelx.service.state import State
+from gavelx.service.timing import Timing
+from gavelx.worker.agent import Agent
+from gavelx.worker.devices import Devices
+from gavelx.worker.emulation import Sleep, SleepRunner
+from tests.service.agents import configuration
+
+TIMING = Timing(heartbeat_s=0.3, valid_for_s=4.0, grace_s=1.0)
+"""An agent is silent long before its leases have run out."""
+TICK_S = 0.1
+TROUBLE_S, PEACE_S = 60.0, 120.0
+POLICY = load_policy("max_min_fairness")
+
+
+class Stubborn(SleepRunner):
+    """Jobs that heed nothing: they run until they are killed, at the last moment that is allowed."""
+
+    def stop(self, lease_id: int, reason: str) -> None:
+        sleep = self._running[lease_id]
+        sleep.until_s = min(sleep.until_s, self.now_s() + self.grace_s)
+
+    def renew(self, lease_id: int, until_s: float) -> None:
+        if self.now_s() + self.grace_s < self._running[lease_id].until_s:  # else it was stopped, or lapses
+            super().renew(lease_id, until_s)
+
+    def _end_of(self, sleep: Sleep) -> float:
+        return min(sleep.complete_s, sleep.fails_s, sleep.until_s)
+
+
+@dataclass
+class Way:
+    """One direction of a stream: what is on its way, and when it arrives; not before ``open_s``."""
+
+    messages: list[tuple[float, Any]] = field(default_factory=list)
+    open_s: float = 0.0
+
+    def arrived(self, now_s: float) -> list[Any]:
+        now = sorted((each for each in self.messages if each[0] <= now_s), key=lambda each: each[0])
+        self.messages = [each for each in self.messages if each[0] > now_s]
+        return [message for _, message in now]
+
+
+@dataclass
+class Link:
+    """One stream of an agent."""
+
+    stream: Stream
+    coming: "asyncio.Task[Attendee]"
+    up: Way = field(default_factory=Way)
+    down: Way = field(default_factory=Way)
+
+
+class World:
+    """A service and three servers; ``problems`` is what must never be and was."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance, self.now_s = Random(f"virtual {seed}"), 0.0
+        self.log: list[Entry] = []
+        self.problems: list[str] = []
+        self.garbles = self.chance.choice((0.0, 0.05, 0.3))
+        self.late_s = self.chance.choice((0.0, 0.1, 0.5))
+        self.names = ("one", "two", "three")
+        self.runners = {name: self._runner() for name in self.names}
+        self.agents = {name: self._agent(name) for name in self.names}
+        self.links: dict[str, Link] = {}
+        self.next_link_s = dict.fromkeys(self.names, 0.0)
+        self.serve()
+
+    # -- the service --
+
+    def serve(self) -> None:
+        """A service begins, on what is in the log."""
+        self.state = State(configuration())
+        for entry in self.log:
+            self.state.apply(entry)
+        self.pending: deque[tuple[Make, asyncio.Future[Any]]] = deque()
+        self.here = Attendance(self.state, TIMING, "log", self._post)
+        self.writes_s = self.now_s
+        self.serves = True
+        self._post(lambda now_s: [Entry(Started(now_s, "boot", now_s, TIMING.valid_for_s))])
+        if self.state.asked is not None:
+            self._answer(self.state.asked)
+
+    def _post(self, make: Make) -> "asyncio.Future[Any]":
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.pending.append((make, done))
+        return done
+
+    def _answer(self, snapshot: Any) -> None:
+        answer = answer_of(POLICY.allocate(snapshot))
+        self._post(lambda now_s: [Entry(Answered(now_s, answer))])
+
+    def _write(self) -> None:
+        """All that is pending becomes durable, if the disk has time; then it is acted on."""
+        if self.now_s < self.writes_s:
+            return
+        batch, entries = [item for item in self.pending if not item[1].cancelled()], list[Entry]()
+        self.pending.clear()
+        for make, _ in batch:
+            entries += make(self.now_s)
+        due = [time_s for time_s in self.state.wakes if time_s <= self.now_s]
+        entries += [
+            *(self.here.progress.entries(self.now_s) if due else []),
+            *([Entry(Wake(self.now_s))] if due else []),
+        ]
+        self.log += entries
+        commands = list[Command]()
+        for entry in entries:
+            commands += self.state.apply(entry)
+        for command in commands:
+            if isinstance(command, Solve):
+                self._answer(command.snapshot)
+        self.here.follow(entries, commands)
+        for _, done in batch:
+            if not done.done():
+                done.set_result(None)
+
+    def submit(self, steps: float, workers: int) -> None:
+        def make(now_s: float) -> list[Entry]:
+            job = Job(self.state.next_job_id, "net", steps, workers, arrival_s=now_s)
+            self.state.next_job_id += 1
+            return [Entry(JobSubmitted(now_s, job), {"command": ["true"], "type": "net"})]
+
+        self._post(make)
+
+    def kill_service(self) -> None:
+        """What is not in the log is forgotten, and all streams break."""
+        self.serves = False
+        for name in list(self.links):
+            self.cut(name)
+        self.pending.clear()
+
+    # -- the servers --
+
+    def _runner(self) -> Stubborn:
+        return Stubborn(grace_s=TIMING.grace_s, clock=lambda: self.now_s)
+
+    def _agent(self, name: str) -> Agent:
+        return Agent(name, "127.0.0.1", Devices("v100", ("0",)), self.runners[name])
+
+    def cut(self, name: str, for_s: float = 0.0) -> None:
+        """Its stream breaks, with all that was on its way."""
+        self.next_link_s[name] = max(
+            self.next_link_s[name], self.now_s + max(for_s, self.chance.uniform(0.0, 0.5))
+        )
+        if (link := self.links.pop(name, None)) is not None:
+            link.coming.cancel()
+            if (
+                link.coming.done()
+                and not link.coming.cancelled()
+                and link.coming.exception() is None
+                and self.serves
+            ):
+                self.here.left(link.coming.result(), link.stream)
+
+    def _connect(self, name: str) -> None:
+        stream, hello = Stream(), self.agents[name].hello().hello
+        self.links[name] = Link(stream, asyncio.create_task(self.here.hello(hello, stream)))
+
+    async def _carry(self, name: str) -> None:
+        """What arrives now is heard; what is said now is on its way."""
+        link, agent = self.links[name], self.agents[name]
+        if not link.coming.done():
+            return
+        if link.coming.cancelled() or link.coming.exception() is not None:
+            problem = link.coming.exception()
+            assert isinstance(problem, RefusedError), problem
+            self.cut(name)
+            return
+        attendee = link.coming.result()
+        for message in link.up.arrived(self.now_s):
+            self.here.receive(attendee, link.stream, message)
+        while not link.stream._queue.empty():
+            if (said := link.stream._queue.get_nowait()) is not None:
+                self._send(link.down, said)
+        for message in link.down.arrived(self.now_s):
+            agent.receive(message)
+        for message in agent.due():
+            self._send(link.up, message)
+        if link.stream.closed or agent.silent:
+            self.cut(name)
+
+    def _send(self, way: Way, message: Any) -> None:
+        """In order, but for those that are overtaken, or come twice; a welcome is the first."""
+        way.open_s = max(way.open_s, self.now_s + self.chance.uniform(0.0, self.late_s))
+        times = [way.open_s]
+        steady = message.WhichOneof("message") == "welcome" or self.now_s >= TROUBLE_S
+        if not steady and self.chance.random() < self.garbles:
+            times = [*self.chance.choice(([], times)), way.open_s + self.chance.uniform(0.0, 1.0)]
+        way.messages += [(time_s, message) for time_s in times]
+
+    # -- what goes on --
+
+    async def tick(self) -> None:
+        self.now_s += TICK_S
+        for name in self.names:
+            self.runners[name].poll()
+            if self.serves and name not in self.links and self.now_s >= self.next_link_s[name]:
+                self._connect(name)
+            if name in self.links:
+                await self._carry(name)
+        if self.serves:
+            self.here.tick()
+            self._write()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self._check()
+
+    def _check(self) -> None:
+        leases: dict[int, set[int]] = {}
+        for name, runner in self.runners.items():
+            slots: set[int] = set()
+            for lease_id, sleep in runner._running.items():
+                leases.setdefault(sleep.launch.job_id, set()).add(lease_id)
+                if slots & set(sleep.launch.slots):
+                    self.problems.append(f"{self.now_s:.2f} s: two jobs on one device of {name}")
+                slots |= set(sleep.launch.slots)
+        twice = {job_id: ids for job_id, ids in leases.items() if len(ids) > 1}
+        if twice:
+            self.problems.append(f"{self.now_s:.2f} s: run twice at once: {twice}")
+
+    def trouble(self) -> None:
+        """Something goes wrong, perhaps."""
+        name, chance = self.chance.choice(self.names), self.chance
+        match chance.randrange(300):
+            case 0 | 1:
+                self.kill_service()
+            case 2 | 3 | 4 | 5:
+                self.cut(name, chance.choice((0.0, 1.0, 8.0)))
+            case 6 | 7:  # the agent is killed; what it runs goes on without it
+                self.cut(name, chance.choice((0.0, 1.0, 8.0)))
+                self.agents[name] = self._agent(name)
+            case 8:  # the machine is
+                self.cut(name, chance.choice((0.0, 1.0, 8.0)))
+                self.runners[name] = self._runner()
+                self.agents[name] = self._agent(name)
+            case 9:
+                self.writes_s = self.now_s + chance.uniform(0.0, 2.0)  # a slow disk
+            case 10 | 11 if name in self.links:  # one direction is stalled
+                way = chance.choice((self.links[name].up, self.links[name].down))
+                way.open_s = self.now_s + chance.uniform(0.0, 6.0)
+            case 12 if self.serves and self.state.live:
+                job_id = chance.choice(sorted(self.state.live))
+                self._post(
+                    lambda now_s: [] if self.state.book[job_id].ended else [Entry(JobCancelled(now_s, job_id))]
+                )
+
+
+def play(seed: int) -> list[str]:
+    """What is wrong with a run."""
+    world = None
+
+    async def run() -> list[str]:
+        nonlocal world
+        world = World(seed)
+        with clock(world):
+            await _run(world)
+        return world.problems
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def clock(world: World) -> Iterator[None]:
+    """The attendance goes by the world's time."""
+    fake = SimpleNamespace(monotonic=lambda: world.now_s)
+    with mock.patch("gavelx.service.attendance.time", fake), mock.patch("gavelx.service.endings.time", fake):
+        yield
+
+
+async def _run(world: World) -> None:
+    chance, down_until_s = world.chance, 0.0
+    to_come = [
+        (chance.uniform(0.0, 30.0), chance.uniform(20.0, 2000.0), chance.choice((1, 1, 1, 2))) for _ in range(8)
+    ]
+    while world.now_s < TROUBLE_S + PEACE_S:
+        await world.tick()
+        if world.serves and to_come and world.now_s >= min(to_come)[0]:
+            _, steps, workers = to_come.pop(to_come.index(min(to_come)))
+            world.submit(steps, workers)
+        if not world.serves and world.now_s >= down_until_s:
+            world.serve()
+        if world.now_s < TROUBLE_S:
+            was = world.serves
+            world.trouble()
+            if was and not world.serves:
+                down_until_s = world.now_s + chance.choice((0.0, 0.5, 6.0))
+        elif not to_come and world.state.book and not world.state.live and not world.state.runs:
+            break
+    judge(world)
+
+
+def judge(world: World) -> None:
+    """When there is peace again every job has ended, and the books are right."""
+    state = world.state
+    for job_id in state.live:
+        known = state.book[job_id]
+        world.problems.append(
+            f"job {job_id} never ended: {known.reason} {[run.lease.id for run in state.runs.values()]}"
+        )
+    ends = [entry.event.lease_id for entry in world.log if isinstance(entry.event, LeaseEnded)]
+    if len(ends) != len(set(ends)):
+        world.problems.append(f"leases ended twice: {sorted(i for i in set(ends) if ends.count(i) > 1)}")
+    again = State(configuration())
+    for entry in world.log:
+        again.apply(entry)
+    if again.book != state.book:
+        world.problems.append("the log says something else when it is read again")

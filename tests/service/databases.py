@@ -1,0 +1,88 @@
+"""A PostgreSQL of our own, on loopback, which may be killed and started again."""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gavelx.worker.shim import descendants, kill, start_ticks
+
+BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+
+
+def why_not() -> str | None:
+    if not BINARIES:
+        return "PostgreSQL is not installed"
+    if os.geteuid() != 0:
+        return None
+    try:
+        pwd.getpwnam("postgres")
+    except KeyError:
+        return "PostgreSQL does not run as root, and there is no user postgres"
+    return None
+
+
+class Database:
+    """One server with an empty data folder; ``url`` names no database yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._as_other = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        if self._as_other:
+            shutil.chown(folder, "postgres")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"postgresql://gavelx@127.0.0.1:{self.port}"
+        self._run("initdb", "-D", self._data, "-U", "gavelx", "-A", "trust", "--no-sync")
+
+    @property
+    def _data(self) -> str:
+        return str(self.folder / "data")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [*self._as_other, str(BINARIES[-1] / program), *arguments]
+        subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def start(self) -> None:
+        serve = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self.folder}"
+        self._run("pg_ctl", "-D", self._data, "-w", "-o", serve, "-l", str(self.folder / "log"), "start")
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", self._data, "-m", "immediate", "stop")
+
+    def kill(self) -> None:
+        """All of its processes at once, as when the machine dies."""
+        first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        everybody = [first, *descendants(first)]
+        for pid in everybody:
+            kill(pid, signal.SIGKILL)
+        while any(start_ticks(pid) is not None for pid in everybody):
+            time.sleep(0.01)
+
+
+@contextmanager
+def database() -> Iterator[Database]:
+    """A server at work; skips the test where none can be had."""
+    pytest.importorskip("psycopg")
+    if why := why_not():
+        pytest.skip(why)
+    folder = Path(tempfile.mkdtemp(prefix="gavelx-pg-"))
+    try:
+        server = Database(folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
