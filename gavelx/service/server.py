@@ -14,12 +14,12 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from gavelx.errors import GavelxError, OptionError
+from gavelx.errors import GavelxError, OptionError, UserError
 from gavelx.mechanism.events import JobCancelled, PolicyChanged, PriceChanged
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import MESSAGE_BYTES_MAX
-from gavelx.rpc.convert import check_message
+from gavelx.rpc.convert import check_from_agent, check_ids, check_message
 from gavelx.service.attendance import Stream
 from gavelx.service.auth import Caller, Guard, check_exposure, is_loopback
 from gavelx.service.configuration import Configuration
@@ -34,6 +34,7 @@ from gavelx.service.state import Known, State
 from gavelx.service.statuses import status
 from gavelx.service.submissions import Submission
 from gavelx.service.timing import Timing
+from gavelx.service.understanding import Understanding
 from gavelx.solvers import Settings
 
 HELLO_S = 10.0
@@ -90,18 +91,18 @@ class Door:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            await self._refuse(method, context, error)
+            await self.refuse(method, context, error)
             raise AssertionError("abort() returned") from error
         self.metrics.calls.labels(method, "OK").inc()
         return reply
 
-    async def _refuse(self, method: str, context: Any, error: Exception) -> None:
+    async def refuse(self, method: str, context: Any, error: Exception) -> None:
         code, problem = status_of(error)
         self.metrics.calls.labels(method, code.name).inc()
         if isinstance(error, GavelxError):
-            _log.info("%s from %s refused: %s: %s", method, context.peer(), code.name, error)
+            _log.info("%s from %s refused: %s: %s", method, context.peer(), code.name, problem)
         else:
-            _log.exception("%s from %s failed", method, context.peer())
+            _log.error("%s from %s failed", method, context.peer(), exc_info=error)
         await context.abort(code, problem)
 
 
@@ -132,6 +133,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
     async def Status(self, request: wire.StatusRequest, context: Any) -> wire.StatusReply:
         async def work() -> wire.StatusReply:
             caller = self._caller(request, context, "user")
+            check_ids(request.job_ids)
             if len(request.job_ids) == 1:
                 self._known(request.job_ids[0], caller)
             scheduler = self.scheduler
@@ -199,7 +201,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
                     break
                 await asyncio.sleep(0.5)
         except GavelxError as error:
-            await self._refuse("Logs", context, error)
+            await self.refuse("Logs", context, error)
 
 
 class Agents(Door, wire_pb2_grpc.AgentsServicer):
@@ -211,23 +213,22 @@ class Agents(Door, wire_pb2_grpc.AgentsServicer):
         stream = Stream()
         here = self.scheduler.attendance
         try:
-            hello = await asyncio.wait_for(anext(request_iterator), HELLO_S)
-            if hello.WhichOneof("message") != "hello":
-                raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, "the first message is no hello")
+            hello = await _first(request_iterator)
+            check_from_agent(hello, first=True)
             self.guard.agent(context, hello.hello.name, certified=self.certified)
             attendee = await here.hello(hello.hello, stream)
-        except (StopAsyncIteration, TimeoutError):
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no hello within {HELLO_S:g} s")
-        except GavelxError as error:
-            await self._refuse("Attend", context, error)
+        except Exception as error:
+            await self.refuse("Attend", context, error)
+        wrong: list[Exception] = []
 
         async def listen() -> None:
             try:
                 async for message in request_iterator:
+                    check_from_agent(message, first=False)
                     with self.metrics.heartbeat.time():
                         here.receive(attendee, stream, message)
-            except Exception:
-                _log.exception("an agent's message failed")
+            except Exception as error:
+                wrong.append(error)
             finally:
                 stream.close()
 
@@ -235,9 +236,19 @@ class Agents(Door, wire_pb2_grpc.AgentsServicer):
         try:
             async for message in stream.messages():
                 yield message
+            if wrong:
+                await self.refuse("Attend", context, wrong[0])
         finally:
             listening.cancel()
             here.left(attendee, stream)
+
+
+async def _first(messages: AsyncIterator[wire.FromAgent]) -> wire.FromAgent:
+    """The first message of a stream. Raises :class:`UserError` where none comes."""
+    try:
+        return await asyncio.wait_for(anext(messages), HELLO_S)
+    except (StopAsyncIteration, TimeoutError):
+        raise UserError("no message came", expected=f"a hello within {HELLO_S:g} s") from None
 
 
 class Service:
@@ -263,7 +274,6 @@ class Service:
             self._running = asyncio.create_task(self.scheduler.run())
             self._running.add_done_callback(lambda _: self._stopping.set())
             await self._begin(state)
-            self.metrics = Metrics()
             await self._listen(guard)
         except BaseException:
             await self._end()
@@ -331,9 +341,11 @@ class Service:
 
     async def _listen(self, guard: Guard) -> None:
         options = self.options
-        self._server = server = grpc.aio.server(options=SERVER_OPTIONS)
+        self.metrics = Metrics()
         users = Users(self.scheduler, guard, self.metrics, certified=False)
         agents = Agents(self.scheduler, guard, self.metrics, certified=options.agent_ca is not None)
+        understanding = Understanding(users.refuse)
+        self._server = server = grpc.aio.server(interceptors=[understanding], options=SERVER_OPTIONS)
         wire_pb2_grpc.add_SchedulerServicer_to_server(users, server)  # type: ignore[no-untyped-call]
         wire_pb2_grpc.add_AgentsServicer_to_server(agents, server)  # type: ignore[no-untyped-call]
         self.health = health.aio.HealthServicer()  # type: ignore[attr-defined]

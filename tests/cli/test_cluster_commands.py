@@ -1,10 +1,8 @@
 """The commands of a running cluster, against a service in this process; and without its libraries."""
 
-import asyncio
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,36 +10,12 @@ from typing import Any
 import pytest
 
 from gavelx.cli import main
-from tests.service.agents import FakeAgent, serving
-
-
-class Running:
-    """A service and an agent on a loop in another thread."""
-
-    def __init__(self, folder: Path) -> None:
-        self.address = ""
-        self._ready = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._over = asyncio.Event()
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(folder),))
-        self._thread.start()
-        assert self._ready.wait(30)
-
-    async def _serve(self, folder: Path) -> None:
-        async with serving(folder) as service, FakeAgent(service.address):
-            self.address = service.address
-            self._ready.set()
-            await self._over.wait()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(30)
-        self._loop.close()
+from tests.service.background import Background
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    running = Running(tmp_path / "state")
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    running = Background(tmp_path / "state")
     monkeypatch.setenv("GAVELX_SCHEDULER", running.address)
     yield running
     running.close()
@@ -61,7 +35,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def test_a_job_from_submission_to_replay(
-    service: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    service: Background, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said(capsys, "submit", "--type", "net", "--steps", "50", "--name", "mine", "--", "true", "-x") == "0\n"
     options = ["--type", "net", "--steps", "1e6", "--count", "2", "--request-id", "r", "--env", "A=b=c"]
@@ -114,7 +88,7 @@ def test_a_job_from_submission_to_replay(
     ],
 )
 def test_a_users_mistake_is_one_message(
-    service: Running, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    service: Background, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     text = said(capsys, *arguments, code=2)
     assert message in text
@@ -152,7 +126,7 @@ def test_what_cannot_be_served_is_said_before_anything_is(
 
 
 def test_other_rules_than_the_logs_are_refused(
-    service: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    service: Background, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.close()
     service.close = lambda: None  # type: ignore[method-assign]
