@@ -98,6 +98,20 @@ def test_a_job_whose_speed_nobody_knows_may_say_it(tmp_path: Path) -> None:
     run(main())
 
 
+def test_a_type_may_be_spelled_otherwise_and_get_a_speed_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address):
+            plain, more = await user.submit(bad(job_type="NET"), bad(job_type="Net", steps_per_s={"h100": 900.0}))
+            jobs = await user.until("complete", plain, more)  # where the table knows how fast, too
+            assert [job.job_type for job in jobs] == ["net", "net"]
+            with pytest.raises(
+                grpc.aio.AioRpcError, match=r"did you mean 'net'\? or say .* --speed v100=STEPS_PER_S"
+            ):
+                await user.submit(bad(job_type="nett"))
+
+    run(main())
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
