@@ -3,6 +3,7 @@
 import json as jsons
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -174,24 +175,34 @@ def run_explain(access: Access, job_id: int, as_json: bool) -> None:
         print_json(document)
         return
     console = stdout()
-    console.print(f"job {job_id} is {document['state']}: {document['why']}", markup=False, soft_wrap=True)
+    why = "" if document["why"] == document["state"] else f": {document['why']}"
+    console.print(f"job {job_id} is {document['state']}{why}", markup=False, soft_wrap=True)
     table = plain_table(show_header=False)
     for name, text in _facts(document):
         table.add_row(name, policy_cell(text))
     console.print(table)
 
 
+def _whole_seconds(value: float) -> str:
+    return f"{value:,.0f} s"
+
+
+FACTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("age", "age_s", _whole_seconds),
+    ("took", "took_s", _whole_seconds),
+    ("promised now", "promised_share", lambda share: percent(share) + " of its time"),
+    ("promised so far", "promised_s", _whole_seconds),
+    ("received so far", "received_s", _whole_seconds),
+    ("behind", "behind_s", _whole_seconds),
+    ("steps done", "steps_done", number),
+    ("steps in all", "total_steps", number),
+    ("cost", "spent_usd", dollars),
+)
+
+
 def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
-    facts = [("policy", document["policy"]), ("age", f"{document['age_s']:,.0f} s")]
-    if "promised_s" in document:
-        facts += [
-            ("promised now", percent(document["promised_share"]) + " of its time"),
-            ("promised so far", f"{document['promised_s']:,.0f} s"),
-            ("received so far", f"{document['received_s']:,.0f} s"),
-            ("behind", f"{document['behind_s']:,.0f} s"),
-            ("steps", f"{number(document['steps_done'])} of {number(document['total_steps'])}"),
-            ("cost", dollars(document["spent_usd"])),
-        ]
+    facts = [("policy", document["policy"])]
+    facts += [(name, show(document[key])) for name, key, show in FACTS if key in document]
     if document.get("allocation"):
         shares = ", ".join(
             f"{name} {percent(share)}" for name, share in document["allocation"].items() if share > 0

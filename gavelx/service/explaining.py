@@ -29,9 +29,17 @@ def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[s
         "failures": known.failures,
         "launches": known.launches,
     }
-    if known.ended or (j := live.index.get(job_id)) is None:
-        if not known.ended:
-            document["why"] = "it has just been submitted; the next round looks at it"
+    if known.ended:
+        return document | {
+            "took_s": known.ended_s - job.arrival_s,
+            "promised_s": known.promised_s,
+            "received_s": known.received_s,
+            "steps_done": known.steps_done,
+            "total_steps": job.total_steps,
+            "spent_usd": known.spent_usd,
+        }
+    if (j := live.index.get(job_id)) is None:
+        document["why"] = "it has just been submitted; the next round looks at it"
         return document
     service = state.mechanism.service()
     row = service.job_ids.index(job_id)

@@ -1,6 +1,7 @@
 """The commands of a running cluster, against a service in this process; and without its libraries."""
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from gavelx.cli import main
+from gavelx.cli.cluster_commands import EXAMPLES
+from gavelx.cli.commands import app
 from tests.service.background import Background
 
 
@@ -52,6 +56,10 @@ def test_a_job_from_submission_to_replay(
     assert "one" in table and "max_min_fairness" in table
     assert told(capsys, "explain", "1")["policy"] == "max_min_fairness"
     assert "promised so far" in said(capsys, "explain", "1")
+    assert (
+        said(capsys, "explain", "0").startswith("job 0 is complete\n")
+        and told(capsys, "explain", "0")["took_s"] > 0
+    )
     assert said(capsys, "logs", "0") == "job 0 on one\n"
     assert json.loads(said(capsys, "logs", "0", "--json"))["text"] == "job 0 on one\n"
     assert told(capsys, "cancel", "1") == {"job_id": 1, "state": "cancelled"}
@@ -158,3 +166,19 @@ def test_without_the_extra_the_message_names_it(command: list[str]) -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 2, run.stderr
     assert "pip install 'gavelx[service]'" in run.stderr
+
+
+def test_certificates_that_are_there_are_said_to_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "certs")
+    assert "stays as it is" not in said(capsys, "certs", folder, "--agent", "one")
+    assert said(capsys, "certs", folder, "--agent", "one", "--agent", "two").count("stays as it is") == 3
+    made = {name: each["made"] for name, each in told(capsys, "certs", folder, "--agent", "three").items()}
+    assert made == {"ca": False, "server": False, "three": True}
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_every_command_has_an_example_that_it_understands(name: str) -> None:
+    """Options and arguments are checked by the command's own parser; nothing is run."""
+    program, command, *words = shlex.split(EXAMPLES[name])
+    assert (program, command) == ("gavelx", name)
+    typer.main.get_command(app).commands[name].make_context(name, words)  # type: ignore[attr-defined]
