@@ -131,6 +131,10 @@ def serve(
         ),
     ] = 15.0,
     time_budget: o.TimeBudget = 60.0,
+    restored: Annotated[
+        bool,
+        typer.Option("--restored", help="The log is a backup: agents forget what was leased since."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Say as JSON where it listens.")] = False,
 ) -> None:
     """Run the scheduler of a cluster, until SIGTERM.
@@ -162,6 +166,7 @@ def serve(
             valid_for=valid_for,
             grace=grace,
             time_budget=time_budget,
+            restored=restored,
         ),
         json,
     )

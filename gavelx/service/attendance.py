@@ -393,6 +393,7 @@ class Attendance:
             name=known.spec.get("name", ""),
             sent_s=attendee.sent_s,
             valid_for_s=self.timing.valid_for_s,
+            folder=known.spec.get("folder", ""),
         )
 
     def _speed(self, run: Run) -> float:

@@ -75,6 +75,7 @@ class Options:
     key: str | None = None
     agent_ca: str | None = None  # agents show a certificate of this CA,
     agent_listen: str | None = None  # and come in here
+    restored: bool = False  # the log is a backup: numbers of leases will be given out again
 
 
 class Door:
@@ -268,6 +269,8 @@ class Service:
         guard = Guard(options.tokens)
         self.log = await asyncio.to_thread(Log, options.state)
         try:
+            if options.restored:
+                self.log.renew_id()
             self.solver = Solver(options.settings)
             state = await self._restored()
             self.scheduler = Scheduler(self.log, state, self.solver, options.timing)

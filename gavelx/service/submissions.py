@@ -1,5 +1,6 @@
 """Submissions: checked against what is known of speeds, numbered, and accepted once."""
 
+import secrets
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -100,5 +101,6 @@ class Submission:
             if request[1]:
                 state.of_request[request] = job.id
             self.ids.append(job.id)
-            entries.append(Entry(JobSubmitted(now_s, job), note))
+            folder = f"{job.id}-{secrets.token_hex(4)}"  # other logs begin at 0, too
+            entries.append(Entry(JobSubmitted(now_s, job), note | {"folder": folder}))
         return entries
