@@ -88,6 +88,20 @@ def _allocated(state: State, job_id: int) -> dict[str, Any]:
     }
 
 
+def _nowhere(state: State, job_id: int) -> str:
+    """That it can run on none of the servers, where that is so."""
+    mechanism, job = state.mechanism, state.book[job_id].job
+    if not mechanism.leasing.servers:
+        return "no server is here"
+    types = sorted({server.accelerator for server in mechanism.leasing.servers.values()})
+    speeds = [mechanism.throughputs.get(job.job_type, name, job.scale_factor) for name in types]
+    if any(speeds):
+        return ""
+    unknown = [name for name, speed in zip(types, speeds, strict=True) if speed is None]
+    why = f"its speed is unknown on {', '.join(unknown)}" if unknown else f"it does not fit on {', '.join(types)}"
+    return f"can run nowhere: {why}"
+
+
 def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) -> str:
     """One sentence."""
     limited = document.get("limited_by", "")
@@ -105,7 +119,7 @@ def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) 
         return "it was asked to stop and gives its devices up; it goes on where it was"
     if document["allocation"] is None or not state.mechanism.leasing.servers:
         thinking = "the policy is thinking" if state.asked else "the policy has not been asked about it yet"
-        return thinking if state.mechanism.leasing.servers else "no server is here"
+        return _nowhere(state, job_id) or thinking
     if document["promised_share"] > 0:
         turn = f"{document['promised_share']:.1%} of its time was promised, and others are further behind"
         return f"it waits for its turn: {turn}; {limited}"

@@ -220,6 +220,8 @@ class Agents(Door, wire_pb2_grpc.AgentsServicer):
             attendee = await here.hello(hello.hello, stream)
         except Exception as error:
             await self.refuse("Attend", context, error)
+        said = hello.hello
+        _log.info("server %s is here, from %s: %d x %s", said.name, context.peer(), said.devices, said.accelerator)
         wrong: list[Exception] = []
 
         async def listen() -> None:
@@ -242,6 +244,7 @@ class Agents(Door, wire_pb2_grpc.AgentsServicer):
         finally:
             listening.cancel()
             here.left(attendee, stream)
+            _log.info("server %s is cut off", said.name)
 
 
 async def _first(messages: AsyncIterator[wire.FromAgent]) -> wire.FromAgent:
