@@ -324,14 +324,15 @@ class Service:
     async def _restored(self) -> State:
         """The state of the log, or the first one of a new log."""
         found = self.log.configuration
-        self.wanted = self.options.configure(None if found is None else Configuration.from_json(found))
+        before = None if found is None else Configuration.from_json(found)
+        self.wanted = self.options.configure(before)
+        self.same_prices = before is not None and self.wanted.prices is before.prices  # nobody said others
         wanted = json.loads(json.dumps(self.wanted.to_json()))
         if found is None:
             found = wanted
             self.log.configure(found)
         _check_same(found, wanted)
         configuration = Configuration.from_json(found)
-        self.found_prices = configuration.prices
         state, self.replayed = restore(self.log, lambda: State(configuration))
         return state
 
@@ -342,7 +343,7 @@ class Service:
             _, opens = await self.solver.load(text)
             await self.scheduler.post(lambda now_s: [Entry(PolicyChanged(now_s, opens), {"policy": text})])
         prices = self.wanted.prices
-        if prices != self.found_prices and dict(prices.usd_per_hour) != dict(state.mechanism.prices.usd_per_hour):
+        if not self.same_prices and dict(prices.usd_per_hour) != dict(state.mechanism.prices.usd_per_hour):
             await self.scheduler.post(lambda now_s: [Entry(PriceChanged(now_s, prices))])
 
     async def _listen(self, guard: Guard) -> None:

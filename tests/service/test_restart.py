@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import grpc
 import numpy as np
 import pytest
 
+from gavelx.prices import Prices
+from gavelx.service.configuration import Configuration
 from gavelx.service.log import Log
 from gavelx.service.scheduler import restore
 from gavelx.service.state import State, code, packed
@@ -214,6 +217,25 @@ def test_a_restored_log_is_another_one_to_the_agents_and_goes_on(place: str) -> 
             assert service.log.id == after != before
 
     run(main())
+
+
+def test_prices_change_with_a_restart_and_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        for usd in (3600.0, 1800.0, None, 3600.0):
+
+            def configure(found: Configuration | None, usd: float | None = usd) -> Configuration:
+                if usd is None:
+                    assert found is not None
+                    return found  # nothing was said
+                return replace(configuration(), prices=Prices({"v100": usd}))
+
+            async with serving(tmp_path, configure=configure) as service:
+                await service.scheduler.ask(lambda now_s: [])
+                prices.append(service.scheduler.state.mechanism.prices.usd_per_hour["v100"])
+
+    prices: list[float] = []
+    run(main())
+    assert prices == [3600.0, 1800.0, 1800.0, 3600.0]
 
 
 def test_no_job_ever_has_the_folder_of_another(tmp_path: Path) -> None:
