@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gavelx.cli.extras import service_installed
-from gavelx.cli.output import print_json, stdout
+from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
 from gavelx.report.words import dollars, number, percent
@@ -215,6 +215,7 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
 def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> None:
     """What the job wrote, as it is."""
     request = wire.LogsRequest(version=1, job_id=job_id, follow=follow)
+    chunk = None
     with channel(access) as opened:
         for chunk in stream(access, stub_of(opened).Logs, request):
             if as_json:
@@ -224,6 +225,8 @@ def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> Non
             else:
                 sys.stdout.buffer.write(chunk.text)
                 sys.stdout.buffer.flush()
+    if chunk is None:
+        stderr().print(f"job {job_id} has printed nothing so far", markup=False)
 
 
 def run_cancel(access: Access, job_id: int, as_json: bool) -> None:

@@ -44,6 +44,7 @@ class Agent:
         self._beat_at_s = math.inf
         self._heard_s = -math.inf
         self._tails: dict[str, Tail] = {}
+        self._leave_s = math.inf
         self._leave_by_s = math.inf
 
     # -- a stream begins --
@@ -96,6 +97,7 @@ class Agent:
         self.runner.log_bytes = welcome.log_bytes or self.runner.log_bytes
         self._beat_at_s = self.runner.now_s()
         self.runner.belong_to(welcome.log_id)
+        log.info("%s is server %d of the scheduler", self.name, self.server_id)
 
     def _renew(self, renewed: wire.Renewed) -> None:
         """Prolong what stands, and stop what does not, unless it was launched after this answer was written."""
@@ -192,6 +194,9 @@ class Agent:
     def leave(self) -> None:
         """Stop everything softly, and take nothing new."""
         self.leaving = True
+        self._leave_s = self.runner.now_s()
+        if self.welcomed:
+            self._beat_at_s = self._leave_s  # to say so, before anything new is given to us
         self._leave_by_s = self.runner.now_s() + self.runner.grace_s + LEAVE_S
         for lease_id in list(self.runner.standing()):
             self.runner.stop(lease_id, "its server is leaving")
@@ -201,5 +206,6 @@ class Agent:
         """Nothing runs here any more, and the scheduler knows all of it; or it cannot be told now."""
         if not self.leaving:
             return False
-        all_told = not self.runner.standing() and not self.runner.ended()
+        told = self._renewed_s >= self._leave_s or not self.welcomed
+        all_told = told and not self.runner.standing() and not self.runner.ended()
         return all_told or self.runner.now_s() >= self._leave_by_s
