@@ -137,3 +137,16 @@ def test_a_section_says_formula_promises_source_and_when(name: str) -> None:
     if name in catalog():
         declared = ", ".join(load_policy(name).promises) or "none"
         assert entries["Promises"] == declared
+
+
+def test_the_messages_that_are_explained_are_those_that_appear() -> None:
+    """The parts of each between what stands for a name or a number are in the source as they are."""
+    page = (ROOT / "docs" / "operations.md").read_text().partition("## What the messages mean")[2]
+    source = "".join(path.read_text() for path in (ROOT / "gavelx").rglob("*.py"))
+    messages = re.findall(
+        r"`([a-zA-Z][^`]+)`", " ".join(line for line in page.split("**") if line.startswith("`"))
+    )
+    assert len(messages) >= 8
+    for message in messages:
+        for part in re.split(r"HOST:PORT|\b[XYN]\b", message):
+            assert part.strip(" ,") in source, message
