@@ -7,8 +7,9 @@ of such a type. Each has its own message.
 from collections.abc import Iterable, Iterator, Sequence
 
 from gavelx.cluster import Cluster
-from gavelx.errors import WorkloadError, did_you_mean
+from gavelx.errors import WorkloadError
 from gavelx.jobs import Job
+from gavelx.spelling import nearest
 from gavelx.throughputs import Throughputs
 
 
@@ -70,7 +71,7 @@ def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str)
             f"unknown job type {job.job_type!r}",
             where=where,
             expected=f"a job type of throughput table {throughputs.name}".rstrip(),
-            hint=did_you_mean(job.job_type, throughputs.job_types),
+            hint=nearest(job.job_type, throughputs.job_types),
         )
     speeds = {name: throughputs.get(job.job_type, name, job.scale_factor) for name in cluster.accelerators}
     devices = dict(zip(cluster.accelerators, cluster.devices_A, strict=True))

@@ -2,7 +2,9 @@
 
 Blocks of a page are run in order, in one empty folder: ``python`` whose first line is ``# name.py`` is saved under
 that name, other ``python`` is executed; each line of ``sh`` is run as in a shell, and ends with 0 or with the exit
-code that its comment says; every line of ``text`` stands in the output of the command before it.
+code that its comment says; every line of ``text`` stands in the output of the command before it. The lines of
+``bash`` go to one bash, with services and agents in its background (tests/terminal.py). ``console`` is for
+machines that tests do not have; the files that it names are there.
 """
 
 import os
@@ -21,6 +23,7 @@ from gavelx.policies import catalog, load_policy, modifiers
 from gavelx.policies.catalog import ENTRY_POINTS
 from tests.cli.conftest import shell as shell  # noqa: PLC0414  (a fixture)
 from tests.cli.running import Shell
+from tests.terminal import Terminal
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -34,8 +37,20 @@ class Page:
     """Runs the blocks of one page, each in what the ones before it left."""
 
     shell: Shell
+    terminal: Terminal
     names: dict[str, Any] = field(default_factory=dict)
     output: str = ""
+    again: str = ""
+
+    def bash(self, text: str) -> None:
+        for line in text.replace("\\\n", " ").splitlines():
+            command, _, comment = line.partition("    # exit code ")
+            self.output = self.terminal.run(command, int(comment or 0))
+            self.again = command
+
+    def console(self, text: str) -> None:
+        for path in re.findall(r"\bdeploy/[\w./-]+", text):
+            assert (ROOT / path).exists(), path
 
     def python(self, text: str) -> None:
         if name := re.match(r"# (\w+\.py)\n", text):
@@ -62,7 +77,7 @@ class Page:
             case ["torchrun", *arguments]:
                 return self.process(["-m", "torch.distributed.run", "--local-addr", "127.0.0.1", *arguments])
             case ["pip", "install", what]:
-                return 0 if what.partition("[")[2].rstrip("]") in EXTRAS else 1, ""
+                return 0 if set(what.partition("[")[2].rstrip("]").split(",")) <= EXTRAS.keys() else 1, ""
         raise AssertionError(f"nobody knows how to run {words}")
 
     def pytest(self, arguments: list[str]) -> tuple[int, str]:
@@ -75,21 +90,28 @@ class Page:
         return ran.returncode, ran.stdout + ran.stderr
 
     def text(self, text: str) -> None:
-        seen = " ".join(self.output.split())
-        for line in text.splitlines():
-            assert " ".join(line.split()) in seen, f"{line}\nis not in\n{self.output}"
+        if self.again:  # a cluster takes its time
+            self.output = self.terminal.run_until(self.again, self.output, lambda said: not _missing(text, said))
+        missing = _missing(text, self.output)
+        assert not missing, f"{missing[0]}\nis not in\n{self.output}"
 
     def toml(self, text: str) -> None:
         assert ENTRY_POINTS in tomllib.loads(text)["project"]["entry-points"]
+
+
+def _missing(text: str, output: str) -> list[str]:
+    seen = " ".join(output.split())
+    return [line for line in text.splitlines() if " ".join(line.split()) not in seen]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_runs(page: Path, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    running = Page(shell)
-    for language, text in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
-        getattr(running, language)(text)
+    with Terminal(tmp_path, shell, monkeypatch) as terminal:
+        running = Page(shell, terminal)
+        for language, text in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+            getattr(running, language)(text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -115,3 +137,16 @@ def test_a_section_says_formula_promises_source_and_when(name: str) -> None:
     if name in catalog():
         declared = ", ".join(load_policy(name).promises) or "none"
         assert entries["Promises"] == declared
+
+
+def test_the_messages_that_are_explained_are_those_that_appear() -> None:
+    """The parts of each between what stands for a name or a number are in the source as they are."""
+    page = (ROOT / "docs" / "operations.md").read_text().partition("## What the messages mean")[2]
+    source = "".join(path.read_text() for path in (ROOT / "gavelx").rglob("*.py"))
+    messages = re.findall(
+        r"`([a-zA-Z][^`]+)`", " ".join(line for line in page.split("**") if line.startswith("`"))
+    )
+    assert len(messages) >= 8
+    for message in messages:
+        for part in re.split(r"HOST:PORT|\b[XYN]\b", message):
+            assert part.strip(" ,") in source, message

@@ -31,7 +31,7 @@ NOUNS = {
         "result",
         "snapshot",
     ),
-    *("throughputs", "ways_to_run", "workload"),
+    *("spelling", "throughputs", "ways_to_run", "workload"),
 }
 MAY_IMPORT = {
     "nouns": {"nouns"},

@@ -3,12 +3,13 @@
 import json as jsons
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gavelx.cli.extras import service_installed
-from gavelx.cli.output import print_json, stdout
+from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
@@ -148,24 +149,31 @@ def run_explain(access: Access, job_id: int, as_json: bool) -> None:
         print_json(document)
         return
     console = stdout()
-    console.print(f"job {job_id} is {document['state']}: {document['why']}", markup=False, soft_wrap=True)
+    why = "" if document["why"] == document["state"] else f": {document['why']}"
+    console.print(f"job {job_id} is {document['state']}{why}", markup=False, soft_wrap=True)
     table = plain_table(show_header=False)
     for name, text in _facts(document):
         table.add_row(name, policy_cell(text))
     console.print(table)
 
 
+FACTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("age", "age_s", whole_seconds),
+    ("took", "took_s", whole_seconds),
+    ("promised now", "promised_share", lambda share: percent(share) + " of its time"),
+    ("promised so far", "promised_s", whole_seconds),
+    ("received so far", "received_s", whole_seconds),
+    ("steps done", "steps_done", number),
+    ("steps in all", "total_steps", number),
+    ("cost", "spent_usd", dollars),
+)
+
+
 def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
-    facts = [("policy", document["policy"]), ("age", whole_seconds(document["age_s"]))]
-    if "promised_s" in document:
-        facts += [
-            ("promised now", percent(document["promised_share"]) + " of its time"),
-            ("promised so far", whole_seconds(document["promised_s"])),
-            ("received so far", whole_seconds(document["received_s"])),
-            _behind(document["behind_s"]),
-            ("steps", f"{number(document['steps_done'])} of {number(document['total_steps'])}"),
-            ("cost", dollars(document["spent_usd"])),
-        ]
+    facts = [("policy", document["policy"])]
+    facts += [(name, show(document[key])) for name, key, show in FACTS if key in document]
+    if "behind_s" in document:
+        facts.append(_behind(document["behind_s"]))
     if document.get("allocation"):
         shares = ", ".join(
             f"{name} {percent(share)}" for name, share in document["allocation"].items() if share > 0
@@ -189,6 +197,7 @@ def _behind(behind_s: float) -> tuple[str, str]:
 def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> None:
     """What the job wrote, as it is."""
     request = wire.LogsRequest(version=1, job_id=job_id, follow=follow)
+    chunk = None
     with channel(access) as opened:
         for chunk in stream(access, stub_of(opened).Logs, request):
             if as_json:
@@ -198,6 +207,8 @@ def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> Non
             else:
                 sys.stdout.buffer.write(chunk.text)
                 sys.stdout.buffer.flush()
+    if chunk is None:
+        stderr().print(f"job {job_id} has printed nothing so far", markup=False)
 
 
 def run_cancel(access: Access, job_id: int, as_json: bool) -> None:

@@ -10,7 +10,8 @@ import typer
 
 from gavelx.cli import options as o
 
-_WHERE, _WHO, _TIMES = "Where", "Who may", "Times"
+WHERE, _WHO, _TIMES = "Where", "Who may", "Times"
+HERE = "127.0.0.1:7070"
 
 Scheduler = Annotated[
     str,
@@ -19,7 +20,7 @@ Scheduler = Annotated[
         envvar="GAVELX_SCHEDULER",
         metavar="HOST:PORT",
         help="Where the scheduler listens.",
-        rich_help_panel=_WHERE,
+        rich_help_panel=WHERE,
     ),
 ]
 TokenFile = Annotated[
@@ -28,8 +29,8 @@ TokenFile = Annotated[
         "--token-file",
         envvar="GAVELX_TOKEN_FILE",
         metavar="FILE",
-        help="A file that holds your token.",
-        rich_help_panel=_WHERE,
+        help="A file that holds your token (gavelx token).",
+        rich_help_panel=WHERE,
     ),
 ]
 Ca = Annotated[
@@ -39,11 +40,10 @@ Ca = Annotated[
         envvar="GAVELX_CA",
         metavar="FILE",
         help="The CA's certificate, where the scheduler speaks TLS.",
-        rich_help_panel=_WHERE,
+        rich_help_panel=WHERE,
     ),
 ]
 JobId = Annotated[int, typer.Argument(metavar="JOB", min=0, help="The number that submit printed.")]
-HERE = "127.0.0.1:7070"
 
 policy_app = typer.Typer(no_args_is_help=True, help="The policy of a running scheduler.")
 
@@ -51,14 +51,14 @@ policy_app = typer.Typer(no_args_is_help=True, help="The policy of a running sch
 def add_to(app: typer.Typer) -> None:
     """Make these commands known."""
     for command in (serve, submit, status, explain, logs, cancel, drain, certs, token, replay):
-        app.command(epilog=f"Example:  {_EXAMPLES[command.__name__]}")(command)
-    policy_app.command("set", epilog="Example:  gavelx policy set 'packed(max_min_fairness)'")(policy_set)
+        app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)
+    policy_app.command("set", epilog="Example:  gavelx policy set finish_time_fairness")(policy_set)
     app.add_typer(policy_app, name="policy")
 
 
-_EXAMPLES = {
+EXAMPLES = {
     "serve": "gavelx serve --state run/ --policy max_min_fairness --table simulation",
-    "submit": "gavelx submit --type 'ResNet-18 (batch size 32)' --steps 20000 -- python train.py",
+    "submit": "gavelx submit --type resnet18-bs32 --workers 1 --steps 20000 -- python train.py",
     "status": "gavelx status --json",
     "explain": "gavelx explain 17",
     "logs": "gavelx logs -f 17",
@@ -79,12 +79,12 @@ def serve(
         str | None, typer.Option(help="A policy, as of simulate. Without it: the log's last one.")
     ] = None,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any.", rich_help_panel=_WHERE)
+        str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any.", rich_help_panel=WHERE)
     ] = HERE,
     metrics: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Prometheus figures, such as 127.0.0.1:9464.", rich_help_panel=_WHERE
+            metavar="HOST:PORT", help="Prometheus figures, such as 127.0.0.1:9464.", rich_help_panel=WHERE
         ),
     ] = None,
     table: Annotated[
@@ -96,7 +96,7 @@ def serve(
     min_run: o.MinRun = 0.0,
     overheads: o.Overheads = None,
     max_failures: Annotated[
-        int, typer.Option(min=1, help="A job that failed so often without a step forward is given up.")
+        int, typer.Option(min=1, help="A job that failed so often without a step forward has failed for good.")
     ] = 5,
     tokens: Annotated[
         str | None, typer.Option(metavar="FILE", help="Who may call (gavelx token).", rich_help_panel=_WHO)
@@ -131,6 +131,10 @@ def serve(
         ),
     ] = 15.0,
     time_budget: o.TimeBudget = 60.0,
+    restored: Annotated[
+        bool,
+        typer.Option("--restored", help="The log is a backup: agents forget what was leased since."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Say as JSON where it listens.")] = False,
 ) -> None:
     """Run the scheduler of a cluster, until SIGTERM.
@@ -162,6 +166,7 @@ def serve(
             valid_for=valid_for,
             grace=grace,
             time_budget=time_budget,
+            restored=restored,
         ),
         json,
     )
@@ -170,37 +175,56 @@ def serve(
 def submit(
     *,
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="What to run; no shell sees it.")],
-    type: Annotated[str, typer.Option(metavar="TYPE", help="The job type: a row of the throughput table.")],
+    type: Annotated[
+        str,
+        typer.Option(metavar="TYPE", help="The job type: a row of the throughput table, such as resnet18-bs32."),
+    ],
     steps: Annotated[float, typer.Option(metavar="N", help="Optimizer steps in all.")],
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Devices that it needs at once.")] = 1,
     name: Annotated[str, typer.Option(help="For people.")] = "",
     weight: Annotated[float, typer.Option(help="Priority: 5 gets five times the share of 1.")] = 1.0,
     env: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A variable of its environment; may be repeated."),
     ] = None,
     speed: Annotated[
         list[str] | None,
-        typer.Option(metavar="ACCELERATOR=STEPS_PER_S", help="How fast it runs, where the table does not know."),
+        typer.Option(
+            metavar="ACCELERATOR=STEPS_PER_S",
+            help="How fast it runs where the table does not know; may be repeated.",
+        ),
     ] = None,
     one_process_per_server: Annotated[
-        bool, typer.Option("--one-process-per-server", help="It starts a process for each device itself.")
+        bool,
+        typer.Option("--one-process-per-server", help="Start it once on each server, not once for each device."),
     ] = False,
     slo: Annotated[float, typer.Option(help="To be done within so many times --duration; 0: no matter.")] = 0.0,
     duration: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time it needs on the reference device.")
     ] = 0.0,
-    count: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="So many such jobs.")] = 1,
-    request_id: Annotated[str, typer.Option(help="Sent twice, it is accepted once.")] = "",
+    count: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Submit so many such jobs.")] = 1,
+    request_id: Annotated[
+        str, typer.Option(help="A name of your own: submitted twice with it, the job is there once.")
+    ] = "",
     scheduler: Scheduler = HERE,
     token_file: TokenFile = None,
     ca: Ca = None,
     json: o.JsonFlag = False,
 ) -> None:
-    """Submit a job; prints its number once it is safely on disk."""
+    """Submit a job; prints its number once it is safely on disk.
+
+    It runs in a folder of its own, which is the same wherever it goes on. Files
+    of the command that are here (train.py, ./run, data/) are sent by their
+    whole path, so they have to be in a place that all machines see.
+
+    A type that the table does not have says how fast it is where:
+    --type mine --speed v100=10 --speed k80=3 (steps/s).
+    """
     from gavelx.cli.clients import Wanted, access_of, run_submit
+    from gavelx.cli.command_words import with_whole_paths
 
     wanted = Wanted(
-        tuple(command),
+        with_whole_paths(command),
         type,
         steps,
         workers,
@@ -285,7 +309,10 @@ def drain(
     ca: Ca = None,
     json: o.JsonFlag = False,
 ) -> None:
-    """Take a server out of service; its jobs stop softly and go on elsewhere."""
+    """Take a server out of service; its jobs stop softly and go on elsewhere.
+
+    It stays out, also when its agent or the scheduler starts anew, until --undo.
+    """
     from gavelx.cli.clients import access_of, run_drain
 
     run_drain(access_of(scheduler, token_file, ca), worker, undo=undo, as_json=json)
@@ -299,7 +326,7 @@ def policy_set(
     ca: Ca = None,
     json: o.JsonFlag = False,
 ) -> None:
-    """Let another policy decide from now on."""
+    """Let another policy decide from now on; what runs goes on until the next round."""
     from gavelx.cli.clients import access_of, run_set_policy
 
     run_set_policy(access_of(scheduler, token_file, ca), policy, json)
@@ -316,7 +343,11 @@ def certs(
     days: Annotated[float, typer.Option(min=0.01, help="How long they are good for.")] = 365.0,
     json: o.JsonFlag = False,
 ) -> None:
-    """Make a development CA, and certificates for the scheduler and its agents."""
+    """Make a development CA, and certificates for the scheduler and its agents.
+
+    What is there already stays, whatever it says: to have another one, delete
+    it first. Each agent needs ca.pem and its own pair; ca.key goes nowhere.
+    """
     from gavelx.cli.securing import run_certs
 
     run_certs(folder, host or ["localhost", "127.0.0.1"], agent or [], days, json)

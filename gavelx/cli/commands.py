@@ -197,7 +197,7 @@ def trace_import(
 @app.command(epilog="Example:  gavelx worker --scheduler 10.0.0.1:7070 --devices v100=2")
 def worker(
     *,
-    scheduler: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where `gavelx serve` listens.")],
+    scheduler: cluster_commands.Scheduler = cluster_commands.HERE,
     devices: Annotated[
         str | None,
         typer.Option(metavar="TYPE=N", help="What is here, such as v100=2 or cpu=4; found with NVML otherwise."),
@@ -212,15 +212,24 @@ def worker(
         str | None, typer.Option(metavar="FOLDER", help="The agent's own: state and logs. One for each agent.")
     ] = None,
     shared: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Checkpoints; the same on all servers. FOLDER/shared.")
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folders of jobs, with their checkpoints: the same on all servers. FOLDER/shared.",
+        ),
     ] = None,
     emulate: Annotated[bool, typer.Option("--emulate", help="Start nothing: jobs only sleep.")] = False,
-    token_file: Annotated[str | None, typer.Option(metavar="FILE", help="A file that holds the token.")] = None,
-    ca: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Certificate of the scheduler's CA (PEM).")
+    token_file: cluster_commands.TokenFile = None,
+    ca: cluster_commands.Ca = None,
+    cert: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Certificate of this agent (PEM).", rich_help_panel=cluster_commands.WHERE
+        ),
     ] = None,
-    cert: Annotated[str | None, typer.Option(metavar="FILE", help="Certificate of this agent (PEM).")] = None,
-    key: Annotated[str | None, typer.Option(metavar="FILE", help="Key of this agent (PEM).")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Its key (PEM).", rich_help_panel=cluster_commands.WHERE)
+    ] = None,
     grace: Annotated[
         float,
         typer.Option(min=0.1, metavar="SECONDS", help="For checkpoints, unless the scheduler says otherwise."),

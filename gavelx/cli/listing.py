@@ -5,11 +5,12 @@ from typing import Any
 
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
-from gavelx.errors import OptionError, PolicyError, did_you_mean
+from gavelx.errors import OptionError, PolicyError
 from gavelx.files.price_tables import clouds, load_prices, price_rows
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import catalog, modifiers
 from gavelx.policies.catalog import installed
+from gavelx.spelling import meant, nearest
 from gavelx.throughputs import Setting, Throughputs
 
 
@@ -47,17 +48,18 @@ def list_policies(as_json: bool) -> None:
 def list_throughputs(table_name: str, job_type: str | None, scale_factor: int | None, as_json: bool) -> None:
     """Steps/s of every job type and scale factor that the filters let through."""
     throughputs = load_throughputs(table_name)
+    named = None if job_type is None else meant(job_type, throughputs.job_types)
     settings = [
         setting
         for setting in throughputs.isolated
-        if (job_type is None or job_type.lower() in setting.job_type.lower())
+        if (job_type is None or job_type.lower() in setting.job_type.lower() or setting.job_type == named)
         and (scale_factor is None or setting.scale_factor == scale_factor)
     ]
     if not settings and job_type is not None:
         raise OptionError(
             f"no row for {job_type!r}" + (f" with scale factor {scale_factor}" if scale_factor else ""),
             where="--job-type",
-            hint=did_you_mean(job_type, throughputs.job_types),
+            hint=nearest(job_type, throughputs.job_types),
         )
     if as_json:
         rows = [{**s._asdict(), "steps_per_second": throughputs.isolated[s]} for s in settings]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gavelx.cli.extras import service_installed
-from gavelx.cli.output import Outputs, stdout, write_json
+from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.tables import print_result
 from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError
@@ -11,7 +11,7 @@ from gavelx.files.price_tables import load_prices
 from gavelx.policies import load_policy
 from gavelx.report.words import hours
 from gavelx.simulator import simulate
-from gavelx.workload import check_workload
+from gavelx.workload import check_workload, runnable
 
 with service_installed():
     from gavelx.service.recorded import Recorded, read_recorded
@@ -34,11 +34,15 @@ def run_replay(  # noqa: PLR0917
     place = recorded.cluster if cluster is None else Cluster.parse(cluster, devices_per_server)
     if not place.servers:
         raise WorkloadError("no server ever joined", where=f"log {log}", hint="--cluster v100=8")
-    check_workload(recorded.jobs, place, recorded.throughputs, f"log {log}")
+    jobs = runnable(recorded.jobs, place, recorded.throughputs)
+    if not jobs:
+        check_workload(recorded.jobs, place, recorded.throughputs, f"log {log}")
+    if left_out := len(recorded.jobs) - len(jobs):
+        stderr().print(f"left out {left_out:,} jobs that can run nowhere in {place}", markup=False)
     rules = recorded.configuration.rules
     rules = rules if round_s is None else rules.with_round(round_s)
     costs = recorded.configuration.prices if prices is None else load_prices(prices, place.accelerators)
-    result = simulate(chosen, recorded.jobs, place, recorded.throughputs, costs, rules=rules)
+    result = simulate(chosen, jobs, place, recorded.throughputs, costs, rules=rules)
     really = _really(recorded)
     if outputs.json is not None:
         write_json(result.to_json() | {"recorded": really}, outputs.json)

@@ -19,6 +19,7 @@ from gavelx.prices import Prices
 from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.solvers import SOLVERS, Settings, available
+from gavelx.spelling import as_spelled
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, runnable
 
@@ -144,4 +145,4 @@ def _jobs(typed: RunOptions, throughputs: Throughputs) -> tuple[tuple[Job, ...],
             raise OptionError("it says how random jobs are made, and the jobs come from --trace", where=name)
     assert typed.trace is not None
     path = find_trace(typed.trace)
-    return read_trace(path), str(path)
+    return as_spelled(read_trace(path), throughputs.job_types), str(path)

@@ -1,6 +1,7 @@
 """``gavelx certs`` and ``gavelx token``: what a service beyond loopback needs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr
@@ -15,12 +16,17 @@ def run_certs(folder: str, hosts: Sequence[str], agents: Sequence[str], days: fl
     """Make what is missing; say where it lies."""
     for agent in agents:
         name_of(agent, "--agent")
+    there = {path.stem for path in Path(folder).glob("*.pem")}
     pairs = make_certificates(folder, hosts, agents, days)
     if as_json:
-        print_json({name: {"certificate": str(p.certificate), "key": str(p.key)} for name, p in pairs.items()})
+        rows = {
+            name: {"certificate": str(pair.certificate), "key": str(pair.key), "made": name not in there}
+            for name, pair in pairs.items()
+        }
+        print_json(rows)
         return
     for name, pair in pairs.items():
-        print(f"{name}: {pair.certificate} {pair.key}")
+        print(f"{name}: {pair.certificate} {pair.key}" + (" (was there, stays as it is)" if name in there else ""))
 
 
 def run_token(file: str, owner: str, role: str, days: float | None, as_json: bool) -> None:

@@ -51,6 +51,7 @@ class ServeOptions:
     valid_for: float
     grace: float
     time_budget: float
+    restored: bool
 
 
 def run_serve(typed: ServeOptions, as_json: bool) -> None:
@@ -75,6 +76,7 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
         key=typed.key,
         agent_ca=typed.agent_ca,
         agent_listen=typed.agent_listen,
+        restored=typed.restored,
     )
     sys.setswitchinterval(SWITCH_S)
     asyncio.run(_serve(options, as_json))

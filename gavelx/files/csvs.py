@@ -8,12 +8,13 @@ asks for are let be.
 import csv
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gavelx.errors import InputFileError, did_you_mean
 from gavelx.files.limits import WHOLE_MAX
 from gavelx.files.texts import read_lines, shown
+from gavelx.spelling import meant, nearest
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 """How a number may be written: no blanks, no underscores, no other digits, no ``inf`` or ``nan``."""
@@ -46,6 +47,14 @@ class Row:
         if known is not None and text not in (known if isinstance(known, Container) else tuple(known)):
             raise self.mistake(column, f"{shown(text)} is not known", hint=did_you_mean(text[:200], known))
         return text
+
+    def job_type(self, column: str, known: Collection[str] | None = None) -> str:
+        """The cell as one of the ``known`` job types, however it is spelled; any text where none are given."""
+        text = self.text(column)
+        name = text if known is None else meant(text, known)
+        if name is None:
+            raise self.mistake(column, f"{shown(text)} is not known", hint=nearest(text[:200], known or ()))
+        return name
 
     def number(
         self,

@@ -24,7 +24,7 @@ def load_overheads(spec: str, job_types: Collection[str]) -> Overheads:
         return Overheads(Overhead(seconds.get("checkpoint", 0.0), seconds.get("restart", 0.0)))
     by_type: dict[str, Overhead] = {}
     for row in read_rows(spec, ("job_type", "checkpoint_s", "restart_s")):
-        job_type = row.text("job_type", known=job_types)
+        job_type = row.job_type("job_type", job_types)
         if job_type in by_type:
             raise row.mistake("job_type", f"{job_type!r} is there twice", expected="one row for each")
         by_type[job_type] = Overhead(

@@ -50,8 +50,8 @@ def find_trace(name_or_path: str | Path) -> Path:
 def read_trace(path: str | Path, known_job_types: Collection[str] | None = None) -> tuple[Job, ...]:
     """The jobs of a trace, in the order of the file, which is that of arrival.
 
-    With ``known_job_types`` (the throughput table's) any other job type is an error. Raises
-    :class:`InputFileError` naming row and column.
+    With ``known_job_types`` (the throughput table's) any other job type is an error, and one that is spelled
+    otherwise becomes the table's. Raises :class:`InputFileError` naming row and column.
     """
     jobs: list[Job] = []
     line_of: dict[int, int] = {}
@@ -92,7 +92,7 @@ def job_of(row: Row, known_job_types: Collection[str] | None = None) -> Job:
     """The job of one row. Raises :class:`InputFileError` naming row and column."""
     return Job(
         id=row.whole("job_id", low=0),
-        job_type=row.text("job_type", known=known_job_types),
+        job_type=row.job_type("job_type", known_job_types),
         total_steps=row.number("total_steps", above=0),
         scale_factor=row.whole("scale_factor", low=1, high=SCALE_FACTOR_MAX),
         weight=row.number("priority_weight", above=0, default=1.0),

@@ -47,6 +47,8 @@ from gavelx.policies.themis import Themis
 from gavelx.policies.water_filling import WaterFilling
 
 ENTRY_POINTS = "gavelx.policies"
+TEXT_MAX = 2000
+"""Of a policy as text; brackets in brackets in brackets would use up the stack."""
 
 
 def catalog() -> dict[str, Policy]:
@@ -152,6 +154,11 @@ def _with_constraints(policy: Policy, *constraints: str) -> Policy:
 def load_policy(text: str) -> Policy:
     """The policy that ``text`` describes. Raises :class:`PolicyError` saying what is near."""
     text = text.strip()
+    if len(text) > TEXT_MAX:
+        problem = f"a policy of {len(text)} characters"
+        raise PolicyError(
+            problem, expected=f"at most {TEXT_MAX}", hint="my_file:my_policy, and the long text there"
+        )
     if re.match(r"(Maximize|Minimize)\s*\(", text):
         return _policy(read_formula(text), text)
     if call := re.fullmatch(r"(\w+)\s*\((.*)\)", text, re.DOTALL):
@@ -172,7 +179,7 @@ def load_policy(text: str) -> Policy:
         file = Path(text if text.endswith(".py") else f"{text}.py")
         raise PolicyError(
             f"unknown policy {text!r:.100}",
-            hint=f"{text}:NAME, an object in {file}" if file.is_file() else did_you_mean(text, known),
+            hint=f"{text}:NAME, an object in {file}" if _is_file(file) else did_you_mean(text, known),
             expected="a name, modifier(name), a formula or file:object",
         )
     return policy
@@ -227,7 +234,7 @@ def _load_object(text: str) -> Policy:
 def _load_module(name: str, text: str) -> ModuleType:
     file = Path(name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
     try:
-        if not file.is_file():
+        if not _is_file(file):
             return importlib.import_module(name)
         spec = importlib.util.spec_from_file_location(file.stem, file)
         assert spec is not None
@@ -240,6 +247,14 @@ def _load_module(name: str, text: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # whatever the user's file does wrong is his to read
         raise PolicyError(f"{file} failed: {_in_short(error)}", where=text) from error
     return module
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; what can be no path is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _is_policy(value: object) -> bool:

@@ -6,7 +6,7 @@ or markup. Raises :class:`UserError` that names the field.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -23,7 +23,18 @@ WORKERS_MAX = 1024
 WORDS_MAX = 1000
 COMMAND_BYTES_MAX = 65536
 STEPS_MAX = 1e15
-OURS = "GAVELX_"
+LEASES_MAX = 4096
+IDS_MAX = 10_000
+"""Jobs that one call may ask about."""
+UNREADABLE = {
+    "problem": "the bytes are no message",
+    "expected": "what wire.proto says",
+    "hint": "the same gavelx here as at the scheduler",
+}
+OURS = re.compile(
+    r"GAVELX_.*|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|CUDA_VISIBLE_DEVICES"
+)
+"""Variables that a lease sets, so that a job cannot."""
 
 
 def check_message(message: Message) -> None:
@@ -33,11 +44,17 @@ def check_message(message: Message) -> None:
         raise UserError(
             f"version is {version}", expected=f"version {VERSION}", hint="the same gavelx here as at the scheduler"
         )
-    if unknown := sorted(field.field_number for field in UnknownFieldSet(message)):  # type: ignore[attr-defined]
+    if unknown := sorted({field.field_number for field in UnknownFieldSet(message)}):  # type: ignore[attr-defined]
         where = type(message).__name__
         raise UserError(
-            f"unknown fields {unknown}", where=where, expected="what wire.proto says", hint="an upgrade"
+            f"unknown fields {unknown[:10]}", where=where, expected="what wire.proto says", hint="an upgrade"
         )
+
+
+def check_ids(job_ids: Collection[int]) -> None:
+    """As many jobs as one call may ask about. Raises :class:`UserError`."""
+    if len(job_ids) > IDS_MAX:
+        raise UserError(f"{len(job_ids)} job ids", expected=f"at most {IDS_MAX} in a call")
 
 
 def name_of(text: str, what: str) -> str:
@@ -64,7 +81,7 @@ def check_spec(spec: wire.JobSpec) -> None:
     for accelerator, speed in spec.steps_per_s.items():
         name_of(accelerator, "an accelerator of steps_per_s")
         _number(speed, f"steps_per_s of {accelerator}", above=0.0, most=1e12)
-    _check_command(list(spec.command), spec.environment)
+    _check_command(spec.command, spec.environment)
     if len(spec.request_id) > 128:
         raise UserError(f"request_id has {len(spec.request_id)} characters", expected="at most 128")
 
@@ -74,7 +91,7 @@ def _number(value: float, field: str, *, above: float, most: float) -> None:
         raise UserError(f"{field} is {value}", expected=f"a number above {above:g}, at most {most:g}")
 
 
-def _check_command(command: list[str], environment: Mapping[str, str]) -> None:
+def _check_command(command: Sequence[str], environment: Mapping[str, str]) -> None:
     if not command or not command[0]:
         raise UserError("command is empty", expected="a program and its arguments")
     if len(command) > WORDS_MAX or len(environment) > WORDS_MAX:
@@ -87,8 +104,13 @@ def _check_command(command: list[str], environment: Mapping[str, str]) -> None:
     if any("\0" in text for text in (*command, *environment.values())):
         raise UserError("command or environment holds a zero byte", expected="text without it")
     for name in environment:
-        if not VARIABLE.fullmatch(name) or name.startswith(OURS):
-            expected = f"letters, digits, underscores, and not {OURS}..."
+        if not VARIABLE.fullmatch(name):
+            expected = "letters, digits, underscores; no digit first"
+            raise UserError(f"environment variable {name[:80]!r}", expected=expected)
+        if OURS.fullmatch(name):
+            expected = (
+                "another name: GAVELX_..., RANK, WORLD_SIZE, CUDA_VISIBLE_DEVICES and the like are the lease's"
+            )
             raise UserError(f"environment variable {name[:80]!r}", expected=expected)
 
 
@@ -108,6 +130,24 @@ def note_of(spec: wire.JobSpec) -> dict[str, Any]:
 def safe_number(value: float, most: float = STEPS_MAX) -> float:
     """A number from an agent that we can reckon with: what is not finite or negative counts as 0."""
     return min(value, most) if math.isfinite(value) and value > 0 else 0.0
+
+
+def check_from_agent(message: wire.FromAgent | UserError, *, first: bool) -> None:
+    """Something that an agent could say now, and no bytes that could not be read. Raises :class:`UserError`."""
+    if isinstance(message, UserError):
+        raise message
+    kind = message.WhichOneof("message")
+    if (kind == "hello") is not first:
+        raise UserError(
+            "the first message is no hello" if first else "another hello", expected="one, first of all"
+        )
+    beat, report_id = message.heartbeat, message.ended.report_id
+    if not (math.isfinite(beat.sent_s) and beat.sent_s >= 0.0):
+        raise UserError(f"sent_s is {beat.sent_s}", expected="seconds on the agent's clock")
+    if max(len(beat.leases), len(message.hello.leases)) > LEASES_MAX:
+        raise UserError(f"reports on more than {LEASES_MAX} leases", expected="those that run here")
+    if len(report_id) > 256:
+        raise UserError(f"report_id has {len(report_id)} characters", expected="at most 256")
 
 
 def check_hello(hello: wire.Hello) -> None:

@@ -351,7 +351,7 @@ class Renewed(_message.Message):
     def __init__(self, sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Launch(_message.Message):
-    __slots__ = ("lease_id", "job_id", "job_type", "command", "environment", "slots", "world_size", "first_rank", "processes", "master_address", "master_port", "until_step", "saved_steps", "steps_per_s", "owner", "name", "sent_s", "valid_for_s")
+    __slots__ = ("lease_id", "job_id", "job_type", "command", "environment", "slots", "world_size", "first_rank", "processes", "master_address", "master_port", "until_step", "saved_steps", "steps_per_s", "owner", "name", "sent_s", "valid_for_s", "folder")
     class EnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -377,6 +377,7 @@ class Launch(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     SENT_S_FIELD_NUMBER: _ClassVar[int]
     VALID_FOR_S_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     job_id: int
     job_type: str
@@ -395,7 +396,8 @@ class Launch(_message.Message):
     name: str
     sent_s: float
     valid_for_s: float
-    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., job_type: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., slots: _Optional[_Iterable[int]] = ..., world_size: _Optional[int] = ..., first_rank: _Optional[int] = ..., processes: _Optional[int] = ..., master_address: _Optional[str] = ..., master_port: _Optional[int] = ..., until_step: _Optional[float] = ..., saved_steps: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., owner: _Optional[str] = ..., name: _Optional[str] = ..., sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ...) -> None: ...
+    folder: str
+    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., job_type: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., slots: _Optional[_Iterable[int]] = ..., world_size: _Optional[int] = ..., first_rank: _Optional[int] = ..., processes: _Optional[int] = ..., master_address: _Optional[str] = ..., master_port: _Optional[int] = ..., until_step: _Optional[float] = ..., saved_steps: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., owner: _Optional[str] = ..., name: _Optional[str] = ..., sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., folder: _Optional[str] = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("lease_id", "reason")

@@ -161,7 +161,7 @@ class Attendance:
             over_s = attendee.heard_s + (0.0 if attendee.leaving else self.timing.silent_s)
             if self._is_exposed(attendee):
                 over_s = max(over_s, attendee.valid_until_s + self.timing.surely_over_s)
-            if now_s <= over_s or attendee.given_up or machine.lost:
+            if now_s <= over_s or attendee.given_up or machine.lost or attendee.server_id in self._joining:
                 continue
             why = "left" if attendee.leaving else f"was silent for {now_s - attendee.heard_s:.0f} s: lost"
             _log.warning("server %s %s", machine.name, why)

@@ -29,9 +29,17 @@ def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[s
         "failures": known.failures,
         "launches": known.launches,
     }
-    if known.ended or (j := live.index.get(job_id)) is None:
-        if not known.ended:
-            document["why"] = "it has just been submitted; the next round looks at it"
+    if known.ended:
+        return document | {
+            "took_s": known.ended_s - job.arrival_s,
+            "promised_s": known.promised_s,
+            "received_s": known.received_s,
+            "steps_done": known.steps_done,
+            "total_steps": job.total_steps,
+            "spent_usd": known.spent_usd,
+        }
+    if (j := live.index.get(job_id)) is None:
+        document["why"] = "it has just been submitted; the next round looks at it"
         return document
     service = state.mechanism.service()
     row = service.job_ids.index(job_id)
@@ -79,6 +87,20 @@ def _allocated(state: State, job_id: int) -> dict[str, Any]:
     }
 
 
+def _nowhere(state: State, job_id: int) -> str:
+    """That it can run on none of the servers, where that is so."""
+    mechanism, job = state.mechanism, state.book[job_id].job
+    if not mechanism.leasing.servers:
+        return "no server is here"
+    types = sorted({server.accelerator for server in mechanism.leasing.servers.values()})
+    speeds = [mechanism.throughputs.get(job.job_type, name, job.scale_factor) for name in types]
+    if any(speeds):
+        return ""
+    unknown = [name for name, speed in zip(types, speeds, strict=True) if speed is None]
+    why = f"its speed is unknown on {', '.join(unknown)}" if unknown else f"it does not fit on {', '.join(types)}"
+    return f"can run nowhere: {why}"
+
+
 def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) -> str:
     """One sentence."""
     limited = document.get("limited_by", "")
@@ -97,7 +119,7 @@ def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) 
         return "it was asked to stop and gives its devices up; it goes on where it was"
     if document["allocation"] is None or not state.mechanism.leasing.servers:
         thinking = "the policy is thinking" if state.asked else "the policy has not been asked about it yet"
-        return thinking if state.mechanism.leasing.servers else "no server is here"
+        return _nowhere(state, job_id) or thinking
     if document["promised_share"] > 0:
         turn = f"{document['promised_share']:.1%} of its time was promised, and others are further behind"
         return f"it waits for its turn: {turn}; {limited}"

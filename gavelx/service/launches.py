@@ -97,6 +97,7 @@ class Launches:
             name=known.spec.get("name", ""),
             sent_s=attendee.sent_s,
             valid_for_s=self._timing.valid_for_s,
+            folder=known.spec.get("folder", ""),
         )
 
     def _speed(self, run: Run) -> float:

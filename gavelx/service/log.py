@@ -174,6 +174,12 @@ class Log:
         row = {"name": "configuration", "value": json.dumps(configuration)}
         self._write(lambda connection: connection.execute(sa.insert(_facts), row))
 
+    def renew_id(self) -> None:
+        """Be another log to the agents: they stop what runs for the old one, and forget it."""
+        self.id = uuid4().hex
+        statement = sa.update(_facts).where(_facts.c.name == "id").values(value=self.id)
+        self._write(lambda connection: connection.execute(statement))
+
     def close(self) -> None:
         """Let go of the log; another service may have it."""
         self._disconnect()

@@ -14,12 +14,12 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from gavelx.errors import GavelxError, OptionError
+from gavelx.errors import GavelxError, OptionError, UserError
 from gavelx.mechanism.events import JobCancelled, PolicyChanged, PriceChanged
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import MESSAGE_BYTES_MAX
-from gavelx.rpc.convert import check_message
+from gavelx.rpc.convert import check_from_agent, check_ids, check_message
 from gavelx.service.attendees import Stream
 from gavelx.service.auth import Caller, Guard, check_exposure, is_loopback
 from gavelx.service.configuration import Configuration
@@ -36,6 +36,7 @@ from gavelx.service.state import Known, State
 from gavelx.service.statuses import status
 from gavelx.service.submissions import Submission
 from gavelx.service.timing import Timing
+from gavelx.service.understanding import Understanding
 from gavelx.solvers import Settings
 
 HELLO_S = 10.0
@@ -76,6 +77,7 @@ class Options:
     key: str | None = None
     agent_ca: str | None = None  # agents show a certificate of this CA,
     agent_listen: str | None = None  # and come in here
+    restored: bool = False  # the log is a backup: numbers of leases will be given out again
 
 
 class Door:
@@ -92,18 +94,18 @@ class Door:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            await self._refuse(method, context, error)
+            await self.refuse(method, context, error)
             raise AssertionError("abort() returned") from error
         self.metrics.calls.labels(method, "OK").inc()
         return reply
 
-    async def _refuse(self, method: str, context: Any, error: Exception) -> None:
+    async def refuse(self, method: str, context: Any, error: Exception) -> None:
         code, problem = status_of(error)
         self.metrics.calls.labels(method, code.name).inc()
         if isinstance(error, GavelxError):
-            _log.info("%s from %s refused: %s: %s", method, context.peer(), code.name, error)
+            _log.info("%s from %s refused: %s: %s", method, context.peer(), code.name, problem)
         else:
-            _log.exception("%s from %s failed", method, context.peer())
+            _log.error("%s from %s failed", method, context.peer(), exc_info=error)
         await context.abort(code, problem)
 
 
@@ -135,6 +137,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
     async def Status(self, request: wire.StatusRequest, context: Any) -> wire.StatusReply:
         async def work() -> wire.StatusReply:
             caller = self._caller(request, context, "user")
+            check_ids(request.job_ids)
             if len(request.job_ids) == 1:
                 self._known(request.job_ids[0], caller)
             scheduler = self.scheduler
@@ -201,7 +204,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
                     break
                 await asyncio.sleep(0.5)
         except GavelxError as error:
-            await self._refuse("Logs", context, error)
+            await self.refuse("Logs", context, error)
 
 
 class Agents(Door, wire_pb2_grpc.AgentsServicer):
@@ -213,23 +216,24 @@ class Agents(Door, wire_pb2_grpc.AgentsServicer):
         stream = Stream()
         here = self.scheduler.attendance
         try:
-            hello = await asyncio.wait_for(anext(request_iterator), HELLO_S)
-            if hello.WhichOneof("message") != "hello":
-                raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, "the first message is no hello")
+            hello = await _first(request_iterator)
+            check_from_agent(hello, first=True)
             self.guard.agent(context, hello.hello.name, certified=self.certified)
             attendee = await here.hello(hello.hello, stream)
-        except (StopAsyncIteration, TimeoutError):
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no hello within {HELLO_S:g} s")
-        except GavelxError as error:
-            await self._refuse("Attend", context, error)
+        except Exception as error:
+            await self.refuse("Attend", context, error)
+        said = hello.hello
+        _log.info("server %s is here, from %s: %d x %s", said.name, context.peer(), said.devices, said.accelerator)
+        wrong: list[Exception] = []
 
         async def listen() -> None:
             try:
                 async for message in request_iterator:
+                    check_from_agent(message, first=False)
                     with self.metrics.heartbeat.time():
                         here.receive(attendee, stream, message)
-            except Exception:
-                _log.exception("an agent's message failed")
+            except Exception as error:
+                wrong.append(error)
             finally:
                 stream.close()
 
@@ -237,9 +241,20 @@ class Agents(Door, wire_pb2_grpc.AgentsServicer):
         try:
             async for message in stream.messages():
                 yield message
+            if wrong:
+                await self.refuse("Attend", context, wrong[0])
         finally:
             listening.cancel()
             here.left(attendee, stream)
+            _log.info("server %s is cut off", said.name)
+
+
+async def _first(messages: AsyncIterator[wire.FromAgent]) -> wire.FromAgent:
+    """The first message of a stream. Raises :class:`UserError` where none comes."""
+    try:
+        return await asyncio.wait_for(anext(messages), HELLO_S)
+    except (StopAsyncIteration, TimeoutError):
+        raise UserError("no message came", expected=f"a hello within {HELLO_S:g} s") from None
 
 
 class Service:
@@ -259,6 +274,8 @@ class Service:
         guard = Guard(options.tokens)
         self.log = await asyncio.to_thread(Log, options.state)
         try:
+            if options.restored:
+                self.log.renew_id()
             self.solver = Solver(options.settings)
             state = await self._restored()
             self.metrics = Metrics()
@@ -312,14 +329,15 @@ class Service:
     async def _restored(self) -> State:
         """The state of the log, or the first one of a new log."""
         found = self.log.configuration
-        self.wanted = self.options.configure(None if found is None else Configuration.from_json(found))
+        before = None if found is None else Configuration.from_json(found)
+        self.wanted = self.options.configure(before)
+        self.same_prices = before is not None and self.wanted.prices is before.prices  # nobody said others
         wanted = json.loads(json.dumps(self.wanted.to_json()))
         if found is None:
             found = wanted
             self.log.configure(found)
         _check_same(found, wanted)
         configuration = Configuration.from_json(found)
-        self.found_prices = configuration.prices
         state, _, self.replayed = restore(self.log, lambda: State(configuration))
         return state
 
@@ -330,14 +348,15 @@ class Service:
             _, opens = await self.solver.load(text)
             await self.scheduler.post(lambda now_s: [Entry(PolicyChanged(now_s, opens), {"policy": text})])
         prices = self.wanted.prices
-        if prices != self.found_prices and dict(prices.usd_per_hour) != dict(state.mechanism.prices.usd_per_hour):
+        if not self.same_prices and dict(prices.usd_per_hour) != dict(state.mechanism.prices.usd_per_hour):
             await self.scheduler.post(lambda now_s: [Entry(PriceChanged(now_s, prices))])
 
     async def _listen(self, guard: Guard) -> None:
         options = self.options
-        self._server = server = grpc.aio.server(options=SERVER_OPTIONS)
         users = Users(self.scheduler, guard, self.metrics, certified=False)
         agents = Agents(self.scheduler, guard, self.metrics, certified=options.agent_ca is not None)
+        understanding = Understanding(users.refuse)
+        self._server = server = grpc.aio.server(interceptors=[understanding], options=SERVER_OPTIONS)
         wire_pb2_grpc.add_SchedulerServicer_to_server(users, server)  # type: ignore[no-untyped-call]
         wire_pb2_grpc.add_AgentsServicer_to_server(agents, server)  # type: ignore[no-untyped-call]
         self.health = health.aio.HealthServicer()  # type: ignore[attr-defined]

@@ -82,6 +82,7 @@ class State:
 
     def __init__(self, configuration: Configuration) -> None:
         table = configuration.throughputs
+        self.job_types = table.job_types
         self.speeds: dict[Setting, float] = dict(table.isolated)
         throughputs = Throughputs(self.speeds, table.colocated, table.name)
         self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules)

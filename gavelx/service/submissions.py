@@ -1,13 +1,14 @@
 """Submissions: checked against what is known of speeds, numbered, and accepted once."""
 
 import asyncio
+import secrets
 import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import grpc
 
-from gavelx.errors import UserError, did_you_mean
+from gavelx.errors import UserError
 from gavelx.jobs import Job
 from gavelx.mechanism.events import JobSubmitted
 from gavelx.rpc import wire_pb2 as wire
@@ -15,6 +16,7 @@ from gavelx.rpc.convert import check_spec, note_of
 from gavelx.service.records import Entry
 from gavelx.service.refusals import RefusedError
 from gavelx.service.state import State
+from gavelx.spelling import meant, nearest
 from gavelx.throughputs import Setting
 
 JOBS_IN_CALL = 10_000
@@ -46,7 +48,8 @@ class Submission:
         """The fields of the job, and the note; raises :class:`UserError` naming the job."""
         try:
             check_spec(spec)
-            job_type, speeds = self._speeds(spec)
+            named = meant(spec.job_type, self._state.job_types) or spec.job_type
+            job_type, speeds = self._speeds(named, spec)
         except UserError as error:
             where = f"job {n}{f' ({spec.name[:64]!r})' if spec.name else ''}"
             raise UserError(error.problem, where=where, expected=error.expected, hint=error.hint) from None
@@ -59,38 +62,39 @@ class Submission:
             "duration_s": spec.duration_s or None,
             "owner": self._owner,
         }
-        return fields, note_of(spec) | ({"speeds": speeds} if speeds else {})
+        return fields, note_of(spec) | {"type": named} | ({"speeds": speeds} if speeds else {})
 
-    def _speeds(self, spec: wire.JobSpec) -> tuple[str, dict[str, float]]:
-        """The name under which its speeds are known, and those that the table does not have.
+    def _speeds(self, job_type: str, spec: wire.JobSpec) -> tuple[str, dict[str, float]]:
+        """The name under which its speeds are known, and all of them where the table does not have some.
 
         A job that says its own is of a type of its own, by what it says, so nobody's speeds are another's.
         """
         known, workers = self._state.speeds, max(1, spec.workers)
-        said = {name.lower(): speed for name, speed in spec.steps_per_s.items()}
-        missing = {name: s for name, s in said.items() if Setting(spec.job_type, name, workers) not in known}
-        if not missing:
-            types = self._state.mechanism.throughputs.accelerators
-            if not any(known.get(Setting(spec.job_type, name, workers)) for name in types):
-                raise self._unknown(spec, workers)
-            return spec.job_type, {}
-        speeds = {name: known.get(Setting(spec.job_type, name, workers), speed) for name, speed in said.items()}
-        mark = zlib.crc32(repr(sorted(speeds.items())).encode())
-        return f"{spec.job_type}~{mark:08x}", speeds
+        types = self._state.mechanism.throughputs.accelerators
+        table = {a: speed for a in types if (speed := known.get(Setting(job_type, a, workers))) is not None}
+        speeds = {name.lower(): speed for name, speed in spec.steps_per_s.items()} | table
+        if len(speeds) > len(table):
+            mark = zlib.crc32(repr(sorted(speeds.items())).encode())
+            return f"{job_type}~{mark:08x}", speeds
+        if not any(table.values()):
+            raise self._unknown(job_type, workers)
+        return job_type, {}
 
-    def _unknown(self, spec: wire.JobSpec, workers: int) -> UserError:
-        job_types = {setting.job_type for setting in self._state.speeds if "~" not in setting.job_type}
-        if spec.job_type in job_types:
+    def _unknown(self, job_type: str, workers: int) -> UserError:
+        here = dict.fromkeys(machine.server.accelerator for machine in self._state.machines.values())
+        speeds = " ".join(f"--speed {name}=STEPS_PER_S" for name in list(here)[:3] or ["ACCELERATOR"])
+        if job_type in self._state.job_types:
             widths = sorted(
-                {s.scale_factor for s, v in self._state.speeds.items() if s.job_type == spec.job_type and v}
+                {s.scale_factor for s, v in self._state.speeds.items() if s.job_type == job_type and v}
             )
-            problem = f"no speed of {spec.job_type!r} on {workers} devices is known"
-            hint = f"--workers {', '.join(map(str, widths))}, or --speed ACCELERATOR=STEPS_PER_S"
+            problem = f"no speed of {job_type!r} on {workers} devices is known"
+            hint = f"--workers {', '.join(map(str, widths))}, or say how fast it is: {speeds}"
             return UserError(problem, expected="a width of the throughput table", hint=hint)
-        hint = f"{did_you_mean(spec.job_type, sorted(job_types))} or --speed ACCELERATOR=STEPS_PER_S"
-        return UserError(
-            f"unknown job type {spec.job_type!r}", expected="a type of the throughput table", hint=hint
-        )
+        near = nearest(job_type, self._state.job_types)
+        if len(near) > 200:
+            near = f"one of {', '.join(self._state.job_types[:5])}, ...;"
+        hint = f"{near} or say how fast yours is: {speeds}"
+        return UserError(f"unknown job type {job_type!r}", expected="a type of the throughput table", hint=hint)
 
     def entries(self, now_s: float) -> list[Entry]:
         """Number the jobs. One that was accepted before, by its request id, keeps its number and is no event."""
@@ -112,5 +116,6 @@ class Submission:
             if request[1]:
                 state.of_request[request] = job.id
             self.ids.append(job.id)
-            entries.append(Entry(JobSubmitted(now_s, job), note))
+            folder = f"{job.id}-{secrets.token_hex(4)}"  # other logs begin at 0, too
+            entries.append(Entry(JobSubmitted(now_s, job), note | {"folder": folder}))
         return entries

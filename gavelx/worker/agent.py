@@ -46,6 +46,7 @@ class Agent:
         self._beat_at_s = math.inf
         self._heard_s = -math.inf
         self._tails: dict[str, Tail] = {}
+        self._leave_s = math.inf
         self._leave_by_s = math.inf
 
     # -- a stream begins --
@@ -99,6 +100,7 @@ class Agent:
         self.runner.log_bytes = welcome.log_bytes or self.runner.log_bytes
         self._beat_at_s = self.runner.now_s()
         self.runner.belong_to(welcome.log_id)
+        log.info("%s is server %d of the scheduler", self.name, self.server_id)
 
     def _renew(self, renewed: wire.Renewed) -> None:
         """Prolong what stands, and stop what does not, unless it was launched after this answer was written."""
@@ -204,6 +206,7 @@ class Agent:
     def leave(self) -> None:
         """Stop everything softly, and take nothing new; the scheduler hears that first, or it would send more."""
         self.leaving = True
+        self._leave_s = self.runner.now_s()
         if self.welcomed:
             beat = wire.Heartbeat(sent_s=self.runner.now_s(), leases=self.runner.reports(), leaving=True)
             self._outbox.append(wire.FromAgent(heartbeat=beat))
@@ -216,5 +219,6 @@ class Agent:
         """Nothing runs here any more, and the scheduler knows all of it; or it cannot be told now."""
         if not self.leaving:
             return False
-        all_told = not self.runner.standing() and not self.runner.ended()
+        told = self._renewed_s >= self._leave_s or not self.welcomed
+        all_told = told and not self.runner.standing() and not self.runner.ended()
         return all_told or self.runner.now_s() >= self._leave_by_s

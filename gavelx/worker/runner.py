@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,7 @@ PACE_POINTS = 16
 """A job's speed is measured over so many of its reports."""
 OURS = ("GAVELX_", "SLURM_", "PMI_", "PMIX_")
 """Variables that begin so are the agent's own, and not passed on."""
+JOB_FOLDER = re.compile(r"([0-9a-z][0-9a-z-]{0,63})?")
 Json = dict[str, Any]
 
 
@@ -80,7 +82,7 @@ class Running:
 
 
 class ProcessRunner:
-    """The `Runner` of real machines. Checkpoints go to ``shared``/jobs/JOB_ID."""
+    """The `Runner` of real machines. Checkpoints go to ``shared``/jobs/FOLDER, of a job's own."""
 
     def __init__(self, folder: Folder, shared: Path, devices: Devices, grace_s: float = 15.0) -> None:
         self.folder, self.shared, self.devices = folder, shared.absolute(), devices
@@ -173,6 +175,8 @@ class ProcessRunner:
             raise CannotRunError("it has no command")
         if not launch.processes:
             raise CannotRunError("it has no process")
+        if not JOB_FOLDER.fullmatch(launch.folder):
+            raise CannotRunError(f"its folder is {launch.folder[:80]!r}")
         order = self._order(launch, until_s)
         folder = self.folder.lease(launch.lease_id)
         self._leases_of.setdefault(launch.job_id, []).append(launch.lease_id)
@@ -193,7 +197,7 @@ class ProcessRunner:
     def _order(self, launch: wire.Launch, until_s: float) -> Json:
         """What the shim goes by, and we after a restart."""
         folder = self.folder.lease(launch.lease_id)
-        job_folder = self.shared / "jobs" / str(launch.job_id)
+        job_folder = self.shared / "jobs" / (launch.folder or str(launch.job_id))
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         ours = {
             "GAVELX_JOB_ID": str(launch.job_id),

@@ -1,47 +1,25 @@
 """The commands of a running cluster, against a service in this process; and without its libraries."""
 
-import asyncio
 import json
+import shlex
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from gavelx.cli import main
-from tests.service.agents import FakeAgent, serving
-
-
-class Running:
-    """A service and an agent on a loop in another thread."""
-
-    def __init__(self, folder: Path) -> None:
-        self.address = ""
-        self._ready = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._over = asyncio.Event()
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(folder),))
-        self._thread.start()
-        assert self._ready.wait(30)
-
-    async def _serve(self, folder: Path) -> None:
-        async with serving(folder) as service, FakeAgent(service.address):
-            self.address = service.address
-            self._ready.set()
-            await self._over.wait()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(30)
-        self._loop.close()
+from gavelx.cli.cluster_commands import EXAMPLES
+from gavelx.cli.commands import app
+from tests.service.background import Background
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    running = Running(tmp_path / "state")
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    running = Background(tmp_path / "state")
     monkeypatch.setenv("GAVELX_SCHEDULER", running.address)
     yield running
     running.close()
@@ -61,7 +39,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def test_a_job_from_submission_to_replay(
-    service: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    service: Background, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said(capsys, "submit", "--type", "net", "--steps", "50", "--name", "mine", "--", "true", "-x") == "0\n"
     options = ["--type", "net", "--steps", "1e6", "--count", "2", "--request-id", "r", "--env", "A=b=c"]
@@ -78,6 +56,10 @@ def test_a_job_from_submission_to_replay(
     assert "one" in table and "max_min_fairness" in table
     assert told(capsys, "explain", "1")["policy"] == "max_min_fairness"
     assert "promised so far" in said(capsys, "explain", "1")
+    assert (
+        said(capsys, "explain", "0").startswith("job 0 is complete\n")
+        and told(capsys, "explain", "0")["took_s"] > 0
+    )
     assert said(capsys, "logs", "0") == "job 0 on one\n"
     assert json.loads(said(capsys, "logs", "0", "--json"))["text"] == "job 0 on one\n"
     assert told(capsys, "cancel", "1") == {"job_id": 1, "state": "cancelled"}
@@ -114,7 +96,7 @@ def test_a_job_from_submission_to_replay(
     ],
 )
 def test_a_users_mistake_is_one_message(
-    service: Running, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    service: Background, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     text = said(capsys, *arguments, code=2)
     assert message in text
@@ -152,7 +134,7 @@ def test_what_cannot_be_served_is_said_before_anything_is(
 
 
 def test_other_rules_than_the_logs_are_refused(
-    service: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    service: Background, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.close()
     service.close = lambda: None  # type: ignore[method-assign]
@@ -184,3 +166,19 @@ def test_without_the_extra_the_message_names_it(command: list[str]) -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 2, run.stderr
     assert "pip install 'gavelx[service]'" in run.stderr
+
+
+def test_certificates_that_are_there_are_said_to_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "certs")
+    assert "stays as it is" not in said(capsys, "certs", folder, "--agent", "one")
+    assert said(capsys, "certs", folder, "--agent", "one", "--agent", "two").count("stays as it is") == 3
+    made = {name: each["made"] for name, each in told(capsys, "certs", folder, "--agent", "three").items()}
+    assert made == {"ca": False, "server": False, "three": True}
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_every_command_has_an_example_that_it_understands(name: str) -> None:
+    """Options and arguments are checked by the command's own parser; nothing is run."""
+    program, command, *words = shlex.split(EXAMPLES[name])
+    assert (program, command) == ("gavelx", name)
+    typer.main.get_command(app).commands[name].make_context(name, words)  # type: ignore[attr-defined]

@@ -97,8 +97,8 @@ def test_what_cannot_be_used(options: dict[str, object], said: str) -> None:
         (
             "overheads",
             "job_type,checkpoint_s,restart_s",
-            "CycleGan,1,1",
-            "row 2, column job_type: 'CycleGan' is not",
+            "CycleGun,1,1",
+            "row 2, column job_type: 'CycleGun' is not",
         ),
         ("overheads", "job_type,checkpoint_s,restart_s", "CycleGAN,1,-1", "row 2, column restart_s: '-1' cannot"),
         ("overheads", "job_type,checkpoint_s,restart_s", "CycleGAN,1,1\nCycleGAN,1,1", "row 3.* is there twice"),

@@ -2,7 +2,7 @@
 
 FOLDER/service/          the service's state, on a small disk of its own where one can be mounted
 FOLDER/agents/NAME/      an agent's folder, likewise
-FOLDER/shared/jobs/ID/   checkpoints and diaries
+FOLDER/shared/jobs/ID-*/ checkpoints and diaries
 FOLDER/*.log             what the daemons said, and when which fault struck
 """
 

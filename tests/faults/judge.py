@@ -257,7 +257,8 @@ def judge_replay(place: str, log: Log) -> Iterator[str]:
 def judge(plan: Plan, folder: Path, job_ids: dict[int, int], statuses: list[wire.JobStatus]) -> list[str]:
     """What is wrong with a run. ``job_ids``: what the service called each job of the plan."""
     jobs = folder / "shared" / "jobs"
-    diaries = {i: read_diary(jobs / str(i), i, plan.jobs[n]) for n, i in job_ids.items()}
+    folders = {i: next(jobs.glob(f"{i}-*"), jobs / str(i)) for i in job_ids.values()}
+    diaries = {i: read_diary(folders[i], i, plan.jobs[n]) for n, i in job_ids.items()}
     by_id = {status.job_id: status for status in statuses}
     problems = [f"job {i} was accepted, and nobody knows it" for i in diaries if i not in by_id]
     problems += [f"job {i} was never submitted" for i in by_id if i not in diaries]

@@ -64,6 +64,9 @@ def test_modifiers_nest_and_spaces_do_not_matter() -> None:
     [
         ("fifoo", ["unknown policy 'fifoo'", "did you mean 'fifo'"]),
         ("", ["unknown policy ''"]),
+        ("a" * 300, ["unknown policy 'aaa"]),
+        ("a\0b", ["unknown policy 'a"]),
+        ("agnostic(" * 1000 + "fifo" + ")" * 1000, ["a policy of 10004 characters", "at most 2000"]),
         ("agnostik(fifo)", ["unknown modifier 'agnostik'", "did you mean 'agnostic'"]),
         ("agnostic(fifo", ["unknown policy"]),
         ("my_policies:bst", ["my_policies has no 'bst'", "did you mean 'best'"]),

@@ -433,3 +433,21 @@ def test_a_server_whose_stream_breaks_as_it_joins_may_come_again() -> None:
         assert len(desk.log) == 1
 
     run(main())
+
+
+def test_a_server_that_comes_in_is_not_declared_lost() -> None:
+    """Its old self was silent for long enough, just when the new one's hello is on its way to the disk."""
+
+    async def main() -> None:
+        desk = Desk()
+        one, _ = await desk.agent("one", 1)
+        hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="another boot")
+        coming = asyncio.create_task(desk.here.hello(hello, Stream()))
+        await asyncio.sleep(0)
+        one.heard_s = one.valid_until_s = -1e9
+        desk.here.tick()
+        desk.settle()
+        assert (await coming).server_id == one.server_id
+        assert not desk.state.machines[one.server_id].lost
+
+    run(main())

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import grpc
 import numpy as np
 import pytest
 
+from gavelx.prices import Prices
+from gavelx.service.configuration import Configuration
 from gavelx.service.log import Log
 from gavelx.service.snapshots import SnapshotMaker, restore
 from gavelx.service.state import State, code, packed, unpacked
@@ -226,3 +229,56 @@ def test_kill_9_at_any_time_loses_nothing_that_was_answered(tmp_path: Path, seed
             daemon.close()
 
     run(main(), within_s=120.0)
+
+
+def test_a_restored_log_is_another_one_to_the_agents_and_goes_on(place: str) -> None:
+    async def main() -> None:
+        async with serving(place) as service, user_of(service) as user:
+            jobs = await user.submit(spec(), spec(1e6))
+            before = service.log.id
+        async with serving(place, restored=True) as service, user_of(service) as user:
+            after = service.log.id
+            async with FakeAgent(service.address, devices=2):
+                await user.until("complete", jobs[0])
+                await user.until("running", jobs[1])
+        async with serving(place) as service:
+            assert service.log.id == after != before
+
+    run(main())
+
+
+def test_prices_change_with_a_restart_and_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        for usd in (3600.0, 1800.0, None, 3600.0):
+
+            def configure(found: Configuration | None, usd: float | None = usd) -> Configuration:
+                if usd is None:
+                    assert found is not None
+                    return found  # nothing was said
+                return replace(configuration(), prices=Prices({"v100": usd}))
+
+            async with serving(tmp_path, configure=configure) as service:
+                await service.scheduler.ask(lambda now_s: [])
+                prices.append(service.scheduler.state.mechanism.prices.usd_per_hour["v100"])
+
+    prices: list[float] = []
+    run(main())
+    assert prices == [3600.0, 1800.0, 1800.0, 3600.0]
+
+
+def test_no_job_ever_has_the_folder_of_another(tmp_path: Path) -> None:
+    """Also in another log, whose numbers begin at 0 again, with the same shared folder."""
+
+    async def main() -> None:
+        folders = []
+        for state in ("first", "second"):
+            async with serving(tmp_path / state) as service, user_of(service) as user:
+                (job_id,) = await user.submit(spec(1e6))
+                async with FakeAgent(service.address) as agent:
+                    await user.until("running", job_id)
+                    while not agent.going:
+                        await asyncio.sleep(0.02)
+                    folders += [going.launch.folder for going in agent.going.values()]
+        assert len(set(folders)) == 2 and all(folder.startswith("0-") for folder in folders)
+
+    run(main())

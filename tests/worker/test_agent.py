@@ -123,6 +123,20 @@ def test_who_leaves_takes_nothing_new_and_waits_to_be_heard() -> None:
     assert not stage.agent.left
     (ended,) = stage.runner.ended()
     stage.receive(acknowledged={"report_id": ended.report_id})
+    assert not stage.agent.left
+    stage.receive(renewed={"sent_s": 102.0, "valid_for_s": 60.0})
+    assert stage.agent.left
+
+
+def test_who_has_nothing_to_do_says_that_he_leaves_at_once() -> None:
+    """Else he would be given jobs until his silence is noticed."""
+    stage = Stage()
+    assert [beat.leaving for beat in stage.said("heartbeat")] == [False]
+    stage.time_s += 0.5
+    stage.agent.leave()
+    assert not stage.agent.left
+    assert [beat.leaving for beat in stage.said("heartbeat")] == [True]
+    stage.receive(renewed={"sent_s": 100.5, "valid_for_s": 60.0})
     assert stage.agent.left
 
 

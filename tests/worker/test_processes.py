@@ -12,6 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.worker.devices import Devices
+from gavelx.worker.runner import ProcessRunner
+from gavelx.worker.running import CannotRunError
+from gavelx.worker.state import Folder
 from tests.worker.machines import Machine, machine
 from tests.worker.scheduler import Scheduler
 from tests.worker.waiting import until
@@ -215,6 +220,16 @@ def test_no_shell_sees_an_argument(tmp_path: Path) -> None:
         assert list((tmp_path / "shared" / "jobs" / "101").iterdir()) == []
 
     play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("folder", ["../x", "/etc", "a/b", "-x", "A", "x" * 65])
+def test_a_folder_outside_the_shared_one_is_refused(tmp_path: Path, folder: str) -> None:
+    devices = Devices("cpu", ("",))
+    runner = ProcessRunner(Folder(tmp_path), tmp_path / "shared", devices)
+    launch = wire.Launch(lease_id=1, job_id=1, command=["true"], slots=[0], processes=1, folder=folder)
+    with pytest.raises(CannotRunError, match="its folder is"):
+        runner.start(launch, 1e9)
+    runner.close()
 
 
 def test_what_a_job_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

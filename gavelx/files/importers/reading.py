@@ -2,17 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gavelx.errors import InputFileError, UserError, did_you_mean
+from gavelx.errors import InputFileError, UserError
 from gavelx.files.importers.formats import AUTO, Layout, find_layout
 from gavelx.files.importers.recorded import Recorded, joined
 from gavelx.files.importers.steps import REFERENCE, Conversion
 from gavelx.files.texts import shown
 from gavelx.jobs import Job
+from gavelx.spelling import meant, nearest
 from gavelx.throughputs import Throughputs
 
 SHOWN = 5
@@ -96,8 +97,8 @@ class _Reading:
 
     def __init__(self, path: Path, layout: Layout, throughputs: Throughputs) -> None:
         self.path, self.layout = path, layout
-        self.job_types = frozenset(throughputs.job_types)
-        self.hint = cache(lambda name: did_you_mean(name[:200], throughputs.job_types))
+        self.meant = cache(lambda name: meant(name, throughputs.job_types))
+        self.hint = cache(lambda name: nearest(name[:200], throughputs.job_types))
         self.rows = 0
         self.recorded: list[tuple[int, Recorded]] = []
         self.row_of_id: dict[int, int] = {}
@@ -114,20 +115,21 @@ class _Reading:
             if isinstance(outcome, str):
                 self.left_out[outcome] += 1
             else:
-                self._check(number, outcome)
-                self.recorded.append((number, outcome))
+                self.recorded.append((number, self._checked(number, outcome)))
         except UserError as error:
             self.bad.append((number, error.with_traceback(None)))  # a million of them would keep every frame
 
-    def _check(self, number: int, job: Recorded) -> None:
-        """What can be said of a job only beside the others, or beside the table."""
+    def _checked(self, number: int, job: Recorded) -> Recorded:
+        """The job with its type as the table spells it; what can be said of it only beside others or the table."""
         where = f"{self.path}, row {number}"
-        if job.job_type and job.job_type not in self.job_types:
+        name = self.meant(job.job_type) if job.job_type else ""
+        if name is None:
             problem, hint = f"{shown(job.job_type)} is not known", self.hint(job.job_type)
             raise InputFileError(problem, where=f"{where}, column job_type", hint=hint)
         if job.id is not None and (first := self.row_of_id.setdefault(job.id, number)) != number:
             problem = f"job {job.id} is in row {first} already"
             raise InputFileError(problem, where=f"{where}, column job_id", expected="each job once")
+        return job if name == job.job_type else replace(job, job_type=name)
 
     def join_parts(self) -> None:
         """Make one job of the records that are part of one."""

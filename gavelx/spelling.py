@@ -1,0 +1,57 @@
+"""How a job type may be spelled: case, blanks and punctuation do not matter, and "batch size" may be "bs".
+
+>>> meant("resnet18-bs32", ["ResNet-18 (batch size 16)", "ResNet-18 (batch size 32)"])
+'ResNet-18 (batch size 32)'
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cache, lru_cache
+
+from gavelx.errors import did_you_mean
+from gavelx.jobs import Job
+
+_BATCH_SIZE = re.compile(r"batch[\W_]*size")
+_PARTS = re.compile(r"\d+|[^\W\d_]")
+
+
+@lru_cache(maxsize=10_000)
+def key(name: str) -> tuple[str, ...]:
+    """What two spellings of a name have in common: its letters, and its numbers as a whole.
+
+    >>> key("LM (batch size 5)") == key("lm-bs5"), key("gpt-2 7") == key("gpt-27")
+    (True, False)
+    """
+    return tuple(_PARTS.findall(_BATCH_SIZE.sub("bs", name.casefold())))
+
+
+def meant(text: str, known: Collection[str]) -> str | None:
+    """The name that a user means: this very one, or else the only one with the same key."""
+    if text in known:
+        return text
+    same = _same(text, known)
+    return same[0] if len(same) == 1 else None
+
+
+def as_spelled(jobs: Iterable[Job], known: Collection[str]) -> tuple[Job, ...]:
+    """The same jobs, their types as ``known`` spells them; a type that means none of these stays as it is."""
+    name_of = cache(lambda text: meant(text, known) or text)
+    return tuple(
+        job if (name := name_of(job.job_type)) == job.job_type else replace(job, job_type=name) for job in jobs
+    )
+
+
+def nearest(text: str, known: Collection[str]) -> str:
+    """``did you mean ...?``, for a text that means nothing, or several names."""
+    near = _same(text, known)
+    if not near:
+        keys = {key(name): name for name in known}
+        near = [keys[found] for found in get_close_matches(key(text), list(keys), n=2, cutoff=0.6)]  # type: ignore
+    return did_you_mean(text, known) if not near else "did you mean " + " or ".join(map(repr, near)) + "?"
+
+
+def _same(text: str, known: Collection[str]) -> list[str]:
+    wanted = key(text[:200])
+    return [name for name in known if key(name) == wanted] if wanted else []
