@@ -228,7 +228,7 @@ class Attendance:
             over_s = attendee.heard_s + (0.0 if attendee.leaving else self.timing.silent_s)
             if self._is_exposed(attendee):
                 over_s = max(over_s, attendee.valid_until_s + self.timing.surely_over_s)
-            if now_s <= over_s or attendee.given_up or machine.lost:
+            if now_s <= over_s or attendee.given_up or machine.lost or attendee.server_id in self._joining:
                 continue
             why = "left" if attendee.leaving else f"was silent for {now_s - attendee.heard_s:.0f} s: lost"
             _log.warning("server %s %s", machine.name, why)
@@ -310,8 +310,11 @@ class Attendance:
             match entry.event:
                 case LeaseEnded():
                     self._over(entry.event)
-                case WorkerLost():
-                    self.here.pop(entry.event.server_id, None)
+                case WorkerLost(server_id=server_id):
+                    if self.state.machines[server_id].lost:
+                        self.here.pop(server_id, None)
+                    elif server_id in self.here:  # it came back before that was written
+                        self.here[server_id].given_up = False
                     self._parts_gone()
                 case WorkerJoined():
                     self._joined(entry.event.server.id)
@@ -520,9 +523,11 @@ class Attendance:
         self._post(lambda now_s: [Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed), note)])
 
     def _nothing(self, run: Run, reason: str, *, failed: bool = False) -> wire.Ended:
-        """The last word on a lease that never was, or of which nobody knows."""
-        steps, lease = self._saved_steps(run), run.lease
-        return wire.Ended(lease_id=lease.id, job_id=lease.job_id, steps_done=steps, failed=failed, reason=reason)
+        """The last word on a lease that never was, or of which nobody knows: it was held as long as was said."""
+        steps, lease, report = self._saved_steps(run), run.lease, self.progress.get(run.lease.id)
+        word = wire.Ended(lease_id=lease.id, job_id=lease.job_id, steps_done=steps, failed=failed, reason=reason)
+        word.held_s = 0.0 if report is None else report.held_s
+        return word
 
     def _saved_steps(self, run: Run) -> float:
         """How far the job is, safely, as far as we know."""
