@@ -241,7 +241,10 @@ class Attendance:
                     self.progress.forget(lease_id)
                     servers |= self.launches.waiting_for(lease_id)
                 case WorkerLost(server_id=server_id):
-                    self.here.pop(server_id, None)
+                    if self.state.machines[server_id].lost:
+                        self.here.pop(server_id, None)
+                    elif server_id in self.here:  # it came back before that was written
+                        self.here[server_id].given_up = False
                     changed = True
                 case WorkerJoined(server=server):
                     self._joined(server.id)

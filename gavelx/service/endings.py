@@ -50,9 +50,10 @@ class Endings:
         return server_id in self._words.get(lease_id, ())
 
     def nothing(self, server_id: int, run: Run, reason: str, *, failed: bool = False) -> None:
-        """The last word on a part that never was, or of which nobody knows."""
-        steps, lease = self._progress.saved_steps(run), run.lease
+        """The last word on a part that never was, or of which nobody knows: it was held as long as was said."""
+        steps, lease, report = self._progress.saved_steps(run), run.lease, self._progress.get(run.lease.id)
         word = wire.Ended(lease_id=lease.id, job_id=lease.job_id, steps_done=steps, failed=failed, reason=reason)
+        word.held_s = 0.0 if report is None else report.held_s
         self._word(server_id, run, word)
 
     def stop(self, run: Run) -> None:

@@ -137,7 +137,7 @@ class State:
                 self._submitted(event.job, entry.note)
             case WorkerJoined():
                 self._joined(event, entry.note)
-            case WorkerLost():
+            case WorkerLost() if event.epoch >= self.machines[event.server_id].epoch:  # else it came back since
                 self.machines[event.server_id].lost = True
                 self._gone(event.server_id)
             case WorkerDrained():

@@ -20,9 +20,9 @@ def fault(kind: str, for_s: float, stage: str = "running", sightings: int = 1, w
 
 
 PLANTED = {
-    "forgets the deadline": Plan(0, (LONG,), (ONE, OTHER), ((fault("cut the link", 4.5),),)),
+    "forgets the deadline": Plan(0, (replace(LONG, steps=400),), (ONE, OTHER), ((fault("cut the link", 4.5),),)),
     "gives up too early": Plan(
-        0, (JobPlan(0.0, 150, 0.02, 10, 1, "deaf"),), (ONE, OTHER), ((fault("cut the link", 2.5),),)
+        0, (replace(LONG, steps=400, habits="deaf"),), (ONE, OTHER), (3 * (fault("cut the link", 2.0),),)
     ),
     "begins anew": Plan(0, (LONG,), (ONE, OTHER), ((fault("kill the job", 0.0, wait_s=1.0),),)),
     "answers too early": Plan(

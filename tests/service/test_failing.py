@@ -10,7 +10,7 @@ import pytest
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.log import Log, LogUnavailableError
-from gavelx.service.scheduler import restore
+from gavelx.service.snapshots import restore
 from gavelx.service.state import State
 from gavelx.solvers import Settings
 from tests.service.agents import FakeAgent, User, configuration, serving, spec, user_of
@@ -146,7 +146,7 @@ def test_a_database_that_is_killed_and_comes_back_has_all_that_was_answered() ->
                 assert not agent.seen.twice
                 configured = service.wanted
             log = Log(place, read_only=True)
-            state, _ = restore(log, lambda: State(configured))
+            state, *_ = restore(log, lambda: State(configured))
             log.close()
             assert sorted(state.book) == [0, 1, second]
 

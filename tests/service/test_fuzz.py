@@ -25,7 +25,7 @@ from gavelx.rpc.certificates import make_certificates
 from gavelx.rpc.channels import OPTIONS, Access, ServiceError, channel, stub_of
 from gavelx.rpc.tokens import add_token, new_token
 from gavelx.service.log import Log
-from gavelx.service.scheduler import restore
+from gavelx.service.snapshots import restore
 from gavelx.service.state import State
 from tests.service.agents import configuration, spec
 from tests.service.background import Background
@@ -95,7 +95,7 @@ def unharmed(live: Background) -> Iterator[None]:
 def books_are_exact(running: Background) -> None:
     """What the log says from its first record is what the service believes."""
     log = Log(running.service.options.state, read_only=True)
-    again, _ = restore(log, lambda: State(configuration()))
+    again, *_ = restore(log, lambda: State(configuration()))
     log.close()
     before = running.service.scheduler.state
     assert again.ended == before.ended and again.live == before.live

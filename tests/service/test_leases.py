@@ -450,4 +450,20 @@ def test_a_server_that_comes_in_is_not_declared_lost() -> None:
         assert (await coming).server_id == one.server_id
         assert not desk.state.machines[one.server_id].lost
 
+
+def test_a_server_that_came_back_is_not_lost_by_an_old_word() -> None:
+    async def main() -> None:
+        desk = Desk()
+        await desk.agent("one", 1)
+        hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="another")
+        coming = asyncio.create_task(desk.here.hello(hello, Stream()))
+        await asyncio.sleep(0)
+        desk.here.here[0].given_up = True
+        desk._post(lambda now_s: [Entry(WorkerLost(now_s, 0, 0))])
+        desk.settle()
+        attendee = await coming
+        assert (desk.here.here, attendee.given_up) == ({0: attendee}, False)
+        assert not desk.state.machines[0].lost
+        assert desk.state.machines[0].epoch == 1
+
     run(main())

@@ -202,9 +202,9 @@ def test_doubled_launches_and_stops_do_no_harm(tmp_path: Path) -> None:
         await until(lambda: len(m.scheduler.ends(1)) == 3, "it is told again")
         assert m.scheduler.ends(1)[0] == m.scheduler.ends(1)[1] == m.scheduler.ends(1)[2]
         assert m.output(1) == "ready\n"
-        m.scheduler.stop_lease(9)  # never heard of: heartbeats say so
-        await m.scheduler.connected()
-        assert not m.scheduler.refused
+        m.scheduler.stop_lease(9)  # never heard of
+        await until(lambda: m.scheduler.refused, "it says so")
+        assert [refused.lease_id for refused in m.scheduler.refused] == [9]
 
     play(tmp_path, scene)
 
