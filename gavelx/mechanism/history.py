@@ -19,7 +19,7 @@ class Held:
 
     ``end_s`` is infinite while it is held. It was given out at ``launched_s``, and a launch takes a while:
     ``start_s`` is the end less the time that was reported as held. ``stopped``: it was taken back. ``lost``: a
-    server of it was, and nobody reported.
+    server of it was, and nobody reported; then ``start_s`` is when its devices were free and its job had stopped.
     """
 
     lease: Lease
@@ -47,6 +47,7 @@ class History:
         self.by_id: dict[int, Held] = {}
         self.drained_s: dict[int, float] = {}  # by server id
         self._saved_steps: dict[int, float] = {}  # by job id
+        self._open: dict[int, Held] = {}  # by lease id, those that have not ended
 
     @property
     def leases(self) -> tuple[Held, ...]:
@@ -73,7 +74,8 @@ class History:
                 self._gone(event.server.id, event.time_s)
         for command in commands:
             if isinstance(command, Launch):
-                self.by_id[command.lease.id] = Held(command.lease, event.time_s, event.time_s)
+                held = Held(command.lease, event.time_s, event.time_s)
+                self.by_id[command.lease.id] = self._open[command.lease.id] = held
             elif isinstance(command, Stop):
                 self.by_id[command.lease_id].stopped = True
 
@@ -86,9 +88,15 @@ class History:
         held.end_s, held.steps_done = event.time_s, event.steps_done
         held.failed, held.lost = event.failed, False
         self._saved_steps[event.job_id] = event.steps_done
+        self._open.pop(event.lease_id, None)
+        for waiting in self._open.values():
+            lease = waiting.lease
+            if lease.job_id == event.job_id or not set(lease.devices).isdisjoint(held.lease.devices):
+                waiting.start_s = event.time_s
 
     def _gone(self, server_id: int, time_s: float) -> None:
-        for held in self.by_id.values():
-            if held.end_s == inf and server_id in held.servers:
+        for lease_id, held in list(self._open.items()):
+            if server_id in held.servers:
                 held.end_s, held.lost = time_s, True
                 held.steps_done = self._saved_steps.get(held.lease.job_id, 0.0)
+                del self._open[lease_id]
