@@ -35,6 +35,11 @@ class Held:
     def held_s(self) -> float:
         return self.end_s - self.start_s
 
+    def waits_for(self, other: "Held") -> bool:
+        """Whether another lease, given out before, has to end first: on the same devices, or of the same job."""
+        mine, its = self.lease, other.lease
+        return its.id < mine.id and (its.job_id == mine.job_id or not set(its.devices).isdisjoint(mine.devices))
+
     @property
     def servers(self) -> set[int]:
         return {device.server_id for device in self.lease.devices}
@@ -89,14 +94,16 @@ class History:
         held.failed, held.lost = event.failed, False
         self._saved_steps[event.job_id] = event.steps_done
         self._open.pop(event.lease_id, None)
-        for waiting in self._open.values():
-            lease = waiting.lease
-            if lease.job_id == event.job_id or not set(lease.devices).isdisjoint(held.lease.devices):
-                waiting.start_s = event.time_s
+        for other in self._open.values():
+            if other.waits_for(held):
+                other.start_s = event.time_s
 
     def _gone(self, server_id: int, time_s: float) -> None:
-        for lease_id, held in list(self._open.items()):
-            if server_id in held.servers:
-                held.end_s, held.lost = time_s, True
-                held.steps_done = self._saved_steps.get(held.lease.job_id, 0.0)
-                del self._open[lease_id]
+        gone = [held for held in self._open.values() if server_id in held.servers]
+        for held in gone:
+            if any(held.waits_for(other) for other in self._open.values()):
+                held.start_s = time_s  # it never began
+            held.end_s, held.lost = time_s, True
+            held.steps_done = self._saved_steps.get(held.lease.job_id, 0.0)
+        for held in gone:
+            del self._open[held.lease.id]

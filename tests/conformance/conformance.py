@@ -19,11 +19,11 @@ TAKE_TURNS = Scenario(
 IN_ORDER = Scenario(
     policy="fifo",
     servers=dict.fromkeys(("one", "two", "three"), ("v100", 1)),
-    jobs=(Wanted(100), Wanted(3), Wanted(3), Wanted(0.5), Wanted(0.5)),
+    jobs=(Wanted(100), Wanted(3), Wanted(4), Wanted(0.5), Wanted(0.5)),
     happenings=(
         Happening(once=1, has_done=0.25, then="drain", job_id=1),  # it takes the place of the third
         Happening(once=1, has_done=0.75, then="cancel", job_id=0),  # whose place the third takes
-        Happening(once=2, has_done=0.5, then="lose", job_id=2),
+        Happening(once=2, has_done=0.75, then="lose", job_id=2),
     ),
 )
 """However long jobs take to start: each thing happens to a job that cannot have come to its end."""
@@ -115,7 +115,7 @@ class BackendConformance:
                 before = held.steps_done
 
     def what_was_promised_was_received(self, seen: Observed) -> None:
-        """Nobody is more than three rounds behind in the end: the simulator's are two, and clocks are not perfect."""
+        """Nobody is more than three rounds behind in the end; in the simulator it is two."""
         for job_id, account in seen.accounts.items():
             owed_s = account.promised_s - account.received_s
             assert owed_s <= 3 * self.round_s, (job_id, account)
