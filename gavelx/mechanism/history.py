@@ -19,7 +19,7 @@ class Held:
 
     ``end_s`` is infinite while it is held. It was given out at ``launched_s``, and a launch takes a while:
     ``start_s`` is the end less the time that was reported as held. ``stopped``: it was taken back. ``lost``: a
-    server of it was, and nobody reported.
+    server of it was, and nobody reported; then ``start_s`` is when its devices were free and its job had stopped.
     """
 
     lease: Lease
@@ -35,6 +35,11 @@ class Held:
     def held_s(self) -> float:
         return self.end_s - self.start_s
 
+    def waits_for(self, other: "Held") -> bool:
+        """Whether another lease, given out before, has to end first: on the same devices, or of the same job."""
+        mine, its = self.lease, other.lease
+        return its.id < mine.id and (its.job_id == mine.job_id or not set(its.devices).isdisjoint(mine.devices))
+
     @property
     def servers(self) -> set[int]:
         return {device.server_id for device in self.lease.devices}
@@ -47,6 +52,7 @@ class History:
         self.by_id: dict[int, Held] = {}
         self.drained_s: dict[int, float] = {}  # by server id
         self._saved_steps: dict[int, float] = {}  # by job id
+        self._open: dict[int, Held] = {}  # by lease id, those that have not ended
 
     @property
     def leases(self) -> tuple[Held, ...]:
@@ -73,7 +79,8 @@ class History:
                 self._gone(event.server.id, event.time_s)
         for command in commands:
             if isinstance(command, Launch):
-                self.by_id[command.lease.id] = Held(command.lease, event.time_s, event.time_s)
+                held = Held(command.lease, event.time_s, event.time_s)
+                self.by_id[command.lease.id] = self._open[command.lease.id] = held
             elif isinstance(command, Stop):
                 self.by_id[command.lease_id].stopped = True
 
@@ -86,9 +93,17 @@ class History:
         held.end_s, held.steps_done = event.time_s, event.steps_done
         held.failed, held.lost = event.failed, False
         self._saved_steps[event.job_id] = event.steps_done
+        self._open.pop(event.lease_id, None)
+        for other in self._open.values():
+            if other.waits_for(held):
+                other.start_s = event.time_s
 
     def _gone(self, server_id: int, time_s: float) -> None:
-        for held in self.by_id.values():
-            if held.end_s == inf and server_id in held.servers:
-                held.end_s, held.lost = time_s, True
-                held.steps_done = self._saved_steps.get(held.lease.job_id, 0.0)
+        gone = [held for held in self._open.values() if server_id in held.servers]
+        for held in gone:
+            if any(held.waits_for(other) for other in self._open.values()):
+                held.start_s = time_s  # it never began
+            held.end_s, held.lost = time_s, True
+            held.steps_done = self._saved_steps.get(held.lease.job_id, 0.0)
+        for held in gone:
+            del self._open[held.lease.id]

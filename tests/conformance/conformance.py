@@ -19,13 +19,14 @@ TAKE_TURNS = Scenario(
 IN_ORDER = Scenario(
     policy="fifo",
     servers=dict.fromkeys(("one", "two", "three"), ("v100", 1)),
-    jobs=(Wanted(3), Wanted(3), Wanted(4), Wanted(1.5), Wanted(1.5)),
+    jobs=(Wanted(100), Wanted(3), Wanted(4), Wanted(0.5), Wanted(0.5)),
     happenings=(
-        Happening(once=2, has_done=0.25, then="cancel", job_id=0),
-        Happening(once=3, has_done=0.25, then="drain", job_id=1),
-        Happening(once=1, has_done=0.6, then="lose", job_id=2),
+        Happening(once=1, has_done=0.25, then="drain", job_id=1),  # it takes the place of the third
+        Happening(once=1, has_done=0.75, then="cancel", job_id=0),  # whose place the third takes
+        Happening(once=2, has_done=0.75, then="lose", job_id=2),
     ),
 )
+"""However long jobs take to start: each thing happens to a job that cannot have come to its end."""
 
 
 class BackendConformance:
@@ -52,7 +53,7 @@ class BackendConformance:
         self.every_job_is_complete_once(seen, but=0)
         self.the_books_add_up(seen)
         self.they_begin_in_order_of_arrival(seen)
-        self.a_cancelled_job_frees_its_device(seen, 0, to=3)
+        self.a_cancelled_job_frees_its_device(seen, 0, to=2)
         self.who_is_preempted_goes_on_with_what_he_saved(seen)
         self.a_drained_server_gets_nothing(seen)
         self.who_lost_his_server_goes_on_elsewhere(seen, 2)
@@ -75,7 +76,21 @@ class BackendConformance:
         books = audit(seen.history, seen.jobs.values(), seen.servers.values(), PRICES, table)
         complete = [job for job in seen.jobs.values() if seen.accounts[job.id].ended == "complete"]
         books.check_complete({job.id: job.total_steps for job in complete})
-        books.check_bill(sum(account.spent_usd for account in seen.accounts.values()))
+        billed_usd = sum(account.spent_usd for account in seen.accounts.values())
+        books.check_bill(billed_usd - self.waiting_usd(seen))
+
+    def waiting_usd(self, seen: Observed) -> float:
+        """Of a lease without a last word nobody knows how long it was held: it pays from when it was given out."""
+        return (
+            sum(
+                (held.start_s - held.launched_s)
+                * len(held.lease.devices)
+                * PRICES.usd_per_hour[held.lease.accelerator]
+                for held in seen.history.leases
+                if held.lost
+            )
+            / 3600.0
+        )
 
     def a_gang_holds_its_devices_together(self, seen: Observed) -> None:
         for job in seen.jobs.values():
@@ -100,10 +115,10 @@ class BackendConformance:
                 before = held.steps_done
 
     def what_was_promised_was_received(self, seen: Observed) -> None:
-        """Nobody is more than two rounds behind in the end."""
+        """Nobody is more than three rounds behind in the end; in the simulator it is two."""
         for job_id, account in seen.accounts.items():
             owed_s = account.promised_s - account.received_s
-            assert owed_s <= 2 * self.round_s, (job_id, account)
+            assert owed_s <= 3 * self.round_s, (job_id, account)
         promised_s = sum(account.promised_s for account in seen.accounts.values())
         received_s = sum(account.received_s for account in seen.accounts.values())
         assert received_s >= 0.8 * promised_s > 0.0
@@ -114,10 +129,11 @@ class BackendConformance:
 
     def a_cancelled_job_frees_its_device(self, seen: Observed, job_id: int, to: int) -> None:
         """Whoever is next in order has it."""
-        (held,), heir = seen.of(job_id), seen.of(to)[0]
+        (held,) = seen.of(job_id)
+        later = [heir for heir in seen.history.leases if heir.start_s >= held.end_s and heir.held_s > 0]
+        heir = min(later, key=lambda heir: heir.start_s)
         assert held.stopped
-        assert heir.lease.devices == held.lease.devices
-        assert heir.start_s >= held.end_s
+        assert (heir.lease.job_id, heir.lease.devices) == (to, held.lease.devices)
 
     def a_drained_server_gets_nothing(self, seen: Observed) -> None:
         ((server_id, drained_s),) = seen.history.drained_s.items()

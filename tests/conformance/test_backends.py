@@ -14,7 +14,7 @@ class TestSimulated(BackendConformance):
 
     run = staticmethod(run_simulated)
     round_s: ClassVar[float] = 360.0
-    longer: ClassVar[float] = 4.0
+    longer: ClassVar[float] = 8.0
 
 
 class TestEmulated(BackendConformance):

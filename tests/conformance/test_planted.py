@@ -63,13 +63,16 @@ def drained_too_early(seen: Observed) -> None:
 
 
 def back_to_where_it_was_lost(seen: Observed) -> None:
-    lost, *later = [held for held in seen.of(2) if held.lost or held.start_s > 0]
-    for held in later:
-        held.lease = held.lease._replace(devices=lost.lease.devices)
+    leases = seen.of(2)
+    lost = next(held for held in leases if held.lost)
+    leases[-1].lease = leases[-1].lease._replace(devices=lost.lease.devices)
 
 
 def freed_for_another(seen: Observed) -> None:
-    seen.of(0)[0].end_s = seen.of(3)[0].start_s + 1.0
+    """Whoever is next takes the device, and not the one who waits longest."""
+    heir = min((held for held in seen.of(2) if held.start_s >= seen.of(0)[0].end_s), key=lambda held: held.start_s)
+    heir.start_s += 1.0
+    seen.of(3)[0].start_s = heir.start_s - 0.5
 
 
 TURNS = Simulated.test_jobs_take_turns

@@ -51,6 +51,15 @@ def test_who_lost_his_server_keeps_what_was_saved() -> None:
     assert history.of(8)[0].end_s == inf
 
 
+def test_a_lost_lease_was_held_since_its_devices_were_free() -> None:
+    given_out = (Wake(3.0), [Stop(1), Launch(lease(2, 8, 0))])
+    ended, lost = (LeaseEnded(4.0, 1, 7, 9.0, 3.0), []), (WorkerLost(6.0, 0), [Stop(2)])
+    begun = told((Wake(1.0), [Launch(lease(1, 7, 0))]), given_out, ended, lost)
+    assert [(held.launched_s, held.start_s, held.end_s) for held in begun.of(8)] == [(3.0, 4.0, 6.0)]
+    never = told((Wake(1.0), [Launch(lease(1, 7, 0))]), given_out, lost)
+    assert [(held.start_s, held.end_s, held.lost) for held in never.leases] == [(1.0, 6.0, True), (6.0, 6.0, True)]
+
+
 def test_of_a_gang_that_lost_a_server_the_others_have_the_last_word() -> None:
     history = told(
         (Wake(1.0), [Launch(lease(1, 7, 0, 1))]),
