@@ -37,6 +37,7 @@ compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plo
 	  --html out/compare.html --png out/compare.png --json out/compare.json
 
 test: $(VENV)/.dev  ## run every test
+	@tests/install_packages.sh
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 simulate: $(VENV)/.core  ## simulate small clusters where everything goes wrong (SEED=7, or SEEDS=0:2000), and audit them

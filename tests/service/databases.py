@@ -32,18 +32,26 @@ def why_not() -> str | None:
 
 
 class Database:
-    """One server with an empty data folder; ``url`` names no database yet."""
+    """One server at work, with an empty data folder; ``url`` names no database yet."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._as_other = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
         if self._as_other:
             shutil.chown(folder, "postgres")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"postgresql://gavelx@127.0.0.1:{self.port}"
         self._run("initdb", "-D", self._data, "-U", "gavelx", "-A", "trust", "--no-sync")
+        for attempt in range(5):
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                self.port = free.getsockname()[1]
+            try:
+                self.start()
+                break
+            except subprocess.CalledProcessError as error:  # somebody else took the port in the meantime
+                if attempt == 4:
+                    log = (folder / "log").read_text(errors="replace")[-2000:]
+                    raise AssertionError(f"PostgreSQL does not start: {error.stderr!r} {log}") from error
+        self.url = f"postgresql://gavelx@127.0.0.1:{self.port}"
 
     @property
     def _data(self) -> str:
@@ -79,7 +87,6 @@ def database() -> Iterator[Database]:
     folder = Path(tempfile.mkdtemp(prefix="gavelx-pg-"))
     try:
         server = Database(folder)
-        server.start()
         try:
             yield server
         finally:
