@@ -27,6 +27,7 @@ from gavelx.rpc.tokens import add_token, new_token
 from gavelx.service.log import Log
 from gavelx.service.snapshots import restore
 from gavelx.service.state import State
+from gavelx.service.timing import Timing
 from tests.service.agents import configuration, spec
 from tests.service.background import Background
 
@@ -47,6 +48,8 @@ CLEAR = {
 OURS = ("Traceback", "<class", ".py", "Error:", "\n", "\x1b")
 """What no user should read in an answer."""
 LONG = 1e9
+PATIENT = Timing(heartbeat_s=0.1, valid_for_s=30.0, grace_s=0.3)
+"""A busy machine is no harm done."""
 SOME = settings(max_examples=200, database=None)
 
 nasty = st.one_of(
@@ -64,7 +67,7 @@ names = st.sampled_from(["", "one", "fuzz", "fuzz"]) | nasty
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Background]:
-    running = Background(tmp_path_factory.mktemp("fuzz") / "state", devices=4)
+    running = Background(tmp_path_factory.mktemp("fuzz") / "state", devices=4, timing=PATIENT)
     running.do(lambda: running.service.scheduler.solver.load("max_min_fairness"))
     try:
         (job_id,) = submit(running, spec(LONG))
