@@ -23,7 +23,7 @@ IN_ORDER = Scenario(
     happenings=(
         Happening(once=1, has_done=0.25, then="drain", job_id=1),  # it takes the place of the third
         Happening(once=1, has_done=0.75, then="cancel", job_id=0),  # whose place the third takes
-        Happening(once=2, has_done=0.75, then="lose", job_id=2),
+        Happening(once=2, has_done=0.5, then="lose", job_id=2),
     ),
 )
 """However long jobs take to start: each thing happens to a job that cannot have come to its end."""

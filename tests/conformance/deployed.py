@@ -64,9 +64,11 @@ def _spec(job: Job) -> wire.JobSpec:
 async def _happen(happening: Happening, cluster: LocalCluster) -> None:
     """Wait until it is time, then do it."""
     end_s = time.monotonic() + WITHIN_S
+    steps_before = (await cluster.jobs([happening.once]))[0].steps_done
     while True:
         watched, touched = await cluster.jobs([happening.once]), await cluster.jobs([happening.job_id])
-        if watched[0].steps_done >= happening.has_done * watched[0].total_steps and touched[0].servers:
+        enough = watched[0].steps_done >= happening.has_done * watched[0].total_steps
+        if enough and watched[0].steps_done > steps_before and touched[0].servers:
             break
         assert time.monotonic() < end_s, (happening, watched, touched)
         await asyncio.sleep(0.05)

@@ -29,7 +29,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Happening:
-    """Once a job has done this part of its steps: cancel a job, or drain or lose the server on which it runs."""
+    """Once a job has done this part of its steps, and some of them since the last thing that happened.
+
+    Then a job is cancelled, or the server on which it runs is drained or lost.
+    """
 
     once: int
     has_done: float

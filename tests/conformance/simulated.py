@@ -26,6 +26,7 @@ class Watched:
         self.cancelled: set[int] = set()
         self._commands: list[Command] = []
         self._next_look_s = 0.0
+        self._steps_before: dict[int, float] = {}  # when the last thing happened, by job id
 
     @property
     def now_s(self) -> float:
@@ -68,9 +69,11 @@ class Watched:
         account, lease = self.accounts.get(next_one.once), self.mechanism.leasing.leases.get(next_one.job_id)
         if account is None or lease is None:
             return
-        if account.steps_done < next_one.has_done * self.backend.submitted[next_one.once].total_steps:
+        enough = account.steps_done >= next_one.has_done * self.backend.submitted[next_one.once].total_steps
+        if not enough or account.steps_done <= self._steps_before.get(next_one.once, 0.0):
             return
         del self.happenings[0]
+        self._steps_before = {job_id: known.steps_done for job_id, known in self.accounts.items()}
         server_id = lease.devices[0].server_id
         match next_one.then:
             case "cancel":
