@@ -204,7 +204,12 @@ class Agent:
     # -- leaving --
 
     def leave(self) -> None:
-        """Stop everything softly, and take nothing new; the scheduler hears that first, or it would send more."""
+        """Stop everything softly, and take nothing new; the scheduler hears that first, or it would send more.
+
+        Said again, on each stream, it changes nothing: what is waited for is waited for once.
+        """
+        if self.leaving:
+            return
         self.leaving = True
         self._leave_s = self.runner.now_s()
         if self.welcomed:

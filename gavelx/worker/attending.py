@@ -41,7 +41,7 @@ async def attend(
                 await Stream(agent, connection, leave, metadata).run()
         except BROKEN as error:
             log.warning("%s: no stream to the scheduler: %s", agent.name, _in_words(error))
-        if leave.is_set() and not agent.leaving:
+        if leave.is_set():
             agent.leave()
         agent.runner.poll()
         backoff_s = BACKOFF_S[0] if agent.welcomed else min(2 * backoff_s, BACKOFF_S[1])

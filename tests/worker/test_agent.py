@@ -140,6 +140,18 @@ def test_who_has_nothing_to_do_says_that_he_leaves_at_once() -> None:
     assert stage.agent.left
 
 
+def test_who_leaves_and_finds_nobody_does_not_try_for_ever() -> None:
+    """Each new stream tells the agent again that it is to leave."""
+    stage = Stage()
+    stage.launch(1, sent_s=100.0)
+    stage.agent.leave()
+    for _ in range(4):
+        stage.time_s += 5.0
+        stage.agent.hello()
+        stage.agent.leave()
+    assert stage.agent.left
+
+
 def test_who_leaves_and_is_not_heard_goes_in_the_end() -> None:
     stage = Stage()
     stage.launch(1, sent_s=100.0)
