@@ -18,7 +18,7 @@ class Rules:
     * ``solve_interval_s``: least time between two calls of the policy;
     * ``small_change``: the policy is asked again when this part of the live jobs came or went since it last was,
       or ``small_change_s`` after that; a new job may run meanwhile, where it is at least half as fast as
-      anywhere. Up to fifty jobs each one counts; with thousands, a policy that gives shares of time
+      anywhere. Up to twenty jobs each one counts; with thousands, a policy that gives shares of time
       need not be asked for every one;
     * ``priority``: how the shares promised become an order in which jobs are served;
     * ``turn``: a job that runs makes way for one that is further behind by more than a turn. A turn is a round or,
@@ -54,7 +54,7 @@ class Rules:
     name: str
     round_s: float = 360.0
     solve_interval_s: float = 0.0
-    small_change: float = 0.02
+    small_change: float = 0.05
     small_change_s: float = 1800.0
     priority: type[Credit] | type[PublishedPriority] = Credit
     turn: float = 0.1
