@@ -44,6 +44,8 @@ def solve_interior(statement: Statement | RatioStatement) -> Answer:
     matrix_KV, limit_K, multiplier_of = _inequalities(rows)
     used_V = _used(statement.snapshot, len(rows.level_weight))
     counts_K = np.flatnonzero(abs(matrix_KV[:, used_V]).sum(axis=1))
+    if not len(counts_K):
+        raise UnsolvedError("no job can run")
     value_V, dual = embedded_program(-rows.objective_V[used_V], matrix_KV[counts_K][:, used_V], limit_K[counts_K])
     bound, marginal_A = rows.bound(multiplier_of[:, counts_K] @ dual) if rows.objective_V.any() else (None, None)
     return Answer(_shares(rows, used_V, value_V), bound, marginal_A, rows.G, "embedding, interior")
