@@ -36,14 +36,15 @@ class Makespan(Minimize):
             return super().allocate(snapshot)
         with using(interior=False):
             best = super().allocate(snapshot)
-        assert best.certificate.objective is not None
+        if best.certificate.objective is None:  # no job can run
+            return best
         return self._within(bisected(best.certificate.objective), best)
 
     def _within(self, seconds: float, best: Allocation) -> Allocation:
         """Any shares with which every job completes within so many seconds."""
         view = View(best.snapshot)
-        runs_J = np.flatnonzero(view.fastest_throughput_J > 0)
-        enough = view.throughput.shifted(-view.steps_left_J / seconds).of_rows(runs_J)
+        runs_J = view.fastest_throughput_J > 0
+        enough = view.throughput.shifted(-np.where(runs_J, view.steps_left_J / seconds, 0.0))
         found = solve(Statement(best.snapshot, (), view.nothing, (Requirement(enough, repr(self)),), repr(self)))
         left_s_J = view.steps_left_J[runs_J] / np.maximum(found.throughput_J[runs_J], 1e-300)
         reached = replace(
