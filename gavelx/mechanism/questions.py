@@ -21,7 +21,7 @@ class Questions:
     # -- what happens -----------------------------------------------------------------------------------------
 
     def job_came(self) -> None:
-        """It is live, and the policy hears of it, from the next round on."""
+        """It was submitted. What is known is ``stale`` once the job has been let in."""
         self._changes += 1
 
     def job_went(self) -> None:

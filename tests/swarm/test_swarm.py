@@ -16,12 +16,19 @@ from gavelx.swarm.run import outcome
 
 SEEDS = range(60)
 TWICE = (2, 5, 11)
+FOUND = (873, 1787)
+"""Published programs on a cluster on which some jobs, or all, can run nowhere."""
 
 
 @pytest.mark.parametrize("seeds", [SEEDS[first::6] for first in range(6)], ids=lambda seeds: f"from {seeds[0]}")
 def test_when_the_faults_stop_every_job_is_done_and_the_books_add_up(seeds: range) -> None:
     problems = [outcome(seed) for seed in seeds]
     assert not [problem for problem in problems if problem[1]]
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_what_a_larger_swarm_found_stays_mended(seed: int) -> None:
+    assert not outcome(seed)[1]
 
 
 def test_the_seeds_cover_what_there_is() -> None:

@@ -9,9 +9,10 @@ needs, tau of the times) prove ``z >= lambda . need(t') - sum tau`` for every le
 ``lambda . need(t') = 1 + sum tau`` can be. That root is the next level: it falls, is an upper bound always, and
 is the optimum when it can be reached. Any prices of the types have such multipliers, so the first root takes no
 program: prices of the last one, or how fast an average row is on each type. One or two programs follow.
-A row's need stops at its best, so one search
-passes all levels at which rows are at their best. Rows with a multiplier have what they have in every optimum
-(complementary slackness): they are fixed there, and the others rise further in the same program.
+
+A row's need stops at its best, so one search passes all levels at which rows are at their best. Rows with a
+multiplier have what they have in every optimum (complementary slackness): they are fixed there, and the others
+rise further in the same program.
 
 Only right-hand sides change from program to program, so each starts from the last one's basis, by dual simplex.
 
