@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -85,7 +86,10 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
 async def _serve(options: Options, as_json: bool) -> None:
     from gavelx.cli.output import print_json  # noqa: PLC0415
 
-    async with Service(options) as service:
+    service = Service(options)
+    for name in (signal.SIGTERM, signal.SIGINT):  # who stops us while we begin is heard as well
+        asyncio.get_running_loop().add_signal_handler(name, service.stop)
+    async with service:
         gc.freeze()  # what was restored stays; no collection need look at it again
         state = service.scheduler.state
         where = {

@@ -3,9 +3,7 @@
 import asyncio
 import json
 import logging
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -314,14 +312,11 @@ class Service:
             self.log.close()
 
     async def serve(self) -> None:
-        """Until :meth:`stop`, SIGTERM or SIGINT."""
-        loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError, ValueError, RuntimeError):
-                loop.add_signal_handler(name, self.stop)
+        """Until :meth:`stop`."""
         await self._stopping.wait()
 
     def stop(self) -> None:
+        """Serve no longer; may be said at any time."""
         self._stopping.set()
 
     # -- how --------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_service_that_was_killed_serves_again_within_10_s(folder: Path) -> None:
-    """First all of the log is replayed; then what followed the snapshot that the service left when it stopped."""
+    """First all of the log is replayed; then what followed the snapshot that it left, told to stop as it began."""
     seconds, replayed = list[float](), list[int]()
     for leave in (Daemon.kill, Daemon.close, Daemon.kill):
         daemon = Daemon(folder, as_made=True)
