@@ -12,8 +12,8 @@ from experiments.store import Store
 if TYPE_CHECKING:
     from experiments.sweep import Curve, Sweep
 
-Runs = dict[tuple[str, float, str], dict[int, Record]]
-"""Finished points by policy, load and rules, and then by seed."""
+Runs = dict[tuple["Curve", float, str], dict[int, Record]]
+"""Finished points by curve, load and rules, and then by seed."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,7 @@ class Row:
 def compare(sweep: "Sweep", store: Store, tiny: bool) -> list[Row]:
     """A row for all that is done of a sweep, in the order of its curves, rules and loads."""
     runs = _runs(sweep, store, tiny)
-    rows = [
-        _row(sweep, curve, load, rules, runs)
-        for curve in sweep.curves
-        if curve.panel
-        for policy, load, rules in runs
-        if policy == curve.policy
-    ]
+    rows = [_row(sweep, curve, load, rules, runs) for curve, load, rules in runs if curve.panel]
     position = {curve: number for number, curve in enumerate(sweep.curves)}
     return sorted(rows, key=lambda row: (position[row.curve], row.rules != "published", row.rules, row.load))
 
@@ -74,16 +68,16 @@ def _runs(sweep: "Sweep", store: Store, tiny: bool) -> Runs:
     runs: Runs = {}
     for point, record in store:
         load = sweep.load(point, tiny)
-        if point == sweep.point(point.policy, load, point.seed, point.rules, tiny):
-            runs.setdefault((point.policy, load, point.rules), {})[point.seed] = record
+        for curve in sweep.curves:
+            if point == sweep.point(curve, load, point.seed, point.rules, tiny):
+                runs.setdefault((curve, load, point.rules), {})[point.seed] = record
     return runs
 
 
 def _row(sweep: "Sweep", curve: "Curve", load: float, rules: str, runs: Runs) -> Row:
-    seeds = runs[curve.policy, load, rules]
+    seeds = runs[curve, load, rules]
     records = list(seeds.values())
-    baseline = next((other.policy for other in sweep.curves if not other.panel), "")
-    alone = runs.get((baseline, load, rules), {}).get(0)
+    alone = next((runs.get((c, load, rules), {}).get(0) for c in sweep.curves if not c.panel), None)
     rho = [record.get("rho_mean") for record in records]
     return Row(
         curve=curve,

@@ -21,14 +21,14 @@ from gavelx.files.atomic import write_atomically
 from gavelx.mechanism import RULES
 
 CLUSTER, WINDOW, SEEDS = "v100=36,p100=36,k80=36", (4000, 5000), (0, 1, 2)
-TINY_CLUSTER, TINY_WINDOW, TINY_SEEDS, TINY_LOADS, TINY_JOBS = "v100=8,p100=8,k80=8", (5, 15), (0, 1), 2, 0.1
+TINY_WINDOW, TINY_SEEDS, TINY_LOADS, TINY_JOBS = (5, 15), (0, 1), 2, 0.1
 """What ``--tiny`` runs: two loads for each curve, and a tenth of the jobs where all are there at the start."""
 FAIRNESS = "avg_ftf"
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A policy: what plots call it, ours, its published name, and the panel it is drawn in.
+    """A policy: what plots call it, ours, its published name, the panel it is drawn in, and the cluster.
 
     Without a panel it is a baseline that ratios are taken to, in seed 0 only, and not drawn.
     """
@@ -37,6 +37,7 @@ class Curve:
     policy: str
     published: str
     panel: str
+    cluster: str = CLUSTER
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Sweep(ABC):
     load_name = ""
 
     @abstractmethod
-    def point(self, policy: str, load: float, seed: int, rules: str, tiny: bool) -> Point:
+    def point(self, curve: Curve, load: float, seed: int, rules: str, tiny: bool) -> Point:
         """The simulation behind one load of a curve."""
 
     @abstractmethod
@@ -83,7 +84,7 @@ class Sweep(ABC):
 
     def tasks(self, selection: Selection) -> list[Task]:
         return [
-            Task(self.point(curve.policy, load, seed, rules, selection.tiny), RULES[rules])
+            Task(self.point(curve, load, seed, rules, selection.tiny), RULES[rules])
             for curve in self.curves
             if selection.wants_policy(curve.policy, curve.label)
             for load in self._loads(curve, selection)
@@ -114,10 +115,10 @@ class Continuous(Sweep):
     metric = "avg_jct_hours"
     load_name = "jobs/h"
 
-    def point(self, policy: str, load: float, seed: int, rules: str, tiny: bool) -> Point:
+    def point(self, curve: Curve, load: float, seed: int, rules: str, tiny: bool) -> Point:
         return Point(
-            policy=policy,
-            cluster=TINY_CLUSTER if tiny else CLUSTER,
+            policy=curve.policy,
+            cluster=curve.cluster.replace("36", "8") if tiny else curve.cluster,
             rate=load,
             window=TINY_WINDOW if tiny else WINDOW,
             multi_gpu=self.multi_gpu,
@@ -143,10 +144,10 @@ class Static(Sweep):
     metric = "makespan_hours"
     load_name = "jobs"
 
-    def point(self, policy: str, load: float, seed: int, rules: str, tiny: bool) -> Point:
+    def point(self, curve: Curve, load: float, seed: int, rules: str, tiny: bool) -> Point:
         return Point(
-            policy=policy,
-            cluster=TINY_CLUSTER if tiny else CLUSTER,
+            policy=curve.policy,
+            cluster=curve.cluster.replace("36", "8") if tiny else curve.cluster,
             rate=0.0,
             jobs=round(load * TINY_JOBS if tiny else load),
             multi_gpu=self.multi_gpu,

@@ -29,12 +29,12 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
     spread: each job's time is divided over the types in proportion to their devices
     (:mod:`gavelx.solvers.spreading`). A policy that hands out ``whole`` devices keeps to its choice; so does a
     program of which spreading would break a constraint or the objective (one with a budget, say, that tells types
-    apart by their price). Under rules that ask for the published answers (``interior``) jobs are shown their speed
-    on a V100, where there are any, and nothing is spread, for an interior point has done so.
+    apart by their price). Under rules that ask for the published answers (``interior``) the jobs of a program are
+    shown at their speed on a V100, where there are any, and nothing is spread, for an interior point has done so.
     """
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        seen = ask(self.policy, one_speed(snapshot))
+        seen = ask(self.policy, self._shown(snapshot))
         snapshot = snapshot.replace(opened=seen.snapshot.opened)
         path, share_C = seen.certificate.path, seen.share_C
         if not (seen.whole or settings().interior):
@@ -57,6 +57,13 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             unmoved=seen.unmoved,
         ).with_notes(seen.notes)
 
+    def _shown(self, snapshot: Snapshot) -> Snapshot:
+        """One speed for each job; as published for a program, but not where devices are given whole."""
+        alone = bool(snapshot.known.plain_M.all())
+        if settings().interior and alone and isinstance(self.policy, Maximize):
+            return on_v100(snapshot) or one_speed(snapshot)
+        return one_speed(snapshot)
+
     def _is_worse(self, seen: Allocation, share_C: Floats) -> bool:
         """Whether spreading broke a constraint or cost a part of the objective of a program."""
         if not isinstance(self.policy, Maximize):
@@ -69,9 +76,6 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
 
 def one_speed(snapshot: Snapshot) -> Snapshot:
     """The snapshot in which each job runs equally fast wherever it runs at all, alone and beside each partner."""
-    alone = bool(snapshot.known.plain_M.all())
-    if settings().interior and alone and (as_published := on_v100(snapshot)) is not None:
-        return as_published
     table, devices_A = snapshot.known, snapshot.devices_A
     type_M = table.accelerator_C[table.configuration_M]
     weight_M = np.where(table.throughput_M > 0, np.maximum(devices_A[type_M], 1e-9), 0.0)

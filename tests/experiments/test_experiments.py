@@ -182,7 +182,8 @@ def rows(tmp_path: Path, *records: Record) -> list[Row]:
 
 
 def at(policy: str, seed: int) -> Point:
-    return CONTINUOUS_SINGLE.point(policy, 2.8, seed, "published", tiny=False)
+    curve = next(curve for curve in CONTINUOUS_SINGLE.curves if curve.policy == policy)
+    return CONTINUOUS_SINGLE.point(curve, 2.8, seed, "published", tiny=False)
 
 
 def test_ours_is_compared_with_both_published_figures(tmp_path: Path) -> None:

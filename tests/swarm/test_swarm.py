@@ -16,8 +16,8 @@ from gavelx.swarm.run import outcome
 
 SEEDS = range(60)
 TWICE = (2, 5, 11)
-FOUND = (873, 1787)
-"""Published programs on a cluster on which some jobs, or all, can run nowhere."""
+FOUND = (829, 873, 1787)
+"""Published answers on a cluster on which some jobs, or all, can run nowhere."""
 
 
 @pytest.mark.parametrize("seeds", [SEEDS[first::6] for first in range(6)], ids=lambda seeds: f"from {seeds[0]}")
