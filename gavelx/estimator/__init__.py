@@ -1,0 +1,1 @@
+"""The throughput estimator: measure little, know much, say how sure."""
