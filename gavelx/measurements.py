@@ -15,7 +15,7 @@ class Measurement:
 
     * ``steps_per_second`` of the whole job; 0 says that it was tried and cannot run there (out of memory, say);
     * ``relative_error``: the standard error of it, relative to it; 0 where nobody said;
-    * ``seconds``: how long steps were counted; ``measured_at``: when that ended (UTC, ISO 8601); ``source``: whose.
+    * ``seconds``: how long steps were counted; ``measured_at``: when that ended, in UTC; ``source``: whose it is.
     """
 
     way: Way
