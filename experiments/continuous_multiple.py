@@ -20,7 +20,7 @@ CONTINUOUS_MULTIPLE = Continuous(
         Curve("Gandiva", "gandiva", "gandiva", LAS),
         Curve("FTF, agnostic", "agnostic(finish_time_fairness)", "finish_time_fairness", FTF),
         Curve("FTF, aware", "finish_time_fairness", "finish_time_fairness_perf", FTF),
-        Curve("FIFO, agnostic", "agnostic(fifo)", "fifo", FIFO),
+        Curve("FIFO, V100s first", "experiments.v100_first:v100_first", "fifo", FIFO),
         Curve("FIFO, aware", "fifo", "fifo_perf", FIFO),
         Curve("FIFO, aware, packed", "packed(fifo_program)", "fifo_packed", FIFO),
         Curve("isolated", "isolated", "isolated", panel=""),

@@ -24,7 +24,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if problem:
             failed += 1
             print(f"\n{case_of(seed)}\n  {problem}\n  again: make simulate SEED={seed}", flush=True)
-        if count % 10 == 0 or count == len(seeds):
+        if sys.stderr.isatty() and (count % 10 == 0 or count == len(seeds)):
             seconds = time.monotonic() - started
             print(
                 f"\r{count}/{len(seeds)} seeds, {failed} failed, {seconds:.0f} s",
@@ -32,8 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 file=sys.stderr,
                 flush=True,
             )
-    print(file=sys.stderr)
-    print(f"{len(seeds) - failed} of {len(seeds)} seeds passed")
+    print(f"\n{len(seeds) - failed} of {len(seeds)} seeds passed in {time.monotonic() - started:.0f} s")
     return 1 if failed else 0
 
 
