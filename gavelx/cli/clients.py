@@ -3,11 +3,12 @@
 import json as jsons
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gavelx.cli.cluster_options import Address, JobOptions
+from gavelx.cli.command_words import with_whole_paths
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
@@ -24,34 +25,15 @@ with service_installed():
 TOKEN = "GAVELX_TOKEN"
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A job as typed."""
-
-    command: tuple[str, ...]
-    job_type: str
-    steps: float
-    workers: int
-    name: str
-    weight: float
-    environment: tuple[str, ...]
-    speeds: tuple[str, ...]
-    one_process_per_server: bool
-    slo: float
-    duration_s: float
-    count: int
-    request_id: str
-
-
-def access_of(scheduler: str, token_file: str | None, ca: str | None) -> Access:
+def access_of(address: Address) -> Access:
     """Where and with what right; the token from its file, or from the variable ``GAVELX_TOKEN``."""
-    token = os.environ.get(TOKEN)
-    if token_file is not None:
+    token, file = os.environ.get(TOKEN), address.token_file
+    if file is not None:
         try:
-            token = Path(token_file).read_text(encoding="utf-8").strip()
+            token = Path(file).read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise OptionError(f"cannot read {token_file} ({error.strerror})", where="--token-file") from None
-    return Access(scheduler, token, ca)
+            raise OptionError(f"cannot read {file} ({error.strerror})", where="--token-file") from None
+    return Access(address.scheduler, token, address.ca)
 
 
 def _call(access: Access, method: str, request: Any) -> Any:
@@ -78,20 +60,20 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isdigit() and len(value) < 20 else value
 
 
-def run_submit(access: Access, wanted: Wanted, as_json: bool) -> None:
+def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
     """Submit; print the numbers."""
     spec = wire.JobSpec(
         name=wanted.name,
-        job_type=wanted.job_type,
+        job_type=wanted.type,
         workers=wanted.workers,
         total_steps=wanted.steps,
         weight=wanted.weight,
-        command=wanted.command,
-        environment=dict(_pairs(wanted.environment, "--env")),
+        command=with_whole_paths(wanted.command),
+        environment=dict(_pairs(wanted.env or (), "--env")),
         one_process_per_server=wanted.one_process_per_server,
         slo=wanted.slo,
-        duration_s=wanted.duration_s,
-        steps_per_s={name: _speed(name, text) for name, text in _pairs(wanted.speeds, "--speed")},
+        duration_s=wanted.duration,
+        steps_per_s={name: _speed(name, text) for name, text in _pairs(wanted.speed or (), "--speed")},
     )
     jobs = []
     for n in range(wanted.count):
@@ -106,7 +88,7 @@ def run_submit(access: Access, wanted: Wanted, as_json: bool) -> None:
         print(*reply.job_ids, sep="\n")
 
 
-def _pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+def _pairs(texts: Sequence[str], option: str) -> list[tuple[str, str]]:
     pairs = [text.partition("=") for text in texts]
     for text, (name, sign, _) in zip(texts, pairs, strict=True):
         if not name or not sign:

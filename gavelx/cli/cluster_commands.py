@@ -9,40 +9,9 @@ from typing import Annotated
 import typer
 
 from gavelx.cli import options as o
+from gavelx.cli.cluster_options import Address, JobOptions, ServeOptions
+from gavelx.cli.run_options import with_options
 
-WHERE, _WHO, _TIMES = "Where", "Who may", "Times"
-HERE = "127.0.0.1:7070"
-
-Scheduler = Annotated[
-    str,
-    typer.Option(
-        "--scheduler",
-        envvar="GAVELX_SCHEDULER",
-        metavar="HOST:PORT",
-        help="Where the scheduler listens.",
-        rich_help_panel=WHERE,
-    ),
-]
-TokenFile = Annotated[
-    str | None,
-    typer.Option(
-        "--token-file",
-        envvar="GAVELX_TOKEN_FILE",
-        metavar="FILE",
-        help="A file that holds your token (gavelx token).",
-        rich_help_panel=WHERE,
-    ),
-]
-Ca = Annotated[
-    str | None,
-    typer.Option(
-        "--ca",
-        envvar="GAVELX_CA",
-        metavar="FILE",
-        help="The CA's certificate, where the scheduler speaks TLS.",
-        rich_help_panel=WHERE,
-    ),
-]
 JobId = Annotated[int, typer.Argument(metavar="JOB", min=0, help="The number that submit printed.")]
 
 policy_app = typer.Typer(no_args_is_help=True, help="The policy of a running scheduler.")
@@ -70,71 +39,10 @@ EXAMPLES = {
 }
 
 
+@with_options(ServeOptions)
 def serve(
     *,
-    state: Annotated[
-        str, typer.Option(metavar="FOLDER|URL", help="The durable log: a folder, or postgresql://...")
-    ] = "gavelx-state",
-    policy: Annotated[
-        str | None, typer.Option(help="A policy, as of simulate. Without it: the log's last one.")
-    ] = None,
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any.", rich_help_panel=WHERE)
-    ] = HERE,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Prometheus figures, such as 127.0.0.1:9464.", rich_help_panel=WHERE
-        ),
-    ] = None,
-    table: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Throughputs, for a new log (simulation without it).")
-    ] = None,
-    prices: o.Prices = None,
-    round_s: o.Round = None,
-    backfill: o.Backfill = None,
-    min_run: o.MinRun = 0.0,
-    overheads: o.Overheads = None,
-    max_failures: Annotated[
-        int, typer.Option(min=1, help="A job that failed so often without a step forward has failed for good.")
-    ] = 5,
-    tokens: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Who may call (gavelx token).", rich_help_panel=_WHO)
-    ] = None,
-    cert: Annotated[
-        str | None, typer.Option(metavar="FILE", help="TLS: the service's certificate.", rich_help_panel=_WHO)
-    ] = None,
-    key: Annotated[str | None, typer.Option(metavar="FILE", help="TLS: its key.", rich_help_panel=_WHO)] = None,
-    agent_ca: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Agents show a certificate of this CA ...", rich_help_panel=_WHO),
-    ] = None,
-    agent_listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="... and come in here.", rich_help_panel=_WHO)
-    ] = None,
-    heartbeat: Annotated[
-        float, typer.Option(min=0.05, metavar="SECONDS", help="Between heartbeats.", rich_help_panel=_TIMES)
-    ] = 5.0,
-    valid_for: Annotated[
-        float,
-        typer.Option(
-            min=0.5,
-            metavar="SECONDS",
-            help="How long jobs run on when an agent hears nothing.",
-            rich_help_panel=_TIMES,
-        ),
-    ] = 60.0,
-    grace: Annotated[
-        float,
-        typer.Option(
-            min=0.0, metavar="SECONDS", help="Between asking a job to stop and killing it.", rich_help_panel=_TIMES
-        ),
-    ] = 15.0,
-    time_budget: o.TimeBudget = 60.0,
-    restored: Annotated[
-        bool,
-        typer.Option("--restored", help="The log is a backup: agents forget what was leased since."),
-    ] = False,
+    typed: ServeOptions,
     json: Annotated[bool, typer.Option("--json", help="Say as JSON where it listens.")] = False,
 ) -> None:
     """Run the scheduler of a cluster, until SIGTERM.
@@ -142,73 +50,17 @@ def serve(
     Everything is in the durable log before it is answered: kill it at any time,
     start it again with the same --state, and it goes on.
     """
-    from gavelx.cli.serving import ServeOptions, run_serve
+    from gavelx.cli.serving import run_serve
 
-    run_serve(
-        ServeOptions(
-            state=state,
-            policy=policy,
-            listen=listen,
-            metrics=metrics,
-            table=table,
-            prices=prices,
-            round_s=round_s,
-            backfill=backfill,
-            min_run=min_run,
-            overheads=overheads,
-            max_failures=max_failures,
-            tokens=tokens,
-            cert=cert,
-            key=key,
-            agent_ca=agent_ca,
-            agent_listen=agent_listen,
-            heartbeat=heartbeat,
-            valid_for=valid_for,
-            grace=grace,
-            time_budget=time_budget,
-            restored=restored,
-        ),
-        json,
-    )
+    run_serve(typed, json)
 
 
+@with_options(Address)
+@with_options(JobOptions)
 def submit(
     *,
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="What to run; no shell sees it.")],
-    type: Annotated[
-        str,
-        typer.Option(metavar="TYPE", help="The job type: a row of the throughput table, such as resnet18-bs32."),
-    ],
-    steps: Annotated[float, typer.Option(metavar="N", help="Optimizer steps in all.")],
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Devices that it needs at once.")] = 1,
-    name: Annotated[str, typer.Option(help="For people.")] = "",
-    weight: Annotated[float, typer.Option(help="Priority: 5 gets five times the share of 1.")] = 1.0,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A variable of its environment; may be repeated."),
-    ] = None,
-    speed: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ACCELERATOR=STEPS_PER_S",
-            help="How fast it runs where the table does not know; may be repeated.",
-        ),
-    ] = None,
-    one_process_per_server: Annotated[
-        bool,
-        typer.Option("--one-process-per-server", help="Start it once on each server, not once for each device."),
-    ] = False,
-    slo: Annotated[float, typer.Option(help="To be done within so many times --duration; 0: no matter.")] = 0.0,
-    duration: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time it needs on the reference device.")
-    ] = 0.0,
-    count: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Submit so many such jobs.")] = 1,
-    request_id: Annotated[
-        str, typer.Option(help="A name of your own: submitted twice with it, the job is there once.")
-    ] = "",
-    scheduler: Scheduler = HERE,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    wanted: JobOptions,
+    address: Address,
     json: o.JsonFlag = False,
 ) -> None:
     """Submit a job; prints its number once it is safely on disk.
@@ -220,93 +72,72 @@ def submit(
     A type that the table does not have says how fast it is where:
     --type mine --speed v100=10 --speed k80=3 (steps/s).
     """
-    from gavelx.cli.clients import Wanted, access_of, run_submit
-    from gavelx.cli.command_words import with_whole_paths
+    from gavelx.cli.clients import access_of, run_submit
 
-    wanted = Wanted(
-        with_whole_paths(command),
-        type,
-        steps,
-        workers,
-        name,
-        weight,
-        tuple(env or ()),
-        tuple(speed or ()),
-        one_process_per_server,
-        slo,
-        duration,
-        count,
-        request_id,
-    )
-    run_submit(access_of(scheduler, token_file, ca), wanted, json)
+    run_submit(access_of(address), wanted, json)
 
 
+@with_options(Address)
 def status(
     *,
     jobs: Annotated[list[int] | None, typer.Argument(metavar="JOB ...", help="Only these.")] = None,
     all: Annotated[bool, typer.Option("--all", help="Those that have ended as well.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Jobs shown, at most.")] = 100,
-    scheduler: Scheduler = HERE,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    address: Address,
     json: o.JsonFlag = False,
 ) -> None:
     """Show jobs and servers."""
     from gavelx.cli.clients import access_of, run_status
 
-    run_status(access_of(scheduler, token_file, ca), jobs or [], ended=all, limit=limit, as_json=json)
+    run_status(access_of(address), jobs or [], ended=all, limit=limit, as_json=json)
 
 
+@with_options(Address)
 def explain(
     job: JobId,
     *,
-    scheduler: Scheduler = HERE,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    address: Address,
     json: o.JsonFlag = False,
 ) -> None:
     """Say why a job waits or runs no faster, what it was promised and received."""
     from gavelx.cli.clients import access_of, run_explain
 
-    run_explain(access_of(scheduler, token_file, ca), job, json)
+    run_explain(access_of(address), job, json)
 
 
+@with_options(Address)
 def logs(
     job: JobId,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,
-    scheduler: Scheduler = HERE,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    address: Address,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each piece.")] = False,
 ) -> None:
     """Print what a job wrote."""
     from gavelx.cli.clients import access_of, run_logs
 
-    run_logs(access_of(scheduler, token_file, ca), job, follow=follow, as_json=json)
+    run_logs(access_of(address), job, follow=follow, as_json=json)
 
 
+@with_options(Address)
 def cancel(
     job: JobId,
     *,
-    scheduler: Scheduler = HERE,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    address: Address,
     json: o.JsonFlag = False,
 ) -> None:
     """Take a job back; one that has ended stays as it is."""
     from gavelx.cli.clients import access_of, run_cancel
 
-    run_cancel(access_of(scheduler, token_file, ca), job, json)
+    run_cancel(access_of(address), job, json)
 
 
+@with_options(Address)
 def drain(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="The name of a server, as status shows it.")],
     *,
     undo: Annotated[bool, typer.Option("--undo", help="Let it have leases again.")] = False,
-    scheduler: Scheduler = HERE,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    address: Address,
     json: o.JsonFlag = False,
 ) -> None:
     """Take a server out of service; its jobs stop softly and go on elsewhere.
@@ -315,21 +146,20 @@ def drain(
     """
     from gavelx.cli.clients import access_of, run_drain
 
-    run_drain(access_of(scheduler, token_file, ca), worker, undo=undo, as_json=json)
+    run_drain(access_of(address), worker, undo=undo, as_json=json)
 
 
+@with_options(Address)
 def policy_set(
     policy: Annotated[str, typer.Argument(help="A policy, as of simulate; files are the scheduler's own.")],
     *,
-    scheduler: Scheduler = HERE,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    address: Address,
     json: o.JsonFlag = False,
 ) -> None:
     """Let another policy decide from now on; what runs goes on until the next round."""
     from gavelx.cli.clients import access_of, run_set_policy
 
-    run_set_policy(access_of(scheduler, token_file, ca), policy, json)
+    run_set_policy(access_of(address), policy, json)
 
 
 def certs(

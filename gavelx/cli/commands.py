@@ -10,7 +10,8 @@ import typer
 
 from gavelx.cli import cluster_commands
 from gavelx.cli import options as o
-from gavelx.cli.run_options import RunOptions, with_run_options
+from gavelx.cli.cluster_options import WHERE, Address
+from gavelx.cli.run_options import RunOptions, with_options
 
 app = typer.Typer(
     help="Scheduling policies for training jobs on mixed GPU clusters: simulate, compare, price and explain them.",
@@ -58,7 +59,7 @@ def policies(json: o.JsonFlag = False) -> None:
 @app.command(
     epilog="Example:  gavelx simulate --policy max_min_fairness --cluster v100=5,p100=5,k80=5 --jobs 40 --seed 1"
 )
-@with_run_options
+@with_options(RunOptions)
 def simulate(
     *,
     policy: o.Policy,
@@ -75,7 +76,7 @@ def simulate(
 
 
 @app.command(epilog='Example:  gavelx compare --policies "fifo,max_min_fairness" --cluster v100=5,k80=5 --jobs 40')
-@with_run_options
+@with_options(RunOptions)
 def compare(
     *,
     policies: o.Policies = DEFAULT_POLICIES,
@@ -195,9 +196,10 @@ def trace_import(
 
 
 @app.command(epilog="Example:  gavelx worker --scheduler 10.0.0.1:7070 --devices v100=2")
+@with_options(Address)
 def worker(
     *,
-    scheduler: cluster_commands.Scheduler = cluster_commands.HERE,
+    where: Address,
     devices: Annotated[
         str | None,
         typer.Option(metavar="TYPE=N", help="What is here, such as v100=2 or cpu=4; found with NVML otherwise."),
@@ -219,17 +221,11 @@ def worker(
         ),
     ] = None,
     emulate: Annotated[bool, typer.Option("--emulate", help="Start nothing: jobs only sleep.")] = False,
-    token_file: cluster_commands.TokenFile = None,
-    ca: cluster_commands.Ca = None,
     cert: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="Certificate of this agent (PEM).", rich_help_panel=cluster_commands.WHERE
-        ),
+        typer.Option(metavar="FILE", help="Certificate of this agent (PEM).", rich_help_panel=WHERE),
     ] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Its key (PEM).", rich_help_panel=cluster_commands.WHERE)
-    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key (PEM).", rich_help_panel=WHERE)] = None,
     grace: Annotated[
         float,
         typer.Option(min=0.1, metavar="SECONDS", help="For checkpoints, unless the scheduler says otherwise."),
@@ -243,8 +239,8 @@ def worker(
     """
     from gavelx.cli.working import Security, WorkerOptions, work
 
-    security = Security(token_file=token_file, ca=ca, cert=cert, key=key)
-    work(WorkerOptions(scheduler, devices, name, address, folder, shared, emulate, grace, security))
+    security = Security(token_file=where.token_file, ca=where.ca, cert=cert, key=key)
+    work(WorkerOptions(where.scheduler, devices, name, address, folder, shared, emulate, grace, security))
 
 
 @trace_app.command("show", epilog="Example:  gavelx trace show trace.csv")

@@ -1,4 +1,4 @@
-"""The options that ``simulate`` and ``compare`` share, written once."""
+"""Options as dataclasses, written once: those of ``simulate`` and ``compare``, and how a command gets them."""
 
 import inspect
 import shlex
@@ -48,10 +48,10 @@ class RunOptions:
         return " ".join(words)
 
 
-def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command, with every field of :class:`RunOptions` as an option in the place of ``typed``.
+def with_options(options: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The same command, with every field of this dataclass as an option in the place of the parameter of its type.
 
-    typer reads options from a function's signature, so it is given one in which they stand.
+    typer reads options from a function's signature, so the command is given one in which they stand.
     """
     shared = [
         Parameter(
@@ -60,18 +60,23 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
             default=Parameter.empty if entry.default is MISSING else entry.default,
             annotation=entry.type,
         )
-        for entry in fields(RunOptions)
+        for entry in fields(options)
     ]
 
-    def run(**given: Any) -> None:
-        typed = RunOptions(**{parameter.name: given.pop(parameter.name) for parameter in shared})
-        command(typed=typed, **given)
+    def spread(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command)
+        place = next(name for name, parameter in own.parameters.items() if parameter.annotation is options)
 
-    own = inspect.signature(command)
-    parameters = [
-        each for own_one in own.parameters.values() for each in (shared if own_one.name == "typed" else [own_one])
-    ]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return run
+        def run(**given: Any) -> None:
+            typed = options(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+            command(**{place: typed}, **given)
+
+        parameters = [
+            each for name, one in own.parameters.items() for each in (shared if name == place else [one])
+        ]
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return run
+
+    return spread

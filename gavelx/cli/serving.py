@@ -6,8 +6,9 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gavelx.cli.cluster_options import ServeOptions
 from gavelx.cli.conditions import rules_of
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import stderr
@@ -26,33 +27,6 @@ with service_installed():
 DEFAULT_TABLE = "simulation"
 SWITCH_S = 0.0005
 """How long the thread that writes the log may keep agents and users waiting; Python's own 5 ms are felt."""
-
-
-@dataclass(frozen=True)
-class ServeOptions:
-    """What was typed."""
-
-    state: str
-    policy: str | None
-    listen: str
-    metrics: str | None
-    table: str | None
-    prices: str | None
-    round_s: float | None
-    backfill: str | None
-    min_run: float
-    overheads: str | None
-    max_failures: int
-    tokens: str | None
-    cert: str | None
-    key: str | None
-    agent_ca: str | None
-    agent_listen: str | None
-    heartbeat: float
-    valid_for: float
-    grace: float
-    time_budget: float
-    restored: bool
 
 
 def run_serve(typed: ServeOptions, as_json: bool) -> None:
