@@ -111,13 +111,10 @@ class Online:
         learned = self._learned.get(way)
         return learned is not None and len(learned.latest) >= ENOUGH
 
-    def in_use(self, way: Way) -> float | None:
-        """The speed to go by: as measured where that contradicts the table, else the table's; None: unknown."""
-        said = self._table.get(way)
-        if not self.is_known(way):
-            return said
-        speed = self._learned[way].speed
-        return speed if said is None or self.contradicts(way, said) else said
+    def better(self, way: Way, used: float | None) -> float | None:
+        """The speed to use instead of one that is used now (None: none is); None where that may stand."""
+        stands = not self.is_known(way) if used is None else not self.contradicts(way, used)
+        return None if stands else self._learned[way].speed
 
     def contradicts(self, way: Way, said: float) -> bool:
         """Whether leases say something else of this speed, surely and by much."""
