@@ -131,6 +131,10 @@ def serve(
         ),
     ] = 15.0,
     time_budget: o.TimeBudget = 60.0,
+    refine: Annotated[
+        bool | None,
+        typer.Option("--refine/--no-refine", help="Speeds that leases measure beat the table (a new log: yes)."),
+    ] = None,
     restored: Annotated[
         bool,
         typer.Option("--restored", help="The log is a backup: agents forget what was leased since."),
@@ -166,6 +170,7 @@ def serve(
             valid_for=valid_for,
             grace=grace,
             time_budget=time_budget,
+            refine=refine,
             restored=restored,
         ),
         json,

@@ -27,6 +27,14 @@ app.add_typer(throughputs_app, name="throughputs")
 app.add_typer(prices_app, name="prices")
 cluster_commands.add_to(app)
 
+JobTypes = Annotated[
+    str | None,
+    typer.Option("--type", "--job-type", metavar="TEXT", help="Only job types whose name contains this."),
+]
+MaybeScheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="HOST:PORT", help="Ask a scheduler.", rich_help_panel="Where"),
+]
 DEFAULT_POLICIES = "fifo,agnostic(max_min_fairness),isolated,max_min_fairness,max_sum_throughput"
 
 
@@ -258,19 +266,48 @@ def trace_show(
     show(file, json)
 
 
-@throughputs_app.command("show", epilog="Example:  gavelx throughputs show --job-type LM --scale-factor 1")
+@throughputs_app.command("show", epilog="Example:  gavelx throughputs show --type LM --scale-factor 1")
 def throughputs_show(
+    *,
     table: o.Table = "simulation",
-    job_type: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only job types whose name contains this.")
-    ] = None,
+    type: JobTypes = None,
     scale_factor: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only jobs this wide.")] = None,
+    scheduler: MaybeScheduler = None,
+    token_file: cluster_commands.TokenFile = None,
+    ca: cluster_commands.Ca = None,
     json: o.JsonFlag = False,
 ) -> None:
-    """Show steps/s by job type, scale factor and accelerator type."""
-    from gavelx.cli.listing import list_throughputs
+    """Show steps/s by job type, scale factor and accelerator type.
 
-    list_throughputs(table, job_type, scale_factor, json)
+    With --type also what is measured, estimated and unknown, from when and how
+    sure. With --scheduler what leases of that cluster measured beside what its
+    table says; a profile that is wrong by that is marked.
+    """
+    from gavelx.cli.listing import list_throughputs
+    from gavelx.cli.speeds import show_measured, show_type
+
+    if scheduler is not None:
+        show_measured((scheduler, token_file, ca), type, json)
+    elif type is not None:
+        show_type(table, type, scale_factor, json)
+    else:
+        list_throughputs(table, scale_factor, json)
+
+
+@throughputs_app.command("export", epilog="Example:  gavelx throughputs export --out speeds.csv")
+def throughputs_export(
+    *,
+    out: Annotated[str, typer.Option(metavar="FILE.csv", help="A table to begin or to add to.")],
+    type: JobTypes = None,
+    scheduler: cluster_commands.Scheduler = cluster_commands.HERE,
+    token_file: cluster_commands.TokenFile = None,
+    ca: cluster_commands.Ca = None,
+    json: o.JsonFlag = False,
+) -> None:
+    """Write what leases of a cluster measured into a table."""
+    from gavelx.cli.speeds import export
+
+    export((scheduler, token_file, ca), type, out, json)
 
 
 @throughputs_app.command(

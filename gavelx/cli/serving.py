@@ -52,6 +52,7 @@ class ServeOptions:
     valid_for: float
     grace: float
     time_budget: float
+    refine: bool | None
     restored: bool
 
 
@@ -141,6 +142,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             prices = load_prices(typed.prices or DEFAULT_PRICES, throughputs.accelerators, strict=strict)
         else:
             prices = found.prices
-        return Configuration(throughputs, prices, rules)
+        refine = typed.refine if typed.refine is not None else found is None or found.refine
+        return Configuration(throughputs, prices, rules, refine)
 
     return configure

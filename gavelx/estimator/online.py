@@ -92,6 +92,7 @@ class Online:
     def __init__(self, table: Mapping[Way, float]) -> None:
         self._table = table
         self._learned: dict[Way, Learned] = {}
+        self.drifts = 0
 
     def __iter__(self) -> Iterator[Way]:
         return iter(self._learned)
@@ -104,7 +105,9 @@ class Online:
         """Take one into account; whether its speed has become another one. What is no speed is left out."""
         if not (0 < measurement.steps_per_second < SPEED_MAX and 0 <= measurement.relative_error <= ERROR_MAX):
             return False
-        return self._learned.setdefault(measurement.way, Learned()).observe(measurement)
+        drifted = self._learned.setdefault(measurement.way, Learned()).observe(measurement)
+        self.drifts += drifted
+        return drifted
 
     def is_known(self, way: Way) -> bool:
         """Whether leases have said enough."""

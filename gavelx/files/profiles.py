@@ -18,6 +18,7 @@ Pairs that share a device are in ``speeds.pairs.csv``, as in the shipped ``coloc
 
 import csv
 import io
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +36,7 @@ from gavelx.files.throughput_tables import (
     setting_of,
     speed_of,
 )
-from gavelx.measurements import Measurement
+from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.throughputs import Pairing, Setting
 
 MORE = ("seconds", "memory_mib", "utilization", "measured_at", "source")
@@ -57,7 +58,7 @@ def read_profiles(name_or_path: str | Path) -> list[Profile]:
     """
     source = PUBLISHED.get(str(name_or_path), "")
     profiles = []
-    for row in isolated_rows(name_or_path):
+    for row in isolated_rows(name_or_path, COLUMNS[:3]):
         if (speed := speed_of(row)) is not None:
             profiles.append(_profile(row, setting_of(row), speed, "", source))
     for row in pair_rows(name_or_path):
@@ -67,13 +68,25 @@ def read_profiles(name_or_path: str | Path) -> list[Profile]:
     return profiles
 
 
+def read_estimates(name_or_path: str | Path) -> dict[Way, Estimate]:
+    """What a table says of jobs alone that nobody measured: its columns ``estimate, lower, upper``, or nothing."""
+    found = dict[Way, Estimate]()
+    for row in isolated_rows(name_or_path, COLUMNS[:3]):
+        if row.has("estimate"):
+            lower, middle, upper = (row.number(name, low=0) for name in ("lower", "estimate", "upper"))
+            found[setting_of(row)] = Estimate(middle, lower, upper, "estimated")
+        elif speed_of(row) is None:
+            found[setting_of(row)] = Estimate(math.nan, math.nan, math.nan, "unknown")
+    return found
+
+
 PUBLISHED = dict.fromkeys(TABLES[:2], "stanford-futuredata/gavel, published 2022") | {
     TABLES[2]: "uw-mad-dash/shockwave, published 2022"
 }
 """Where the shipped tables come from; throughputs/*.toml has it in full."""
 
 
-def _profile(row: Row, way: Setting | Pairing, speed: float, side: str, source: str) -> Profile:
+def _profile(row: Row, way: Way, speed: float, side: str, source: str) -> Profile:
     measurement = Measurement(
         way,
         speed,

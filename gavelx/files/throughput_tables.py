@@ -15,7 +15,7 @@ How fast two jobs are that share one device stands in a second file, ``speeds.pa
 with the columns ``job_type_a, job_type_b, accelerator, steps_per_second_a, steps_per_second_b``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gavelx.errors import InputFileError, OptionError, did_you_mean
@@ -47,7 +47,7 @@ def load_throughputs(name_or_path: str | Path) -> Throughputs:
     return Throughputs(isolated, _colocated(pair_rows(name)), name)
 
 
-def isolated_rows(name_or_path: str | Path) -> Iterator[Row]:
+def isolated_rows(name_or_path: str | Path, columns: Sequence[str] = COLUMNS) -> Iterator[Row]:
     """The rows of a table about jobs that run alone. Raises as :func:`load_throughputs` does."""
     name = str(name_or_path)
     if name in TABLES:
@@ -56,7 +56,7 @@ def isolated_rows(name_or_path: str | Path) -> Iterator[Row]:
     if name == Path(name).name and not Path(name).suffix and not exists(name):
         problem = f"there is neither a table nor a file {shown(name, 80)}"
         raise OptionError(problem, where="throughputs", hint=did_you_mean(name, TABLES))
-    return read_rows(name, COLUMNS)
+    return read_rows(name, columns)
 
 
 def pair_rows(name_or_path: str | Path) -> Iterator[Row]:
