@@ -79,11 +79,13 @@ def profiles(
             times.append(run(jobs, how))
             if any(ran.no_room for ran in times[-1]):
                 break
-        yield from _both(jobs, times, how, plan.source)
+        yield from conclude(jobs, times, how, plan.source)
 
 
-def _both(jobs: Sequence[Job], times: Sequence[Sequence[Ran]], how: How, source: str) -> list[Profile | Refused]:
-    """Of each of the jobs. A pair is known only if both are."""
+def conclude(
+    jobs: Sequence[Job], times: Sequence[Sequence[Ran]], how: How, source: str
+) -> list[Profile | Refused]:
+    """What is known of each of the jobs after they were run so often. A pair is known only if both are."""
     rans = list(zip(*times, strict=True))
     ways = [_way(jobs, n, how.devices.accelerator) for n in range(len(jobs))]
     if any(ran.no_room for ran in times[-1]):

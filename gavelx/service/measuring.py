@@ -18,7 +18,7 @@ from gavelx.service.state import State
 from gavelx.service.timing import Timing
 
 SAMPLES = 128
-"""Kept of a lease; beyond that every other one is dropped."""
+"""Kept of a lease; beyond that every other one is dropped, and fewer are taken."""
 
 
 @dataclass
@@ -27,15 +27,19 @@ class Series:
 
     way: Way | None
     samples: list[Sample] = field(default_factory=list)
+    apart_s: float = 0.0
 
     @property
     def seconds(self) -> float:
         return self.samples[-1].time_s - self.samples[0].time_s
 
     def add(self, sample: Sample) -> None:
+        if 0 <= sample.time_s - self.samples[-1].time_s < self.apart_s:
+            return
         self.samples.append(sample)
         if len(self.samples) > SAMPLES:
             del self.samples[1:-1:2]
+            self.apart_s = 2 * self.seconds / SAMPLES
 
 
 class Measuring:

@@ -19,7 +19,7 @@ class Timing:
     grace_s: float = 15.0
     log_bytes: int = 16 * 1024 * 1024
     measured_s: float = 30.0
-    measured_again_s: float = 600.0
+    measured_again_s: float = 300.0
 
     @property
     def surely_over_s(self) -> float:
