@@ -86,7 +86,7 @@ class _Run:
         }
         self.uses: dict[int, list[Use]] = {lease_id: [] for lease_id in self.jobs}
         self.meter = Meter(runner.measured)
-        self.metered_s = 0.0
+        self.metered_s = self.counted_until_s = 0.0
 
     def ran(self) -> list[Ran]:
         try:
@@ -96,6 +96,7 @@ class _Run:
                 while self._goes_on():
                     time.sleep(POLL_S)
                     self._look(gpus)
+                self.counted_until_s = time.monotonic()
         finally:
             self._stop()
         if (ended := self._failed()) is not None:
@@ -182,8 +183,9 @@ class _Run:
         return [self._of(lease_id) for lease_id in self.jobs]
 
     def _of(self, lease_id: int) -> Ran:
-        """Of one job; of a pair, while both do steps."""
+        """Of one job; of a pair, while both do steps. The last sample says until when nothing more was done."""
         samples, from_s = self.counts[lease_id].samples, self._counting_from_s()
+        samples = [*samples, Sample(self.counted_until_s, samples[-1].steps)]
         if len(self.jobs) > 1 and from_s is not None:
             samples = [sample for sample in samples if sample.time_s >= from_s]
         uses = self.uses[lease_id]

@@ -16,7 +16,7 @@ pace, path, steps = float(sys.argv[1]), os.environ["GAVELX_REPORT_FILE"], 0
 if pace == 0:
     sys.exit("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB")
 while steps < float(os.environ["GAVELX_TOTAL_STEPS"]):
-    time.sleep(1 / pace)
+    time.sleep(1 / abs(pace) if pace > 0 or steps < 10 else 60)
     steps += 1
     report = {"lease_id": int(os.environ["GAVELX_LEASE_ID"]), "steps_done": steps, "saved_steps": 0}
     with open(path + ".part", "w") as file:
@@ -79,6 +79,7 @@ def test_a_job_without_room_cannot_run_there(shell: Shell) -> None:
     ("options", "command", "said"),
     [
         ((), job(3), "nothing could be measured of mine: too short"),
+        (("--seconds", 3), job(-20), "nothing could be measured of mine: stalled: no step in the last"),
         ((), (sys.executable, "-c", "pass"), r"mine: no step was reported; .*--step-pattern"),
         ((), (sys.executable, "-c", "raise SystemExit('no data')"), "mine: .*exit code 1: no data"),
         (("--step-pattern", "("), job(20), r"--step-pattern: '\(' is no regular expression"),
