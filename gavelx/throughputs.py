@@ -74,6 +74,10 @@ class Throughputs:
         rows = [known[pair] for pair in product(job_types, job_types)]
         return np.array(rows, dtype=float).reshape(len(job_types), len(job_types), len(accelerators))
 
+    def changed(self) -> None:
+        """Its mappings hold other speeds now: what was looked up before does not count any more."""
+        self._beside.clear()
+
     @cached_property
     def _beside(self) -> dict[tuple[str, ...], dict[tuple[str, str], list[float]]]:
         """What was looked up before."""

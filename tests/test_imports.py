@@ -51,6 +51,7 @@ MAY_IMPORT = {
     "explain": {"nouns", "solvers", "explain"},
     "rpc": {"nouns", "files", "rpc"},
     "worker": {"nouns", "rpc", "worker"},
+    "profiler": {"nouns", "files", "estimator", "rpc", "worker", "profiler"},
     "training": {"nouns", "training"},
     "service": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "fallback"),
@@ -58,7 +59,19 @@ MAY_IMPORT = {
     },
     "cli": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "simulator"),
-        *("files", "report", "explain", "estimator", "pricing", "rpc", "service", "worker", "cli", "package"),
+        *(
+            "files",
+            "report",
+            "explain",
+            "estimator",
+            "pricing",
+            "rpc",
+            "service",
+            "worker",
+            "profiler",
+            "cli",
+            "package",
+        ),
     },
     "package": set(),
 }

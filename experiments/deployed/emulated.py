@@ -126,7 +126,7 @@ def scene_of(trace: str, jobs: int, cluster: str, policy: str, round_s: float) -
 
 async def emulate(scene: Scene, folder: Path, within_s: float) -> None:
     """Run a scene on agents whose jobs sleep; its log is in the folder. Raises :class:`DeployedError`."""
-    configuration = Configuration(scene.table, scene.prices, scene.rules)
+    configuration = Configuration(scene.table, scene.prices, scene.rules, refine=False)
     async with LocalCluster(folder, configuration, scene.policy, TIMING) as cluster:
         servers = scene.cluster.servers
         await cluster.join(

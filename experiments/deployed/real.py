@@ -187,7 +187,7 @@ async def train(
     wanted: Sequence[Wanted], policy: str, types: Sequence[str], rules: Rules, folder: Path
 ) -> list[str]:
     """Submit all jobs and wait until they are over; what each printed. Raises :class:`DeployedError`."""
-    configuration = Configuration(load_throughputs("simulation"), PRICES, rules)
+    configuration = Configuration(load_throughputs("simulation"), PRICES, rules, refine=False)
     async with LocalCluster(folder, configuration, policy, TIMING) as cluster:
         await cluster.join(
             *(Machine(f"agent-{name}", name, environment={DEVICE: name} | QUICKLY) for name in types)

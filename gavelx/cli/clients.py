@@ -123,6 +123,11 @@ def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_j
     console.print(line, markup=False)
 
 
+def speeds_of(access: Access, text: str) -> str:
+    """What a scheduler knows of speeds, as JSON."""
+    return str(_call(access, "Speeds", wire.SpeedsRequest(version=1, job_type=text)).speeds_json)
+
+
 def run_explain(access: Access, job_id: int, as_json: bool) -> None:
     """Why a job waits."""
     reply = _call(access, "Explain", wire.ExplainRequest(version=1, job_id=job_id))

@@ -11,6 +11,28 @@ HERE = "127.0.0.1:7070"
 WHERE, _WHO, _TIMES = "Where", "Who may", "Times"
 
 
+TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        "--token-file",
+        envvar="GAVELX_TOKEN_FILE",
+        metavar="FILE",
+        help="A file that holds your token (gavelx token).",
+        rich_help_panel=WHERE,
+    ),
+]
+Ca = Annotated[
+    str | None,
+    typer.Option(
+        "--ca",
+        envvar="GAVELX_CA",
+        metavar="FILE",
+        help="The CA's certificate, where the scheduler speaks TLS.",
+        rich_help_panel=WHERE,
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Address:
     """Where the scheduler is, and what opens its door."""
@@ -25,26 +47,20 @@ class Address:
             rich_help_panel=WHERE,
         ),
     ] = HERE
-    token_file: Annotated[
+    token_file: TokenFile = None
+    ca: Ca = None
+
+
+@dataclass(frozen=True)
+class AddressIfAny:
+    """Where a scheduler is, for a command that need not ask one."""
+
+    scheduler: Annotated[
         str | None,
-        typer.Option(
-            "--token-file",
-            envvar="GAVELX_TOKEN_FILE",
-            metavar="FILE",
-            help="A file that holds your token (gavelx token).",
-            rich_help_panel=WHERE,
-        ),
+        typer.Option("--scheduler", metavar="HOST:PORT", help="Ask a scheduler.", rich_help_panel=WHERE),
     ] = None
-    ca: Annotated[
-        str | None,
-        typer.Option(
-            "--ca",
-            envvar="GAVELX_CA",
-            metavar="FILE",
-            help="The CA's certificate, where the scheduler speaks TLS.",
-            rich_help_panel=WHERE,
-        ),
-    ] = None
+    token_file: TokenFile = None
+    ca: Ca = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +164,10 @@ class ServeOptions:
         ),
     ] = 15.0
     time_budget: o.TimeBudget = 60.0
+    refine: Annotated[
+        bool | None,
+        typer.Option("--refine/--no-refine", help="Speeds that leases measure beat the table (a new log: yes)."),
+    ] = None
     restored: Annotated[
         bool,
         typer.Option("--restored", help="The log is a backup: agents forget what was leased since."),

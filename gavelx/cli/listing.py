@@ -10,7 +10,6 @@ from gavelx.files.price_tables import clouds, load_prices, price_rows
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import catalog, modifiers
 from gavelx.policies.catalog import installed
-from gavelx.spelling import meant, nearest
 from gavelx.throughputs import Setting, Throughputs
 
 
@@ -45,22 +44,10 @@ def list_policies(as_json: bool) -> None:
     stdout().print("Your own: --policy my_file:my_policy, an object in my_file.py.", style="dim")
 
 
-def list_throughputs(table_name: str, job_type: str | None, scale_factor: int | None, as_json: bool) -> None:
-    """Steps/s of every job type and scale factor that the filters let through."""
+def list_throughputs(table_name: str, scale_factor: int | None, as_json: bool) -> None:
+    """Steps/s of every job type, of one scale factor or all."""
     throughputs = load_throughputs(table_name)
-    named = None if job_type is None else meant(job_type, throughputs.job_types)
-    settings = [
-        setting
-        for setting in throughputs.isolated
-        if (job_type is None or job_type.lower() in setting.job_type.lower() or setting.job_type == named)
-        and (scale_factor is None or setting.scale_factor == scale_factor)
-    ]
-    if not settings and job_type is not None:
-        raise OptionError(
-            f"no row for {job_type!r}" + (f" with scale factor {scale_factor}" if scale_factor else ""),
-            where="--job-type",
-            hint=nearest(job_type, throughputs.job_types),
-        )
+    settings = [s for s in throughputs.isolated if scale_factor is None or s.scale_factor == scale_factor]
     if as_json:
         rows = [{**s._asdict(), "steps_per_second": throughputs.isolated[s]} for s in settings]
         print_json({"table": table_name, "rows": rows})

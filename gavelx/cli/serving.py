@@ -115,6 +115,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             prices = load_prices(typed.prices or DEFAULT_PRICES, throughputs.accelerators, strict=strict)
         else:
             prices = found.prices
-        return Configuration(throughputs, prices, rules)
+        refine = typed.refine if typed.refine is not None else found is None or found.refine
+        return Configuration(throughputs, prices, rules, refine)
 
     return configure

@@ -10,9 +10,12 @@ A table is a CSV with the columns ``job_type, scale_factor, accelerator, steps_p
 =================  ==================================================================
 
 gavelx ships three tables, named ``simulation``, ``physical`` and ``shockwave_tacc``.
+
+How fast two jobs are that share one device stands in a second file, ``speeds.pairs.csv`` beside ``speeds.csv``,
+with the columns ``job_type_a, job_type_b, accelerator, steps_per_second_a, steps_per_second_b``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gavelx.errors import InputFileError, OptionError, did_you_mean
@@ -24,6 +27,7 @@ from gavelx.throughputs import Pairing, Setting, Throughputs
 
 TABLES = ("simulation", "physical", "shockwave_tacc")
 COLUMNS = ("job_type", "scale_factor", "accelerator", "steps_per_second")
+PAIR_COLUMNS = ("job_type_a", "job_type_b", "accelerator", "steps_per_second_a", "steps_per_second_b")
 STATUSES = ("ok", "not_runnable", "absent")
 
 
@@ -37,35 +41,59 @@ def load_throughputs(name_or_path: str | Path) -> Throughputs:
     in a file.
     """
     name = str(name_or_path)
+    isolated = _isolated(isolated_rows(name))
+    if not isolated:
+        raise InputFileError("no row says how fast anything is", where=name, expected="at least one speed")
+    return Throughputs(isolated, _colocated(pair_rows(name)), name)
+
+
+def isolated_rows(name_or_path: str | Path, columns: Sequence[str] = COLUMNS) -> Iterator[Row]:
+    """The rows of a table about jobs that run alone. Raises as :func:`load_throughputs` does."""
+    name = str(name_or_path)
     if name in TABLES:
-        path = data_path("throughputs", "isolated")
-        rows = (row for row in read_rows(path, ("table", *COLUMNS)) if row.cells["table"] == name)
-        return Throughputs(_isolated(rows), _colocated() if name != "shockwave_tacc" else {}, name)
+        rows = read_rows(data_path("throughputs", "isolated"), ("table", *COLUMNS))
+        return (row for row in rows if row.cells["table"] == name)
     if name == Path(name).name and not Path(name).suffix and not exists(name):
         problem = f"there is neither a table nor a file {shown(name, 80)}"
         raise OptionError(problem, where="throughputs", hint=did_you_mean(name, TABLES))
-    isolated = _isolated(read_rows(name, COLUMNS))
-    if not isolated:
-        raise InputFileError("no row says how fast anything is", where=name, expected="at least one speed")
-    return Throughputs(isolated, name=name)
+    return read_rows(name, columns)
+
+
+def pair_rows(name_or_path: str | Path) -> Iterator[Row]:
+    """The rows of a table about two jobs on one device; none where it has no such file beside it."""
+    name = str(name_or_path)
+    if name in TABLES:
+        return read_rows(data_path("throughputs", "colocated"), PAIR_COLUMNS) if name != TABLES[2] else iter(())
+    pairs = pairs_path(name)
+    return read_rows(pairs, PAIR_COLUMNS) if exists(str(pairs)) else iter(())
+
+
+def pairs_path(path: str | Path) -> Path:
+    """Where the pairs of a table are.
+
+    >>> print(pairs_path("mine/speeds.csv"))
+    mine/speeds.pairs.csv
+    """
+    return Path(path).with_suffix(".pairs.csv")
 
 
 def _isolated(rows: Iterable[Row]) -> dict[Setting, float]:
     speeds: dict[Setting, float] = {}
     line_of: dict[Setting, int] = {}
     for row in rows:
-        setting = _setting(row)
+        setting = setting_of(row)
         if (first := line_of.setdefault(setting, row.line)) != row.line:
             hint = "keep one of the two rows"
             if row.has("table"):
                 hint = "keep the rows of one table; a shipped table is named " + ", ".join(TABLES)
             raise row.mistake("", f"the same setting is in row {first} already", hint=hint)
-        if (speed := _speed(row)) is not None:
+        if (speed := speed_of(row)) is not None:
             speeds[setting] = speed
     return speeds
 
 
-def _setting(row: Row) -> Setting:
+def setting_of(row: Row) -> Setting:
+    """What a row of a table is about."""
     return Setting(
         row.text("job_type"),
         row.text("accelerator").lower(),
@@ -74,7 +102,7 @@ def _setting(row: Row) -> Setting:
     )
 
 
-def _speed(row: Row) -> float | None:
+def speed_of(row: Row) -> float | None:
     """Steps/s; 0 where the job type cannot run, None where nothing is known."""
     status = row.text("status", "ok" if row.has("steps_per_second") else "absent", known=STATUSES)
     if status == "absent":
@@ -82,11 +110,13 @@ def _speed(row: Row) -> float | None:
     return row.number("steps_per_second", low=0) if status == "ok" else 0.0
 
 
-def _colocated() -> dict[Pairing, float]:
+def _colocated(rows: Iterable[Row]) -> dict[Pairing, float]:
     """Speeds on a shared device, for both orders of each pair; 0 where the two do not fit together."""
     speeds: dict[Pairing, float] = {}
-    for row in read_rows(data_path("throughputs", "colocated"), ("job_type_a", "job_type_b", "accelerator")):
+    for row in rows:
         a, b, accelerator = row.text("job_type_a"), row.text("job_type_b"), row.text("accelerator").lower()
+        if Pairing(a, b, accelerator) in speeds:
+            raise row.mistake("", "the same pair is in a row before", hint="keep one of the two rows")
         speeds[Pairing(a, b, accelerator)] = row.number("steps_per_second_a", low=0)
         speeds[Pairing(b, a, accelerator)] = row.number("steps_per_second_b", low=0)
     return speeds

@@ -115,5 +115,12 @@ class PriceChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SpeedsChanged(Event):
+    """The table of throughputs says something else of this job type from now on."""
+
+    job_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wake(Event):
     """A time that the mechanism asked to be woken at has come."""

@@ -120,6 +120,8 @@ class Mechanism:
                 commands = self._cancelled(event.job_id)
             case events.PriceChanged():
                 commands = self._prices_changed(event.prices)
+            case events.SpeedsChanged():
+                commands = self._speeds_changed(event.job_type)
             case events.PolicyChanged():
                 self.opens = event.opens
                 self._questions.all_changed()
@@ -168,6 +170,21 @@ class Mechanism:
         self._questions.all_changed()
         self._reprice()
         return []
+
+    def _speeds_changed(self, job_type: str) -> list[Command]:
+        """Live jobs of this type are as fast from now on as the table says; the policy is asked about it."""
+        self.throughputs.changed()
+        speeds = dict[int, tuple[Floats, Floats]]()
+        for j, job in enumerate(self.live.jobs):
+            if job.job_type != job_type:
+                continue
+            if job.scale_factor not in speeds:
+                speeds[job.scale_factor] = self._speeds(job, True), self._speeds(job, False)
+            self.live["throughput"][j], self.live["spread_throughput"][j] = speeds[job.scale_factor]
+        if not speeds:
+            return []
+        self._questions.all_changed()
+        return self._look_again()
 
     def _progress(self, event: events.Progress) -> list[Command]:
         """What leases did so far. A worker goes on reporting one that is complete until it is stopped.

@@ -174,6 +174,20 @@ class ExplainReply(_message.Message):
     explanation_json: str
     def __init__(self, explanation_json: _Optional[str] = ...) -> None: ...
 
+class SpeedsRequest(_message.Message):
+    __slots__ = ("version", "job_type")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    JOB_TYPE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    job_type: str
+    def __init__(self, version: _Optional[int] = ..., job_type: _Optional[str] = ...) -> None: ...
+
+class SpeedsReply(_message.Message):
+    __slots__ = ("speeds_json",)
+    SPEEDS_JSON_FIELD_NUMBER: _ClassVar[int]
+    speeds_json: str
+    def __init__(self, speeds_json: _Optional[str] = ...) -> None: ...
+
 class LogsRequest(_message.Message):
     __slots__ = ("version", "job_id", "follow", "offset")
     VERSION_FIELD_NUMBER: _ClassVar[int]

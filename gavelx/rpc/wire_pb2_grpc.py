@@ -71,6 +71,11 @@ class SchedulerStub(object):
                 request_serializer=gavelx_dot_rpc_dot_wire__pb2.SetPolicyRequest.SerializeToString,
                 response_deserializer=gavelx_dot_rpc_dot_wire__pb2.SetPolicyReply.FromString,
                 _registered_method=True)
+        self.Speeds = channel.unary_unary(
+                '/gavelx.v1.Scheduler/Speeds',
+                request_serializer=gavelx_dot_rpc_dot_wire__pb2.SpeedsRequest.SerializeToString,
+                response_deserializer=gavelx_dot_rpc_dot_wire__pb2.SpeedsReply.FromString,
+                _registered_method=True)
 
 
 class SchedulerServicer(object):
@@ -123,6 +128,13 @@ class SchedulerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Speeds(self, request, context):
+        """what the table says, leases measured, and is gone by
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SchedulerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -160,6 +172,11 @@ def add_SchedulerServicer_to_server(servicer, server):
                     servicer.SetPolicy,
                     request_deserializer=gavelx_dot_rpc_dot_wire__pb2.SetPolicyRequest.FromString,
                     response_serializer=gavelx_dot_rpc_dot_wire__pb2.SetPolicyReply.SerializeToString,
+            ),
+            'Speeds': grpc.unary_unary_rpc_method_handler(
+                    servicer.Speeds,
+                    request_deserializer=gavelx_dot_rpc_dot_wire__pb2.SpeedsRequest.FromString,
+                    response_serializer=gavelx_dot_rpc_dot_wire__pb2.SpeedsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -353,6 +370,33 @@ class Scheduler(object):
             '/gavelx.v1.Scheduler/SetPolicy',
             gavelx_dot_rpc_dot_wire__pb2.SetPolicyRequest.SerializeToString,
             gavelx_dot_rpc_dot_wire__pb2.SetPolicyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Speeds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavelx.v1.Scheduler/Speeds',
+            gavelx_dot_rpc_dot_wire__pb2.SpeedsRequest.SerializeToString,
+            gavelx_dot_rpc_dot_wire__pb2.SpeedsReply.FromString,
             options,
             channel_credentials,
             insecure,

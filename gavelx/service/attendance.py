@@ -26,6 +26,7 @@ from gavelx.rpc.convert import check_hello
 from gavelx.service.attendees import Attendee, Stream
 from gavelx.service.endings import Endings
 from gavelx.service.launches import Launches
+from gavelx.service.measuring import Measuring
 from gavelx.service.progress import ProgressReports
 from gavelx.service.reading import Readers
 from gavelx.service.records import Entry
@@ -57,7 +58,8 @@ class Attendance:
             attendee.sent.update(state.runs.on(server_id))  # for all we know
         self.progress = ProgressReports(state)
         self.launches = Launches(state, timing, self.here, self.progress)
-        self.endings = Endings(state, self.here, self.launches, self.progress, post)
+        self.measuring = Measuring(state, timing, post)
+        self.endings = Endings(state, self.here, self.launches, self.progress, measuring=self.measuring, post=post)
         self.readers = Readers(state, self.here)
         self._numbers = {machine.name: i for i, machine in state.machines.items()}
         self._joining: set[int] = set()
@@ -196,6 +198,7 @@ class Attendance:
             mentioned.add(report.lease_id)
             if run.parts[0].server_id == server_id:
                 self.progress.hear(report)
+                self.measuring.hear(run, report)
         attendee.sent = (attendee.sent & runs.keys()) | mentioned
         silent = runs.keys() - mentioned
         attendee.missed = {i: times for i, times in attendee.missed.items() if i in silent}
@@ -252,6 +255,7 @@ class Attendance:
         if changed:
             self.endings.servers_changed()
             self.progress.servers_changed()
+            self.measuring.servers_changed()
             self.launches.servers_changed()
         for command in commands:
             match command:

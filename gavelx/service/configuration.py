@@ -26,11 +26,15 @@ PLAIN = (
 
 @dataclass(frozen=True)
 class Configuration:
-    """Throughputs, prices, and the rules of the rounds; leases of a service are never longer than two of these."""
+    """Throughputs, prices, and the rules of the rounds; leases of a service are never longer than two of these.
+
+    ``refine``: what leases measure beats the throughputs.
+    """
 
     throughputs: Throughputs
     prices: Prices
     rules: Rules = DEFAULT
+    refine: bool = True
 
     def to_json(self) -> dict[str, Any]:
         table, overheads = self.throughputs, self.rules.overheads
@@ -43,6 +47,7 @@ class Configuration:
             "colocated": [[*pairing, speed] for pairing, speed in table.colocated.items()],
             "prices": dict(self.prices.usd_per_hour),
             "prices_name": self.prices.name,
+            "refine": self.refine,
         }
 
     @staticmethod
@@ -53,4 +58,6 @@ class Configuration:
         colocated = {Pairing(*row[:-1]): row[-1] for row in body["colocated"]}
         rules = replace(DEFAULT, **body["rules"], overheads=Overheads(overheads.pop(""), overheads), sleep_s=0.0)
         throughputs = Throughputs(isolated, colocated, body["table"])
-        return Configuration(throughputs, Prices(body["prices"], body["prices_name"]), rules)
+        return Configuration(
+            throughputs, Prices(body["prices"], body["prices_name"]), rules, body.get("refine", False)
+        )

@@ -10,8 +10,9 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import safe_number
 from gavelx.service.attendees import Attendee
 from gavelx.service.launches import Launches
+from gavelx.service.measuring import Measuring
 from gavelx.service.progress import ProgressReports
-from gavelx.service.records import Entry
+from gavelx.service.records import Entry, Measured
 from gavelx.service.runs import Part, Run
 from gavelx.service.state import State
 
@@ -28,10 +29,12 @@ class Endings:
         here: Mapping[int, Attendee],
         launches: Launches,
         progress: ProgressReports,
+        *,
+        measuring: Measuring,
         post: Callable[[Make], Any],
     ) -> None:
         self._state, self._here, self._launches, self._progress = state, here, launches, progress
-        self._post = post
+        self._measuring, self._post = measuring, post
         self._words: dict[int, dict[int, wire.Ended]] = {}  # by lease and server
         self._complete_s: dict[int, float] = {}  # leases of which rank 0 is complete, since when
         self._ending: set[int] = set()
@@ -156,7 +159,13 @@ class Endings:
         if lease_id in self._ending:
             return
         self._ending.add(lease_id)
-        self._post(lambda now_s: [Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed), note)])
+        measured = self._measuring.end(lease_id)
+        self._post(
+            lambda now_s: [
+                *(Entry(Measured(now_s, measurement)) for measurement in measured),
+                Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed), note),
+            ]
+        )
 
     def _acknowledge(self, server_id: int, ended: wire.Ended) -> None:
         attendee = self._here.get(server_id)

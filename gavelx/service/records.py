@@ -15,6 +15,7 @@ import numpy as np
 from gavelx.cluster import Server
 from gavelx.errors import InputFileError
 from gavelx.jobs import Job
+from gavelx.measurements import Measurement
 from gavelx.mechanism.events import (
     Event,
     JobCancelled,
@@ -30,6 +31,7 @@ from gavelx.mechanism.events import (
 )
 from gavelx.prices import Prices
 from gavelx.service.answers import Answer
+from gavelx.throughputs import Pairing, Setting
 
 VERSION = 1
 Json = dict[str, Any]
@@ -52,6 +54,13 @@ class Answered(Event):
     """The solver answered; with the snapshot that it was asked about this is an ``Allocated``."""
 
     answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Measured(Event):
+    """A lease has run for long enough that its speed is known."""
+
+    measurement: Measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +140,23 @@ def _read_progress(time_s: float, body: Json) -> Event:
     return Progress(time_s, lease_L, job_id_L, steps_L, saved_L)
 
 
+def _measured(event: Measured) -> Json:
+    return {**fields_of(event.measurement), "way": list(event.measurement.way)}
+
+
+def _read_measured(time_s: float, body: Json) -> Event:
+    way = body.pop("way")
+    kind = Pairing if len(way) == len(Pairing._fields) else Setting
+    return Measured(time_s, Measurement(kind(*way), **body))
+
+
 _WRITE: dict[str, Callable[[Any], Json]] = {
     "JobSubmitted": lambda event: {"job": fields_of(event.job)},
     "WorkerJoined": lambda event: {"server": fields_of(event.server), "epoch": event.epoch},
     "PolicyChanged": lambda event: {"opens": sorted(event.opens)},
     "PriceChanged": lambda event: {"usd_per_hour": dict(event.prices.usd_per_hour), "name": event.prices.name},
     "Progress": _progress,
+    "Measured": _measured,
     "Answered": lambda event: event.answer.to_json(),
 }
 _READ: dict[str, Callable[[float, Json], Event]] = {
@@ -148,6 +168,7 @@ _READ: dict[str, Callable[[float, Json], Event]] = {
     "PolicyChanged": lambda time_s, body: PolicyChanged(time_s, frozenset(body["opens"])),
     "PriceChanged": lambda time_s, body: PriceChanged(time_s, Prices(body["usd_per_hour"], body["name"])),
     "Progress": _read_progress,
+    "Measured": _read_measured,
     "Answered": lambda time_s, body: Answered(time_s, Answer.from_json(body)),
 }
 KINDS = tuple(_READ)

@@ -30,6 +30,7 @@ from gavelx.service.refusals import RefusedError, status_of
 from gavelx.service.scheduler import Scheduler
 from gavelx.service.snapshots import restore
 from gavelx.service.solving import Solver
+from gavelx.service.speeds import speeds
 from gavelx.service.state import Known, State
 from gavelx.service.statuses import status
 from gavelx.service.submissions import Submission
@@ -151,6 +152,14 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
             return wire.ExplainReply(explanation_json=json.dumps(document))
 
         return await self._answered("Explain", context, work)
+
+    async def Speeds(self, request: wire.SpeedsRequest, context: Any) -> wire.SpeedsReply:
+        async def work() -> wire.SpeedsReply:
+            caller = self._caller(request, context, "user")
+            rejected = self.scheduler.attendance.measuring.rejected
+            return wire.SpeedsReply(speeds_json=json.dumps(speeds(self.state, rejected, request.job_type, caller)))
+
+        return await self._answered("Speeds", context, work)
 
     async def Cancel(self, request: wire.CancelRequest, context: Any) -> wire.CancelReply:
         async def work() -> wire.CancelReply:
@@ -405,8 +414,8 @@ def _nothing_said() -> Configuration:
 
 def _check_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """A log goes on with what it was made with; only prices may differ."""
-    for name in ("rules", "overheads", "isolated", "colocated"):
-        if found[name] != wanted[name]:
+    for name in ("rules", "overheads", "isolated", "colocated", "refine"):
+        if found.get(name, False) != wanted[name]:
             differing = name
             if name == "rules":
                 pairs = [(rule, found[name][rule], wanted[name].get(rule)) for rule in found[name]]

@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
+from gavelx.estimator.online import Online
 from gavelx.jobs import Job
+from gavelx.measurements import Way
 from gavelx.mechanism import Mechanism
 from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Solve, Stop, WakeAt
 from gavelx.mechanism.events import (
@@ -27,17 +30,19 @@ from gavelx.mechanism.events import (
     JobSubmitted,
     LeaseEnded,
     PolicyChanged,
+    SpeedsChanged,
     Wake,
     WorkerDrained,
     WorkerJoined,
     WorkerLost,
 )
+from gavelx.promises import NOBODY
 from gavelx.service.answers import allocation_of
 from gavelx.service.configuration import Configuration
-from gavelx.service.records import Answered, Entry, Started
+from gavelx.service.records import Answered, Entry, Measured, Started
 from gavelx.service.runs import Part, Run, Runs
 from gavelx.snapshot import Snapshot
-from gavelx.throughputs import Setting, Throughputs
+from gavelx.throughputs import Pairing, Setting, Throughputs
 
 COMPLETE, FAILED, CANCELLED = "complete", "failed", "cancelled"
 
@@ -78,13 +83,19 @@ class Machine:
 
 
 class State:
-    """The mechanism, the book of jobs, the servers, who runs where. ``speeds`` grows with jobs that say theirs."""
+    """The mechanism, the book of jobs, the servers, who runs where.
+
+    ``said`` is what the table says of speeds, and what jobs say that bring theirs; ``speeds`` and ``beside`` are
+    what is gone by: the same, but where leases were measured to be otherwise (``online``).
+    """
 
     def __init__(self, configuration: Configuration) -> None:
         table = configuration.throughputs
         self.job_types = table.job_types
-        self.speeds: dict[Setting, float] = dict(table.isolated)
-        throughputs = Throughputs(self.speeds, table.colocated, table.name)
+        self.said = dict(chain[tuple[Way, float]](table.isolated.items(), table.colocated.items()))
+        self.speeds, self.beside = dict(table.isolated), dict(table.colocated)
+        self.online, self.refine = Online(self.said), configuration.refine
+        throughputs = Throughputs(self.speeds, self.beside, table.name)
         self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules)
         self.book: dict[int, Known] = {}
         self.machines: dict[int, Machine] = {}
@@ -120,7 +131,7 @@ class State:
 
     # -- events -----------------------------------------------------------------------------------------------
 
-    def apply(self, entry: Entry) -> list[Command]:
+    def apply(self, entry: Entry) -> list[Command]:  # noqa: PLR0912  # one branch an event
         """Take note of an entry that is on disk; what is to be done."""
         event: Event | None = entry.event
         assert event is not None
@@ -133,6 +144,8 @@ class State:
                 self.started, event = event, None
             case Answered():
                 event = self._allocated(event)
+            case Measured():
+                event = self._measured(event)
             case JobSubmitted():
                 self._submitted(event.job, entry.note)
             case WorkerJoined():
@@ -165,7 +178,9 @@ class State:
         if request_id := spec.get("request_id"):
             self.of_request[job.owner, request_id] = job.id
         for accelerator, speed in spec.get("speeds", {}).items():
-            self.speeds[Setting(job.job_type, accelerator, job.scale_factor)] = speed
+            setting = Setting(job.job_type, accelerator, job.scale_factor)
+            if setting not in self.said:
+                self.said[setting] = self.speeds[setting] = speed
 
     def _allocated(self, event: Answered) -> Allocated | None:
         """The answer to what was asked; None where that was answered already."""
@@ -173,6 +188,38 @@ class State:
             return None
         self.allocation, self.asked = allocation_of(event.answer, self.asked), None
         return Allocated(event.time_s, self.allocation)
+
+    def _measured(self, event: Measured) -> SpeedsChanged | None:
+        """Measured beats table: the mechanism hears of a speed that is another one than it goes by."""
+        way = event.measurement.way
+        self.online.observe(event.measurement)
+        speeds: dict[Any, float] = self.speeds if isinstance(way, Setting) else self.beside
+        used = speeds.get(way)
+        better = self.online.better(way, used) if self.refine else None
+        if better is None:
+            return None
+        speeds[way] = better
+        if isinstance(way, Setting) and way.consolidated and used:
+            self._scale_spread(way._replace(consolidated=False), better / used)
+        return SpeedsChanged(event.time_s, way.job_type)
+
+    def _scale_spread(self, way: Setting, factor: float) -> None:
+        """What is known of a gang spread over servers is how much slower it is, until that is measured."""
+        if way in self.speeds and not self.online.is_known(way):
+            self.speeds[way] *= factor
+
+    def way_of(self, run: Run) -> Way | None:
+        """The way in which a lease runs now; None where there is no word for it."""
+        lease, live = run.lease, self.mechanism.live
+        j = live.index.get(lease.job_id)
+        if j is None or live["lease"][j] != lease.id:
+            return None
+        job, partner = live.jobs[j], live.index.get(int(live["partner"][j]))
+        if live["partner"][j] == NOBODY:
+            return Setting(job.job_type, lease.accelerator, job.scale_factor, not live["spread"][j])
+        if partner is None or job.scale_factor > 1:
+            return None
+        return Pairing(job.job_type, live.jobs[partner].job_type, lease.accelerator)
 
     def _joined(self, event: WorkerJoined, note: dict[str, Any]) -> None:
         before = self.machines.get(event.server.id)
@@ -303,5 +350,5 @@ def code() -> str:
 
 def _sources() -> Iterator[Path]:
     folder = Path(__file__).parents[1]
-    for room in ("", "mechanism", "service"):
+    for room in ("", "estimator", "mechanism", "service"):
         yield from sorted((folder / room).glob("*.py"))

@@ -69,7 +69,7 @@ class Submission:
 
         A job that says its own is of a type of its own, by what it says, so nobody's speeds are another's.
         """
-        known, workers = self._state.speeds, max(1, spec.workers)
+        known, workers = self._state.said, max(1, spec.workers)
         types = self._state.mechanism.throughputs.accelerators
         table = {a: speed for a in types if (speed := known.get(Setting(job_type, a, workers))) is not None}
         speeds = {name.lower(): speed for name, speed in spec.steps_per_s.items()} | table

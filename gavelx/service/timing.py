@@ -9,12 +9,17 @@ class Timing:
 
     A job is asked to stop ``grace_s`` before it is killed. Nothing leased to a server runs any more when it was
     silent for ``surely_over_s`` after its leases ran out: the grace, a clock that is 1 % off, and a second.
+
+    A lease is a measurement of its job's speed if that is steady for ``measured_s``; a long one is another each
+    ``measured_again_s``.
     """
 
     heartbeat_s: float = 5.0
     valid_for_s: float = 60.0
     grace_s: float = 15.0
     log_bytes: int = 16 * 1024 * 1024
+    measured_s: float = 30.0
+    measured_again_s: float = 300.0
 
     @property
     def surely_over_s(self) -> float:

@@ -36,7 +36,8 @@ class Reports:
         self._written_s = time.monotonic()
         part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         try:
-            part.write_text(json.dumps({"lease_id": self.lease_id, **report}))
+            stamp = {"lease_id": self.lease_id, "monotonic_s": self._written_s}
+            part.write_text(json.dumps(stamp | report))
             part.replace(self.path)
         except OSError as error:
             self._warn(error)

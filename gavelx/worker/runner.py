@@ -82,10 +82,16 @@ class Running:
 
 
 class ProcessRunner:
-    """The `Runner` of real machines. Checkpoints go to ``shared``/jobs/FOLDER, of a job's own."""
+    """The `Runner` of real machines. Checkpoints go to ``shared``/jobs/FOLDER, of a job's own.
 
-    def __init__(self, folder: Folder, shared: Path, devices: Devices, grace_s: float = 15.0) -> None:
+    Processes begin there too, unless ``run_in`` says where.
+    """
+
+    def __init__(
+        self, folder: Folder, shared: Path, devices: Devices, grace_s: float = 15.0, run_in: Path | None = None
+    ) -> None:
         self.folder, self.shared, self.devices = folder, shared.absolute(), devices
+        self.run_in = run_in
         self.boot_id = folder.boot_id
         self.grace_s = grace_s
         self.log_bytes = 16 << 20
@@ -97,7 +103,7 @@ class ProcessRunner:
         self._moving_to = ""
         """The log that we shall belong to once nothing of another one runs."""
         self._ready_at_s = -math.inf
-        self._meter = Meter(self._measured)
+        self._meter = Meter(self.measured)
         self._find_again()
 
     @property
@@ -228,6 +234,7 @@ class ProcessRunner:
             "slots": len(launch.slots),
             "cgroup": str(self._cgroups / f"gavelx-{name}") if self._cgroups else None,
             "job_folder": str(job_folder),
+            "run_in": str(self.run_in or job_folder),
             "command": list(launch.command),
             "environment": {"PYTHONUNBUFFERED": "1"} | inherited | dict(launch.environment) | ours,
             "processes": [
@@ -294,8 +301,8 @@ class ProcessRunner:
             device_use=use.device_use,
         )
 
-    def _measured(self) -> Mapping[int, Measured]:
-        """What there is to measure, for the thread that does."""
+    def measured(self) -> Mapping[int, Measured]:
+        """What there is to measure, for whoever does."""
         found = {}
         for running in list(self._running.values()):
             shim = running.folder.shim()

@@ -351,9 +351,10 @@ class Shim:
             return self._fail(
                 None, f"the job's folder {str(folder)!r} cannot be made: {error.strerror}", CANNOT_RUN
             )
+        run_in = Path(self.launch.get("run_in", folder))
         for process in self.launch["processes"]:
             if self.failed is None:
-                self._start_rank(int(process["rank"]), self.launch["environment"] | process["environment"], folder)
+                self._start_rank(int(process["rank"]), self.launch["environment"] | process["environment"], run_in)
         write_json(self.folder / SHIM, {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())})
         return None
 

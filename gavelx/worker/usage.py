@@ -53,6 +53,10 @@ class Meter:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="gavelx-meter", daemon=True)
             self._thread.start()
+        return self.last(lease_id)
+
+    def last(self, lease_id: int) -> Use:
+        """The same, for those who call :meth:`measure` themselves."""
         return self._uses.get(lease_id, Use())
 
     def close(self) -> None:

@@ -31,10 +31,13 @@ def test_throughputs_keep_three_answers_apart(shell: Shell, tmp_path: Path) -> N
     assert ("LM", "2", "together", "?", "7") in cells
 
 
-def test_throughputs_filter(shell: Shell) -> None:
-    rows = shell("throughputs", "show", "--job-type", "resnet-50", "--scale-factor", 4, "--json").json["rows"]
+@pytest.mark.parametrize("option", ["--type", "--job-type"])
+def test_throughputs_filter(shell: Shell, option: str) -> None:
+    rows = shell("throughputs", "show", option, "resnet-50", "--scale-factor", 4, "--json").json["rows"]
     assert {row["scale_factor"] for row in rows} == {4}
     assert {row["job_type"].partition(" ")[0] for row in rows} == {"ResNet-50"}
+    rows = shell("throughputs", "show", "--scale-factor", 4, "--json").json["rows"]
+    assert {row["scale_factor"] for row in rows} == {4} and len({row["job_type"] for row in rows}) > 5
 
 
 def test_offers_keep_their_prices_in_a_narrow_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments.workloads import measure
+from experiments.workloads import measure, profile
 from experiments.workloads.measure import WORKLOADS
+from gavelx.files.throughput_tables import load_throughputs
 
 PREEMPTED_AT = (7, 23)
 
@@ -54,8 +55,17 @@ def test_what_a_preemption_costs_is_measured(tmp_path: Path, capsys: pytest.Capt
     assert 0.3 < float(cells["restart, s |"].rstrip("| ")) < 120
 
 
+def test_one_command_profiles_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--only", "recommendation", "--seconds", "8", "--repeat", "1", "--again"]
+    assert profile.main([*short, "--out", str(tmp_path / "speeds.csv")]) == 0
+    table = load_throughputs(tmp_path / "speeds.csv")
+    assert (table.get("recommendation-quick", "cpu") or 0) > 1
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| `recommendation-quick"))
+    assert row.split(" | ")[-1].rstrip(" |") in ("yes", "no")
+
+
 def test_every_workload_is_in_the_table() -> None:
-    files = {path.stem for path in measure.HERE.glob("*.py")} - {"__init__", "common", "measure"}
+    files = {path.stem for path in measure.HERE.glob("*.py")} - {"__init__", "common", "measure", "profile"}
     assert files == {one.module for one in WORKLOADS}
     page = (measure.HERE / "README.md").read_text()
     assert all(f"`{one.module}.py`" in page for one in WORKLOADS)

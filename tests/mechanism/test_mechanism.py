@@ -22,6 +22,7 @@ from gavelx.mechanism.events import (
     PolicyChanged,
     PriceChanged,
     Progress,
+    SpeedsChanged,
     Wake,
     WorkerDrained,
     WorkerJoined,
@@ -299,6 +300,22 @@ def test_another_policy_is_asked_at_once_and_told_of_what_it_wants() -> None:
     mechanism.handle(PolicyChanged(720.0, PAIRS))
     (solve,) = (command for command in mechanism.handle(Wake(720.0)) if isinstance(command, Solve))
     assert (np.bincount(solve.snapshot.known.configuration_M) == 2).any()
+
+
+def test_another_speed_is_told_to_the_policy_and_held_by_jobs_that_run() -> None:
+    isolated, colocated = dict(SPEEDS.isolated), dict(SPEEDS.colocated)
+    mechanism = Mechanism(Throughputs(isolated, colocated), opens=PAIRS)
+    mechanism.handle(WorkerJoined(0.0, Server(0, "fast", 4)))
+    for event in (JobSubmitted(0.0, job(0)), JobSubmitted(0.0, job(1, kind="talker")), Wake(0.0)):
+        settle(mechanism, event, [1.0, 1.0])
+    assert mechanism.throughputs.beside(["net"], ["fast"]) == 7.0
+    isolated[Setting("net", "fast")], colocated[Pairing("net", "net", "fast")] = 6.0, 5.0
+    assert mechanism.handle(SpeedsChanged(10.0, "net")) == [WakeAt(10.0, report=True)]
+    question = asked(mechanism, Wake(mechanism._round_end_s)).snapshot
+    assert question.configurations.throughput_M.tolist() == [6.0, 10.0]
+    assert mechanism.throughputs.beside(["net"], ["fast"]) == 5.0
+    assert mechanism.live["throughput"][:, 0].tolist() == [6.0, 10.0]
+    assert mechanism.handle(SpeedsChanged(mechanism._now_s, "nobody's")) == []
 
 
 def test_a_type_may_join_while_jobs_run() -> None:

@@ -35,6 +35,7 @@ REQUESTS = {
     "Submit": wire.SubmitRequest(version=1, jobs=[spec(environment={"A": "1"}, steps_per_s={"v100": 3.0})]),
     "Status": wire.StatusRequest(version=1, job_ids=[0, 1], ended=True, limit=3),
     "Explain": wire.ExplainRequest(version=1, job_id=0),
+    "Speeds": wire.SpeedsRequest(version=1),
     "Logs": wire.LogsRequest(version=1, job_id=0),
     "Cancel": wire.CancelRequest(version=1, job_id=77),
     "Drain": wire.DrainRequest(version=1, server="nobody"),
@@ -220,6 +221,7 @@ def test_jobs_that_nobody_can_run(live: Background, jobs: list[wire.JobSpec]) ->
         limit=st.integers(0, 2**32 - 1),
     )
     | st.builds(wire.ExplainRequest, version=st.integers(0, 2), job_id=ids)
+    | st.builds(wire.SpeedsRequest, version=st.integers(0, 2), job_type=st.text(max_size=20))
     | st.builds(wire.CancelRequest, version=st.just(1), job_id=ids.filter(bool))
     | st.builds(wire.LogsRequest, version=st.just(1), job_id=ids.filter(bool), offset=st.integers(0, 2**64 - 1))
     | st.builds(wire.DrainRequest, version=st.just(1), server=nasty)

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from gavelx.cluster import Cluster, Server
 from gavelx.errors import InputFileError
 from gavelx.jobs import Job
+from gavelx.measurements import Measurement
 from gavelx.mechanism import events
 from gavelx.mechanism.events import Event
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.service.answers import Answer, allocation_of, answer_of
-from gavelx.service.records import KINDS, Answered, Entry, Record, Started, entry_of, record_of
+from gavelx.service.records import KINDS, Answered, Entry, Measured, Record, Started, entry_of, record_of
 from gavelx.snapshot import Snapshot
 from gavelx.testing.snapshots import snapshots
 from gavelx.throughputs import Pairing, Setting, Throughputs
@@ -36,6 +37,9 @@ JOBS = st.builds(
     duration_s=st.none() | st.floats(0.1, 1e6),
     owner=st.text(),
 )
+SETTINGS = st.builds(Setting, st.text(), st.text(), st.integers(1, 64), st.booleans())
+WAYS = SETTINGS | st.builds(Pairing, st.text(), st.text(), st.text())
+MEASUREMENTS = st.builds(Measurement, WAYS, STEPS, st.floats(0, 1), TIMES, st.text(), st.text())
 SERVERS = st.builds(Server, IDS, st.text(min_size=1), st.integers(1, 16), st.text(), st.text())
 
 
@@ -55,6 +59,7 @@ EVENTS = st.one_of(
     st.builds(events.LeaseEnded, TIMES, IDS, IDS, STEPS, STEPS, st.booleans()),
     st.builds(events.PriceChanged, TIMES, st.builds(Prices, st.dictionaries(st.text(), STEPS), st.text())),
     st.builds(events.Wake, TIMES),
+    st.builds(Measured, TIMES, MEASUREMENTS),
     st.builds(Started, TIMES, st.text(), STEPS),
 )
 NOTES = st.dictionaries(st.text(), st.text() | st.lists(st.text()) | STEPS | st.dictionaries(st.text(), st.text()))
@@ -107,7 +112,8 @@ def test_a_pair_comes_back_as_a_pair() -> None:
 
 def test_every_event_of_the_mechanism_has_a_record() -> None:
     all_events = {each.__name__ for each in Event.__subclasses__()}
-    theirs = all_events - {"ArrivalsEnded", "Allocated"}  # a service has no last job; an answer is an Answered
+    # a service has no last job; an answer is an Answered, and another speed follows from what was Measured
+    theirs = all_events - {"ArrivalsEnded", "Allocated", "SpeedsChanged"}
     assert theirs == set(KINDS)
 
 

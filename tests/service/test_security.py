@@ -36,6 +36,27 @@ async def refused(user: User, method: str, request: object) -> grpc.StatusCode:
     return error.value.code()
 
 
+def test_speeds_of_types_that_somebody_brought_are_his_and_the_operators(tmp_path: Path) -> None:
+    texts = tokens_for(tmp_path, ada="user", bob="user", root="operator", machine="agent")
+
+    async def main() -> None:
+        async with serving(tmp_path / "state", tokens=str(tmp_path / "tokens.json")) as service:
+            users = {name: User(service.address, text) for name, text in texts.items()}
+            own = wire.JobSpec(job_type="secret", total_steps=5, command=["true"], steps_per_s={"v100": 7.0})
+            await users["ada"].submit(own)
+            seen = {}
+            for name in ("ada", "bob", "root"):
+                reply = await users[name].call("Speeds", wire.SpeedsRequest(version=1))
+                seen[name] = {row["job_type"].partition("~")[0] for row in json.loads(reply.speeds_json)["rows"]}
+            assert seen == {"ada": {"net", "secret"}, "bob": {"net"}, "root": {"net", "secret"}}
+            request = wire.SpeedsRequest(version=1)
+            assert await refused(users["machine"], "Speeds", request) is grpc.StatusCode.PERMISSION_DENIED
+            for user in users.values():
+                await user.close()
+
+    run(main())
+
+
 def test_users_act_on_their_own_jobs_only_and_operators_on_all(tmp_path: Path) -> None:
     texts = tokens_for(tmp_path, ada="user", bob="user", root="operator", machine="agent")
 

@@ -1,0 +1,130 @@
+"""What is to be run to know a job: widths, batch sizes, partners, repetitions; and what is known then."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import NamedTuple
+
+from gavelx.errors import OptionError
+from gavelx.estimator.steady import Rejected, Sample, Steady, measure, together
+from gavelx.files.profiles import Profile
+from gavelx.measurements import Measurement, Way
+from gavelx.profiler.running import How, Job, Ran, run
+from gavelx.throughputs import Pairing, Setting
+
+BATCH_SIZE = "{batch_size}"
+SOURCE = "gavelx throughputs measure"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job type by its command, where ``{batch_size}`` may stand; and all that is to be known of it.
+
+    * ``workers``: the widths; ``batch_sizes``: each is a job type of its own, named as in the shipped tables;
+    * ``beside``: partners that share one device with it; a pair is measured for both;
+    * ``repeat``: starts of each, so that the interval knows how they differ.
+    """
+
+    job_type: str
+    command: tuple[str, ...]
+    workers: tuple[int, ...] = (1,)
+    batch_sizes: tuple[int, ...] = ()
+    beside: tuple[Job, ...] = ()
+    repeat: int = 1
+    source: str = SOURCE
+
+    def __post_init__(self) -> None:
+        there = any(BATCH_SIZE in word for word in self.command)
+        if there and not self.batch_sizes:
+            problem = f"the command has a place for {BATCH_SIZE}, and nobody says which"
+            raise OptionError(problem, where="--batch-sizes", expected="such as --batch-sizes 16,32")
+        if self.batch_sizes and not there:
+            problem = f"the command has no place for {BATCH_SIZE}"
+            raise OptionError(problem, where="--batch-sizes", hint=f"-- python train.py --batch-size {BATCH_SIZE}")
+
+    def runs(self) -> Iterator[tuple[Job, ...]]:
+        """Jobs that are to run on the same devices, one after the other."""
+        for batch_size in self.batch_sizes or (None,):
+            for workers in self.workers:
+                yield (self._job(batch_size, workers),)
+            for partner in self.beside:
+                yield self._job(batch_size, 1), partner
+
+    def _job(self, batch_size: int | None, workers: int) -> Job:
+        if batch_size is None:
+            return Job(self.job_type, self.command, workers)
+        words = tuple(word.replace(BATCH_SIZE, str(batch_size)) for word in self.command)
+        return Job(f"{self.job_type} (batch size {batch_size})", words, workers)
+
+
+class Refused(NamedTuple):
+    """A way to run of which nothing is known after all, and why."""
+
+    way: Way
+    reason: str
+
+
+def profiles(
+    plan: Plan, how: How, begins: Callable[[Sequence[Job], int], None] = lambda _jobs, _n: None
+) -> Iterator[Profile | Refused]:
+    """Run what the plan says, one run after the other; of each way to run what came of it.
+
+    ``begins`` hears of every run before it. Raises :class:`UserError` for a job that fails.
+    """
+    for jobs in plan.runs():
+        times = list[list[Ran]]()
+        for n in range(plan.repeat):
+            begins(jobs, n)
+            times.append(run(jobs, how))
+            if any(ran.no_room for ran in times[-1]):
+                break
+        yield from conclude(jobs, times, how, plan.source)
+
+
+def conclude(
+    jobs: Sequence[Job], times: Sequence[Sequence[Ran]], how: How, source: str
+) -> list[Profile | Refused]:
+    """What is known of each of the jobs after they were run so often. A pair is known only if both are."""
+    rans = list(zip(*times, strict=True))
+    ways = [_way(jobs, n, how.devices.accelerator) for n in range(len(jobs))]
+    if any(ran.no_room for ran in times[-1]):
+        return [Profile(Measurement(way, 0.0, measured_at=_now(), source=source)) for way in ways]
+    found = [_speed([ran.samples for ran in each]) for each in rans]
+    refused = [each.reason for each in found if isinstance(each, Rejected)]
+    if refused:
+        reasons = (each.reason if isinstance(each, Rejected) else refused[0] for each in found)
+        return [Refused(way, reason) for way, reason in zip(ways, reasons, strict=True)]
+    memory, use = (_in_all(rans, name) for name in ("memory_mib", "utilization"))
+    return [
+        Profile(
+            Measurement(way, speed.steps_per_second, speed.relative_error, speed.seconds, _now(), source),
+            memory,
+            use,
+        )
+        for way, speed in zip(ways, found, strict=True)
+        if isinstance(speed, Steady)
+    ]
+
+
+def _way(jobs: Sequence[Job], n: int, accelerator: str) -> Way:
+    if len(jobs) == 1:
+        return Setting(jobs[0].job_type, accelerator, jobs[0].workers)
+    return Pairing(jobs[n].job_type, jobs[1 - n].job_type, accelerator)
+
+
+def _speed(runs: Sequence[Sequence[Sample]]) -> Steady | Rejected:
+    """Of the runs that can be used, together; why not, where none can."""
+    found = [measure(samples) for samples in runs]
+    good = [each for each in found if isinstance(each, Steady)]
+    return together(good) if good else next(each for each in found if isinstance(each, Rejected))
+
+
+def _in_all(rans: Sequence[Sequence[Ran]], name: str) -> float | None:
+    """Of all jobs that ran together, on the average of the runs."""
+    known = [[value for ran in each if (value := getattr(ran, name)) is not None] for each in rans]
+    return sum(fmean(values) for values in known) if all(known) else None
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,100 @@
+"""``gavelx throughputs measure`` with real processes on this machine."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.throughputs import Pairing, Setting
+from tests.cli.running import Shell
+
+JOB = """
+import json, os, sys, time
+pace, path, steps = float(sys.argv[1]), os.environ["GAVELX_REPORT_FILE"], 0
+if pace == 0:
+    sys.exit("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB")
+while steps < float(os.environ["GAVELX_TOTAL_STEPS"]):
+    time.sleep(1 / abs(pace) if pace > 0 or steps < 10 else 60)
+    steps += 1
+    report = {"lease_id": int(os.environ["GAVELX_LEASE_ID"]), "steps_done": steps, "saved_steps": 0}
+    with open(path + ".part", "w") as file:
+        json.dump(report | {"monotonic_s": time.monotonic()}, file)
+    os.replace(path + ".part", path)
+    print("step", steps, flush=True)
+"""
+TYPES = "--accelerator", "cpu", "--seconds", 1.5
+
+
+@pytest.fixture(autouse=True)
+def _job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    monkeypatch.chdir(tmp_path)
+
+
+def job(pace: object) -> tuple[object, ...]:
+    return sys.executable, "job.py", pace
+
+
+def test_batch_sizes_become_types_of_a_table(shell: Shell) -> None:
+    sizes = ("--batch-sizes", "40,20", "--out", "speeds.csv")
+    ran = shell("throughputs", "measure", "--type", "mine", *TYPES, *sizes, "--", *job("{batch_size}"))
+    assert ran.code == 0, ran
+    table = load_throughputs("speeds.csv")
+    assert 30 < (table.get("mine (batch size 40)", "cpu") or 0) <= 40
+    assert 16 < (table.get("mine (batch size 20)", "cpu") or 0) <= 20
+    assert "mine (batch size 20)" in ran.out and "MiB" in ran.out
+
+
+def test_a_pair_on_one_device(shell: Shell) -> None:
+    pair = ("--beside", "other", "--out", "speeds.csv", "--json")
+    ran = shell("throughputs", "measure", "--type", "mine", *TYPES, *pair, "--", *job(20), "+", *job(40))
+    alone, first, second = ran.json["rows"]
+    assert "partner" not in alone and (first["partner"], second["partner"]) == ("other", "mine")
+    for row, pace in ((alone, 20), (first, 20), (second, 40)):
+        assert 0.75 * pace < row["steps_per_second"] <= pace
+        assert row["lower"] < row["steps_per_second"] < row["upper"] and row["memory_mib"] > 1
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", row["measured_at"])
+    colocated = load_throughputs("speeds.csv").colocated
+    assert set(colocated) == {Pairing("mine", "other", "cpu"), Pairing("other", "mine", "cpu")}
+
+
+def test_a_table_that_said_otherwise_is_put_right_and_told_so(shell: Shell, tmp_path: Path) -> None:
+    speeds = tmp_path / "speeds.csv"
+    speeds.write_text("job_type,scale_factor,accelerator,steps_per_second\nmine,1,cpu,100\nyours,1,cpu,7\n")
+    printed = ("--step-pattern", r"step (\d+)", "--repeat", 2)
+    ran = shell("throughputs", "measure", "--type", "mine", *TYPES, *printed, "--out", speeds, "--", *job(20))
+    assert "mine on cpu: the table said 100 steps/s; replaced" in ran.err
+    speeds_now = load_throughputs(speeds).isolated
+    assert 15 < speeds_now[Setting("mine", "cpu")] <= 20 and speeds_now[Setting("yours", "cpu")] == 7.0
+
+
+def test_a_job_without_room_cannot_run_there(shell: Shell) -> None:
+    shell("throughputs", "measure", "--type", "big", *TYPES, "--out", "speeds.csv", "--", *job(0))
+    assert load_throughputs("speeds.csv").isolated == {Setting("big", "cpu"): 0.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "said"),
+    [
+        ((), job(3), "nothing could be measured of mine: too short"),
+        (("--seconds", 3), job(-20), "nothing could be measured of mine: stalled: no step in the last"),
+        ((), (sys.executable, "-c", "pass"), r"mine: no step was reported; .*--step-pattern"),
+        ((), (sys.executable, "-c", "raise SystemExit('no data')"), "mine: .*exit code 1: no data"),
+        (("--step-pattern", "("), job(20), r"--step-pattern: '\(' is no regular expression"),
+        (("--step-pattern", "never"), (sys.executable, "-c", "print(1)"), "mine: no line matched --step-pattern"),
+        (("--workers", "one"), job(20), "--workers: cannot read 'one'"),
+        (("--batch-sizes", "16"), job(20), "--batch-sizes: the command has no place for {batch_size}"),
+        ((), job("{batch_size}"), "--batch-sizes: the command has a place"),
+        (("--beside", "other"), job(20), "--beside: 1 partners, and 0 commands after the first"),
+        ((), (*job(20), "+"), "-- COMMAND: a command is empty"),
+        (("--out", "no/speeds.csv"), job(20), "no/speeds.csv"),
+    ],
+)
+def test_what_goes_wrong_is_said(
+    shell: Shell, options: tuple[object, ...], command: tuple[object, ...], said: str
+) -> None:
+    ran = shell("throughputs", "measure", "--type", "mine", *TYPES, *options, "--", *command)
+    assert ran.code == 2
+    assert re.search(said, ran.err), ran.err
