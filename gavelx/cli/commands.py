@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gavelx.cli import cluster_commands
+from gavelx.cli import cluster_commands, money_commands
 from gavelx.cli import options as o
 from gavelx.cli.run_options import RunOptions, with_run_options
 
@@ -26,6 +26,7 @@ app.add_typer(trace_app, name="trace")
 app.add_typer(throughputs_app, name="throughputs")
 app.add_typer(prices_app, name="prices")
 cluster_commands.add_to(app)
+money_commands.add_to(app, prices_app)
 
 DEFAULT_POLICIES = "fifo,agnostic(max_min_fairness),isolated,max_min_fairness,max_sum_throughput"
 
@@ -271,18 +272,3 @@ def throughputs_show(
     from gavelx.cli.listing import list_throughputs
 
     list_throughputs(table, job_type, scale_factor, json)
-
-
-@prices_app.command("show", epilog="Example:  gavelx prices show --accelerators v100,k80")
-def prices_show(
-    cloud: Annotated[str | None, typer.Option(help="Every offer of one cloud: aws, gcp, azure, ...")] = None,
-    accelerators: Annotated[
-        str | None, typer.Option(metavar="TYPE,...", help="Only these accelerator types.")
-    ] = None,
-    kind: Annotated[str | None, typer.Option(help="Every offer of a kind: on_demand, spot or reserved.")] = None,
-    json: o.JsonFlag = False,
-) -> None:
-    """Show US dollars per device-hour."""
-    from gavelx.cli.listing import list_prices
-
-    list_prices(cloud, accelerators, kind, json)

@@ -205,7 +205,7 @@ class SimulatedCluster:
 
     def _join(self, server: Server, epoch: int) -> None:
         self._servers[server.id] = server, epoch
-        self.ledger.joined(server)
+        self.ledger.joined(server, self.now_s)
         self._report(WorkerJoined(self.now_s, server, epoch))
         if (after_s := self._chance.failure_of_server_s(self.now_s)) is not None:
             self._push(self.now_s + after_s, HAPPENS, ("_lose", server.id))
@@ -216,7 +216,7 @@ class SimulatedCluster:
         for run in [*self._running.values(), *self._closing.values()]:
             if any(device.server_id == server_id for device in run.lease.devices):
                 self._end(run.lease.id, safe_steps=run.saved_at(self.now_s), quiet=True)
-        self.ledger.lost(server_id)
+        self.ledger.lost(server_id, self.now_s)
         self._report(WorkerLost(self.now_s, server_id, epoch))
         self._push(self.now_s + self._chance.outage_s(), HAPPENS, ("_join", server, epoch + 1))
 

@@ -87,6 +87,7 @@ def simulate(
         price_changes=tuple((time_s, later.array(accelerators)) for time_s, later in price_changes),
         given_up=tuple(mechanism.given_up),
         most_behind_s=mechanism.most_behind_s,
+        up_s_A=np.array([ledger.available_s(name, backend.recorder.end_s) for name in accelerators]),
         policy_seconds=stopwatch.seconds,
         wall_seconds=time.perf_counter() - started,
     )
