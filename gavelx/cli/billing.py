@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 from rich.table import Table
@@ -98,8 +99,11 @@ def _grams(quotes: Mapping[str, Quote], typed: BillOptions) -> dict[str, float]:
     """Grams of CO2 per kWh by type: of the grid as typed, or of the region where the price was found."""
     if typed.carbon is not None:
         return dict.fromkeys(quotes, read_grid(typed.carbon).g_co2_per_kwh)
-    found = {name: find_grid(quote.row.cloud, quote.row.region) for name, quote in quotes.items() if quote.row}
-    return {name: grid.g_co2_per_kwh for name, grid in found.items() if grid}
+    regions = {name: (quote.row.cloud, quote.row.region) for name, quote in quotes.items() if quote.row}
+    if len(places := set(regions.values())) == 1:  # a price that the user added is for the same place
+        regions |= dict.fromkeys(quotes, places.pop())
+    grids = {name: find_grid(*region) for name, region in regions.items()}
+    return {name: grid.g_co2_per_kwh for name, grid in grids.items() if grid}
 
 
 def _draw(typed: BillOptions) -> Draw:
@@ -191,20 +195,19 @@ def _about(results: Sequence[str], typed: BillOptions) -> list[tuple[str, str]]:
 
 
 def _print(charges: Sequence[Charge], rates: Mapping[str, Decimal]) -> None:
-    """The matrix of totals, policies down and tables across, then each bill; of a single one its parts."""
+    """The matrix, policies down and tables across; then the bills of each table; of a single one its parts."""
     currency, usd = next(iter(rates.items()), ("US dollars", Decimal(1)))
     specs = list(dict.fromkeys(charge.bill.prices for charge in charges))
+    of_spec = {spec: [charge for charge in charges if charge.bill.prices == spec] for spec in specs}
     if len(charges) > len(specs) > 1:
-        stdout().print(_matrix(charges, specs, usd))
-        stdout().print()
-    table = _table("prices", "policy", ("total", "busy", "idle", "MWh", "t CO2e"))
-    for charge in charges:
-        bill, kwh, kg_co2 = charge.bill, charge.footprint.kwh, charge.footprint.kg_co2
-        amounts = (f"{amount / usd:,.2f}" for amount in (bill.total_usd, bill.busy_usd, bill.idle_usd))
-        thousands = (number(None if value is None else value / 1000) for value in (kwh, kg_co2))
-        names = policy_cell(short(bill.prices, 24)), policy_cell(short(bill.policy))
-        table.add_row(*names, *amounts, *thousands)
-    stdout().print(table)
+        for heading, what in (("total", attrgetter("total_usd")), ("busy", attrgetter("busy_usd"))):
+            table = _table(f"{heading} under", [short(spec, 24) for spec in specs])
+            for bills in zip(*([charge.bill for charge in of_spec[spec]] for spec in specs), strict=True):
+                table.add_row(policy_cell(short(bills[0].policy)), *(f"{what(bill) / usd:,.2f}" for bill in bills))
+            stdout().print(table)
+            stdout().print()
+    for spec, of_one in of_spec.items():
+        _print_bills(spec, of_one, usd)
     if len(charges) == 1:
         _print_parts(charges[0].bill, usd)
     stdout().print(
@@ -214,19 +217,20 @@ def _print(charges: Sequence[Charge], rates: Mapping[str, Decimal]) -> None:
     )
 
 
-def _matrix(charges: Sequence[Charge], specs: Sequence[str], usd: Decimal) -> Table:
-    table = _table("total under", None, [short(spec, 24) for spec in specs])
-    runs = len(charges) // len(specs)
-    for position in range(runs):
-        bills = [charge.bill for charge in charges[position::runs]]
-        table.add_row(policy_cell(short(bills[0].policy)), *(f"{bill.total_usd / usd:,.2f}" for bill in bills))
-    return table
+def _print_bills(spec: str, charges: Sequence[Charge], usd: Decimal) -> None:
+    table = _table(short(spec, 32), ("total", "busy", "idle", "MWh", "t CO2e"))
+    for charge in charges:
+        bill, kwh, kg_co2 = charge.bill, charge.footprint.kwh, charge.footprint.kg_co2
+        amounts = (f"{amount / usd:,.2f}" for amount in (bill.total_usd, bill.busy_usd, bill.idle_usd))
+        thousands = (number(None if value is None else value / 1000) for value in (kwh, kg_co2))
+        table.add_row(policy_cell(short(bill.policy, 32)), *amounts, *thousands)
+    stdout().print(table)
+    stdout().print()
 
 
-def _table(first: str, second: str | None, amounts: Sequence[str]) -> Table:
+def _table(first: str, amounts: Sequence[str]) -> Table:
     table = plain_table()
-    for heading in filter(None, (first, second)):
-        table.add_column(heading, overflow="fold", min_width=16 if heading == "policy" else None)
+    table.add_column(policy_cell(first), overflow="fold")
     for heading in amounts:
         table.add_column(policy_cell(heading), justify="right")
     return table
@@ -240,7 +244,7 @@ def _print_parts(bill: Bill, usd: Decimal) -> None:
         parts.append(("owner", bill.by_owner))
     parts.append((f"job (dearest {len(dearest)})", {str(job_id): amount for job_id, _, amount in dearest}))
     for heading, amounts in parts:
-        table = _table(heading, None, ["busy"])
+        table = _table(heading, ["busy"])
         for name, amount in amounts.items():
             table.add_row(policy_cell(name or "(nobody)"), f"{amount / usd:,.2f}")
         stdout().print(table)

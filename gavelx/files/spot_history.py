@@ -96,8 +96,8 @@ def load_spot_history(
         bought[name] = min(at_start, key=lambda where: (at_start[where], where))
     used = {name: series[name][where] for name, where in bought.items()}
     first_usd = {name: one.at(begin) or 0.0 for name, one in used.items()}
-    places = ", ".join(f"{name} in {where}" for name, where in bought.items())
-    now = Prices({**prices.usd_per_hour, **first_usd}, name=f"{spec} from {begin:%Y-%m-%d %H:%M} on: {places}")
+    where_from = ", ".join(f"{name} in {where}" for name, where in bought.items())
+    now = Prices({**prices.usd_per_hour, **first_usd}, name=f"{spec} from {begin:%Y-%m-%d %H:%M} on: {where_from}")
     return SpotPrices(now, tuple(_changes(used, begin, now)))
 
 
