@@ -52,7 +52,8 @@ class Result:
     the reason for each time that the previous allocation had to be carried over. ``price_changes`` are the times
     at which prices became others than ``usd_per_hour_A``, and those prices. Of a job that was ``given_up`` (its
     id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever behind
-    what its allocations had promised, when a round began.
+    what its allocations had promised, when a round began. ``up_s_A`` are the device-seconds for which servers were
+    there, if that was not all the time.
     """
 
     policy: str
@@ -70,6 +71,7 @@ class Result:
     price_changes: tuple[tuple[float, Floats], ...] = ()
     given_up: tuple[int, ...] = ()
     most_behind_s: float = 0.0
+    up_s_A: Floats | None = None
     policy_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -101,6 +103,23 @@ class Result:
         """Dollars billed for each lease; NaN where its type has no known price."""
         L = self.leases
         return self._mean_price_L * L.devices_L * L.billed_s_L / 3600.0
+
+    @cached_property
+    def device_s_JA(self) -> Floats:
+        """Device-seconds billed to each job, by accelerator type: what a bill under any price table needs."""
+        L, A = self.leases, len(self.cluster.accelerators)
+        device_s_JA = np.zeros((len(self.jobs), A))
+        np.add.at(device_s_JA, (L.job_L, L.accelerator_L), L.devices_L * L.billed_s_L)
+        return device_s_JA
+
+    @cached_property
+    def idle_s_A(self) -> Floats:
+        """Device-seconds that were there until the end of the run, and billed to no job.
+
+        Rules that bill shared devices twice may leave less than none: then it is 0.
+        """
+        up_s_A = self.cluster.devices_A * self.end_s if self.up_s_A is None else self.up_s_A
+        return np.asarray(np.maximum(0.0, up_s_A - self.device_s_JA.sum(axis=0)))
 
     @cached_property
     def _mean_price_L(self) -> Floats:
@@ -165,23 +184,28 @@ class Result:
     def per_job(self) -> list[dict[str, Any]]:
         """One row for each job of the run; ``measured`` says whether it counts in the summary."""
         known, measured = metrics.known, range(len(self.jobs))[self.measured or slice(None)]
+        names = self.cluster.accelerators
         return [
             {
                 "job_id": self.jobs[j].id,
+                "owner": self.jobs[j].owner,
                 "arrival_s": float(self.arrival_s_J[j]),
                 "completion_s": known(float(self.completion_s_J[j])),
                 "jct_s": known(float(self.jct_s_J[j])),
                 "rho": known(float(self.rho_J[j])),
                 "cost_usd": known(float(self.cost_usd_J[j])),
                 "restarts": int(self.restarts_J[j]),
+                "device_s": {names[a]: float(self.device_s_JA[j, a]) for a in np.flatnonzero(self.device_s_JA[j])},
                 "measured": j in measured,
             }
             for j in range(len(self.jobs))
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The summary and the table of jobs, as ``--json`` writes them."""
-        return {**self.summary(), "per_job": self.per_job()}
+        """The summary, the table of jobs, and the time that devices were idle, as ``--json`` writes them."""
+        names = self.cluster.accelerators
+        idle_s = dict(zip(names, self.idle_s_A.tolist(), strict=True))
+        return {**self.summary(), "idle_device_s": idle_s, "per_job": self.per_job()}
 
     def to_frame(self) -> "pandas.DataFrame":
         """The table of jobs as a pandas DataFrame."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gavelx.cli import cluster_commands
+from gavelx.cli import cluster_commands, money_commands
 from gavelx.cli import options as o
 from gavelx.cli.cluster_options import WHERE, Address, AddressIfAny
 from gavelx.cli.run_options import RunOptions, with_options
@@ -27,6 +27,7 @@ app.add_typer(trace_app, name="trace")
 app.add_typer(throughputs_app, name="throughputs")
 app.add_typer(prices_app, name="prices")
 cluster_commands.add_to(app)
+money_commands.add_to(app, prices_app)
 
 JobTypes = Annotated[
     str | None,
@@ -370,18 +371,3 @@ def throughputs_measure(
         source,
     )
     run_measure(wanted, json)
-
-
-@prices_app.command("show", epilog="Example:  gavelx prices show --accelerators v100,k80")
-def prices_show(
-    cloud: Annotated[str | None, typer.Option(help="Every offer of one cloud: aws, gcp, azure, ...")] = None,
-    accelerators: Annotated[
-        str | None, typer.Option(metavar="TYPE,...", help="Only these accelerator types.")
-    ] = None,
-    kind: Annotated[str | None, typer.Option(help="Every offer of a kind: on_demand, spot or reserved.")] = None,
-    json: o.JsonFlag = False,
-) -> None:
-    """Show US dollars per device-hour."""
-    from gavelx.cli.listing import list_prices
-
-    list_prices(cloud, accelerators, kind, json)

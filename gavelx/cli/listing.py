@@ -1,16 +1,21 @@
 """``gavelx policies``, ``throughputs show`` and ``prices show``: what there is to choose from."""
 
 from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Any
 
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError, PolicyError
-from gavelx.files.price_tables import clouds, load_prices, price_rows
+from gavelx.files.price_rows import PriceRow
+from gavelx.files.price_tables import Terms, clouds, load_quotes, price_rows, read_discounts
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import catalog, modifiers
 from gavelx.policies.catalog import installed
 from gavelx.throughputs import Setting, Throughputs
+
+OLD_DAYS = 365
+"""Prices that are older get a mark."""
 
 
 def first_line(thing: object) -> str:
@@ -68,13 +73,23 @@ def _print_throughputs(throughputs: Throughputs, settings: list[Setting]) -> Non
     stdout().print("Steps/s of the whole job. 0: it cannot run there. ?: nothing is known.", style="dim")
 
 
-def list_prices(cloud: str | None, accelerators: str | None, kind: str | None, as_json: bool) -> None:
+def list_prices(
+    cloud: str | None,
+    accelerators: str | None,
+    kind: str | None,
+    as_json: bool,
+    *,
+    as_of: str | None = None,
+    discount: str | None = None,
+) -> None:
     """What one device costs under each cloud's name; for one cloud or kind, every offer of the price table."""
+    terms = Terms(as_of, discounts=read_discounts(discount))
     wanted = None if accelerators is None else [name.strip().lower() for name in accelerators.split(",")]
     if cloud is None and kind is None:
-        rows = _prices_in_use(wanted or sorted({row.accelerator for row in price_rows()}))
+        rows = _prices_in_use(wanted or sorted({row.accelerator for row in price_rows()}), terms)
     else:
-        rows = [row._asdict() for row in price_rows(cloud, wanted, kind)]
+        offers = price_rows(cloud, wanted, kind)
+        rows = [_offer(row, terms) for row in offers if as_of is None or row.as_of[: len(as_of)] <= as_of]
     if as_json:
         print_json({"rows": rows})
     elif not rows:
@@ -85,17 +100,29 @@ def list_prices(cloud: str | None, accelerators: str | None, kind: str | None, a
         _print_offers(rows)
 
 
-def _prices_in_use(accelerators: Sequence[str]) -> list[dict[str, Any]]:
+def _offer(row: PriceRow, terms: Terms) -> dict[str, Any]:
+    """An offer by the names of its figures: dollars of one device, and of the whole instance."""
+    fields = {name: value for name, value in row._asdict().items() if name not in ("usd", "row")}
+    return fields | {"usd_per_hour": float(terms.usd(row)), "instance_usd_per_hour": float(row.usd)}
+
+
+def _prices_in_use(accelerators: Sequence[str], terms: Terms) -> list[dict[str, Any]]:
     """What ``--prices CLOUD`` would mean, for every cloud and type that it has."""
     return [
-        {"accelerator": name, "cloud": cloud, "usd_per_hour": usd}
+        {
+            "accelerator": name,
+            "cloud": cloud,
+            "usd_per_hour": float(quote.usd),
+            "as_of": quote.row.as_of if quote.row else "",
+        }
         for cloud in clouds()
-        for name, usd in load_prices(cloud, accelerators, strict=False).usd_per_hour.items()
+        for name, quote in load_quotes(cloud, accelerators, terms, strict=False).items()
     ]
 
 
 def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
-    usd = {(row["accelerator"], row["cloud"]): row["usd_per_hour"] for row in rows}
+    usd = {(row["accelerator"], row["cloud"]): row for row in rows}
+    old = (date.today() - timedelta(OLD_DAYS)).isoformat()
     names, columns = (list(dict.fromkeys(row[key] for row in rows)) for key in ("accelerator", "cloud"))
     table = plain_table()
     table.add_column("accelerator")
@@ -103,13 +130,18 @@ def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
         table.add_column(cloud, justify="right")
     for name in sorted(names):
         cells = (usd.get((name, cloud)) for cloud in columns)
-        table.add_row(policy_cell(name), *("" if cell is None else f"{cell:.2f}" for cell in cells))
+        table.add_row(policy_cell(name), *("" if cell is None else _price_cell(cell, old) for cell in cells))
     stdout().print(table)
     stdout().print(
-        "US dollars per device-hour: each cloud's cheapest on-demand device at its latest date.\n"
+        "US dollars per device-hour: each cloud's cheapest on-demand device at its latest date. "
+        "*: that is over a year ago, or not known.\n"
         "Every offer of one cloud, with date and source: gavelx prices show --cloud gcp",
         style="dim",
     )
+
+
+def _price_cell(row: dict[str, Any], old: str) -> str:
+    return f"{row['usd_per_hour']:.2f}" + ("*" if row["as_of"] < old else "")
 
 
 def _print_offers(rows: list[dict[str, Any]]) -> None:

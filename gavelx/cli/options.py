@@ -117,6 +117,41 @@ PriceChanges = Annotated[
         metavar="FILE", help="Prices to come: a CSV of time_s, accelerator, usd_per_hour.", rich_help_panel=_HOW
     ),
 ]
+SpotHistory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Spot prices as they were: a CSV, output of describe-spot-price-history, or spot_history (shipped).",
+        rich_help_panel=_HOW,
+    ),
+]
+SpotAvailability = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Servers come and go as spot nodes did: a CSV of accelerator, nodes_requested, offset_s, duration_s, "
+        "nodes_available.",
+        rich_help_panel=_WRONG,
+    ),
+]
+SpotPlace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ZONE", help="Spot of this zone, region or cloud only: us-east-1a.", rich_help_panel=_HOW
+    ),
+]
+SpotStart = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="The run starts at this time of the price history: 2020-01-10.", rich_help_panel=_HOW
+    ),
+]
+SpotNotice = Annotated[
+    float,
+    typer.Option(
+        min=0.0, metavar="SECONDS", help="Warning before a spot server goes (AWS: 120).", rich_help_panel=_WRONG
+    ),
+]
 Overheads = Annotated[
     str | None,
     typer.Option(

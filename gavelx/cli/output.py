@@ -41,11 +41,12 @@ class Outputs:
     json: str | None = None
     html: str | None = None
     png: str | None = None
+    plot_beside: bool = True
 
     @property
     def plot(self) -> str | None:
         """Where the plot goes: ``--png``, or beside the report: ``report.html`` has ``report.png``."""
-        if self.png is None and self.html is not None:
+        if self.png is None and self.html is not None and self.plot_beside:
             return str(Path(self.html).with_suffix(".png")) if Path(self.html).name else self.html
         return self.png
 

@@ -74,6 +74,7 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
                 window=s.window,
                 faults=s.faults,
                 price_changes=s.price_changes,
+                capacities=s.capacities,
                 on_progress=on_progress,
             )
         return replace(result, policy=text.strip())  # what the user typed is what he looks for

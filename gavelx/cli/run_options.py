@@ -31,6 +31,11 @@ class RunOptions:
     backfill: o.Backfill = None
     prices: o.Prices = None
     price_changes: o.PriceChanges = None
+    spot_history: o.SpotHistory = None
+    spot_availability: o.SpotAvailability = None
+    spot_place: o.SpotPlace = None
+    spot_start: o.SpotStart = None
+    spot_notice: o.SpotNotice = 120.0
     overheads: o.Overheads = None
     speed_noise: o.SpeedNoise = 0.0
     failures: o.Failures = None

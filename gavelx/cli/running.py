@@ -45,6 +45,8 @@ def _run(
     scenario = load_scenario(typed)
     if scenario.jobs_left_out:
         stderr().print(f"left out {scenario.jobs_left_out:,} jobs that can run nowhere in {scenario.cluster}")
+    if typed.spot_history is not None:
+        stderr().print(f"prices: {scenario.prices.name}", markup=False, soft_wrap=True)
     jobs_total = len(scenario.jobs[scenario.window or slice(None)])
     with progress_bars(policies, jobs_total) as watch:
         results = run_policies(policies, scenario, watch, workers)

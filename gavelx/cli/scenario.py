@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from gavelx.cli.conditions import faults_of, rules_of
 from gavelx.cli.run_options import RunOptions
+from gavelx.cli.spot import PriceChanges, capacities_of, prices_of
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
-from gavelx.files.price_changes import load_price_changes
-from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
 from gavelx.mechanism import Rules
 from gavelx.prices import Prices
+from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.solvers import SOLVERS, Settings, available
@@ -23,7 +23,6 @@ from gavelx.spelling import as_spelled
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, runnable
 
-DEFAULT_PRICES = "gcp"
 TIME_BUDGET_S = (0.001, 1e6)
 
 
@@ -39,7 +38,8 @@ class Scenario:
     window: slice | None
     jobs_left_out: int = 0
     faults: Faults = NO_FAULTS
-    price_changes: tuple[tuple[float, Prices], ...] = ()
+    price_changes: PriceChanges = ()
+    capacities: tuple[Capacity, ...] = ()
     settings: Settings = field(default_factory=Settings)
 
 
@@ -52,10 +52,8 @@ def load_scenario(typed: RunOptions) -> Scenario:
     settings = solver_settings(typed.solver, typed.time_budget)
     throughputs = load_throughputs(typed.table)
     rules, faults = rules_of(typed, throughputs.job_types), faults_of(typed)
-    prices = _prices(typed.prices, cluster)
-    price_changes: tuple[tuple[float, Prices], ...] = ()
-    if typed.price_changes is not None:
-        price_changes = load_price_changes(typed.price_changes, prices, cluster.accelerators)
+    prices, price_changes = prices_of(typed, cluster)
+    capacities = capacities_of(typed, cluster, rules)
     jobs, where = _jobs(typed, throughputs)
     jobs_read = len(jobs)
     if typed.skip_unrunnable:
@@ -74,6 +72,7 @@ def load_scenario(typed: RunOptions) -> Scenario:
         jobs_left_out=jobs_read - len(jobs),
         faults=faults,
         price_changes=price_changes,
+        capacities=capacities,
         settings=settings,
     )
 
@@ -113,11 +112,6 @@ def parse_window(text: str | None, jobs_total: int) -> slice | None:
             f"{text!r} does not name a slice of {jobs_total} jobs", where="--window", expected="S < E <= jobs"
         )
     return slice(int(start), int(end))
-
-
-def _prices(spec: str | None, cluster: Cluster) -> Prices:
-    """The prices asked for, each of which must be known; without asking, those that happen to be known."""
-    return load_prices(spec or DEFAULT_PRICES, cluster.accelerators, strict=spec is not None)
 
 
 def _jobs(typed: RunOptions, throughputs: Throughputs) -> tuple[tuple[Job, ...], str]:

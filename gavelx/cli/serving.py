@@ -13,7 +13,8 @@ from gavelx.cli.conditions import rules_of
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import stderr
 from gavelx.cli.run_options import RunOptions
-from gavelx.cli.scenario import DEFAULT_PRICES, solver_settings
+from gavelx.cli.scenario import solver_settings
+from gavelx.cli.spot import DEFAULT_PRICES
 from gavelx.errors import OptionError
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs

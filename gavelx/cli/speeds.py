@@ -21,7 +21,6 @@ from gavelx.throughputs import Pairing, Setting
 
 UNKNOWN = Estimate(nan, nan, nan, "unknown")
 Json = dict[str, Any]
-"""Scheduler, token file, CA: as typed."""
 
 
 def show_type(table: str, text: str, scale_factor: int | None, as_json: bool) -> None:

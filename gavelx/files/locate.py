@@ -1,8 +1,8 @@
-"""Where the data that gavelx ships lies: throughput tables, prices and traces.
+"""Where the data that gavelx ships lies: throughput tables, prices, traces and carbon.
 
 An installed package carries them in ``gavelx/_data``; a checkout (or an editable install) has them in its top
-folders ``throughputs``, ``prices`` and ``traces``. Beside each ``NAME.csv`` lies ``NAME.toml``, which says where
-and when the numbers came from, in which unit, and under which licence.
+folders ``throughputs``, ``prices``, ``traces`` and ``carbon``. Beside each ``NAME.csv`` lies ``NAME.toml``, which
+says where and when the numbers came from, in which unit, and under which licence.
 """
 
 import tomllib
@@ -11,12 +11,12 @@ from typing import Any
 
 from gavelx.errors import GavelxError, OptionError, did_you_mean
 
-KINDS = ("throughputs", "prices", "traces")
+KINDS = ("throughputs", "prices", "traces", "carbon")
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def data_folder(kind: str) -> Path:
-    """The folder of the shipped files of one kind: ``throughputs``, ``prices`` or ``traces``."""
+    """The folder of the shipped files of one kind: ``throughputs``, ``prices``, ``traces`` or ``carbon``."""
     assert kind in KINDS, kind
     places = (_PACKAGE / "_data" / kind, _PACKAGE.parent / kind)
     for folder in places:

@@ -6,6 +6,7 @@ we take the cheapest per device, over all regions of the table, at the latest da
 type on demand: one price per type, which anybody can look up again, and no mix of dates within a type.
 
 * A row without a date is older than any row with one.
+* A negotiated discount lowers prices on demand and reserved ones, before the cheapest is taken; spot prices stay.
 * Instances that hold a fraction of a device are left out: no job can run on a quarter of one.
 * Every row prices whole instances, so all types are compared with their hosts; a list of bare device prices
   (which some clouds also publish) must not be mixed in.
@@ -17,59 +18,109 @@ An accelerator type is found by its name, in any case, or by the device that bot
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
 from gavelx.errors import OptionError, did_you_mean
 from gavelx.files.csvs import NUMBER, read_rows
 from gavelx.files.locate import data_path
+from gavelx.files.price_rows import KINDS, REQUIRED, PriceRow, is_date, price_row
 from gavelx.files.texts import exists, shown
 from gavelx.prices import Prices
 
 FORM = "--prices v100=1.6,p100=1.35,k80=0.9"
-_DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?", re.ASCII)
+DISCOUNT_FORM = "--discount aws=10%,aws:p3=20%"
+_ADDED = re.compile(r"\+(?=[^=+,]*=)")
+"""A plus before TYPE=DOLLARS; the one in 1e+3 is none."""
 
 
-class PriceRow(NamedTuple):
-    """One offer: dollars per device-hour of an accelerator type in a cloud and region, at a date."""
+@dataclass(frozen=True)
+class Terms:
+    """At which date, of which kind, and at which negotiated discounts prices are taken.
 
-    cloud: str
-    accelerator: str
-    usd_per_hour: float
-    kind: str
-    region: str
-    as_of: str
-    source: str
-    instance_type: str = ""
-    devices: float = 1.0
+    ``discounts`` are parts of the price by ``cloud`` or ``cloud:instance family``, in lower case.
+    """
+
+    as_of: str | None = None
+    kind: str = "on_demand"
+    discounts: Mapping[str, Decimal] = field(default_factory=dict)
+
+    def usd(self, row: PriceRow) -> Decimal:
+        """What one device of an offer costs per hour; the discount of the longest family that fits."""
+        if row.kind == "spot":
+            return row.usd_per_device
+        instance = f"{row.cloud}:{row.instance_type.lower()}"
+        fits = [name for name in self.discounts if instance.startswith(name if ":" in name else name + ":")]
+        return row.usd_per_device * (1 - self.discounts[max(fits, key=len)]) if fits else row.usd_per_device
+
+
+ON_DEMAND = Terms()
+
+
+class Quote(NamedTuple):
+    """What one device of a type costs per hour, and the row that says so (none: the user named the price)."""
+
+    usd: Decimal
+    row: PriceRow | None = None
 
 
 def load_prices(
     spec: str | Path, accelerators: Sequence[str], *, strict: bool = True, as_of: str | None = None
 ) -> Prices:
+    """Prices on demand of these accelerator types, as :func:`load_quotes` finds them."""
+    found = load_quotes(spec, accelerators, Terms(as_of), strict=strict)
+    known = {name: float(quote.usd) for name, quote in found.items()}
+    return Prices(known, name=f"{spec}@{as_of}" if as_of else str(spec))
+
+
+def load_quotes(
+    spec: str | Path, accelerators: Sequence[str], terms: Terms = ON_DEMAND, *, strict: bool = True
+) -> dict[str, Quote]:
     """Prices of these accelerator types, from a cloud, a list or a file.
 
-    ``spec`` is a cloud (``aws``, ``gcp``, ``azure``...), a list (``v100=1.6,p100=1.35``; dollars per device-hour)
-    or a CSV with the columns ``accelerator, price_usd_per_hour`` and, if wanted, ``accelerator_count`` (devices
-    that this price buys) and the other columns of ``prices.csv``. With ``as_of`` (2023-09-21, or 2023-09) only
-    rows up to that date count; rows without a date always do.
+    ``spec`` is a cloud (``aws``, ``gcp``, ``azure``...) or one of its regions (``gcp:us-central1``), a list
+    (``v100=1.6,p100=1.35``; dollars per device-hour) or a CSV with the columns ``accelerator, price_usd_per_hour``
+    and, if wanted, ``accelerator_count`` (devices that this price buys) and the other columns of ``prices.csv``.
+    ``aws+p100=1.35`` is a cloud with a price added, or put in the place of its own. With ``terms.as_of``
+    (2023-09-21, or 2023-09) only rows up to that date count; rows without a date always do.
 
     Raises :class:`OptionError` when a type has no price (unless not ``strict``: then it is left out), or when
     ``spec`` is none of the three; :class:`InputFileError` for what is wrong in a file.
     """
-    spec = str(spec)
-    if as_of is not None and not _DATE.fullmatch(as_of):
+    spec, as_of = str(spec), terms.as_of
+    if as_of is not None and not is_date(as_of):
         raise OptionError(f"{as_of!r} is no date", where="--as-of", expected="a date such as 2023-09-21")
-    offered = _offered(spec, as_of)
-    aliases = _aliases()
-    found = {name.lower(): _price_of(name.lower(), offered, aliases) for name in accelerators}
-    if strict and (missing := [name for name, usd in found.items() if usd is None]):
-        until = f" up to {as_of}" if as_of else ""
-        there = ", ".join(offered) or "nothing"
-        problem = f"no price of {', '.join(missing)}; {shown(spec, 80)} has prices{until} of {there}"
-        raise OptionError(problem, where="--prices", hint=FORM)
-    known = {name: usd for name, usd in found.items() if usd is not None}
-    return Prices(known, name=f"{spec}@{as_of}" if as_of else spec)
+    if terms.kind not in KINDS:
+        raise OptionError(f"{shown(terms.kind)} is no kind", where="--kind", hint=did_you_mean(terms.kind, KINDS))
+    rows, named = _source(spec)
+    offered = {name: Quote(terms.usd(row), row) for name, row in _cheapest(rows, terms).items()}
+    aliases = accelerator_aliases()
+    found: dict[str, Quote] = {}
+    for name in map(str.lower, accelerators):
+        if (quote := _quote_of(name, named, aliases) or _quote_of(name, offered, aliases)) is not None:
+            found[name] = quote
+    missing = [name for name in map(str.lower, accelerators) if name not in found]
+    if strict and missing:
+        problem = _nothing_of(missing, spec, rows, {**offered, **named}, terms)
+        hint = f'--prices "{spec[:40]}+{missing[0]}=1.35" with a price of yours, or {FORM}' if rows else FORM
+        raise OptionError(problem, where="--prices", hint=hint)
+    return found
+
+
+def _nothing_of(
+    missing: Sequence[str], spec: str, rows: Sequence[PriceRow], offered: Iterable[str], terms: Terms
+) -> str:
+    """What to say of types without a price: what there is instead, and since when."""
+    until = f" up to {terms.as_of}" if terms.as_of else ""
+    kind = "" if terms.kind == "on_demand" else f" ({terms.kind})"
+    there = ", ".join(offered) or "nothing"
+    problem = f"no price{kind} of {', '.join(missing)}; {shown(spec, 80)} has prices{until} of {there}"
+    dates = [row.as_of for row in rows if row.as_of and row.kind == terms.kind]
+    if dates and terms.as_of and terms.as_of < min(dates)[: len(terms.as_of)]:
+        problem += f"; its first date is {min(dates)}"
+    return problem
 
 
 def price_rows(
@@ -92,7 +143,7 @@ def price_rows(
         kind = _one_of("--kind", kind, {row.kind for row in rows})
         rows = tuple(row for row in rows if row.kind == kind)
     if accelerators is not None:
-        aliases = _aliases()
+        aliases = accelerator_aliases()
         wanted = {aliases.get(name.lower(), name.lower()) for name in accelerators}
         rows = tuple(row for row in rows if aliases.get(row.accelerator, row.accelerator) in wanted)
     return rows
@@ -103,32 +154,79 @@ def clouds() -> tuple[str, ...]:
     return tuple(sorted({row.cloud for row in price_rows()}))
 
 
+def split_specs(text: str) -> list[str]:
+    """Several tables between commas; amounts that follow each other are one list.
+
+    >>> split_specs("aws+p100=1.35, gcp, v100=1.6,k80=0.9")
+    ['aws+p100=1.35', 'gcp', 'v100=1.6,k80=0.9']
+    """
+    specs: list[str] = []
+    listed = False
+    for part in map(str.strip, text.split(",")):
+        is_amount = "=" in part.partition("+")[0]
+        if listed and is_amount:
+            specs[-1] += "," + part
+        else:
+            specs.append(part)
+        listed = is_amount
+    return specs
+
+
+def read_discounts(spec: str | None) -> dict[str, Decimal]:
+    """Read ``aws=10%,aws:p3=20%``: parts of the price by cloud or instance family. Raises :class:`OptionError`."""
+    discounts: dict[str, Decimal] = {}
+    for part in spec.split(",") if spec is not None else ():
+        name, _, amount = (piece.strip() for piece in part.partition("="))
+        number = amount.removesuffix("%")
+        if not (name and amount.endswith("%") and NUMBER.fullmatch(number) and 0 <= float(number) <= 100):
+            expected = "CLOUD=PERCENT% or CLOUD:FAMILY=PERCENT%, from 0% to 100%"
+            problem = f"cannot read {shown(part)}"
+            raise OptionError(problem, where="--discount", expected=expected, hint=DISCOUNT_FORM)
+        cloud = name.partition(":")[0]
+        _one_of("--discount", cloud, clouds())
+        if name.lower() in discounts:
+            raise OptionError(f"{shown(name)} is there twice", where="--discount", hint=DISCOUNT_FORM)
+        discounts[name.lower()] = Decimal(number) / 100
+    return discounts
+
+
 def _one_of(option: str, value: str, known: Iterable[str]) -> str:
     if value.lower() not in (known := sorted(known)):
         raise OptionError(f"{shown(value)} is not in the table", where=option, hint=did_you_mean(value, known))
     return value.lower()
 
 
-def _offered(spec: str, as_of: str | None) -> dict[str, float]:
-    """Dollars per device-hour by accelerator type (lower case), from whatever the user named."""
-    if "=" in spec and not exists(spec):
-        return _listed(spec)
-    if Path(spec).suffix or Path(spec).name != spec:
-        return _cheapest(_rows(spec), as_of)
+def _source(spec: str) -> tuple[Sequence[PriceRow], dict[str, Quote]]:
+    """The rows of whatever the user named, and the prices that he named himself."""
+    if exists(spec):
+        return tuple(_rows(spec)), {}
+    base, *added = _ADDED.split(spec)
+    if "=" in base:
+        return (), _listed(",".join([base, *added]), spec)
+    return tuple(_table(base)), _listed(",".join(added), spec) if added else {}
+
+
+def _table(spec: str) -> Iterable[PriceRow]:
+    """The rows of a file, a cloud, or a region of one."""
+    cloud, colon, region = spec.partition(":")
     rows = price_rows()
     known = sorted({row.cloud for row in rows})
-    if spec.lower() in known:
-        return _cheapest((row for row in rows if row.cloud == spec.lower()), as_of)
-    if exists(spec):
-        return _cheapest(_rows(spec), as_of)
+    if cloud.lower() in known:
+        rows = tuple(row for row in rows if row.cloud == cloud.lower())
+        if colon:
+            region = _one_of("--prices", region, {row.region for row in rows})
+            rows = tuple(row for row in rows if row.region == region)
+        return rows
+    if exists(spec) or Path(spec).suffix or Path(spec).name != spec:
+        return _rows(spec)
     problem = f"{shown(spec, 80)} is neither a cloud nor a list of prices nor a file"
     raise OptionError(problem, where="--prices", expected=f"one of {', '.join(known)}, or a list", hint=FORM)
 
 
-def _listed(spec: str) -> dict[str, float]:
-    """Read ``v100=1.6,p100=1.35``."""
-    prices: dict[str, float] = {}
-    for part in spec.split(","):
+def _listed(text: str, spec: str) -> dict[str, Quote]:
+    """Read ``v100=1.6,p100=1.35``, which is in ``spec``."""
+    prices: dict[str, Quote] = {}
+    for part in text.split(","):
         name, _, amount = (piece.strip() for piece in part.partition("="))
         usd = float(amount) if NUMBER.fullmatch(amount) else math.nan
         if not name or not (math.isfinite(usd) and usd >= 0):
@@ -138,51 +236,37 @@ def _listed(spec: str) -> dict[str, float]:
             )
         if name.lower() in prices:
             raise OptionError(f"{shown(name)} is named twice in {shown(spec, 80)}", where="--prices", hint=FORM)
-        prices[name.lower()] = usd
+        prices[name.lower()] = Quote(Decimal(amount))
     return prices
 
 
 def _rows(path: str | Path) -> Iterator[PriceRow]:
-    for row in read_rows(path, ("accelerator", "price_usd_per_hour")):
-        devices = row.number("accelerator_count", above=0, default=1.0)
-        as_of = row.text("as_of", "")
-        if as_of and not _DATE.fullmatch(as_of):
-            raise row.mistake("as_of", f"{shown(as_of)} is no date", expected="a date such as 2023-09-21")
-        yield PriceRow(
-            cloud=row.text("cloud", "").lower(),
-            accelerator=row.text("accelerator").lower(),
-            usd_per_hour=row.number("price_usd_per_hour", low=0) / devices,
-            kind=row.text("price_kind", "on_demand").lower(),
-            region=row.text("region", ""),
-            as_of=as_of,
-            source=row.text("source", ""),
-            instance_type=row.text("instance_type", ""),
-            devices=devices,
-        )
+    return (price_row(row) for row in read_rows(path, REQUIRED))
 
 
-def _cheapest(rows: Iterable[PriceRow], as_of: str | None) -> dict[str, float]:
-    """The rule of this module: per type the latest date, then the cheapest whole device on demand."""
+def _cheapest(rows: Iterable[PriceRow], terms: Terms) -> dict[str, PriceRow]:
+    """The rule of this module: per type the latest date, then the cheapest whole device."""
     best: dict[str, PriceRow] = {}
+    as_of = terms.as_of
     for row in rows:
-        if row.kind != "on_demand" or row.devices < 1 or (as_of and row.as_of[: len(as_of)] > as_of):
+        if row.kind != terms.kind or row.devices < 1 or (as_of and row.as_of[: len(as_of)] > as_of):
             continue
         held = best.setdefault(row.accelerator, row)
-        if row.as_of > held.as_of or (row.as_of == held.as_of and row.usd_per_hour < held.usd_per_hour):
+        if row.as_of > held.as_of or (row.as_of == held.as_of and terms.usd(row) < terms.usd(held)):
             best[row.accelerator] = row
-    return {name: row.usd_per_hour for name, row in best.items()}
+    return best
 
 
-def _price_of(name: str, offered: Mapping[str, float], aliases: Mapping[str, str]) -> float | None:
+def _quote_of(name: str, offered: Mapping[str, Quote], aliases: Mapping[str, str]) -> Quote | None:
     """The price offered under this name, or under another name of the same device."""
     if name in offered:
         return offered[name]
     device = aliases.get(name, name)
-    same = [usd for other, usd in offered.items() if aliases.get(other, other) == device]
-    return min(same, default=None)
+    same = [quote for other, quote in offered.items() if aliases.get(other, other) == device]
+    return min(same, default=None, key=lambda quote: quote.usd)
 
 
-def _aliases() -> dict[str, str]:
+def accelerator_aliases() -> dict[str, str]:
     """Short accelerator name -> the device in ``accelerators.csv`` that it stands for; all lower case."""
     rows = read_rows(data_path("throughputs", "accelerator_aliases"), ("name", "accelerator"))
     return {row.text("name").lower(): row.text("accelerator").lower() for row in rows}

@@ -61,8 +61,8 @@ class Plot(NamedTuple):
     """A plot: what draws it, and how high it wants to be, in inches, for these results."""
 
     name: str
-    draw: Callable[[Canvas, Sequence[Result]], None]
-    height_in: Callable[[Sequence[Result]], float]
+    draw: Callable[[Canvas, Sequence[Any]], None]
+    height_in: Callable[[Sequence[Any]], float]
 
 
 def policy_style(position: int) -> tuple[str, Any]:
@@ -159,10 +159,11 @@ def png_plot(results: Sequence[Result]) -> bytes:
 
 def svg_plots(results: Sequence[Result]) -> dict[str, str]:
     """Each plot by name, as an SVG element that can stand in a page and takes over its text colour and font."""
-    return {plot.name: _svg(plot, results) for plot in PLOTS}
+    return {plot.name: svg_of(plot, results) for plot in PLOTS}
 
 
-def _svg(plot: Plot, results: Sequence[Result]) -> str:
+def svg_of(plot: Plot, results: Sequence[Any]) -> str:
+    """One plot as such an element."""
     with _style():
         figure = _figure(plot.height_in(results))
         plot.draw(figure, results)

@@ -23,12 +23,14 @@ from gavelx.mechanism.events import (
     LeaseEnded,
     PriceChanged,
     Wake,
+    WorkerDrained,
     WorkerJoined,
     WorkerLost,
 )
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.overheads import Overhead
 from gavelx.prices import Prices
+from gavelx.simulator.capacity import Capacity, servers_left
 from gavelx.simulator.faults import NO_FAULTS, Chance, Faults
 from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Recorder
@@ -45,7 +47,8 @@ class SimulatedCluster:
 
     It ends when nothing can happen any more or, with ``measured`` positions among the jobs, as soon as all of
     those are complete (with whole steps, at the end of that round). ``jobs`` may be endless if some are measured;
-    they must come in order of arrival. ``price_changes`` are times and the prices from then on.
+    they must come in order of arrival. ``price_changes`` are times and the prices from then on. Of types with a
+    series in ``capacities`` servers come and go; these do not fail by ``faults`` as well.
     """
 
     jobs: Iterable[Job]
@@ -55,6 +58,7 @@ class SimulatedCluster:
     measured: range | None = None
     faults: Faults = NO_FAULTS
     price_changes: Sequence[tuple[float, Prices]] = ()
+    capacities: Sequence[Capacity] = ()
     now_s: float = 0.0
     submitted: list[Job] = field(default_factory=list)
     recorder: Recorder = field(default_factory=Recorder)
@@ -75,6 +79,7 @@ class SimulatedCluster:
         self._job: dict[int, Job] = {}  # those that are neither complete nor given up, by id
         self._on_their_way: list[Event] = []  # reports that have not arrived yet
         self._servers: dict[int, tuple[Server, int]] = {}
+        self._away: dict[int, tuple[Server, int]] = {}  # and those that were
         self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
         self._sequence = count()
@@ -83,6 +88,8 @@ class SimulatedCluster:
         self._lapse_s = float("inf")
         for server in self.cluster.servers:
             self._join(server, 0)
+        for capacity in self.capacities:
+            self._next_change(capacity, capacity.changes())
         for time_s, prices in self.price_changes:
             self._push(time_s, HAPPENS, ("_prices_change", PriceChanged(time_s, prices)))
         self._next_arrival()
@@ -205,20 +212,59 @@ class SimulatedCluster:
 
     def _join(self, server: Server, epoch: int) -> None:
         self._servers[server.id] = server, epoch
-        self.ledger.joined(server)
+        self.ledger.joined(server, self.now_s)
         self._report(WorkerJoined(self.now_s, server, epoch))
         if (after_s := self._chance.failure_of_server_s(self.now_s)) is not None:
             self._push(self.now_s + after_s, HAPPENS, ("_lose", server.id))
 
     def _lose(self, server_id: int) -> None:
-        """A server dies, with every gang that had a device there; it takes the news a while to get around."""
+        """A server dies; it takes the news a while to get around."""
+        server, epoch = self._take_down(server_id, quiet=True)
+        self._push(self.now_s + self._chance.outage_s(), HAPPENS, ("_join", server, epoch + 1))
+
+    def _take_down(self, server_id: int, *, quiet: bool) -> tuple[Server, int]:
+        """A server is gone, with every gang that had a device there."""
         server, epoch = self._servers.pop(server_id)
         for run in [*self._running.values(), *self._closing.values()]:
             if any(device.server_id == server_id for device in run.lease.devices):
-                self._end(run.lease.id, safe_steps=run.saved_at(self.now_s), quiet=True)
-        self.ledger.lost(server_id)
+                self._end(run.lease.id, safe_steps=run.saved_at(self.now_s), quiet=quiet)
+        self.ledger.lost(server_id, self.now_s)
         self._report(WorkerLost(self.now_s, server_id, epoch))
-        self._push(self.now_s + self._chance.outage_s(), HAPPENS, ("_join", server, epoch + 1))
+        return server, epoch
+
+    def _next_change(self, capacity: Capacity, changes: Iterator[tuple[float, float]]) -> None:
+        """Prepare for the next time that capacity changes, as early as it is known."""
+        if (change := next(changes, None)) is not None:
+            time_s, share = change
+            notice_s = max(self.now_s, time_s - capacity.notice_s)
+            self._push(notice_s, HAPPENS, ("_notice", capacity, changes, time_s, share))
+
+    def _notice(
+        self, capacity: Capacity, changes: Iterator[tuple[float, float]], time_s: float, share: float
+    ) -> None:
+        """The servers that will go are drained: the last ones, as many as are too many."""
+        total = sum(server.accelerator == capacity.accelerator for server in self.cluster.servers)
+        there = [i for i, (server, _) in self._servers.items() if server.accelerator == capacity.accelerator]
+        left = servers_left(total, share)
+        leaving = sorted(there)[left:]
+        for server_id in leaving:
+            self._report(WorkerDrained(self.now_s, server_id, self._servers[server_id][1]))
+        back = max(0, left - len(there))
+        self._push(time_s, HAPPENS, ("_capacity_changes", capacity, changes, leaving, back))
+
+    def _capacity_changes(
+        self, capacity: Capacity, changes: Iterator[tuple[float, float]], leaving: list[int], back: int
+    ) -> None:
+        """The servers on notice go, whatever ran there says how far it came; or some that went come back."""
+        for server_id in leaving:
+            server, epoch = self._take_down(server_id, quiet=False)
+            self._away[server_id] = server, epoch + 1
+        returning = sorted(
+            i for i, (server, _) in self._away.items() if server.accelerator == capacity.accelerator
+        )
+        for server_id in returning[:back]:
+            self._join(*self._away.pop(server_id))
+        self._next_change(capacity, changes)
 
     # -- what the mechanism wants -----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ it works out what was done and what it costs, and compares::
 A breach raises :class:`LedgerError`, which is a fault of ours, never the user's.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,9 +40,10 @@ def usd_between(prices: Prices, changes: Sequence[tuple[float, Prices]]) -> Call
     tariffs = [later.usd_per_hour for later in (prices, *(later for _, later in changes))]
 
     def usd(accelerator: str, start_s: float, end_s: float) -> float:
+        first, last = max(0, bisect_right(from_s, start_s) - 1), bisect_right(from_s, end_s)
         return sum(
-            max(0.0, min(end_s, until) - max(start_s, since)) * tariff.get(accelerator, 0.0) / 3600.0
-            for since, until, tariff in zip(from_s, until_s, tariffs, strict=True)
+            max(0.0, min(end_s, until_s[k]) - max(start_s, from_s[k])) * tariffs[k].get(accelerator, 0.0) / 3600.0
+            for k in range(first, last)
         )
 
     return usd
@@ -72,6 +74,8 @@ class Ledger:
         self.failures: Counter[int] = Counter()  # by job id, how often it died by itself
         self._tariff = tariff
         self.servers: dict[int, Server] = {}
+        self._up: list[tuple[Server, float]] = []  # and when it came up
+        self._gone: list[tuple[Server, float]] = []
         self._holders: dict[Device, list[Entry]] = {}
         self._held_since: dict[Device, float] = {}
         self._entries: dict[int, Entry] = {}  # by lease id
@@ -82,13 +86,14 @@ class Ledger:
 
     # -- what happened ----------------------------------------------------------------------------------------
 
-    def joined(self, server: Server) -> None:
+    def joined(self, server: Server, time_s: float = 0.0) -> None:
         """A server has come up."""
         self.servers[server.id] = server
+        self._up.append((server, time_s))
 
-    def lost(self, server_id: int) -> None:
+    def lost(self, server_id: int, time_s: float = 0.0) -> None:
         """A server has gone down; nothing may be held on it any more."""
-        self.servers.pop(server_id)
+        self._gone.append((self.servers.pop(server_id), time_s))
         held = [device for device in self._holders if device.server_id == server_id]
         self.require(not held, f"{held} held on a server that is gone")
 
@@ -155,6 +160,15 @@ class Ledger:
             since_s = self._held_since.pop(device)
             self.device_s[lease.accelerator] = self.device_s.get(lease.accelerator, 0.0) + time_s - since_s
             self.usd += self._tariff(lease.accelerator, since_s, time_s)
+
+    def available_s(self, accelerator: str, end_s: float) -> float:
+        """For how long devices of a type were there, held or not, until the end of the run; in device-seconds."""
+        return sum(
+            sign * server.device_count * max(0.0, end_s - time_s)
+            for sign, times in ((1, self._up), (-1, self._gone))
+            for server, time_s in times
+            if server.accelerator == accelerator
+        )
 
     # -- what is compared -------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from gavelx.mechanism import DEFAULT, Mechanism, Rules
 from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.simulator.backend import SimulatedCluster
+from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.simulator.ledger import Ledger, usd_between
 from gavelx.snapshot import Kind, Snapshot
@@ -37,6 +38,7 @@ def simulate(
     window: slice | None = None,
     faults: Faults = NO_FAULTS,
     price_changes: Sequence[tuple[float, Prices]] = (),
+    capacities: Sequence[Capacity] = (),
     on_progress: Callable[[int, int], None] | None = None,
     watch: Callable[[Mechanism, SimulatedCluster], Backend] | None = None,
 ) -> Result:
@@ -44,7 +46,8 @@ def simulate(
 
     With a ``window`` only those jobs (by position) are measured, and the run ends when they are complete; then
     ``jobs`` may also be an endless iterator, in order of arrival, and the result holds those that came.
-    ``faults`` says what goes wrong on the way, ``price_changes`` when prices become others.
+    ``faults`` says what goes wrong on the way, ``price_changes`` when prices become others, ``capacities`` when
+    servers are taken away and given back.
     ``on_progress(completed, total)`` is called now and then; ``watch`` may put a backend that looks on before
     the simulated one.
 
@@ -64,7 +67,9 @@ def simulate(
         jobs, measured = checked(jobs, cluster, throughputs), range(window.start, window.stop)
     prices, price_changes = prices or Prices({}), sorted(price_changes, key=lambda change: change[0])
     ledger = Ledger(usd_between(prices, price_changes))
-    backend = SimulatedCluster(jobs, cluster, throughputs, rules, measured, faults, price_changes, ledger=ledger)
+    backend = SimulatedCluster(
+        jobs, cluster, throughputs, rules, measured, faults, price_changes, capacities, ledger=ledger
+    )
     mechanism = Mechanism(throughputs, prices, replace(rules, sleep_s=SLEEP_S), policy_opens(policy))
     stopwatch = _Stopwatch(Steady(policy, rules.interior), backend, on_progress)
     drive(mechanism, stopwatch.allocate, watch(mechanism, backend) if watch else backend)
@@ -87,6 +92,7 @@ def simulate(
         price_changes=tuple((time_s, later.array(accelerators)) for time_s, later in price_changes),
         given_up=tuple(mechanism.given_up),
         most_behind_s=mechanism.most_behind_s,
+        up_s_A=np.array([ledger.available_s(name, backend.recorder.end_s) for name in accelerators]),
         policy_seconds=stopwatch.seconds,
         wall_seconds=time.perf_counter() - started,
     )

@@ -6,6 +6,7 @@ cells, lines and values replaced by what people and programs put there by mistak
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,11 +16,18 @@ import pytest
 from gavelx.errors import UserError
 from gavelx.files.importers import import_trace
 from gavelx.files.locate import data_path
+from gavelx.files.price_importers import Given, import_prices
 from gavelx.files.price_tables import load_prices
+from gavelx.files.results import read_usages
 from gavelx.files.snapshots import read_snapshot, snapshot_to_json
+from gavelx.files.spot_availability import load_availability
+from gavelx.files.spot_history import load_spot_history
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import read_trace
+from gavelx.prices import Prices
+from gavelx.pricing.check import check_table
 from tests.files.importers.samples import SAMPLES
+from tests.files.price_importers.price_samples import SAMPLES as PRICE_LISTS
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_instances.json"
 CELLS = [
@@ -162,10 +170,44 @@ def prices(path: Path) -> object:
     return load_prices(path, ["v100", "k80"], strict=False)
 
 
+def checked_prices(path: Path) -> None:
+    checked = check_table(path)
+    if checked.errors:
+        raise UserError(str(next(alarm for alarm in checked.alarms if alarm.level == "error")), where=str(path))
+
+
+def spot_prices(path: Path) -> object:
+    return load_spot_history(path, Prices({}), ["v100", "k80"])
+
+
+def nodes(path: Path) -> object:
+    return load_availability(path, ["v100", "k80"])
+
+
+def price_list(format: str) -> Callable[[Path], object]:
+    return lambda path: import_prices(format, [path], Given("x", rates={"EUR": Decimal(1)}), skip_bad_rows=False)
+
+
+def result() -> bytes:
+    job = {"job_id": 0, "owner": "a", "device_s": {"v100": 3600.0}}
+    return json.dumps(
+        {"policy": "fifo", "idle_device_s": {"v100": 0.0, "k80": 1.0}, "per_job": [job, job]}
+    ).encode()
+
+
+NODES = b"accelerator,nodes_requested,offset_s,duration_s,nodes_available\nV100,2,0,9000,2\nK80,2,10,9000,1\n"
 KINDS: dict[str, tuple[Callable[[], bytes], Callable[[Path], object], Callable[[Random, bytes], bytes]]] = {
     "trace": (lambda: head(data_path("traces", "shockwave_120")), read_trace, damaged_cells(",")),
     "throughputs": (lambda: head(data_path("throughputs", "isolated")), load_throughputs, damaged_cells(",")),
     "prices": (lambda: head(data_path("prices", "prices")), prices, damaged_cells(",")),
+    "checked prices": (lambda: head(data_path("prices", "prices")), checked_prices, damaged_cells(",")),
+    "spot history": (lambda: head(data_path("prices", "spot_history")), spot_prices, damaged_cells(",")),
+    "availability": (lambda: NODES, nodes, damaged_cells(",")),
+    "result": (result, read_usages, damaged_values),
+    **{
+        f"{name} prices": (text.encode, price_list(name), damaged_values if text[0] == "{" else damaged_cells(","))
+        for name, text in PRICE_LISTS.items()
+    },
     "snapshot": (own_snapshot, read_snapshot, damaged_values),
     "instance": (instance, read_snapshot, damaged_values),
     **{

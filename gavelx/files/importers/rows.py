@@ -43,6 +43,10 @@ def with_header(path: Path, separator: str, required: Sequence[str]) -> Iterator
     header: list[str] | None = None
     for number, line in _lines(path):
         if header is None:
+            if "\0" in line:
+                raise InputFileError(
+                    "the line is no UTF-8 text", where=f"{path}, row {number}", expected="UTF-8 text"
+                )
             header = _header(path, number, head_cells(line, separator), required)
         else:
             yield number, _row(path, number, line, separator, header)

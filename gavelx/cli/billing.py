@@ -1,0 +1,250 @@
+"""``gavelx bill``: runs under price tables, as dollars that add up to the cent, energy and carbon."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from operator import attrgetter
+from typing import Any
+
+from rich.table import Table
+
+from gavelx.cli.output import Outputs, stderr, stdout, write_json
+from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.errors import OptionError
+from gavelx.files.amounts import read_amounts
+from gavelx.files.atomic import write_atomically
+from gavelx.files.energy_tables import find_grid, load_pue, load_tdp_w, read_grid
+from gavelx.files.price_rows import read_rates
+from gavelx.files.price_tables import Quote, Terms, load_quotes, read_discounts, split_specs
+from gavelx.files.results import Usage, read_usages
+from gavelx.pricing.bill import Bill, bill_of
+from gavelx.pricing.energy import Draw, Footprint, footprint_of
+from gavelx.report.words import number, short
+
+OLD_DAYS = 365
+"""Prices that are older than this at the date of the bill are mentioned."""
+SHOWN = 10
+PUE_MAX = 10.0
+
+
+@dataclass(frozen=True)
+class BillOptions:
+    """The options of ``bill``, as typed."""
+
+    prices: str
+    as_of: str | None = None
+    kind: str = "on_demand"
+    discount: str | None = None
+    currency: str | None = None
+    carbon: str | None = None
+    pue: float | None = None
+    draw: str | None = None
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One bill, the prices that it was made with, and what the run used in energy."""
+
+    bill: Bill
+    quotes: Mapping[str, Quote]
+    footprint: Footprint
+
+
+def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> None:
+    """Make every bill; print the matrix, and write what was asked for."""
+    outputs.check()
+    terms = Terms(typed.as_of, typed.kind.lower().replace("-", "_"), read_discounts(typed.discount))
+    rates = read_rates(typed.currency)
+    if len(rates) > 1:
+        raise OptionError("a bill is in one currency", where="--currency", hint="--currency EUR=1.08")
+    usages = [usage for path in results for usage in read_usages(path)]
+    charges = [charge for spec in split_specs(typed.prices) for charge in _charges(usages, spec, terms, typed)]
+    for line in dict.fromkeys(line for charge in charges for line in _ages(charge)):
+        stderr().print(line, markup=False, soft_wrap=True)
+    if outputs.json is not None:
+        write_json({"bills": [_as_json(charge, terms) for charge in charges]}, outputs.json)
+    if outputs.html is not None:
+        from gavelx.report.bills import bill_report  # noqa: PLC0415  (matplotlib)
+
+        rows = [_row(charge) for charge in charges]
+        write_atomically(outputs.html, bill_report(rows, _about(results, typed)))
+    if outputs.table_wanted:
+        _print(charges, rates)
+
+
+def _charges(usages: Sequence[Usage], spec: str, terms: Terms, typed: BillOptions) -> list[Charge]:
+    """The bills of all runs under one table."""
+    accelerators = list(dict.fromkeys(name for usage in usages for name in usage.accelerators))
+    quotes = load_quotes(spec, accelerators, terms)
+    pue, grams = _pue(spec, typed), _grams(quotes, typed)
+    tdp_w, draw = load_tdp_w(accelerators), _draw(typed)
+    as_of = typed.as_of or max((quote.row.as_of for quote in quotes.values() if quote.row), default="") or None
+    return [
+        Charge(bill_of(usage, quotes, spec, as_of), quotes, footprint_of(usage, tdp_w, grams, pue, draw))
+        for usage in usages
+    ]
+
+
+def _pue(spec: str, typed: BillOptions) -> float:
+    """What the data centre adds: as typed, or as the cloud has it, or nothing."""
+    if typed.pue is not None:
+        if not 1.0 <= typed.pue <= PUE_MAX:
+            raise OptionError(f"a PUE of {typed.pue:g}", where="--pue", expected=f"1 to {PUE_MAX:g}")
+        return typed.pue
+    return load_pue().get(spec.partition("+")[0].partition(":")[0].lower(), 1.0)
+
+
+def _grams(quotes: Mapping[str, Quote], typed: BillOptions) -> dict[str, float]:
+    """Grams of CO2 per kWh by type: of the grid as typed, or of the region where the price was found."""
+    if typed.carbon is not None:
+        return dict.fromkeys(quotes, read_grid(typed.carbon).g_co2_per_kwh)
+    regions = {name: (quote.row.cloud, quote.row.region) for name, quote in quotes.items() if quote.row}
+    if len(places := set(regions.values())) == 1:  # a price that the user added is for the same place
+        regions |= dict.fromkeys(quotes, places.pop())
+    grids = {name: find_grid(*region) for name, region in regions.items()}
+    return {name: grid.g_co2_per_kwh for name, grid in grids.items() if grid}
+
+
+def _draw(typed: BillOptions) -> Draw:
+    if typed.draw is None:
+        return Draw()
+    form = "--draw busy=0.8,idle=0.1"
+    return Draw(**read_amounts(typed.draw, {"busy": 1.0, "idle": 1.0}, where="--draw", form=form))
+
+
+def _ages(charge: Charge) -> list[str]:
+    """A line for each type whose price is old, or of no known date."""
+    billed = charge.bill.as_of or ""
+    now = date.fromisoformat(f"{billed}-28"[:10]) if billed and billed != _latest(charge) else date.today()
+    lines = []
+    for name, quote in charge.quotes.items():
+        if quote.row is None:
+            continue
+        if not (as_of := quote.row.as_of):
+            lines.append(f"{charge.bill.prices}: the price of {name} has no date ({quote.row.source})")
+        elif (days := (now - date.fromisoformat(f"{as_of}-28"[:10])).days) > OLD_DAYS:
+            lines.append(f"{charge.bill.prices}: the price of {name} is of {as_of}, {days / 365.25:.1f} years old")
+    return lines
+
+
+def _latest(charge: Charge) -> str:
+    return max((quote.row.as_of for quote in charge.quotes.values() if quote.row), default="")
+
+
+def _as_json(charge: Charge, terms: Terms) -> dict[str, Any]:
+    bill, footprint = charge.bill, charge.footprint
+    return {
+        "policy": bill.policy,
+        "prices": bill.prices,
+        "as_of": bill.as_of,
+        "kind": terms.kind,
+        "total_usd": float(bill.total_usd),
+        "busy_usd": float(bill.busy_usd),
+        "idle_usd": float(bill.idle_usd),
+        "per_job": [{"job_id": job_id, "owner": owner, "usd": float(usd)} for job_id, owner, usd in bill.by_job],
+        "per_owner": [{"owner": owner, "usd": float(usd)} for owner, usd in bill.by_owner.items()],
+        "per_accelerator": [_accelerator(charge, name) for name in bill.by_accelerator],
+        "energy": {
+            "estimate": "TDP x utilization x PUE",
+            "kwh": footprint.kwh,
+            "kg_co2": footprint.kg_co2,
+            "pue": footprint.pue,
+        },
+    }
+
+
+def _accelerator(charge: Charge, name: str) -> dict[str, Any]:
+    bill, quote, footprint = charge.bill, charge.quotes[name], charge.footprint
+    row = quote.row
+    return {
+        "accelerator": name,
+        "busy_usd": float(bill.by_accelerator[name]),
+        "idle_usd": float(bill.idle_by_accelerator[name]),
+        "usd_per_hour": float(quote.usd),
+        "as_of": row.as_of or None if row else None,
+        "region": row.region if row else None,
+        "instance_type": row.instance_type if row else None,
+        "source": row.source if row else "as given",
+        "kwh": footprint.kwh_by_accelerator[name],
+        "kg_co2": footprint.kg_co2_by_accelerator[name],
+    }
+
+
+def _row(charge: Charge) -> dict[str, Any]:
+    """What the report shows of a bill."""
+    bill, footprint = charge.bill, charge.footprint
+    return {
+        "policy": bill.policy,
+        "prices": bill.prices,
+        "as_of": bill.as_of,
+        "busy_usd": float(bill.busy_usd),
+        "idle_usd": float(bill.idle_usd),
+        "total_usd": float(bill.total_usd),
+        "kwh": footprint.kwh,
+        "kg_co2": footprint.kg_co2,
+    }
+
+
+def _about(results: Sequence[str], typed: BillOptions) -> list[tuple[str, str]]:
+    said = [("Results", ", ".join(results)), ("Prices", f"{typed.prices} ({typed.kind.replace('_', ' ')})")]
+    for heading in ("as_of", "discount", "carbon"):
+        if (value := getattr(typed, heading)) is not None:
+            said.append((heading.replace("_", " ").capitalize(), value))
+    return said
+
+
+def _print(charges: Sequence[Charge], rates: Mapping[str, Decimal]) -> None:
+    """The matrix, policies down and tables across; then the bills of each table; of a single one its parts."""
+    currency, usd = next(iter(rates.items()), ("US dollars", Decimal(1)))
+    specs = list(dict.fromkeys(charge.bill.prices for charge in charges))
+    of_spec = {spec: [charge for charge in charges if charge.bill.prices == spec] for spec in specs}
+    if len(charges) > len(specs) > 1:
+        for heading, what in (("total", attrgetter("total_usd")), ("busy", attrgetter("busy_usd"))):
+            table = _table(f"{heading} under", [short(spec, 24) for spec in specs])
+            for bills in zip(*([charge.bill for charge in of_spec[spec]] for spec in specs), strict=True):
+                table.add_row(policy_cell(short(bills[0].policy)), *(f"{what(bill) / usd:,.2f}" for bill in bills))
+            stdout().print(table)
+            stdout().print()
+    for spec, of_one in of_spec.items():
+        _print_bills(spec, of_one, usd)
+    if len(charges) == 1:
+        _print_parts(charges[0].bill, usd)
+    stdout().print(
+        f"{currency}. busy: devices that jobs held. idle: devices that were there and nobody held. MWh and CO2e "
+        "are estimates: TDP x utilization x PUE, and the annual average of the region's grid.",
+        style="dim",
+    )
+
+
+def _print_bills(spec: str, charges: Sequence[Charge], usd: Decimal) -> None:
+    table = _table(short(spec, 32), ("total", "busy", "idle", "MWh", "t CO2e"))
+    for charge in charges:
+        bill, kwh, kg_co2 = charge.bill, charge.footprint.kwh, charge.footprint.kg_co2
+        amounts = (f"{amount / usd:,.2f}" for amount in (bill.total_usd, bill.busy_usd, bill.idle_usd))
+        thousands = (number(None if value is None else value / 1000) for value in (kwh, kg_co2))
+        table.add_row(policy_cell(short(bill.policy, 32)), *amounts, *thousands)
+    stdout().print(table)
+    stdout().print()
+
+
+def _table(first: str, amounts: Sequence[str]) -> Table:
+    table = plain_table()
+    table.add_column(policy_cell(first), overflow="fold")
+    for heading in amounts:
+        table.add_column(policy_cell(heading), justify="right")
+    return table
+
+
+def _print_parts(bill: Bill, usd: Decimal) -> None:
+    """Who pays how much: by type, by owner where there are any, and the dearest jobs."""
+    dearest = sorted(bill.by_job, key=lambda job: -job[2])[:SHOWN]
+    parts: list[tuple[str, Mapping[str, Decimal]]] = [("accelerator", bill.by_accelerator)]
+    if any(bill.by_owner):
+        parts.append(("owner", bill.by_owner))
+    parts.append((f"job (dearest {len(dearest)})", {str(job_id): amount for job_id, _, amount in dearest}))
+    for heading, amounts in parts:
+        table = _table(heading, ["busy"])
+        for name, amount in amounts.items():
+            table.add_row(policy_cell(name or "(nobody)"), f"{amount / usd:,.2f}")
+        stdout().print(table)

@@ -1,0 +1,57 @@
+"""AWS: what ``aws ec2 describe-spot-price-history`` prints.
+
+An element of ``SpotPriceHistory`` has ``InstanceType, AvailabilityZone, ProductDescription, SpotPrice`` (a text,
+in US dollars) and ``Timestamp``. Only Linux is taken. Dates are days; of several prices of an instance type in a
+zone on one day the table has the last one. The prices in between are for ``simulate --spot-history``, which reads
+such files itself.
+"""
+
+from collections.abc import Iterable
+
+from gavelx.files.jsons import Node
+from gavelx.files.price_importers.offers import NO_ACCELERATOR, Given, Outcome, amount, inside
+from gavelx.files.price_rows import PriceRow, is_date
+
+LIST = "SpotPriceHistory"
+NOT_LINUX = "not Linux"
+LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+
+
+def spot_offers(node: Node, given: Given) -> Outcome:
+    """The offer of one element."""
+    if node["ProductDescription"].text() not in LINUX:
+        return NOT_LINUX
+    instance_type, zone = node["InstanceType"].text(), node["AvailabilityZone"].text()
+    if (held := inside("aws", instance_type)) is None:
+        return NO_ACCELERATOR
+    time = node["Timestamp"].text()
+    if not is_date(time[:10]):
+        raise node["Timestamp"].mistake(f"{time[:40]!r} is no time", expected="2024-03-01T10:00:00+00:00")
+    if (usd := amount(node["SpotPrice"].text())) is None:
+        text = node["SpotPrice"].text()[:40]
+        raise node["SpotPrice"].mistake(f"{text!r} cannot be used", expected="a finite number, 0 or more")
+    return [
+        PriceRow(
+            cloud="aws",
+            region=zone.rstrip("abcdefghijklmnopqrstuvwxyz") or zone,
+            zone=zone,
+            instance_type=instance_type,
+            accelerator=held.accelerator,
+            devices=held.devices,
+            usd=usd,
+            kind="spot",
+            as_of=time[:10],
+            precision="day",
+            source=f"describe-spot-price-history {time}",
+        )
+    ]
+
+
+def last_of_each_day(rows: Iterable[PriceRow]) -> list[PriceRow]:
+    """Of the prices of an instance type in a zone on one day the last; its source names the time."""
+    last: dict[tuple[str, ...], PriceRow] = {}
+    for row in rows:
+        key = (row.cloud, row.zone, row.instance_type, row.as_of)
+        if key not in last or row.source >= last[key].source:
+            last[key] = row
+    return list(last.values())

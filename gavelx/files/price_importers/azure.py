@@ -1,0 +1,64 @@
+"""Azure: what the retail prices API answers (``https://prices.azure.com/api/retail/prices``), a page or more.
+
+An element of ``Items`` has ``armSkuName, armRegionName, skuName, productName, type, retailPrice, unitOfMeasure``,
+and ``currencyCode, effectiveStartDate, reservationTerm``. ``Consumption`` is on demand, or spot where the name of
+the SKU says so; a ``Reservation`` of one year is a price for all of its 8,760 hours. Windows, low priority and
+dev/test prices are left out, and reservations of other terms. A date is when the price came into force.
+"""
+
+from decimal import Decimal
+
+from gavelx.errors import UserError
+from gavelx.files.jsons import Node
+from gavelx.files.price_importers.offers import NO_ACCELERATOR, Given, Outcome, inside
+from gavelx.files.price_rows import USD, PriceRow, in_usd, is_date
+
+LIST = "Items"
+HOURS_A_YEAR = 8760
+WINDOWS, LOW, OTHER_TYPE, OTHER_TERM = "Windows", "low priority", "neither on demand nor reserved", "another term"
+
+
+def retail_offers(node: Node, given: Given) -> Outcome:
+    """The offer of one item."""
+    name, sku = node["armSkuName"].text(""), node["skuName"].text("")
+    if (held := inside("azure", name)) is None:
+        return NO_ACCELERATOR
+    kind = _kind(node, sku)
+    if kind not in ("on_demand", "spot", "reserved"):
+        return kind
+    price = Decimal(repr(node["retailPrice"].number(low=0)))
+    try:
+        usd = in_usd(price, node["currencyCode"].text() if "currencyCode" in node else USD, given.rates)
+    except UserError as error:
+        raise node.mistake(error.problem, expected=error.expected, hint=error.hint) from None
+    as_of = node["effectiveStartDate"].text()[:10] if "effectiveStartDate" in node else given.as_of or ""
+    if as_of and not is_date(as_of):
+        raise node["effectiveStartDate"].mistake(f"{as_of!r} is no date", expected="2023-09-21T00:00:00Z")
+    return [
+        PriceRow(
+            cloud="azure",
+            region=node["armRegionName"].text(""),
+            instance_type=name.removeprefix("Standard_").replace("_", " "),
+            accelerator=held.accelerator,
+            devices=held.devices,
+            usd=usd / HOURS_A_YEAR if kind == "reserved" else usd,
+            kind=kind,
+            as_of=as_of,
+            precision="day" if as_of else "unknown",
+            source="prices.azure.com",
+        )
+    ]
+
+
+def _kind(node: Node, sku: str) -> str:
+    """The kind of a price, or why it is left out."""
+    if "windows" in node["productName"].text("").lower():
+        return WINDOWS
+    if "low priority" in sku.lower():
+        return LOW
+    type_ = node["type"].text()
+    if type_ == "Reservation":
+        return "reserved" if node["reservationTerm"].text("") == "1 Year" else OTHER_TERM
+    if type_ != "Consumption":
+        return OTHER_TYPE
+    return "spot" if "spot" in sku.lower() else "on_demand"

@@ -1,0 +1,58 @@
+"""What the importers share: what the user says beside a file, and what instance types hold."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
+from typing import NamedTuple
+
+from gavelx.files.csvs import NUMBER, read_rows
+from gavelx.files.locate import data_path
+from gavelx.files.price_rows import PriceRow
+
+NO_ACCELERATOR = "no accelerator in it, or none that we know"
+NO_PRICE = "no price"
+Outcome = Sequence[PriceRow] | str
+"""The offers that one row of a feed makes, or why it makes none."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a file may not say: whose prices, of when, and what its currency is worth."""
+
+    cloud: str | None = None
+    as_of: str | None = None
+    rates: Mapping[str, Decimal] = field(default_factory=dict)
+
+
+class Inside(NamedTuple):
+    """The accelerators in an instance."""
+
+    accelerator: str
+    devices: float
+
+
+@cache
+def _instances() -> dict[tuple[str, str], Inside]:
+    columns = ("cloud", "instance_type", "accelerator", "accelerator_count")
+    return {
+        (row.text("cloud"), plain(row.text("instance_type"))): Inside(
+            row.text("accelerator").lower(), row.number("accelerator_count", above=0)
+        )
+        for row in read_rows(data_path("prices", "instances"), columns)
+    }
+
+
+def inside(cloud: str, instance_type: str) -> Inside | None:
+    """What an instance type of a cloud holds; None for one without accelerators, or that nobody wrote down."""
+    return _instances().get((cloud, plain(instance_type)))
+
+
+def plain(instance_type: str) -> str:
+    """``Standard_NC6s_v3`` and ``NC6s v3`` are one instance type."""
+    return instance_type.lower().removeprefix("standard_").replace("_", " ")
+
+
+def amount(text: str) -> Decimal | None:
+    """An amount as somebody wrote it; None for what is no number that a price can be."""
+    return Decimal(text) if NUMBER.fullmatch(text) and Decimal(text) >= 0 else None

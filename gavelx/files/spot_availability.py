@@ -1,0 +1,87 @@
+"""Spot availability: which part of the nodes that were asked for a cloud had, and for how long.
+
+A CSV with ``accelerator, nodes_requested, offset_s, duration_s, nodes_available`` and, if wanted, ``cloud, zone,
+accelerators_per_node, start_date, kind`` (which keep series apart): from ``offset_s`` on, for ``duration_s``, so
+many of the nodes were there. What lies between two rows is as before them.
+
+Of several series of a type the one with the most nodes is taken (it knows parts, and not only all or nothing),
+then the longest, then the first.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gavelx.errors import InputFileError
+from gavelx.files.csvs import Row, read_rows
+from gavelx.files.price_tables import accelerator_aliases
+from gavelx.files.texts import shown
+
+REQUIRED = ("accelerator", "nodes_requested", "offset_s", "duration_s", "nodes_available")
+_APART = ("kind", "cloud", "zone", "accelerators_per_node", "nodes_requested", "start_date")
+DURATION_S_MAX = 1e10
+
+Shares = tuple[tuple[float, float], ...]
+"""Seconds, and the part of the nodes that was there for so long."""
+
+
+def load_availability(
+    path: str | Path, accelerators: Sequence[str], *, place: str | None = None
+) -> dict[str, Shares]:
+    """For each accelerator type that the file has: seconds and the part of the nodes, in order of time.
+
+    ``place`` is the cloud or zone. Raises :class:`InputFileError` for what is wrong in the file (more nodes than
+    were asked for, times that overlap), for one that has none of the types, or never any node of one.
+    """
+    aliases = accelerator_aliases()
+    wanted = {aliases.get(name, name): name for name in accelerators}
+    series: dict[str, dict[tuple[str, ...], list[Row]]] = {}
+    there: set[str] = set()
+    for row in read_rows(path, REQUIRED):
+        accelerator = row.text("accelerator").lower()
+        there.add(accelerator)
+        name = wanted.get(aliases.get(accelerator, accelerator))
+        if name and (
+            place is None or place.lower() in (row.text("zone", "").lower(), row.text("cloud", "").lower())
+        ):
+            key = tuple(row.text(column, "") for column in _APART)
+            series.setdefault(name, {}).setdefault(key, []).append(row)
+    if not series:
+        within = f" in {shown(place)}" if place else ""
+        problem = (
+            f"has no node{within} with {', '.join(accelerators)}; it has {', '.join(sorted(there)) or 'nothing'}"
+        )
+        raise InputFileError(problem, where=str(path))
+    return {name: _best([_shares(rows) for rows in found.values()], found, path) for name, found in series.items()}
+
+
+def _best(shares: Sequence[Shares], found: dict[tuple[str, ...], list[Row]], path: str | Path) -> Shares:
+    """The series with the most nodes, then the longest, that ever had a node."""
+    nodes = [rows[0].whole("nodes_requested", low=1) for rows in found.values()]
+    usable = [n for n, one in enumerate(shares) if any(share > 0 for _, share in one)]
+    if not usable:
+        accelerator = next(iter(found.values()))[0].text("accelerator")
+        raise InputFileError(f"there is never a node with {accelerator}", where=str(path), expected="one at times")
+    best = max(usable, key=lambda n: (nodes[n], sum(seconds for seconds, _ in shares[n]), -n))
+    return shares[best]
+
+
+def _shares(rows: Sequence[Row]) -> Shares:
+    """One series in order of time, without gaps: what is between two rows is as before."""
+    shares: list[tuple[float, float]] = []
+    until_s = 0.0
+    for row in sorted(rows, key=lambda row: row.number("offset_s", low=0)):
+        offset_s = row.number("offset_s", low=0, high=DURATION_S_MAX)
+        if shares and offset_s < until_s:
+            raise row.mistake("offset_s", f"{offset_s:g} s is before the end of the row above it ({until_s:g} s)")
+        if shares and offset_s > until_s:
+            seconds, share = shares[-1]
+            shares[-1] = seconds + offset_s - until_s, share
+        duration_s = row.number("duration_s", above=0, high=DURATION_S_MAX)
+        requested = row.whole("nodes_requested", low=1)
+        available = row.whole("nodes_available", low=0)
+        if available > requested:
+            problem = f"{available} nodes, and {requested} were asked for"
+            raise row.mistake("nodes_available", problem, expected=f"{requested} at most")
+        shares.append((duration_s, available / requested))
+        until_s = offset_s + duration_s
+    return tuple(shares)

@@ -1,0 +1,200 @@
+"""Spot prices over time: what devices cost as a run goes on, replayed from a recorded history.
+
+A history is a CSV (``timestamp, accelerator, accelerator_count, price_usd_per_hour`` and, if wanted, ``cloud,
+region, zone, instance_type``; the shipped one is called ``spot_history``), or what ``describe-spot-price-history``
+printed. A *series* is an instance type in a zone, or in a region where there are no zones; its price holds until
+its next row.
+
+Each accelerator type of a cluster is bought where a user would have bought it: in the series that is the cheapest
+per device when the replay starts, and it stays there. Time 0 of the run is the start of the replay: as given, or
+the first time at which every series of these types has a price, so that the choice is among all of them. After the
+end of a series its last price holds.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from gavelx.errors import InputFileError, OptionError
+from gavelx.files.csvs import Row, read_rows
+from gavelx.files.jsons import read_json
+from gavelx.files.locate import data_path, names
+from gavelx.files.price_importers.aws import LINUX, LIST
+from gavelx.files.price_importers.offers import amount, inside
+from gavelx.files.price_tables import accelerator_aliases
+from gavelx.files.texts import exists, read_head, shown
+from gavelx.prices import Prices
+
+
+class Place(NamedTuple):
+    """Where and as what devices are bought."""
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+
+    def is_in(self, place: str) -> bool:
+        """Whether this is in the cloud, region or zone of that name."""
+        return place.lower() in (self.cloud, self.region, self.zone)
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.cloud, self.zone or self.region, self.instance_type)))
+
+
+@dataclass(frozen=True)
+class SpotPrices:
+    """The prices of a run: those at its start, and the times in seconds at which they become others.
+
+    The name of the prices says where each type is bought; types that the history does not have keep theirs.
+    """
+
+    prices: Prices
+    changes: tuple[tuple[float, Prices], ...]
+
+
+@dataclass
+class _Series:
+    """Times and dollars per device-hour of one place, in order of time."""
+
+    times: list[datetime] = field(default_factory=list)
+    usd: list[float] = field(default_factory=list)
+
+    def at(self, time: datetime) -> float | None:
+        """The price that holds at a time; None before the first."""
+        before = [usd for when, usd in zip(self.times, self.usd, strict=True) if when <= time]
+        return before[-1] if before else None
+
+
+def load_spot_history(
+    spec: str | Path,
+    prices: Prices,
+    accelerators: Sequence[str],
+    *,
+    place: str | None = None,
+    start: str | None = None,
+) -> SpotPrices:
+    """The prices of a run under a recorded history; ``prices`` are those of types that it does not have.
+
+    ``place`` is the cloud, region or zone in which devices are bought, ``start`` the time of the history at which
+    the run starts. Raises :class:`InputFileError` for what is wrong in the file, or where it has none of the types
+    there; :class:`OptionError` for a start that it does not have.
+    """
+    path = data_path("prices", str(spec)) if not exists(spec) and str(spec) in names("prices") else Path(spec)
+    series = _read(path, place, accelerators)
+    begin = _start(start, series, path)
+    bought: dict[str, Place] = {}
+    for name, places in series.items():
+        at_start = {where: usd for where, one in places.items() if (usd := one.at(begin)) is not None}
+        if not at_start:
+            first = min(one.times[0] for one in places.values())
+            problem = f"no spot price of {name} at {begin:%Y-%m-%d %H:%M}; the first is of {first:%Y-%m-%d %H:%M}"
+            raise OptionError(problem, where="--spot-start", hint="a later start, or none")
+        bought[name] = min(at_start, key=lambda where: (at_start[where], where))
+    used = {name: series[name][where] for name, where in bought.items()}
+    first_usd = {name: one.at(begin) or 0.0 for name, one in used.items()}
+    where_from = ", ".join(f"{name} in {where}" for name, where in bought.items())
+    now = Prices({**prices.usd_per_hour, **first_usd}, name=f"{spec} from {begin:%Y-%m-%d %H:%M} on: {where_from}")
+    return SpotPrices(now, tuple(_changes(used, begin, now)))
+
+
+def _changes(used: dict[str, _Series], begin: datetime, prices: Prices) -> Iterator[tuple[float, Prices]]:
+    """Every time at which a price becomes another, and all prices from then on."""
+    events = sorted(
+        (when, name, usd)
+        for name, one in used.items()
+        for when, usd in zip(one.times, one.usd, strict=True)
+        if when > begin
+    )
+    for when, together in groupby(events, key=lambda event: event[0]):
+        now = {**prices.usd_per_hour, **{name: usd for _, name, usd in together}}
+        if now != prices.usd_per_hour:
+            prices = Prices(now, name=prices.name)
+            yield (when - begin).total_seconds(), prices
+
+
+def _start(start: str | None, series: dict[str, dict[Place, _Series]], path: Path) -> datetime:
+    """When the replay starts: as typed, or as soon as there is every place to choose from."""
+    last = max(one.times[-1] for places in series.values() for one in places.values())
+    if start is None:
+        return max(one.times[0] for places in series.values() for one in places.values())
+    begin = _time(start)
+    if begin is None:
+        raise OptionError(
+            f"{shown(start)} is no time", where="--spot-start", expected="2020-01-31, or with T10:00"
+        )
+    if begin > last:
+        problem = f"{start} is after the last price of {path}, of {last:%Y-%m-%d %H:%M}"
+        raise OptionError(problem, where="--spot-start", hint="an earlier start")
+    return begin
+
+
+def _read(path: Path, place: str | None, accelerators: Sequence[str]) -> dict[str, dict[Place, _Series]]:
+    """The series of each type of the cluster. Raises :class:`InputFileError` where there are none."""
+    aliases = accelerator_aliases()
+    wanted = {aliases.get(name, name): name for name in accelerators}
+    series: dict[str, dict[Place, _Series]] = {}
+    there: set[str] = set()
+    rows = _json_rows(path) if read_head(path).lstrip()[:1] == "{" else _csv_rows(path)
+    for when, where, accelerator, usd in sorted(rows, key=lambda row: row[0]):
+        there.add(accelerator)
+        name = wanted.get(aliases.get(accelerator, accelerator))
+        if name is None or (place is not None and not where.is_in(place)):
+            continue
+        one = series.setdefault(name, {}).setdefault(where, _Series())
+        if one.times and one.times[-1] == when:
+            one.usd[-1] = usd
+        else:
+            one.times.append(when)
+            one.usd.append(usd)
+    if not series:
+        seen = ", ".join(sorted(there)) or "nothing"
+        within = f" in {shown(place)}" if place else ""
+        problem = f"has no price{within} of {', '.join(accelerators)}; it has {seen}"
+        raise InputFileError(problem, where=str(path), hint="--spot-place with another place" if place else "")
+    return series
+
+
+_Item = tuple[datetime, Place, str, float]
+
+
+def _csv_rows(path: Path) -> Iterator[_Item]:
+    for row in read_rows(path, ("timestamp", "accelerator", "price_usd_per_hour")):
+        devices = row.number("accelerator_count", above=0, default=1.0)
+        cloud, region, zone = (row.text(name, "").lower() for name in ("cloud", "region", "zone"))
+        where = Place(cloud, region, zone, row.text("instance_type", ""))
+        yield _when(row), where, row.text("accelerator").lower(), row.number("price_usd_per_hour", low=0) / devices
+
+
+def _when(row: Row) -> datetime:
+    text = row.text("timestamp")
+    if (time := _time(text)) is None:
+        raise row.mistake("timestamp", f"{shown(text)} is no time", expected="2020-01-31T10:00:00Z")
+    return time
+
+
+def _json_rows(path: Path) -> Iterator[_Item]:
+    for node in read_json(path)[LIST].elements():
+        held = inside("aws", node["InstanceType"].text())
+        if held is None or node["ProductDescription"].text() not in LINUX:
+            continue
+        time, usd = _time(node["Timestamp"].text()), amount(node["SpotPrice"].text())
+        if time is None:
+            raise node["Timestamp"].mistake(f"{shown(node['Timestamp'].value)} is no time")
+        if usd is None:
+            raise node["SpotPrice"].mistake(f"{shown(node['SpotPrice'].value)} cannot be used", expected="dollars")
+        zone = node["AvailabilityZone"].text()
+        where = Place("aws", zone.rstrip("abcdefghijklmnopqrstuvwxyz"), zone, node["InstanceType"].text())
+        yield time, where, held.accelerator, float(usd) / held.devices
+
+
+def _time(text: str) -> datetime | None:
+    """A time as ISO 8601 writes it; without a zone it is UTC."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

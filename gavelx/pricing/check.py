@@ -1,0 +1,206 @@
+"""The alarms that real price tables need: what is wrong in a table, and what is strange.
+
+An *error* would make bills wrong: a row that cannot be read, an unknown currency, two prices for one thing, a
+price that stands for something else (700.0, where a catalogue knows none; less than the electricity costs; ten
+times the others or a tenth of them), boards of two devices counted as one device. A *warning* may be right, but
+asks for a look: spot as dear as on demand, a fraction of a device, a date that nobody wrote down.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from gavelx.errors import InputFileError
+from gavelx.files.csvs import Row
+from gavelx.files.energy_tables import load_tdp_w
+from gavelx.files.importers.rows import with_header
+from gavelx.files.price_importers.offers import inside
+from gavelx.files.price_rows import REQUIRED, PriceRow, price_row
+
+ERROR, WARNING = "error", "warning"
+SENTINELS = (Decimal(700), Decimal(9999), Decimal(99999))
+"""Prices that catalogues write where they know none."""
+USD_PER_KWH = 0.05
+"""Cheap electricity: whoever sells a device for less than it draws does not sell a whole one."""
+OUTLIER = 10.0
+"""So many times the median price of its type and kind, or so small a part of it, is an error."""
+ENOUGH = 3
+"""So many prices make a median."""
+GPU_PART = Decimal("0.5")
+"""An instance for less than this part of another of its name is likely one without its devices."""
+
+
+class Alarm(NamedTuple):
+    """What is wrong or strange in a row: what was seen, what was expected, what to do."""
+
+    level: str
+    trap: str
+    row: int
+    seen: str
+    expected: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"row {self.row}: {self.level}: {self.seen}; expected {self.expected}. Try: {self.hint}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How many rows were read, and all alarms about them in the order of the rows."""
+
+    rows: int
+    alarms: tuple[Alarm, ...]
+
+    @property
+    def errors(self) -> int:
+        return sum(alarm.level == ERROR for alarm in self.alarms)
+
+
+def check_table(path: str | Path) -> Checked:
+    """Look at every row of a table. Raises :class:`InputFileError` for a file that is no table at all."""
+    rows: list[PriceRow] = []
+    alarms: list[Alarm] = []
+    read = 0
+    for number, item in with_header(Path(path), ",", REQUIRED):
+        read += 1
+        try:
+            if not isinstance(item, Row):
+                raise item if isinstance(item, InputFileError) else AssertionError(item)
+            rows.append(price_row(item))
+        except InputFileError as error:
+            alarms.append(_unreadable(Path(path), number, error))
+    for trap in TRAPS:
+        alarms += trap(rows)
+    return Checked(read, tuple(sorted(alarms, key=lambda alarm: (alarm.row, alarm.level, alarm.trap))))
+
+
+def _unreadable(path: Path, number: int, error: InputFileError) -> Alarm:
+    seen = ": ".join(filter(None, (error.where.removeprefix(f"{path}, row {number}").lstrip(", "), error.problem)))
+    return Alarm(ERROR, "unreadable", number, seen, error.expected or "a value", error.hint or "correct the cell")
+
+
+def sentinels(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
+    """A number that stands for no price."""
+    for row in rows:
+        if row.usd in SENTINELS or (row.usd == 0 and row.kind != "reserved"):
+            yield Alarm(
+                *(ERROR, "sentinel", row.row, f"${row.usd} for {_name(row)}"),
+                *("a price; catalogues write this where they know none", "leave the row out"),
+            )
+
+
+def disagreeing(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
+    """One instance type, place, kind and date, and two prices: or with and without the devices."""
+    for same in _grouped(rows, lambda row: (*_place(row), row.instance_type, row.kind, row.as_of)):
+        for row, other in zip(same[1:], same, strict=False):
+            first = same[0]
+            if not row.instance_type or (row.usd == first.usd and _inside(row) == _inside(first)):
+                continue
+            low, high = sorted((row.usd, first.usd))
+            if _inside(row) != _inside(first):
+                seen = f"{_name(row)} holds {_holds(row)} here and {_holds(first)} in row {first.row}"
+                yield Alarm(
+                    ERROR, "disagree", row.row, seen, "one content for one name", "leave the wrong row out"
+                )
+            elif low < high * GPU_PART:
+                seen = f"${row.usd} for {_name(row)}, ${first.usd} in row {first.row}"
+                expected = "one price; the lower one may be without its devices"
+                yield Alarm(
+                    ERROR, "without_devices", row.row, seen, expected, "keep the row of the whole instance"
+                )
+            elif row.usd != other.usd:
+                seen = f"${row.usd} for {_name(row)}, ${first.usd} in row {first.row}"
+                yield Alarm(
+                    ERROR, "disagree", row.row, seen, "one price at one date", "date the rows, or keep one"
+                )
+
+
+def spot_not_below(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
+    """Spot is sold below the price on demand; where it is not, one of the two is wrong or stale."""
+    for same in _grouped(rows, lambda row: (row.cloud, row.region, row.instance_type, row.as_of)):
+        regular = [row.usd for row in same if row.kind == "on_demand"]
+        for row in same:
+            if row.kind == "spot" and regular and row.usd >= min(regular):
+                seen = f"spot ${row.usd} for {_name(row)}, on demand ${min(regular)}"
+                hint = "look both up again; one may be of another date, system or currency"
+                yield Alarm(WARNING, "spot_not_below", row.row, seen, "spot below on demand", hint)
+
+
+def fractions(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
+    """A part of a device: no job can run on it, so prices of types leave such rows out."""
+    for row in rows:
+        if row.devices != int(row.devices):
+            seen = f"{_name(row)} holds {_holds(row)}"
+            yield Alarm(
+                WARNING, "fraction", row.row, seen, "whole devices", "leave the row out, or let it be unused"
+            )
+
+
+def boards(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
+    """A K80 is a board of two GK210: clouds sell the halves, and some catalogues count boards."""
+    for row in rows:
+        held = inside(row.cloud, row.instance_type)
+        if row.accelerator == "k80" and held is not None and held.devices == 2 * row.devices:
+            seen = f"{_name(row)} holds {_holds(row)}"
+            expected = f"{held.devices:g} halves, as the instance shows its devices"
+            yield Alarm(ERROR, "boards", row.row, seen, expected, f"write {held.devices:g} as accelerator_count")
+
+
+def dates(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
+    """A price without a date counts as older than any other."""
+    for row in rows:
+        if not row.as_of:
+            seen, hint = f"no date for {_name(row)}", "write 2023-09-21 or 2023-09 in as_of"
+            yield Alarm(WARNING, "no_date", row.row, seen, "when it was the price", hint)
+
+
+def outliers(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
+    """A device for far less, or far more, than others of its type; or for less than its electricity."""
+    tdp_w = load_tdp_w(sorted({row.accelerator for row in rows}))
+    for same in _grouped(rows, lambda row: (row.accelerator, row.kind)):
+        usual = median(row.usd_per_hour for row in same)
+        for row in same:
+            usd, least = row.usd_per_hour, tdp_w.get(row.accelerator, 0.0) / 1000 * USD_PER_KWH
+            seen = f"${usd:.4g} for one {row.accelerator} of {_name(row)}"
+            hint = "see which field it was read from; devices, host and unit may be others"
+            if row.usd in SENTINELS or row.usd == 0:
+                continue
+            if len(same) >= ENOUGH and not usual / OUTLIER <= usd <= usual * OUTLIER:
+                yield Alarm(ERROR, "outlier", row.row, seen, f"about ${usual:.4g}, the median of its type", hint)
+            elif usd < least:
+                expected = f"${least:.3f} at least, what it draws in electricity"
+                yield Alarm(ERROR, "outlier", row.row, seen, expected, hint)
+
+
+TRAPS: tuple[Callable[[Sequence[PriceRow]], Iterable[Alarm]], ...] = (
+    *(sentinels, disagreeing, spot_not_below),
+    *(fractions, boards, dates, outliers),
+)
+
+
+def _grouped(rows: Sequence[PriceRow], key: Callable[[PriceRow], object]) -> list[list[PriceRow]]:
+    groups: Mapping[object, list[PriceRow]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return list(groups.values())
+
+
+def _place(row: PriceRow) -> tuple[str, str, str]:
+    return row.cloud, row.region, row.zone
+
+
+def _inside(row: PriceRow) -> tuple[str, float]:
+    return row.accelerator, row.devices
+
+
+def _holds(row: PriceRow) -> str:
+    return f"{row.devices:g} {row.accelerator}"
+
+
+def _name(row: PriceRow) -> str:
+    """An instance as a person names it."""
+    return " ".join(filter(None, (row.cloud, row.zone or row.region, row.instance_type or row.accelerator)))

@@ -1,0 +1,38 @@
+import re
+from itertools import product
+
+import pytest
+
+from gavelx.report.bills import bill_report
+
+ABOUT = [("Results", "runs.json"), ("Prices", "aws,gcp")]
+
+
+def row(policy: str, prices: str, busy_usd: float, idle_usd: float = 1.0, kg_co2: float | None = 2.0) -> dict:
+    total = {"busy_usd": busy_usd, "idle_usd": idle_usd, "total_usd": busy_usd + idle_usd}
+    return {"policy": policy, "prices": prices, "as_of": None, "kwh": 1234.0, "kg_co2": kg_co2} | total
+
+
+ROWS = [row(policy, prices, 10.0 * n) for n, (prices, policy) in enumerate(product("AB", ("fifo", "las")), 1)]
+
+
+def test_a_row_for_each_run_and_a_column_for_each_table() -> None:
+    page = bill_report(ROWS, ABOUT)
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page)
+    assert cells == [
+        *("fifo", "11.00", "1.00", "1.23", "0.00", "31.00", "1.00", "1.23", "0.00"),
+        *("las", "21.00", "1.00", "1.23", "0.00", "41.00", "1.00", "1.23", "0.00"),
+    ]
+    assert re.findall(r'class="best">([\d.]+)<', page) == ["11.00", "31.00"]
+    assert page.count("<svg") == 1 and page == bill_report(ROWS, ABOUT)
+
+
+def test_one_bill_and_what_is_not_known() -> None:
+    page = bill_report([row("fifo", "A", 0.0, 0.0, None)], ABOUT)
+    assert 'class="best"' not in page and "<td>-</td>" in page
+
+
+@pytest.mark.parametrize("name", ["<script>", "$x^$", "_hidden", "a\nb" * 40])
+def test_names_are_not_markup(name: str) -> None:
+    page = bill_report([row(name, name, 1.0)], [("Results", name)])
+    assert "<script" not in page and "\0" not in page
