@@ -90,9 +90,9 @@ def cost_fairness(
     """mu: what a job cost over what the same steps would have cost on an equal share of the cluster.
 
     mu_j = cost_j / (total_steps_j s_j sum_a W_a price_a / sum_a W_a T_ja), W_a being the devices of type a, s_j
-    the job's scale factor and ``usd_per_hour_JA`` the mean prices during its life. An equal share is a part of every
-    type in proportion to its devices, so what a step costs on it depends on no other job: unlike rho, mu does not
-    ask how many jobs there were. Above 1 the job paid more than alone with its share. NaN where a price in the
+    the job's scale factor and ``usd_per_hour_JA`` the mean prices during its life. An equal share is a part of
+    every type in proportion to its devices, so what a step costs on it depends on no other job: unlike rho, mu
+    does not ask how many jobs there were. Above 1 the job paid more than alone with its share. NaN where a price in the
     cluster is unknown or the equal share is free or does no step. Source: "shared cloud cost fairness" of the
     thesis, as in the term ``CostRatio``.
     """
@@ -102,4 +102,4 @@ def cost_fairness(
     speed_J = np.nansum(throughput_JA[:, there_A] * devices_A[there_A], axis=1)
     usd_per_s_J = scale_J * (usd_per_hour_JA[:, there_A] @ devices_A[there_A]) / 3600.0
     alone_usd_J = np.divide(steps_J * usd_per_s_J, speed_J, out=np.full(len(jobs), np.nan), where=speed_J > 0)
-    return np.divide(cost_usd_J, alone_usd_J, out=np.full(len(jobs), np.nan), where=alone_usd_J > 0)
+    return np.asarray(np.divide(cost_usd_J, alone_usd_J, out=np.full(len(jobs), np.nan), where=alone_usd_J > 0))
