@@ -92,9 +92,9 @@ def cost_fairness(
     mu_j = cost_j / (total_steps_j s_j sum_a W_a price_a / sum_a W_a T_ja), W_a being the devices of type a, s_j
     the job's scale factor and ``usd_per_hour_JA`` the mean prices during its life. An equal share is a part of
     every type in proportion to its devices, so what a step costs on it depends on no other job: unlike rho, mu
-    does not ask how many jobs there were. Above 1 the job paid more than alone with its share. NaN where a price in the
-    cluster is unknown or the equal share is free or does no step. Source: "shared cloud cost fairness" of the
-    thesis, as in the term ``CostRatio``.
+    does not ask how many jobs there were. Above 1 the job paid more than alone with its share. NaN where a price
+    in the cluster is unknown or the equal share is free or does no step. Source: "shared cloud cost fairness" of
+    the thesis, as in the term ``CostRatio``.
     """
     scale_J = np.array([job.scale_factor for job in jobs], dtype=float)
     steps_J = np.array([job.total_steps for job in jobs], dtype=float)

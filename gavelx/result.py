@@ -52,9 +52,9 @@ class Result:
     ``completion_s_J`` is a time on the run's clock, NaN for a job that did not complete. ``measured`` restricts
     the job figures (JCT, rho, mu, counts) to a slice of the jobs, as ``--window S:E`` asks. ``solver_failures``
     holds the reason for each time that the previous allocation had to be carried over. ``price_changes`` are the
-    times at which prices became others than ``usd_per_hour_A``, and those prices. Of a job that was ``given_up`` (its
-    id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever behind
-    what its allocations had promised, when a round began.
+    times at which prices became others than ``usd_per_hour_A``, and those prices. Of a job that was ``given_up``
+    (its id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever
+    behind what its allocations had promised, when a round began.
     """
 
     policy: str
