@@ -1,0 +1,6 @@
+"""Every experiment of the thesis, in the order of its page."""
+
+from experiments.experiment import Experiment
+from experiments.thesis.evaluation import CONTINUOUS, COST, STATIC
+
+THESIS: tuple[Experiment, ...] = (COST, STATIC, CONTINUOUS)
