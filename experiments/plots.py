@@ -83,12 +83,16 @@ def bar_plot(sweep: "Sweep", rows: Sequence[Row]) -> bytes:
 
 
 class Line(NamedTuple):
-    """One policy in a panel; lines of the same ``group`` have the same colour, and ``published`` beside them."""
+    """One policy in a panel; lines of the same ``group`` have the same colour, and ``published`` beside them.
+
+    ``names`` are written at marks, by their place on the x axis.
+    """
 
     label: str
     group: str
     ours: Mapping[float, float]
-    published: Mapping[float, float]
+    published: Mapping[float, float] = {}
+    names: Mapping[float, str] = {}
 
 
 class Panel(NamedTuple):
@@ -98,6 +102,7 @@ class Panel(NamedTuple):
     x: str
     y: str
     lines: Sequence[Line]
+    from_zero: bool = True
 
 
 def panels_plot(title: str, panels: Sequence[Panel]) -> bytes:
@@ -117,10 +122,14 @@ def panels_plot(title: str, panels: Sequence[Panel]) -> bytes:
                 axes.plot(*_line(dict(line.ours)), **style)
                 axes.plot(*_line(dict(line.published)), color=color, linewidth=1.2, linestyle=LINES[STORED])
                 handles.setdefault(line.label, Line2D([], [], label=line.label, **style))
+                for x, name in line.names.items():
+                    axes.annotate(name, (x, line.ours[x]), (3, 4), textcoords="offset points", fontsize=7)
                 seen.append(line.group)
-            axes.set_ylim(bottom=0.0)
-        published = Line2D([], [], color=INK, linestyle=LINES[STORED], label="published")
-        figure.legend(handles=[*handles.values(), published], loc="outside lower center", ncols=3, frameon=False)
+            if panel.from_zero:
+                axes.set_ylim(bottom=0.0)
+        if any(line.published for panel in panels for line in panel.lines):
+            handles["published"] = Line2D([], [], color=INK, linestyle=LINES[STORED], label="published")
+        figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=3, frameon=False)
         return _png(figure)
 
 

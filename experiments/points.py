@@ -70,7 +70,7 @@ class Point:
         return f"{self.policy}, {load}, {'several devices, ' * self.multi_gpu}seed {self.seed}, {self.rules}"
 
 
-TRIAL = Point("fifo", "v100=1,p100=1,k80=1", rate=0.0, jobs=1)
+TRIAL = Point("fifo", "v100=1,p100=1,k80=1", rate=0.0, jobs=1, prices="v100=3,p100=2,k80=1")
 
 
 @dataclass(frozen=True)

@@ -2,5 +2,6 @@
 
 from experiments.experiment import Experiment
 from experiments.thesis.evaluation import CONTINUOUS, COST, STATIC
+from experiments.thesis.honest import HONEST
 
-THESIS: tuple[Experiment, ...] = (COST, STATIC, CONTINUOUS)
+THESIS: tuple[Experiment, ...] = (COST, STATIC, CONTINUOUS, *HONEST)
