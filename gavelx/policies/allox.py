@@ -39,8 +39,8 @@ class Allox(Policy):
 
     name = "allox"
 
-    def __init__(self, matrix_max: int = MATRIX_MAX) -> None:
-        self.matrix_max = matrix_max
+    def __init__(self, matrix_max: int | None = None) -> None:
+        self.matrix_max = MATRIX_MAX if matrix_max is None else matrix_max
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         started = perf_counter()
