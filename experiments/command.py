@@ -42,7 +42,7 @@ def main(
     selection = _selection(options)
     chosen = [one for one in experiments if one.name in (options.only or names)]
     tasks = [task for experiment in chosen for task in experiment.tasks(selection)]
-    if not tasks:
+    if not tasks and not options.report:
         say("error: these options choose no point at all; expected policies and rates of the experiments named")
         return 2
     folder = options.out or (TINY_FOLDER if options.tiny else folder)

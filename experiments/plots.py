@@ -133,6 +133,36 @@ def panels_plot(title: str, panels: Sequence[Panel]) -> bytes:
         return _png(figure)
 
 
+class BarPanel(NamedTuple):
+    """A bar for each part of each row."""
+
+    title: str
+    rows: Mapping[str, Sequence[float]]
+
+
+def bars_plot(title: str, parts: Sequence[str], panels: Sequence[BarPanel]) -> bytes:
+    """Panels below each other, of the same rows along the x axis."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 1.2 + 1.9 * len(panels)), layout="constrained")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        width = 0.8 / len(parts)
+        for axes, panel in zip(
+            figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0], panels, strict=True
+        ):
+            axes.set_title(panel.title)
+            axes.grid(True, axis="y")
+            axes.set_axisbelow(True)
+            for number, part in enumerate(parts):
+                left = [place - 0.4 + width * number for place in range(len(panel.rows))]
+                values = [row[number] for row in panel.rows.values()]
+                axes.bar(left, values, width * 0.9, align="edge", color=COLORS[number], label=part)
+            axes.set_xticks(range(len(panel.rows)), list(panel.rows), rotation=60, ha="right", fontsize=7)
+        figure.legend(
+            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(parts), frameon=False
+        )
+        return _png(figure)
+
+
 def _of_one_rule(rows: Sequence[Row]) -> list[Row]:
     """The rows under the published rules, or under the only ones that there are."""
     rules = {row.rules for row in rows}

@@ -3,5 +3,6 @@
 from experiments.experiment import Experiment
 from experiments.thesis.evaluation import CONTINUOUS, COST, STATIC
 from experiments.thesis.honest import HONEST
+from experiments.thesis.throughputs import THROUGHPUTS
 
-THESIS: tuple[Experiment, ...] = (COST, STATIC, CONTINUOUS, *HONEST)
+THESIS: tuple[Experiment, ...] = (THROUGHPUTS, COST, STATIC, CONTINUOUS, *HONEST)

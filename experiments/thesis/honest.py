@@ -74,6 +74,7 @@ class Honest:
     name: str
     says: str
     prices: str
+    cluster: str = CLUSTER
 
     def tasks(self, selection: Selection) -> list[Task]:
         found = []
@@ -91,7 +92,7 @@ class Honest:
     def point(self, contender: Contender, load: Load, seed: int, tiny: bool = False) -> Point:
         return Point(
             policy=contender.policy,
-            cluster=CLUSTER,
+            cluster=self.cluster,
             rate=load.rate,
             jobs=load.jobs // 5 if tiny else load.jobs,
             seed=seed,
@@ -108,7 +109,7 @@ class Honest:
                 [
                     f"## Fairness in dollars, {self.says}",
                     f"![cost against waiting, {self.says}]({self.name}.png)",
-                    f"Cluster {CLUSTER}. {sum(done)} of {len(done)} points are done. Differences are of "
+                    f"Cluster {self.cluster}. {sum(done)} of {len(done)} points are done. Differences are of "
                     f"`{OURS}` to the policy of the row, seed by seed: mean (least .. largest), the 95 % interval "
                     "of the mean, and the one-sided p of Wilcoxon's signed ranks. Worst rho and mu are over all "
                     "jobs and seeds, *worse off* the part of jobs whose rho is above 1.",
@@ -208,7 +209,8 @@ def _worst(records: dict[int, Record]) -> tuple[str, str, str]:
 
 HONEST = (
     Honest("honest", "prices of the thesis", PRICES),
-    Honest("honest_aws", "AWS (2020-03; a P100 at 1.5 K80, as it sells none)", "v100=3.06,p100=1.35,k80=0.9"),
     Honest("honest_gcp", "GCP", "gcp"),
     Honest("honest_azure", "Azure", "azure"),
+    Honest("honest_aws", "AWS, which sells no P100", "aws", cluster="v100=8,k80=7"),
+    Honest("honest_aws_p100", "AWS, with a P100 at 1.5 K80", "v100=3.06,p100=1.35,k80=0.9"),
 )
