@@ -13,7 +13,7 @@ from typing import Any
 import gavelx
 from benchmarks.report import machine
 from experiments.catalog import EXPERIMENTS
-from experiments.experiment import Selection
+from experiments.experiment import Experiment, Selection
 from experiments.points import Limits, why_not
 from experiments.results import add_session, write_results
 from experiments.runner import Outcome, Task, run, say
@@ -21,28 +21,35 @@ from experiments.store import Store
 from gavelx.mechanism import RULES
 
 FOLDER = Path(__file__).parent / "results"
-NAMES = [experiment.name for experiment in EXPERIMENTS]
 TINY_FOLDER = Path("out") / "experiments-tiny"
 
 
-def main(arguments: Sequence[str] | None = None, only: str = "") -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    only: str = "",
+    experiments: Sequence[Experiment] = EXPERIMENTS,
+    folder: Path = FOLDER,
+    module: str = "experiments",
+) -> int:
     """Run what is chosen, and report on all that is done; 1 if a point failed, 2 for a wrong option, else 0.
 
-    ``only`` is the experiment whose own script was called.
+    ``only`` is the experiment whose own script was called; ``experiments`` are those of one page,
+    which is written to ``folder``; ``module`` is what makes that page.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser(only).parse_args(words)
+    names = [experiment.name for experiment in experiments]
+    options = _parser(only, names).parse_args(words)
     selection = _selection(options)
-    chosen = [one for one in EXPERIMENTS if one.name in (options.only or NAMES)]
+    chosen = [one for one in experiments if one.name in (options.only or names)]
     tasks = [task for experiment in chosen for task in experiment.tasks(selection)]
-    if not tasks:
+    if not tasks and not options.report:
         say("error: these options choose no point at all; expected policies and rates of the experiments named")
         return 2
-    folder = options.out or (TINY_FOLDER if options.tiny else FOLDER)
+    folder = options.out or (TINY_FOLDER if options.tiny else folder)
     store = Store(folder / "points.jsonl")
     failed = [] if options.report else _run(tasks, store, options, words)
-    sections = [experiment.report(store, folder, options.tiny) for experiment in EXPERIMENTS]
-    write_results(folder, sections, store)
+    sections = [experiment.report(store, folder, options.tiny) for experiment in experiments]
+    write_results(folder, sections, store, module)
     say(f"written: {folder / 'RESULTS.md'}, and the plots beside it")
     return 1 if failed else 0
 
@@ -88,14 +95,14 @@ def _selection(options: argparse.Namespace) -> Selection:
     )
 
 
-def _parser(only: str) -> argparse.ArgumentParser:
+def _parser(only: str, names: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"python -m {_module()}", description="Simulate the published experiments; go on where a run stopped."
     )
     if only:
         parser.set_defaults(only=[only])
     else:
-        parser.add_argument("--only", nargs="+", choices=NAMES, metavar="FIGURE", help=f"of {', '.join(NAMES)}")
+        parser.add_argument("--only", nargs="+", choices=names, metavar="FIGURE", help=f"of {', '.join(names)}")
     parser.add_argument("--policies", nargs="+", help="by name, or as a plot's label; all where none is named")
     parser.add_argument(
         "--rates",

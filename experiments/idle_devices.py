@@ -13,11 +13,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import fmean
-
-from scipy.stats import wilcoxon
 
 from experiments.experiment import Selection, markdown_table
+from experiments.paired import Paired, paired
 from experiments.points import Point, Record, why_not
 from experiments.runner import Task
 from experiments.store import Store
@@ -59,21 +57,12 @@ LOADS = (
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One rule against the first one in one figure: over how many seeds, both means, and each seed's difference.
-
-    ``changes`` are relative, of the seeds in which both completed all jobs; the means are over the same.
-    """
+class Difference(Paired):
+    """One rule against the first one in one figure."""
 
     load: str
     policy: str
     rule: str
-    figure: str
-    seeds: int
-    mean: float | None
-    first: float | None
-    changes: tuple[float, ...]
-    p: float | None
 
 
 class IdleDevices:
@@ -127,8 +116,9 @@ class IdleDevices:
                 base = self._by_seed(store, policy, load, first, tiny)
                 for rule in others:
                     there = self._by_seed(store, policy, load, rule, tiny)
-                    pairs = [(there[seed], base[seed]) for seed in sorted(there.keys() & base.keys())]
-                    found += [_difference(load, policy, rule, figure, pairs) for figure in FIGURES if pairs]
+                    for figure in FIGURES if there.keys() & base.keys() else ():
+                        change = paired(figure, there, base)
+                        found.append(Difference(**vars(change), load=load.says, policy=policy, rule=rule))
         return found
 
     def _by_seed(self, store: Store, policy: str, load: Load, rule: str, tiny: bool) -> dict[int, Record]:
@@ -139,43 +129,14 @@ class IdleDevices:
         }
 
 
-def _difference(
-    load: Load, policy: str, rule: str, figure: str, pairs: Sequence[tuple[Record, Record]]
-) -> Difference:
-    """The difference over those seeds in which every job was completed under both rules."""
-    complete = [
-        (ours[figure], first[figure])
-        for ours, first in pairs
-        if all(one["jobs_completed"] == one["jobs_total"] and not one["stopped"] for one in (ours, first))
-    ]
-    changes = tuple(round(ours / first - 1.0, 9) for ours, first in complete)  # less is rounding
-    unit = 3600.0 if figure.endswith("_s") else 1.0
-    mean, mean_first = (fmean(side) / unit for side in zip(*complete, strict=True)) if complete else (None, None)
-    return Difference(load.says, policy, rule, figure, len(pairs), mean, mean_first, changes, _p(changes))
-
-
-def _p(changes: Sequence[float]) -> float | None:
-    """Wilcoxon's signed ranks, for the direction of the mean; None where nothing differs."""
-    if not any(changes):
-        return None
-    return float(wilcoxon(changes, alternative="less" if fmean(changes) < 0 else "greater").pvalue)
-
-
 def _table(differences: Sequence[Difference]) -> str:
     titles = ["load", "policy", "rule", "seeds complete"]
     titles += [text for name in FIGURES.values() for text in (name, "difference", "p")]
     lines: dict[tuple[str, str, str], list[str]] = {}
     for one in differences:
         first_cells = [one.load, f"`{one.policy}`", one.rule, f"{len(one.changes)} of {one.seeds}"]
-        lines.setdefault((one.load, one.policy, one.rule), first_cells).extend(_cells(one))
+        lines.setdefault((one.load, one.policy, one.rule), first_cells).extend(one.cells())
     return markdown_table(titles, list(lines.values()))
-
-
-def _cells(one: Difference) -> tuple[str, str, str]:
-    if one.mean is None or one.first is None:
-        return "", "", ""
-    spread = f"{fmean(one.changes):+.1%} ({min(one.changes):+.1%} .. {max(one.changes):+.1%})"
-    return f"{one.mean:,.1f} / {one.first:,.1f}", spread, "" if one.p is None else f"{one.p:.2g}"
 
 
 IDLE_DEVICES = IdleDevices()

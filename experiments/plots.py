@@ -4,8 +4,8 @@ Uses the package's own style, and nothing of matplotlib's global state: the same
 """
 
 import io
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
@@ -22,6 +22,7 @@ from gavelx.report.plots import COLORS, GRID, INK, STYLE
 if TYPE_CHECKING:
     from experiments.sweep import Curve, Sweep
 
+MARKERS = "os^Dv*"
 LINES = {STORED: (0, (5, 1.5)), REPLICATION: (0, (1.2, 1.5))}
 
 
@@ -78,6 +79,87 @@ def bar_plot(sweep: "Sweep", rows: Sequence[Row]) -> bytes:
         handles = [Patch(color=COLORS[number], label=curve.label) for number, curve in enumerate(curves)]
         stored = Line2D([], [], color=INK, linestyle=LINES[STORED], label="stored results")
         figure.legend(handles=[*handles, stored], loc="outside lower center", ncols=5, frameon=False)
+        return _png(figure)
+
+
+class Line(NamedTuple):
+    """One policy in a panel; lines of the same ``group`` have the same colour, and ``published`` beside them.
+
+    ``names`` are written at marks, by their place on the x axis.
+    """
+
+    label: str
+    group: str
+    ours: Mapping[float, float]
+    published: Mapping[float, float] = {}
+    names: Mapping[float, str] = {}
+
+
+class Panel(NamedTuple):
+    """One figure: what the axes are, and its lines."""
+
+    title: str
+    x: str
+    y: str
+    lines: Sequence[Line]
+    from_zero: bool = True
+
+
+def panels_plot(title: str, panels: Sequence[Panel]) -> bytes:
+    """Panels side by side: ours as marks joined by solid lines, what was published broken."""
+    groups = list(dict.fromkeys(line.group for panel in panels for line in panel.lines))
+    with rc_context(STYLE):
+        figure = Figure(figsize=(4.4 * len(panels), 5.0), layout="constrained")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        handles: dict[str, Line2D] = {}
+        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+            axes.grid(True)
+            seen: list[str] = []
+            for line in panel.lines:
+                color, marker = COLORS[groups.index(line.group) % len(COLORS)], MARKERS[seen.count(line.group)]
+                style = {"color": color, "marker": marker, "markersize": 4.0, "linewidth": 1.4}
+                axes.plot(*_line(dict(line.ours)), **style)
+                axes.plot(*_line(dict(line.published)), color=color, linewidth=1.2, linestyle=LINES[STORED])
+                handles.setdefault(line.label, Line2D([], [], label=line.label, **style))
+                for x, name in line.names.items():
+                    axes.annotate(name, (x, line.ours[x]), (3, 4), textcoords="offset points", fontsize=7)
+                seen.append(line.group)
+            if panel.from_zero:
+                axes.set_ylim(bottom=0.0)
+        if any(line.published for panel in panels for line in panel.lines):
+            handles["published"] = Line2D([], [], color=INK, linestyle=LINES[STORED], label="published")
+        figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=3, frameon=False)
+        return _png(figure)
+
+
+class BarPanel(NamedTuple):
+    """A bar for each part of each row."""
+
+    title: str
+    rows: Mapping[str, Sequence[float]]
+
+
+def bars_plot(title: str, parts: Sequence[str], panels: Sequence[BarPanel]) -> bytes:
+    """Panels below each other, of the same rows along the x axis."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 1.2 + 1.9 * len(panels)), layout="constrained")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        width = 0.8 / len(parts)
+        for axes, panel in zip(
+            figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0], panels, strict=True
+        ):
+            axes.set_title(panel.title)
+            axes.grid(True, axis="y")
+            axes.set_axisbelow(True)
+            for number, part in enumerate(parts):
+                left = [place - 0.4 + width * number for place in range(len(panel.rows))]
+                values = [row[number] for row in panel.rows.values()]
+                axes.bar(left, values, width * 0.9, align="edge", color=COLORS[number], label=part)
+            axes.set_xticks(range(len(panel.rows)), list(panel.rows), rotation=60, ha="right", fontsize=7)
+        figure.legend(
+            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(parts), frameon=False
+        )
         return _png(figure)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.mixes import draw_cost_jobs
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
 from gavelx.errors import GavelxError, UserError
@@ -37,7 +38,8 @@ class Point:
     * ``rate``: jobs that arrive per hour; 0: all are there at the start;
     * ``jobs``: how many there are; None: they keep coming until those of the ``window`` are complete;
     * ``window``: positions (first, end) of the jobs that are measured; None: all;
-    * ``prices``: dollars per device-hour, as ``--prices``; empty: no bill.
+    * ``prices``: dollars per device-hour, as ``--prices``; empty: no bill;
+    * ``mix``: what kind of jobs; empty: the published recipe, ``cost``: `mixes.draw_cost_jobs`.
     """
 
     policy: str
@@ -49,6 +51,7 @@ class Point:
     seed: int = 0
     rules: str = "published"
     prices: str = ""
+    mix: str = ""
 
     @property
     def measured(self) -> range:
@@ -70,7 +73,7 @@ class Point:
         return f"{self.policy}, {load}, {'several devices, ' * self.multi_gpu}seed {self.seed}, {self.rules}"
 
 
-TRIAL = Point("fifo", "v100=1,p100=1,k80=1", rate=0.0, jobs=1)
+TRIAL = Point("fifo", "v100=1,p100=1,k80=1", rate=0.0, jobs=1, prices="v100=3,p100=2,k80=1")
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,11 @@ def _simulate(point: Point, rules: Rules, limits: Limits) -> Result:
 
 def _jobs(point: Point, throughputs: Throughputs) -> Iterable[Job]:
     """The jobs of the point; without end where they keep coming."""
-    jobs = draw_jobs(throughputs, arrival_rate_per_hour=point.rate, seed=point.seed, multi_gpu=point.multi_gpu)
+    if point.mix == "cost":
+        jobs = draw_cost_jobs(throughputs, rate_per_hour=point.rate, seed=point.seed)
+    else:
+        assert not point.mix, point
+        jobs = draw_jobs(throughputs, arrival_rate_per_hour=point.rate, seed=point.seed, multi_gpu=point.multi_gpu)
     return jobs if point.jobs is None else tuple(islice(jobs, point.jobs))
 
 

@@ -21,9 +21,9 @@ SATURATED = 2.0
 """A load counts as saturated where a published mean is so many times that at the lowest load."""
 
 
-def write_results(folder: Path, sections: Sequence[str], store: Store) -> None:
-    """Write RESULTS.md into the folder, beside the plots."""
-    write_atomically(folder / "RESULTS.md", "\n".join([_head(_sessions(folder), store), *sections]))
+def write_results(folder: Path, sections: Sequence[str], store: Store, module: str = "experiments") -> None:
+    """Write RESULTS.md into the folder, beside the plots; ``module`` is what was run to make it."""
+    write_atomically(folder / "RESULTS.md", "\n".join([_head(_sessions(folder), store, module), *sections]))
 
 
 def add_session(folder: Path, session: dict[str, Any]) -> None:
@@ -38,13 +38,13 @@ def _sessions(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def _head(sessions: Sequence[dict[str, Any]], store: Store) -> str:
+def _head(sessions: Sequence[dict[str, Any]], store: Store, module: str) -> str:
     core_s = sum(record["cpu_seconds"] for _, record in store)
     stopped = sum(bool(record["stopped"]) for _, record in store)
     lines = [
         "# Results",
         "",
-        "Made by `python -m experiments`; README.md says what the columns mean. The points are in `points.jsonl`.",
+        f"Made by `python -m {module}`; README.md says what the columns mean. The points are in `points.jsonl`.",
         "",
         f"{len(store)} points, {core_s / 3600:.2f} core-hours ({core_s:,.0f} s of processor time); "
         f"{stopped} of them were stopped at a limit.",

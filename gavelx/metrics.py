@@ -1,4 +1,4 @@
-"""Figures computed from what happened: percentiles and finish-time fairness.
+"""Figures computed from what happened: percentiles, and fairness in time and in money.
 
 Legend: J jobs, A accelerator types, K instants at which the number of live jobs changes.
 """
@@ -78,3 +78,28 @@ def finish_time_fairness(
     sharers_J = mean_live_jobs(arrival_s_J, leave_s_J)
     alone_J = equal_share_throughput(throughput_JA, scale_J, devices_A, sharers_J)
     return np.asarray((completion_s_J - arrival_s_J) * alone_J / steps_J)
+
+
+def cost_fairness(
+    jobs: Sequence[Job],
+    throughput_JA: Floats,
+    devices_A: NDArray[np.int64],
+    usd_per_hour_JA: Floats,
+    cost_usd_J: Floats,
+) -> Floats:
+    """mu: what a job cost over what the same steps would have cost on an equal share of the cluster.
+
+    mu_j = cost_j / (total_steps_j s_j sum_a W_a price_a / sum_a W_a T_ja), W_a being the devices of type a, s_j
+    the job's scale factor and ``usd_per_hour_JA`` the mean prices during its life. An equal share is a part of
+    every type in proportion to its devices, so what a step costs on it depends on no other job: unlike rho, mu
+    does not ask how many jobs there were. Above 1 the job paid more than alone with its share. NaN where a price
+    in the cluster is unknown or the equal share is free or does no step. Source: "shared cloud cost fairness" of
+    the thesis, as in the term ``CostRatio``.
+    """
+    scale_J = np.array([job.scale_factor for job in jobs], dtype=float)
+    steps_J = np.array([job.total_steps for job in jobs], dtype=float)
+    there_A = devices_A > 0
+    speed_J = np.nansum(throughput_JA[:, there_A] * devices_A[there_A], axis=1)
+    usd_per_s_J = scale_J * (usd_per_hour_JA[:, there_A] @ devices_A[there_A]) / 3600.0
+    alone_usd_J = np.divide(steps_J * usd_per_s_J, speed_J, out=np.full(len(jobs), np.nan), where=speed_J > 0)
+    return np.asarray(np.divide(cost_usd_J, alone_usd_J, out=np.full(len(jobs), np.nan), where=alone_usd_J > 0))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+ROUNDING = 1e-9
+"""Part of a deadline by which it may be passed: clocks add up in floating point."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +50,12 @@ class Result:
     """One run of one policy: jobs, leases and completions, and the tables that follow from them.
 
     ``completion_s_J`` is a time on the run's clock, NaN for a job that did not complete. ``measured`` restricts
-    the job figures (JCT, rho, counts) to a slice of the jobs, as ``--window S:E`` asks. ``solver_failures`` holds
-    the reason for each time that the previous allocation had to be carried over. ``price_changes`` are the times
-    at which prices became others than ``usd_per_hour_A``, and those prices. Of a job that was ``given_up`` (its
-    id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever behind
-    what its allocations had promised, when a round began. ``up_s_A`` are the device-seconds for which servers were
-    there, if that was not all the time.
+    the job figures (JCT, rho, mu, counts) to a slice of the jobs, as ``--window S:E`` asks. ``solver_failures``
+    holds the reason for each time that the previous allocation had to be carried over. ``price_changes`` are the
+    times at which prices became others than ``usd_per_hour_A``, and those prices. Of a job that was ``given_up``
+    (its id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever
+    behind what its allocations had promised, when a round began. ``up_s_A`` are the device-seconds for
+    which servers were there, if that was not all the time.
     """
 
     policy: str
@@ -92,6 +94,27 @@ class Result:
         )
 
     @cached_property
+    def mu_J(self) -> Floats:
+        """Fairness in dollars of each job that completed; see :func:`gavelx.metrics.cost_fairness`."""
+        leave_s_J = np.where(np.isnan(self.completion_s_J), self.end_s, self.completion_s_J)
+        usd_JA = self._mean_prices(self.arrival_s_J, np.maximum(leave_s_J, self.arrival_s_J))
+        mu_J = metrics.cost_fairness(
+            self.jobs, self.throughput_JA, self.cluster.devices_A, usd_JA, self.cost_usd_J
+        )
+        return np.where(np.isnan(self.completion_s_J), np.nan, mu_J)
+
+    @cached_property
+    def deadline_s_J(self) -> Floats:
+        """When each job should have been complete, on the run's clock; infinite without a deadline."""
+        return np.array([np.inf if job.deadline_s is None else job.deadline_s for job in self.jobs], dtype=float)
+
+    @cached_property
+    def missed_J(self) -> NDArray[np.bool_]:
+        """Which jobs have missed their deadline: complete too late, or not at all."""
+        late_J = np.nan_to_num(self.completion_s_J, nan=np.inf) > self.deadline_s_J * (1.0 + ROUNDING)
+        return late_J & np.isfinite(self.deadline_s_J)
+
+    @cached_property
     def cost_usd_J(self) -> Floats:
         """Dollars billed for each job's leases; NaN where a type in use has no known price."""
         cost_usd_J = np.zeros(len(self.jobs))
@@ -127,16 +150,18 @@ class Result:
         L = self.leases
         if not self.price_changes:
             return self.usd_per_hour_A[L.accelerator_L]
+        return self._mean_prices(L.start_s_L, L.end_s_L)[np.arange(len(L)), L.accelerator_L]
+
+    def _mean_prices(self, start_s_N: Floats, end_s_N: Floats) -> Floats:
+        """Dollars per device-hour of each type, averaged over each of these times; 0 over no time at all."""
         time_s_K = np.array([0.0, *(time_s for time_s, _ in self.price_changes), np.inf])
-        usd_KA = np.array([self.usd_per_hour_A, *(usd_A for _, usd_A in self.price_changes)])
-        total_L = np.zeros(len(L))
-        for k, usd_A in enumerate(usd_KA):
-            within_L = np.clip(L.end_s_L, time_s_K[k], time_s_K[k + 1]) - np.clip(
-                L.start_s_L, time_s_K[k], time_s_K[k + 1]
-            )
-            total_L += np.where(within_L > 0, within_L * usd_A[L.accelerator_L], 0.0)
-        length_L = L.end_s_L - L.start_s_L
-        return np.divide(total_L, length_L, out=np.zeros(len(L)), where=length_L > 0)
+        total_NA = np.zeros((len(start_s_N), len(self.usd_per_hour_A)))
+        for k, usd_A in enumerate([self.usd_per_hour_A, *(usd_A for _, usd_A in self.price_changes)]):
+            from_s, until_s = time_s_K[k], time_s_K[k + 1]
+            within_N1 = (np.clip(end_s_N, from_s, until_s) - np.clip(start_s_N, from_s, until_s))[:, None]
+            total_NA += np.where(within_N1 > 0, within_N1 * usd_A, 0.0)
+        length_N1 = (end_s_N - start_s_N)[:, None]
+        return np.divide(total_NA, length_N1, out=np.zeros_like(total_NA), where=length_N1 > 0)
 
     @cached_property
     def restarts_J(self) -> Ints:
@@ -156,8 +181,8 @@ class Result:
     def summary(self) -> dict[str, Any]:
         """The figures of the run by name; None where a figure is not known."""
         measured = self.measured or slice(None)
-        jct, rho = self.jct_s_J[measured], self.rho_J[measured]
-        done = ~np.isnan(jct)
+        jct, rho, mu = self.jct_s_J[measured], self.rho_J[measured], self.mu_J[measured]
+        done, priced = ~np.isnan(jct), ~np.isnan(mu)
         return {
             "policy": self.policy,
             "rules": self.rules,
@@ -173,6 +198,10 @@ class Result:
             "rho_max": metrics.percentile(rho[done], 100),
             "rho_mean": metrics.mean(rho[done]),
             "unfair_fraction": metrics.mean((rho[done] > 1.0 + 1e-9).astype(float)),
+            "mu_max": metrics.percentile(mu[priced], 100),
+            "mu_mean": metrics.mean(mu[priced]),
+            "deadlines": int(np.isfinite(self.deadline_s_J[measured]).sum()),
+            "deadlines_missed": int(self.missed_J[measured].sum()),
             "restarts": int(self.restarts_J[measured].sum()),
             "given_up": len(self.given_up),
             "most_behind_s": self.most_behind_s,
@@ -193,7 +222,9 @@ class Result:
                 "completion_s": known(float(self.completion_s_J[j])),
                 "jct_s": known(float(self.jct_s_J[j])),
                 "rho": known(float(self.rho_J[j])),
+                "mu": known(float(self.mu_J[j])),
                 "cost_usd": known(float(self.cost_usd_J[j])),
+                "deadline_s": known(float(self.deadline_s_J[j])),
                 "restarts": int(self.restarts_J[j]),
                 "device_s": {names[a]: float(self.device_s_JA[j, a]) for a in np.flatnonzero(self.device_s_JA[j])},
                 "measured": j in measured,

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gavelx import metrics
@@ -94,3 +94,67 @@ def test_a_cost_is_unknown_only_if_a_type_without_a_price_was_used() -> None:
 
 def _with_w(speeds: Throughputs) -> Throughputs:
     return Throughputs({**speeds.isolated, Setting("a", "w"): 1.0})
+
+
+def test_mu_is_what_was_spent_over_the_same_steps_on_an_equal_share() -> None:
+    """1 fast device at 4 $/h and 1 slow one at 1 $/h; the equal share: 5/2 $/h for 3 steps/s."""
+    jobs = [Job(0, "a", 10_800.0), Job(1, "a", 10_800.0, scale_factor=2)]
+    T_JA, devices_A = np.array([[4.0, 2.0], [4.0, 2.0]]), np.array([1, 1])
+    mu_J = metrics.cost_fairness(jobs, T_JA, devices_A, np.full((2, 2), (4.0, 1.0)), np.array([2.5, 2.5]))
+    assert mu_J == pytest.approx([1.0, 0.5]), "a gang of two pays for two devices"
+
+
+@given(st.floats(0.1, 10.0), st.floats(0.1, 10.0), st.integers(1, 4), st.integers(1, 8), st.floats(360.0, 1e6))
+def test_a_job_alone_on_one_type_has_mu_1(speed: float, usd: float, gang: int, more: int, steps: float) -> None:
+    speeds, jobs = Throughputs({Setting("a", "v", gang): speed}), [Job(0, "a", steps, scale_factor=gang)]
+    result = simulate(load_policy("fifo"), jobs, Cluster.of({"v": gang + more}), speeds, Prices({"v": usd}))
+    assert result.mu_J == pytest.approx([1.0])
+    assert result.summary()["mu_max"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness", "shared_cloud_cost_fairness"])
+@given(st.floats(0.01, 100.0), st.integers(0, 5))
+@settings(max_examples=8, deadline=None)
+def test_mu_does_not_know_the_currency(policy: str, rate: float, seed: int) -> None:
+    speeds = Throughputs(
+        {Setting("a", "v"): 4.0, Setting("a", "w"): 1.0, Setting("b", "v"): 3.0, Setting("b", "w"): 2.0}
+    )
+    jobs = [Job(j, "ab"[(j + seed) % 2], 3600.0 * (1 + j)) for j in range(5)]
+    runs = [
+        simulate(load_policy(policy), jobs, Cluster.of({"v": 1, "w": 2}), speeds, Prices({"v": 2 * k, "w": k}))
+        for k in (1.0, rate)
+    ]
+    assert runs[1].mu_J == pytest.approx(runs[0].mu_J, rel=1e-6)
+
+
+def test_mu_is_not_known_without_prices_or_before_the_end() -> None:
+    speeds = Throughputs({Setting("a", "v"): 2.0})
+    for prices, jobs in ((Prices({}), 1), (Prices({"v": 0.0}), 1)):
+        result = simulate(load_policy("fifo"), [Job(0, "a", 100.0)] * jobs, Cluster.of({"v": 1}), speeds, prices)
+        assert np.isnan(result.mu_J).all()
+        assert result.summary()["mu_max"] is result.summary()["mu_mean"] is result.per_job()[0]["mu"] is None
+
+
+def test_mu_follows_prices_that_change() -> None:
+    """Alone from 0 to 100 s, the first half at 1 $/h and the second at 3: the equal share pays both as well."""
+    speeds = Throughputs({Setting("a", "v"): 1.0})
+    result = simulate(
+        load_policy("fifo"),
+        [Job(0, "a", 100.0)],
+        Cluster.of({"v": 1}),
+        speeds,
+        Prices({"v": 1.0}),
+        price_changes=[(50.0, Prices({"v": 3.0}))],
+    )
+    assert result.cost_usd_J == pytest.approx([200.0 / 3600.0])
+    assert result.mu_J == pytest.approx([1.0])
+
+
+def test_a_deadline_is_missed_by_who_is_late_or_never_done() -> None:
+    """One device, first come first served: 100 s, then 100 s; the second was due at 150 s, the third has none."""
+    speeds = Throughputs({Setting("a", "v"): 1.0})
+    jobs = [Job(0, "a", 100.0, slo=1.0, duration_s=100.0), Job(1, "a", 100.0, slo=1.5, duration_s=100.0)]
+    result = simulate(load_policy("fifo"), [*jobs, Job(2, "a", 100.0)], Cluster.of({"v": 1}), speeds)
+    assert result.missed_J.tolist() == [False, True, False]
+    assert (result.summary()["deadlines"], result.summary()["deadlines_missed"]) == (2, 1)
+    assert [row["deadline_s"] for row in result.per_job()] == [100.0, 150.0, None]

@@ -36,18 +36,19 @@ def series(source: str, trace: str, metric: str, policy: str) -> Series:
 @cache
 def _every_series() -> dict[Key, Series]:
     every: dict[Key, Series] = defaultdict(dict)
-    for row in _rows("gavel_osdi20_figures_9_10_11.csv"):
+    for row in rows("gavel_osdi20_figures_9_10_11.csv"):
         key = Key(STORED, row["trace"], row["metric"], row["policy"])
         every[key][float(row["jobs_per_hr"])] = float(row["value"])
-    for row in _rows("gavel_osdi20_makespan.csv"):
+    for row in rows("gavel_osdi20_makespan.csv"):
         key = Key(STORED, "static-multiple", "makespan_hours", row["policy"])
         every[key][float(row["static_jobs"])] = float(row["makespan_hours"])
-    for row in _rows("gavel_replication_cs244c_2026.csv"):
+    for row in rows("gavel_replication_cs244c_2026.csv"):
         key = Key(REPLICATION, REPLICATED_TRACE[row["fig"]], "avg_jct_hours", row["policy"])
         every[key][float(row["jobs_per_hr"])] = float(row["avg_jct_h"])
     return dict(every)
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
+def rows(name: str) -> Iterator[dict[str, str]]:
+    """The rows of a file here, as text."""
     with (FOLDER / name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)

@@ -13,10 +13,11 @@ from gavelx.result import Result
 
 
 class Column(NamedTuple):
-    """A heading and how its cell follows from a run's summary."""
+    """A heading and how its cell follows from a run's summary; shown only where ``needs`` is known and not 0."""
 
     heading: str
     cell: Callable[[dict[str, Any]], str]
+    needs: str = "jobs_total"
 
 
 TIMES = (
@@ -31,6 +32,9 @@ COSTS = (
     Column("cost", lambda s: dollars(s["cost_usd"])),
     Column("rho\nmean", lambda s: number(s["rho_mean"])),
     Column("rho\nmax", lambda s: number(s["rho_max"])),
+    Column("mu\nmean", lambda s: number(s["mu_mean"]), "mu_mean"),
+    Column("mu\nmax", lambda s: number(s["mu_max"]), "mu_mean"),
+    Column("deadlines\nmissed", lambda s: f"{s['deadlines_missed']}/{s['deadlines']}", "deadlines"),
     Column("policy\n(s)", lambda s: seconds(s["policy_seconds"])),
 )
 MORE = (
@@ -43,6 +47,7 @@ LEGEND = (
     "JCT: job completion time, from arrival to completion. rho: that time over the time with an equal share of "
     "the cluster; above 1 a job was worse off than alone with its share."
 )
+LEGEND_MU = " mu: the same in dollars."
 
 
 def plain_table(**options: Any) -> Table:
@@ -60,13 +65,14 @@ def print_comparison(results: Sequence[Result], console: Console) -> None:
     for table in tables:
         console.print(table)
         console.print()
-    console.print(LEGEND, style="dim")
+    console.print(_legend(summaries), style="dim")
 
 
 def _comparison(summaries: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Table:
     table = plain_table()
     longest = max((len(summary["policy"]) for summary in summaries), default=0)
     table.add_column("policy", overflow="fold", min_width=min(longest, 32))
+    columns = [column for column in columns if _needed(column, summaries)]
     for column in columns:
         table.add_column(column.heading, justify="right")
     for summary in summaries:
@@ -80,9 +86,18 @@ def print_result(result: Result, console: Console) -> None:
     table = plain_table(show_header=False)
     table.add_row("policy", policy_cell(summary["policy"]))
     for column in (*TIMES, *COSTS, *MORE):
-        table.add_row(column.heading.replace("\n", " "), column.cell(summary))
+        if _needed(column, [summary]):
+            table.add_row(column.heading.replace("\n", " "), column.cell(summary))
     console.print(table)
-    console.print(LEGEND, style="dim")
+    console.print(_legend([summary]), style="dim")
+
+
+def _needed(column: Column, summaries: Sequence[dict[str, Any]]) -> bool:
+    return not summaries or any(summary[column.needs] for summary in summaries)
+
+
+def _legend(summaries: Sequence[dict[str, Any]]) -> str:
+    return LEGEND + LEGEND_MU * any(summary["mu_mean"] is not None for summary in summaries)
 
 
 def policy_cell(name: str) -> str:

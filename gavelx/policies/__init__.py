@@ -31,7 +31,7 @@ from gavelx.policies.proportional import Proportional
 from gavelx.policies.random_assignment import RandomAssignment
 from gavelx.policies.run_to_completion import Backfill, GangFifo
 from gavelx.policies.shared_cloud_cost_fairness import (
-    DollarsToGo,
+    Overpaid,
     SharedCloudCostFairness,
     SharedCloudCostFairnessAlg51,
 )
@@ -72,7 +72,6 @@ __all__ = [
     "Cost",
     "CostRatio",
     "Devices",
-    "DollarsToGo",
     "Drf",
     "Fifo",
     "FifoProgram",
@@ -99,6 +98,7 @@ __all__ = [
     "NeededThroughput",
     "NormalizedThroughput",
     "Optimus",
+    "Overpaid",
     "Owner",
     "Policy",
     "Proportional",

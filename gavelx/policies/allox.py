@@ -32,12 +32,15 @@ class Allox(Policy):
     Only jobs of one device can be planned: raises :class:`PolicyError` for a gang. A job that can run on no type
     with a free device stays out; the published code plans a job where it cannot run, at 1e-10 steps/s, and gives
     it the device. Among equally good plans a short queue takes the one that the published code takes, which hangs
-    on the order in which its solver reads the matrix; in a long one the longer of two jobs starts now. Of equal
-    jobs it is the older one. Source: AlloX (EuroSys 2020), as the published code of Gavel (OSDI'20) has it, with
-    all jobs of the queue (its alpha is 1).
+    on the order in which its solver reads a matrix, here of up to ``matrix_max`` entries; in a long one the longer
+    of two jobs starts now. Of equal jobs it is the older one. Source: AlloX (EuroSys 2020), as the published code
+    of Gavel (OSDI'20) has it, with all jobs of the queue (its alpha is 1).
     """
 
     name = "allox"
+
+    def __init__(self, matrix_max: int | None = None) -> None:
+        self.matrix_max = MATRIX_MAX if matrix_max is None else matrix_max
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         started = perf_counter()
@@ -50,7 +53,7 @@ class Allox(Policy):
         queue = the_queue(snapshot, (type_J == WAITING) & can_start_J)
         seconds_QA = length_JA[queue]
         plan = match(seconds_QA, free_A)
-        if len(queue) ** 2 * free_A.sum() <= MATRIX_MAX:
+        if len(queue) ** 2 * free_A.sum() <= self.matrix_max:
             type_Q = self._as_published(snapshot, queue, seconds_QA, free_A)
         else:
             type_Q = starting(plan, seconds_QA, free_A)

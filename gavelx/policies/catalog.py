@@ -109,6 +109,7 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
     """Every modifier by name: a policy and perhaps options in, a policy out."""
     return {
         "agnostic": agnostic,
+        "capped": _capped,
         "hierarchical": _hierarchical,
         "packed": packed,
         "partitioned": _partitioned,
@@ -138,6 +139,17 @@ def _partitioned(policy: Policy, parts: str = "") -> Policy:
             hint=f"partitioned({policy}, 4)",
         )
     return partitioned(policy, int(parts))
+
+
+def _capped(policy: Policy, rho_cap: str = "") -> Policy:
+    """Fairness in money with another cap on waiting: capped(shared_cloud_cost_fairness, 1.5)."""
+    where = f"capped({policy}, {rho_cap})"
+    if not isinstance(policy, SharedCloudCostFairness):
+        raise PolicyError(f"{policy} has no cap", where=where, hint="capped(shared_cloud_cost_fairness, 1.5)")
+    try:
+        return SharedCloudCostFairness(float(rho_cap))
+    except ValueError:
+        raise PolicyError(f"{rho_cap!r} is no cap", where=where, expected="a finite number above 0") from None
 
 
 def _with_constraints(policy: Policy, *constraints: str) -> Policy:

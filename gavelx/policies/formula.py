@@ -12,7 +12,7 @@ from typing import Any
 from gavelx.errors import PolicyError, did_you_mean
 from gavelx.policies import program, terms
 from gavelx.policies.fifo_program import QueuePosition
-from gavelx.policies.shared_cloud_cost_fairness import DollarsToGo
+from gavelx.policies.shared_cloud_cost_fairness import Overpaid
 
 
 def _is_word(value: object) -> bool:
@@ -23,7 +23,7 @@ def _is_word(value: object) -> bool:
 
 WORDS: Mapping[str, Callable[..., Any]] = {
     **{name: value for name, value in vars(terms).items() if _is_word(value)},
-    "DollarsToGo": DollarsToGo,
+    "Overpaid": Overpaid,
     "Maximize": program.Maximize,
     "Minimize": program.Minimize,
     "QueuePosition": QueuePosition,

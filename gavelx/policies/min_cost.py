@@ -1,5 +1,7 @@
 """The most throughput for the money, with deadlines or without."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,8 @@ from gavelx.solvers.statement import Requirement, Worst
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+SPARE = 0.2
+"""Part by which jobs run faster than their deadlines ask for, where they can."""
 
 
 class MinCost(Maximize):
@@ -33,15 +37,21 @@ class MinCost(Maximize):
 class MinCostSlo(Policy):
     """``min_cost`` in which every job with a deadline runs fast enough to meet it.
 
-    ... with e_j >= steps_left_j / (deadline_j - now). A deadline that cannot be met is given up alone, and
-    ``allocation.notes`` names it: first those that the job could not meet with the whole cluster to itself; then,
-    while the others cannot all be met, one at a time out of those that stand in each other's way (the ones at the
-    least level of max-min fairness over deadlines): the lowest priority, of these the one that needs most
-    devices. Source: Gavel (OSDI'20), section 4.2; its code drops all deadlines when they cannot all be met.
+    ... with e_j >= (1 + spare) steps_left_j / (deadline_j - now), or as fast as the job can run if that is slower:
+    something is kept in hand, for rounds and turns make jobs later than planned, and the policy wants to be asked
+    again before it is used up. Where not all can have it nobody does. A deadline that cannot be met is given up
+    alone, and ``allocation.notes`` names it: first those that the job could not meet with the whole cluster to
+    itself; then, while the others cannot all be met, one at a time out of those that stand in each other's way
+    (the ones at the least level of max-min fairness over deadlines): the lowest priority, of these the one that
+    needs most devices. Source: Gavel (OSDI'20), section 4.2, which keeps nothing in hand; its code drops all
+    deadlines when they cannot all be met.
     """
 
     name = "min_cost_slo"
     uses = frozenset[Kind]({"pairs", "placements"})
+
+    def __init__(self, spare: float = SPARE) -> None:
+        self.spare = spare
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         view = View(snapshot)
@@ -50,17 +60,30 @@ class MinCostSlo(Policy):
         for j in np.flatnonzero(needed_J > view.fastest_throughput_J).tolist():
             due_J[j] = False
             notes.append(_alone(view, j))
-        while (blocked_J := _blocked(view, due_J)).any():
+        speed_J = np.where(due_J, np.minimum((1.0 + self.spare) * needed_J, view.fastest_throughput_J), 1.0)
+        if _blocked(view, due_J, speed_J).any():
+            speed_J = np.where(due_J, needed_J, 1.0)
+        while (blocked_J := _blocked(view, due_J, speed_J)).any():
             j = _given_up(view, blocked_J)
             due_J[j] = False
             notes.append(f"the deadline of job {snapshot.jobs[j].id} cannot be met beside those of other jobs")
         program = Maximize(Sum(ThroughputPerDollar()), [Throughput() >= NeededThroughput()])
-        needed = view.throughput.scaled(due_J.astype(float)).shifted(np.where(due_J, -needed_J, 0.0))
+        needed = view.throughput.scaled(due_J.astype(float)).shifted(np.where(due_J, -speed_J, 0.0))
         statement = Maximize(Sum(ThroughputPerDollar())).state(snapshot)
         assert isinstance(statement, Statement)
         deadlines = Requirement(needed, repr(program.constraints[0]))
         answer = solve(Statement(snapshot, (), statement.linear, (deadlines,), repr(program)))
-        return answer.with_notes(notes)
+        return replace(answer.with_notes(notes), ask_again_s=_ask_again_s(view, due_J, answer, self.spare))
+
+
+def _ask_again_s(view: View, due_J: Bools, answer: Allocation, spare: float) -> float | None:
+    """Half of what the job with the nearest deadline has in hand, if it could run faster: then see where it is."""
+    speed_J, need_J = answer.throughput_J, view.needed_throughput_J
+    near_J = (
+        due_J & (speed_J < need_J * (1.0 + 2.0 * spare)) & (speed_J < view.fastest_throughput_J * (1.0 - 1e-9))
+    )
+    left_s_J = view.steps_left_J[near_J] / need_J[near_J]
+    return float(left_s_J.min()) * spare / 2.0 if spare and len(left_s_J) else None
 
 
 def _alone(view: View, j: int) -> str:
@@ -73,10 +96,9 @@ def _alone(view: View, j: int) -> str:
     )
 
 
-def _blocked(view: View, due_J: Bools) -> Bools:
-    """The jobs of which not all can meet their deadlines; none if all can."""
-    needed_J = np.where(due_J, view.needed_throughput_J, 1.0)
-    met = view.throughput.scaled(due_J / needed_J).shifted(np.where(due_J, 0.0, 2.0))
+def _blocked(view: View, due_J: Bools, speed_J: Floats) -> Bools:
+    """The jobs with a deadline of which not all can run at these speeds; none if all can."""
+    met = view.throughput.scaled(due_J / speed_J).shifted(np.where(due_J, 0.0, 2.0))
     answer = solve(Statement(view.snapshot, (Worst(1.0, met),), view.nothing, (), "deadlines"))
     met_J = met(answer.share_C)
     level = met_J.min(initial=2.0)

@@ -65,8 +65,21 @@ class View:
         """
         self._check_prices()
         table = self.snapshot.configurations
-        price_C = self.usd_per_hour_A[table.accelerator_C] * table.devices_C / np.maximum(1, table.members_C)
-        return self._per_job(table.per_job(price_C[table.configuration_M]))
+        return self._per_job(table.per_job(self._price_C[table.configuration_M]))
+
+    @cached_property
+    def cheapest_usd_J(self) -> Floats:
+        """Dollars per hour that each job pays for a step/s where that is cheapest; 0 for one that can run nowhere.
+
+        The members of a pair pay equal parts. Raises :class:`PolicyError` where a type has no known price.
+        """
+        self._check_prices()
+        table = self.snapshot.configurations
+        runs_M = (table.throughput_M > 0) & self.snapshot.usable_C[table.configuration_M]
+        usd_J = np.full(self.J, np.inf)
+        usd_M = self._price_C[table.configuration_M[runs_M]] / table.throughput_M[runs_M]
+        np.minimum.at(usd_J, table.job_M[runs_M], usd_M)
+        return np.where(np.isfinite(usd_J), usd_J, 0.0)
 
     @cached_property
     def throughput_per_dollar(self) -> Affine:
@@ -82,6 +95,12 @@ class View:
         table = self.snapshot.configurations
         price_M = self.usd_per_hour_A[table.accelerator_C[table.configuration_M]]
         return self._per_job(table.per_job(table.throughput_M / price_M))
+
+    @property
+    def _price_C(self) -> Floats:
+        """What each member of a configuration pays per hour."""
+        table = self.snapshot.configurations
+        return self.usd_per_hour_A[table.accelerator_C] * table.devices_C / np.maximum(1, table.members_C)
 
     def _check_prices(self) -> None:
         unknown = [

@@ -40,6 +40,8 @@ COLUMNS = (
     Column("cost", "US$", "cost_usd", dollars, min),
     Column("rho mean", "", "rho_mean", number, min),
     Column("rho max", "", "rho_max", number, min),
+    Column("mu mean", "", "mu_mean", number, min),
+    Column("mu max", "", "mu_max", number, min),
     Column("worse off", "than alone", "unfair_fraction", percent, min),
     Column("utilization", "", "utilization", percent, None),  # busy on slow devices is no merit
     Column("restarts", "", "restarts", "{:,}".format, None),

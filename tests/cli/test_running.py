@@ -12,8 +12,9 @@ SMALL = ("--cluster", "v100=2,k80=2", "--jobs", 4, "--seed", 1)
 SUMMARY = {
     *("makespan_s", "jct_mean_s", "jct_p50_s", "jct_p99_s", "utilization", "cost_usd", "rounds", "jobs_total"),
     *("jobs_completed", "rho_max", "rho_mean", "unfair_fraction", "policy_seconds", "wall_seconds", "per_job"),
+    *("mu_max", "mu_mean", "deadlines", "deadlines_missed"),
 }
-PER_JOB = {"job_id", "arrival_s", "completion_s", "jct_s", "rho", "cost_usd", "restarts"}
+PER_JOB = {"job_id", "arrival_s", "completion_s", "jct_s", "rho", "mu", "cost_usd", "deadline_s", "restarts"}
 TIMED = {"policy_seconds", "wall_seconds"}
 
 
@@ -35,6 +36,12 @@ def test_simulate_shows_a_figure_a_line(shell: Shell) -> None:
     assert ran.code == 0
     for heading in ("agnostic(max_min_fairness)", "JCT mean (h)", "makespan (h)", "cost", "rho max", "restarts"):
         assert heading in ran.out
+
+
+def test_fairness_in_dollars_is_shown_and_deadlines_only_where_there_are_any(shell: Shell) -> None:
+    ran = shell("simulate", "--policy", "fifo", *SMALL, "--prices", "v100=1.6,k80=0.9")
+    assert "mu max" in ran.out
+    assert "deadlines" not in ran.out, "no job has one"
 
 
 def test_compare_runs_in_one_process_or_many_with_the_same_result(shell: Shell, tmp_path: Path) -> None:

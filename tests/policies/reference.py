@@ -10,8 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
+from gavelx.policies import MinCostSlo
 from gavelx.snapshot import Snapshot
 
+just_in_time = MinCostSlo(spare=0.0)
+"""``min_cost_slo`` with nothing in hand, as published."""
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 

@@ -15,7 +15,7 @@ from gavelx.policies import Cost, load_policy, read_formula
         "Maximize(SumThroughput() - 2 * Cost(), [NormalizedThroughput() >= 0.9, Cost() <= 40])",
         "Minimize(Largest(TimeLeft()), [Cost() <= 3], then=Worst(NormalizedThroughput()))",
         "Maximize(Sum(Log(Throughput())), [FinishTimeRatio() <= 1.5])",
-        "Minimize(Sum(DollarsToGo(1.5)), [Throughput() >= NeededThroughput()])",
+        "Minimize(Sum(Overpaid(1.5)), [Throughput() >= NeededThroughput()])",
         "Maximize(Sum(QueuePosition()) - Cost())",
     ],
 )

@@ -14,6 +14,7 @@ from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError
 from gavelx.jobs import Job
 from gavelx.policies import Maximize, NeededThroughput, SumThroughput, Throughput, load_policy
+from gavelx.policies.min_cost import SPARE
 from gavelx.prices import Prices
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Setting, Throughputs
@@ -39,11 +40,24 @@ def test_the_dearer_type_is_used_only_where_it_is_worth_it() -> None:
 
 
 def test_a_deadline_is_met_at_the_least_loss() -> None:
-    # 1,000 steps in 200 s: 5 steps/s, a sixth of the time on the fast one: 10/6 + 4 * 5/6 = 5
-    allocation = load_policy("min_cost_slo").allocate(snapshot(200.0))
-    assert allocation.throughput_J == pytest.approx([5.0])
-    assert allocation.share_JA == pytest.approx(np.array([[1 / 6, 5 / 6]]))
+    # 1,150 steps in 230 s: 5 steps/s, 5.75 with what is kept in hand: 10 x + 4 (1 - x) = 5.75
+    allocation = load_policy("min_cost_slo").allocate(snapshot(230.0, steps=1150.0))
+    assert allocation.throughput_J == pytest.approx([5.0 * (1 + SPARE)])
+    assert allocation.share_JA == pytest.approx(np.array([[1.75 / 6, 4.25 / 6]]))
     assert allocation.notes == ()
+    assert allocation.ask_again_s == pytest.approx(230.0 * SPARE / 2), "it may be late while it is on the slow one"
+
+
+def test_where_not_all_can_keep_something_in_hand_nobody_does() -> None:
+    # both need 6.8 steps/s: the two devices give 14 in all, and 15.6 would be wanted
+    allocation = load_policy("min_cost_slo").allocate(snapshot(1000 / 6.8, 1000 / 6.8))
+    assert allocation.notes == ()
+    assert allocation.throughput_J.min() >= 6.8 * (1 - 1e-9)
+
+
+def test_who_runs_as_fast_as_he_can_needs_no_second_look() -> None:
+    assert load_policy("min_cost_slo").allocate(snapshot(100.0)).ask_again_s is None
+    assert load_policy("min_cost_slo").allocate(snapshot(None)).ask_again_s is None
 
 
 def test_a_deadline_that_nobody_could_meet_is_given_up_alone() -> None:

@@ -1,0 +1,216 @@
+"""Does fairness in dollars save any? ``shared_cloud_cost_fairness`` against what a cluster would otherwise run.
+
+    python -m experiments.thesis --only honest [--seeds 10 11 ...]
+
+Every policy schedules the same jobs under the same prices; what is reported are the differences of ours to each
+other, seed by seed, with their interval and the one-sided p of Wilcoxon's signed ranks. Under load the hourly bill
+is nearly fixed and only faster completion saves; at low load the choice of type does. So there are two loads, and
+because the cheapest type for a step differs by cloud, four price tables. Then cost against waiting by ``rho_cap``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from experiments.experiment import Selection, markdown_table
+from experiments.paired import paired
+from experiments.plots import Line, Panel, panels_plot
+from experiments.points import Point, Record
+from experiments.runner import Task
+from experiments.store import Store
+from experiments.thesis.settings import PRICES
+from gavelx.files.atomic import write_atomically
+from gavelx.mechanism import DEFAULT, PUBLISHED, Rules
+
+CLUSTER, SEEDS = "v100=5,p100=5,k80=5", tuple(range(10, 20))
+BILLED = "published, true bill"
+RULES: dict[str, Rules] = {
+    "default": DEFAULT,
+    BILLED: replace(PUBLISHED, charge_gaps=False, split_price=True),
+}
+"""By name. The published schedule, but no job pays for the time before it held a device."""
+CAPS = (0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
+FRONTIER_SEEDS = SEEDS[:5]
+OURS = "shared_cloud_cost_fairness"
+
+
+class Contender(NamedTuple):
+    """A policy under some rules, and what a table calls it."""
+
+    says: str
+    policy: str
+    rules: str
+
+
+class Load(NamedTuple):
+    """So many jobs, all at the start or at so many per hour."""
+
+    says: str
+    jobs: int
+    rate: float
+
+
+FIRST = Contender("shared_cloud_cost_fairness", OURS, "default")
+OTHERS = (
+    Contender("finish-time fairness, as published", "finish_time_fairness", BILLED),
+    Contender("Algorithm 5.1, as published", "shared_cloud_cost_fairness_alg51", BILLED),
+    Contender("finish-time fairness", "finish_time_fairness", "default"),
+    Contender("Algorithm 5.1", "shared_cloud_cost_fairness_alg51", "default"),
+)
+LOADS = (Load("40 jobs at the start", 40, 0.0), Load("70 jobs, one per 4 h", 70, 0.25))
+
+
+def capped(cap: float) -> Contender:
+    """Ours with another cap on waiting."""
+    return Contender(f"rho_cap {cap:g}", f"capped({OURS}, {cap:g})", "default")
+
+
+@dataclass(frozen=True)
+class Honest:
+    """The comparison under one price table; ``prices`` as on the command line."""
+
+    name: str
+    says: str
+    prices: str
+    cluster: str = CLUSTER
+
+    def tasks(self, selection: Selection) -> list[Task]:
+        found = []
+        for load in LOADS:
+            for contender in (FIRST, *OTHERS, *map(capped, CAPS)):
+                seeds = FRONTIER_SEEDS if contender.policy.startswith("capped") else SEEDS
+                for seed in selection.seeds or seeds[: 2 if selection.tiny else None]:
+                    task = Task(self.point(contender, load, seed, selection.tiny), RULES[contender.rules])
+                    if selection.wants_policy(contender.policy, contender.says) and selection.wants_load(
+                        load.rate or load.jobs
+                    ):
+                        found.append(task)
+        return found
+
+    def point(self, contender: Contender, load: Load, seed: int, tiny: bool = False) -> Point:
+        return Point(
+            policy=contender.policy,
+            cluster=self.cluster,
+            rate=load.rate,
+            jobs=load.jobs // 5 if tiny else load.jobs,
+            seed=seed,
+            rules=contender.rules,
+            prices=self.prices,
+        )
+
+    def report(self, store: Store, folder: Path, tiny: bool) -> str:
+        plot = panels_plot(f"Cost against waiting, {self.says}", list(self._frontiers(store, tiny)))
+        write_atomically(folder / f"{self.name}.png", plot)
+        done = [task.point in store.records for task in self.tasks(Selection(tiny=tiny))]
+        return (
+            "\n\n".join(
+                [
+                    f"## Fairness in dollars, {self.says}",
+                    f"![cost against waiting, {self.says}]({self.name}.png)",
+                    f"Cluster {self.cluster}. {sum(done)} of {len(done)} points are done. Differences are of "
+                    f"`{OURS}` to the policy of the row, seed by seed: mean (least .. largest), the 95 % interval "
+                    "of the mean, and the one-sided p of Wilcoxon's signed ranks. Worst rho and mu are over all "
+                    "jobs and seeds, *worse off* the part of jobs whose rho is above 1.",
+                    markdown_table(TITLES, list(self._rows(store, tiny))),
+                    f"Cost against waiting over `rho_cap`, seeds {FRONTIER_SEEDS[0]} to {FRONTIER_SEEDS[-1]}:",
+                    markdown_table(FRONTIER_TITLES, list(self._caps(store, tiny))),
+                ]
+            )
+            + "\n"
+        )
+
+    def _rows(self, store: Store, tiny: bool) -> Iterator[list[str]]:
+        for load in LOADS:
+            ours = self.by_seed(store, FIRST, load, SEEDS, tiny)
+            if ours:
+                yield [
+                    load.says,
+                    f"**{FIRST.says}**",
+                    str(len(ours)),
+                    f"{_mean(ours, 'cost_usd'):,.1f}",
+                    *[""] * 4,
+                    *_worst(ours),
+                ]
+            for other in OTHERS:
+                theirs = self.by_seed(store, other, load, SEEDS, tiny)
+                cost, jct = paired("cost_usd", ours, theirs), paired("jct_mean_s", ours, theirs)
+                if cost.mean is None:
+                    continue
+                interval = "" if cost.interval is None else "{:+.1%} .. {:+.1%}".format(*cost.interval)
+                head = [load.says, other.says, str(len(cost.changes)), f"{cost.first:,.1f}"]
+                yield [
+                    *head,
+                    cost.cells()[1],
+                    interval,
+                    cost.cells()[2],
+                    f"{fmean(jct.changes):+.1%}",
+                    *_worst(theirs),
+                ]
+
+    def _caps(self, store: Store, tiny: bool) -> Iterator[list[str]]:
+        for load in LOADS:
+            for contender in (*map(capped, CAPS), FIRST, *OTHERS[2:]):
+                records = self.by_seed(store, contender, load, FRONTIER_SEEDS, tiny)
+                if records:
+                    jct_h = _mean(records, "jct_mean_s") / 3600.0
+                    cost = f"{_mean(records, 'cost_usd'):,.1f}"
+                    yield [load.says, contender.says, str(len(records)), cost, f"{jct_h:.2f}", *_worst(records)]
+
+    def _frontiers(self, store: Store, tiny: bool) -> Iterator[Panel]:
+        for load in LOADS:
+            ours = {cap: self.by_seed(store, capped(cap), load, FRONTIER_SEEDS, tiny) for cap in CAPS}
+            ours[0.9] = self.by_seed(store, FIRST, load, FRONTIER_SEEDS, tiny)
+            marks = {cap: _mark(records) for cap, records in ours.items() if records}
+            names = {jct_h: f"{cap:g}" for cap, (jct_h, _) in marks.items()}
+            lines = [Line("ours over rho_cap", OURS, dict(marks.values()), names=names)]
+            for other in OTHERS[2:]:
+                records = self.by_seed(store, other, load, FRONTIER_SEEDS, tiny)
+                lines.append(Line(other.says, other.policy, dict([_mark(records)] if records else [])))
+            yield Panel(load.says, "mean completion, h", "cost, $", lines, from_zero=False)
+
+    def by_seed(
+        self, store: Store, contender: Contender, load: Load, seeds: Sequence[int], tiny: bool = False
+    ) -> dict[int, Record]:
+        """What is done of a contender under a load."""
+        points = {seed: self.point(contender, load, seed, tiny) for seed in seeds}
+        return {seed: store.records[point] for seed, point in points.items() if point in store.records}
+
+
+TITLES = (
+    *("load", "against", "seeds", "its cost, $", "ours, difference", "95 %", "p", "our mean completion"),
+    *("its worst rho", "its worst mu", "its worse off"),
+)
+FRONTIER_TITLES = (
+    "load",
+    "policy",
+    "seeds",
+    "cost, $",
+    "mean completion, h",
+    "worst rho",
+    "worst mu",
+    "worse off",
+)
+
+
+def _mark(records: dict[int, Record]) -> tuple[float, float]:
+    return _mean(records, "jct_mean_s") / 3600.0, _mean(records, "cost_usd")
+
+
+def _mean(records: dict[int, Record], figure: str) -> float:
+    return fmean(record[figure] for record in records.values())
+
+
+def _worst(records: dict[int, Record]) -> tuple[str, str, str]:
+    rho, mu = (max(record[figure] for record in records.values()) for figure in ("rho_max", "mu_max"))
+    return f"{rho:.3f}", f"{mu:.3f}", f"{_mean(records, 'unfair_fraction'):.1%}"
+
+
+HONEST = (
+    Honest("honest", "prices of the thesis", PRICES),
+    Honest("honest_gcp", "GCP", "gcp"),
+    Honest("honest_azure", "Azure", "azure"),
+    Honest("honest_aws", "AWS, which sells no P100", "aws", cluster="v100=8,k80=7"),
+    Honest("honest_aws_p100", "AWS, with a P100 at 1.5 K80", "v100=3.06,p100=1.35,k80=0.9"),
+)

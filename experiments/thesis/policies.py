@@ -1,0 +1,30 @@
+"""Policies of the thesis that are not in the catalog, for the name ``experiments.thesis.policies:NAME``."""
+
+from dataclasses import replace
+
+from gavelx.allocation import Allocation
+from gavelx.policies import FinishTimeFairness
+from gavelx.policies.allox import Allox
+from gavelx.snapshot import Snapshot
+
+ALLOX = "experiments.thesis.policies:allox_of_long_queues"
+INFORMED = "experiments.thesis.policies:informed_finish_time_fairness"
+
+allox_of_long_queues = Allox(matrix_max=1_000_000_000)
+"""``allox`` that chooses as the published code among equally good plans of any length: exact, and slow."""
+
+
+class InformedFinishTimeFairness(FinishTimeFairness):
+    """Finish-time fairness that knows true speeds, while its name has the simulator shuffle the types.
+
+    The published branch has no such policy (its ``finish_time_fairness`` takes every device for a V100), yet the
+    series of chapter 6 agree with it and with no other.
+    """
+
+    name = "informed_finish_time_fairness"
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return replace(super().allocate(snapshot), type_blind=True)
+
+
+informed_finish_time_fairness = InformedFinishTimeFairness()
