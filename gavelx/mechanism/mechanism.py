@@ -551,7 +551,7 @@ class Mechanism:
 
     def _known_ways(self) -> Configurations:
         live = self.live
-        if self.opens:
+        if self.opens or self.throughputs.ranges:
             pairs, placements = "pairs" in self.opens, "placements" in self.opens
             types = self.leasing.accelerators
             return ways_to_run(live.jobs, types, self.throughputs, pairs=pairs, placements=placements)
