@@ -16,6 +16,7 @@ from gavelx.cluster import Server
 from gavelx.jobs import Job
 from gavelx.prices import Prices
 from gavelx.snapshot import Kind
+from gavelx.throughputs import Throughputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,13 @@ class PriceChanged(Event):
     """Devices cost something else from now on."""
 
     prices: Prices
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputsChanged(Event):
+    """Jobs are believed to run at other speeds from now on; what could run somewhere still can."""
+
+    throughputs: Throughputs
 
 
 @dataclass(frozen=True, slots=True)

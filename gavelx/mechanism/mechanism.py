@@ -120,6 +120,8 @@ class Mechanism:
                 commands = self._cancelled(event.job_id)
             case events.PriceChanged():
                 commands = self._prices_changed(event.prices)
+            case events.ThroughputsChanged():
+                commands = self._throughputs_changed(event.throughputs)
             case events.PolicyChanged():
                 self.opens = event.opens
                 self._questions.all_changed()
@@ -167,6 +169,15 @@ class Mechanism:
         self.prices = prices
         self._questions.all_changed()
         self._reprice()
+        return []
+
+    def _throughputs_changed(self, throughputs: Throughputs) -> list[Command]:
+        """The policy hears of it when it is next asked: of a few per cent, as of a few jobs, at leisure."""
+        self.throughputs = self.leasing.throughputs = throughputs
+        jobs, types = self.live.jobs, self.leasing.accelerators
+        self.live["throughput"][:] = throughputs.matrix(jobs, types)
+        self.live["spread_throughput"][:] = throughputs.matrix(jobs, types, consolidated=False)
+        self._questions.stale = True
         return []
 
     def _progress(self, event: events.Progress) -> list[Command]:
