@@ -66,7 +66,7 @@ MAY_IMPORT = {
 HOMES = {
     "clarabel": {"solvers"},
     "highspy": {"solvers"},
-    "scipy.optimize": {"solvers"},
+    "scipy.optimize": {"solvers", "estimator"},
     "cvxpy": {"policies", "solvers"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
