@@ -18,6 +18,7 @@ import gavelx
 PACKAGE = Path(gavelx.__file__).parent
 NOUNS = {
     *(
+        "accelerators",
         "allocation",
         "asking",
         "cluster",

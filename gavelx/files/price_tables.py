@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from gavelx.errors import OptionError, did_you_mean
 from gavelx.files.csvs import NUMBER, read_rows
+from gavelx.files.data_sheets import accelerator_aliases
 from gavelx.files.locate import data_path
 from gavelx.files.texts import exists, shown
 from gavelx.prices import Prices
@@ -61,7 +62,7 @@ def load_prices(
     if as_of is not None and not _DATE.fullmatch(as_of):
         raise OptionError(f"{as_of!r} is no date", where="--as-of", expected="a date such as 2023-09-21")
     offered = _offered(spec, as_of)
-    aliases = _aliases()
+    aliases = accelerator_aliases()
     found = {name.lower(): _price_of(name.lower(), offered, aliases) for name in accelerators}
     if strict and (missing := [name for name, usd in found.items() if usd is None]):
         until = f" up to {as_of}" if as_of else ""
@@ -92,7 +93,7 @@ def price_rows(
         kind = _one_of("--kind", kind, {row.kind for row in rows})
         rows = tuple(row for row in rows if row.kind == kind)
     if accelerators is not None:
-        aliases = _aliases()
+        aliases = accelerator_aliases()
         wanted = {aliases.get(name.lower(), name.lower()) for name in accelerators}
         rows = tuple(row for row in rows if aliases.get(row.accelerator, row.accelerator) in wanted)
     return rows
@@ -180,9 +181,3 @@ def _price_of(name: str, offered: Mapping[str, float], aliases: Mapping[str, str
     device = aliases.get(name, name)
     same = [usd for other, usd in offered.items() if aliases.get(other, other) == device]
     return min(same, default=None)
-
-
-def _aliases() -> dict[str, str]:
-    """Short accelerator name -> the device in ``accelerators.csv`` that it stands for; all lower case."""
-    rows = read_rows(data_path("throughputs", "accelerator_aliases"), ("name", "accelerator"))
-    return {row.text("name").lower(): row.text("accelerator").lower() for row in rows}
