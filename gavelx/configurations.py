@@ -7,13 +7,15 @@ counts and batch sizes only add rows here; policies never see the difference.
 Legend: J jobs, A accelerator types, C configurations, M memberships (a job in a configuration; a pair has two).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from gavelx.throughputs import End
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,7 +35,9 @@ class Configurations:
     * ``barred_C``: not to be used, whatever its speed (a type that a job cannot run on but is judged by); left
       out, none is;
     * ``kind_J``: jobs of one kind have the same ways to run at the same speeds, in the same order; left out, each
-      job is taken for a kind of its own. Whoever makes a table for very many jobs knows it for free.
+      job is taken for a kind of its own. Whoever makes a table for very many jobs knows it for free;
+    * ``lower_M``, ``upper_M``: the range around ``throughput_M`` where speeds are estimated; left out, every speed
+      is exact. Only ``robust`` and ``optimistic`` look at them.
 
     ``shape`` is (J, A).
     """
@@ -47,6 +51,8 @@ class Configurations:
     spread_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     barred_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     kind_J: Ints | None = None
+    lower_M: Floats | None = None
+    upper_M: Floats | None = None
 
     def __post_init__(self) -> None:
         for name in ("spread_C", "barred_C"):
@@ -59,6 +65,12 @@ class Configurations:
             array.setflags(write=False)
         assert len(self.accelerator_C) == len(self.devices_C) == len(self.spread_C)
         assert len(self.job_M) == len(self.configuration_M) == len(self.throughput_M)
+        if self.lower_M is not None and self.upper_M is not None:
+            self.lower_M.setflags(write=False)
+            self.upper_M.setflags(write=False)
+            assert len(self.lower_M) == len(self.upper_M) == len(self.job_M)
+        else:
+            assert self.lower_M is self.upper_M is None
 
     @staticmethod
     def of_matrix(
@@ -125,7 +137,8 @@ class Configurations:
         sum_C = np.bincount(self.configuration_M, self.kind_J[self.job_M] + 1.0, len(self))
         partner_M = sum_C[self.configuration_M] - self.kind_J[self.job_M] - 1.0
         columns = (self.accelerator_C, self.devices_C, self.spread_C, self.barred_C)
-        ways_MV = np.column_stack([*(c[self.configuration_M] for c in columns), partner_M, self.throughput_M])
+        speeds = [speed_M for speed_M in (self.throughput_M, self.lower_M, self.upper_M) if speed_M is not None]
+        ways_MV = np.column_stack([*(c[self.configuration_M] for c in columns), partner_M, *speeds])
         alone_M = self.members_C[self.configuration_M] == 1  # these must stand in the same order, pairs need not
         index_M, pair_MV = np.arange(len(alone_M)), np.where(alone_M[:, None], 0.0, ways_MV)
         order_M = np.lexsort((*pair_MV.T, index_M * alone_M, ~alone_M, self.job_M))
@@ -192,6 +205,16 @@ class Configurations:
         place_K = np.cumsum(first_K >= 0) - 1
         return first_K[first_K >= 0], place_K[self.kind_J]
 
+    def at(self, end: End) -> "Configurations":
+        """The table in which every speed is at this end of its range, and nothing is in doubt."""
+        speed_M = self.lower_M if end == "lower" else self.upper_M
+        return self if speed_M is None else replace(self, throughput_M=speed_M, lower_M=None, upper_M=None)
+
+    def with_speeds(self, changed: Callable[[Floats], Floats]) -> "Configurations":
+        """The same ways to run where each speed, and either end of its range, becomes another."""
+        lower_M, upper_M = (None if end_M is None else changed(end_M) for end_M in (self.lower_M, self.upper_M))
+        return replace(self, throughput_M=changed(self.throughput_M), lower_M=lower_M, upper_M=upper_M)
+
     def where(self, keep_C: NDArray[np.bool_]) -> "Configurations":
         """The table of just these configurations."""
         position_C = np.cumsum(keep_C) - 1
@@ -206,6 +229,8 @@ class Configurations:
             spread_C=self.spread_C[keep_C],
             barred_C=self.barred_C[keep_C],
             kind_J=self.kind_J,
+            lower_M=None if self.lower_M is None else self.lower_M[keep_M],
+            upper_M=None if self.upper_M is None else self.upper_M[keep_M],
         )
 
     def per_job(self, value_M: Floats) -> sparse.csr_array:
@@ -257,8 +282,9 @@ class Configurations:
 def joined(tables: Sequence[Configurations]) -> Configurations:
     """One table with the configurations of several tables of the same jobs and types, one after the other.
 
-    The kinds of the first table hold for all of them.
+    The kinds of the first table hold for all of them. Where one has ranges, all are at their speeds at least.
     """
+    in_doubt = any(table.lower_M is not None for table in tables)
     first_C = np.cumsum([0, *(len(table) for table in tables[:-1])])
     return Configurations(
         shape=tables[0].shape,
@@ -272,4 +298,6 @@ def joined(tables: Sequence[Configurations]) -> Configurations:
         spread_C=np.concatenate([table.spread_C for table in tables]),
         barred_C=np.concatenate([table.barred_C for table in tables]),
         kind_J=tables[0].kind_J,
+        lower_M=np.concatenate([table.at("lower").throughput_M for table in tables]) if in_doubt else None,
+        upper_M=np.concatenate([table.at("upper").throughput_M for table in tables]) if in_doubt else None,
     )

@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.jobs import Job
+
+End = Literal["lower", "upper"]
+"""An end of a range of speeds."""
 
 
 class Setting(NamedTuple):
@@ -40,11 +43,28 @@ class Throughputs:
     """Steps/s of whole jobs, alone (``isolated``) and sharing one device with a partner (``colocated``).
 
     ``colocated[Pairing(a, b, type)]`` is the speed of ``a`` beside ``b``. Accelerator names are lower case.
+    ``ranges`` holds (lower, upper), around the speed, of those that are estimated; what is not in it is exact.
     """
 
     isolated: Mapping[Setting, float]
     colocated: Mapping[Pairing, float] = field(default_factory=dict)
     name: str = ""
+    ranges: Mapping[Setting | Pairing, tuple[float, float]] = field(default_factory=dict)
+
+    def at(self, end: End) -> "Throughputs":
+        """The table in which every estimated speed is at this end of its range, and nothing is in doubt."""
+        if end not in self._ends:
+            side = 0 if end == "lower" else 1
+            of = {way: bounds[side] for way, bounds in self.ranges.items()}
+            isolated = {way: of.get(way, speed) for way, speed in self.isolated.items()}
+            colocated = {way: of.get(way, speed) for way, speed in self.colocated.items()}
+            self._ends[end] = Throughputs(isolated, colocated, self.name)
+        return self._ends[end]
+
+    @cached_property
+    def _ends(self) -> "dict[End, Throughputs]":
+        """What was made before."""
+        return {}
 
     def get(
         self, job_type: str, accelerator: str, scale_factor: int = 1, consolidated: bool = True
@@ -73,10 +93,6 @@ class Throughputs:
                 known[pair] = [np.nan if speed is None else speed for speed in speeds]
         rows = [known[pair] for pair in product(job_types, job_types)]
         return np.array(rows, dtype=float).reshape(len(job_types), len(job_types), len(accelerators))
-
-    def changed(self) -> None:
-        """Its mappings hold other speeds now: what was looked up before does not count any more."""
-        self._beside.clear()
 
     @cached_property
     def _beside(self) -> dict[tuple[str, ...], dict[tuple[str, str], list[float]]]:

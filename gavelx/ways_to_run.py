@@ -4,6 +4,7 @@ Legend: J jobs, A accelerator types, T job types, P pairs.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,15 @@ def ways_to_run(
 ) -> Configurations:
     """Each job alone on each type; with ``placements`` gangs spread over servers too; with ``pairs`` all pairs of
     one-device jobs whose speeds on a shared device are known. n jobs make up to n (n - 1) / 2 pairs on each type.
+    Where speeds are estimated the table has their ranges.
     """
+    if throughputs.ranges:
+        exact = replace(throughputs, ranges={})
+        middle, lower, upper = (
+            ways_to_run(jobs, accelerators, table, pairs=pairs, placements=placements)
+            for table in (exact, throughputs.at("lower"), throughputs.at("upper"))
+        )
+        return replace(middle, lower_M=lower.throughput_M, upper_M=upper.throughput_M)
     scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
     number = {kind: k for k, kind in enumerate(dict.fromkeys((job.job_type, job.scale_factor) for job in jobs))}
     kind_J = np.array([number[job.job_type, job.scale_factor] for job in jobs], dtype=np.int64)

@@ -18,6 +18,7 @@ import gavelx
 PACKAGE = Path(gavelx.__file__).parent
 NOUNS = {
     *(
+        "accelerators",
         "allocation",
         "asking",
         "cluster",
@@ -79,7 +80,7 @@ MAY_IMPORT = {
 HOMES = {
     "clarabel": {"solvers"},
     "highspy": {"solvers"},
-    "scipy.optimize": {"solvers"},
+    "scipy.optimize": {"solvers", "estimator"},
     "cvxpy": {"policies", "solvers"},
     "matplotlib": {"report"},
     "jinja2": {"report"},

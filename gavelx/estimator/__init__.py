@@ -1,1 +1,13 @@
-"""The throughput estimator: measure little, know much, say how sure."""
+"""The throughput estimator: measure little, know much, say how sure.
+
+``base`` says what an estimator is, ``known`` what all of ours share, ``catalog`` finds one by name. ``completion``
+is the default, made of ``effects`` (the model), ``kriging`` (the mathematics) and ``intervals`` (how sure);
+``names`` reads job types and ``cannot_run`` knows where a job surely does not fit. ``fingerprint`` is that of the
+published system; ``als``, ``nearest_job`` and ``column_mean`` are simpler, to compare with; these four fill
+``matrices``.
+"""
+
+from gavelx.estimator.base import LEVEL, Estimator
+from gavelx.estimator.catalog import DEFAULT, estimators, make_estimator
+
+__all__ = ["DEFAULT", "LEVEL", "Estimator", "estimators", "make_estimator"]

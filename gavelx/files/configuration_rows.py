@@ -12,17 +12,24 @@ from gavelx.configurations import Configurations
 
 
 class ConfigurationRow(NamedTuple):
-    """Jobs (indices; a pair shares the devices), accelerator type (an index), devices, steps/s of each job."""
+    """Jobs (indices; a pair shares the devices), accelerator type (an index), devices, steps/s of each job.
+
+    ``ranges`` are (lower, upper) of each where speeds are estimated; left out, they are exact.
+    """
 
     jobs: tuple[int, ...]
     accelerator: int
     devices: int
     steps_per_second: tuple[float, ...]
     spread: bool = False
+    ranges: tuple[tuple[float, float], ...] = ()
 
 
 def configurations_of(rows: Sequence[ConfigurationRow], shape: tuple[int, int]) -> Configurations:
     """The table that has these rows, for so many jobs and accelerator types (J, A)."""
+    exact = [(speed, speed) for row in rows for speed in row.steps_per_second]
+    told = [bounds for row in rows for bounds in row.ranges or [(speed, speed) for speed in row.steps_per_second]]
+    range_M2 = np.array(told, dtype=float) if told != exact else None
     return Configurations(
         shape=shape,
         accelerator_C=np.array([row.accelerator for row in rows], dtype=np.int64),
@@ -31,6 +38,8 @@ def configurations_of(rows: Sequence[ConfigurationRow], shape: tuple[int, int]) 
         configuration_M=np.repeat(np.arange(len(rows)), [len(row.jobs) for row in rows]).astype(np.int64),
         throughput_M=np.array([speed for row in rows for speed in row.steps_per_second], dtype=float),
         spread_C=np.array([row.spread for row in rows], dtype=bool),
+        lower_M=None if range_M2 is None else range_M2[:, 0],
+        upper_M=None if range_M2 is None else range_M2[:, 1],
     )
 
 
@@ -38,9 +47,13 @@ def rows_of(table: Configurations) -> Iterator[ConfigurationRow]:
     """Each configuration of a table in its order, with its members in theirs."""
     order_M = np.argsort(table.configuration_M, kind="stable")
     job_M, speed_M = table.job_M[order_M].tolist(), table.throughput_M[order_M].tolist()
+    in_doubt = table.lower_M is not None
+    ends = (table.at(end).throughput_M[order_M].tolist() for end in ("lower", "upper"))
+    range_M = list(zip(*ends, strict=True)) if in_doubt else []
     first = 0
     columns = (table.accelerator_C, table.devices_C, table.spread_C, table.members_C)
     for accelerator, devices, spread, members in zip(*(column.tolist() for column in columns), strict=True):
         end = first + members
-        yield ConfigurationRow(tuple(job_M[first:end]), accelerator, devices, tuple(speed_M[first:end]), spread)
+        jobs, speeds, ranges = (tuple(column[first:end]) for column in (job_M, speed_M, range_M))
+        yield ConfigurationRow(jobs, accelerator, devices, speeds, spread, ranges)
         first = end

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from gavelx.errors import OptionError, did_you_mean
 from gavelx.files.csvs import read_rows
+from gavelx.files.data_sheets import accelerator_aliases
 from gavelx.files.locate import data_path
-from gavelx.files.price_tables import accelerator_aliases
 from gavelx.files.texts import shown
 
 

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from gavelx.errors import OptionError, did_you_mean
 from gavelx.files.csvs import NUMBER, read_rows
+from gavelx.files.data_sheets import accelerator_aliases
 from gavelx.files.locate import data_path
 from gavelx.files.price_rows import KINDS, REQUIRED, PriceRow, is_date, price_row
 from gavelx.files.texts import exists, shown
@@ -264,9 +265,3 @@ def _quote_of(name: str, offered: Mapping[str, Quote], aliases: Mapping[str, str
     device = aliases.get(name, name)
     same = [quote for other, quote in offered.items() if aliases.get(other, other) == device]
     return min(same, default=None, key=lambda quote: quote.usd)
-
-
-def accelerator_aliases() -> dict[str, str]:
-    """Short accelerator name -> the device in ``accelerators.csv`` that it stands for; all lower case."""
-    rows = read_rows(data_path("throughputs", "accelerator_aliases"), ("name", "accelerator"))
-    return {row.text("name").lower(): row.text("accelerator").lower() for row in rows}

@@ -6,7 +6,8 @@
 ``cluster``      ``accelerators`` (names, in order) and ``servers``; by hand, ``{"v100": 5}`` will do
 ``jobs``         what was submitted: ``job_id, job_type, total_steps``, and what else a trace says
 ``throughputs``  the configurations: ``{jobs: [ids], accelerator, devices, steps_per_second: [...]}``,
-                 and ``spread: true`` where the devices sit in several servers
+                 and ``spread: true`` where the devices sit in several servers; ``ranges: [[lower, upper],
+                 ...]`` around the speeds where they are estimated
 ``progress``     one per job: ``{job_id, steps_left, elapsed_s}`` and, where known, ``equal_share_s`` and
                  ``equal_share_usd`` (seconds and dollars that an equal share would have taken so far; else 0),
                  ``spent_usd`` (dollars so far; else 0), ``held_s`` (seconds on devices; else 0) and
@@ -93,6 +94,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "devices": row.devices,
                 "steps_per_second": list(row.steps_per_second),
                 **({"spread": True} if row.spread else {}),
+                **({"ranges": [list(bounds) for bounds in row.ranges]} if row.ranges else {}),
             }
             for row in rows_of(snapshot.known)
         ],
@@ -231,7 +233,18 @@ def _configuration(node: Node, index_of: Mapping[int, int], accelerators: Sequen
         node["devices"].whole(low=1, high=SCALE_FACTOR_MAX),
         speeds,
         "spread" in node and node["spread"].truth(),
+        _ranges(node["ranges"], speeds) if "ranges" in node else (),
     )
+
+
+def _ranges(node: Node, speeds: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    """(lower, upper) around each of these speeds."""
+    ranges = tuple(tuple(bound.number(low=0) for bound in bounds.elements()) for bounds in node.elements())
+    fits = [len(bounds) == 2 and bounds[0] <= s <= bounds[1] for bounds, s in zip(ranges, speeds, strict=False)]
+    if len(ranges) != len(speeds) or not all(fits):
+        expected = "for each speed [lower, upper] with the speed in between"
+        raise node.mistake(f"{node.value!r:.60} are no ranges of {list(speeds)}", expected=expected)
+    return tuple((bounds[0], bounds[1]) for bounds in ranges)
 
 
 def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gavelx.errors import InputFileError
 from gavelx.files.csvs import Row, read_rows
-from gavelx.files.price_tables import accelerator_aliases
+from gavelx.files.data_sheets import accelerator_aliases
 from gavelx.files.texts import shown
 
 REQUIRED = ("accelerator", "nodes_requested", "offset_s", "duration_s", "nodes_available")

@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 from gavelx.errors import InputFileError, OptionError
 from gavelx.files.csvs import Row, read_rows
+from gavelx.files.data_sheets import accelerator_aliases
 from gavelx.files.jsons import read_json
 from gavelx.files.locate import data_path, names
 from gavelx.files.price_importers.aws import LINUX, LIST
 from gavelx.files.price_importers.offers import amount, inside
-from gavelx.files.price_tables import accelerator_aliases
 from gavelx.files.texts import exists, read_head, shown
 from gavelx.prices import Prices
 

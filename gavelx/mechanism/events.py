@@ -16,6 +16,7 @@ from gavelx.cluster import Server
 from gavelx.jobs import Job
 from gavelx.prices import Prices
 from gavelx.snapshot import Kind
+from gavelx.throughputs import Throughputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +116,10 @@ class PriceChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SpeedsChanged(Event):
-    """The table of throughputs says something else of this job type from now on."""
+class ThroughputsChanged(Event):
+    """Jobs are believed to run at other speeds from now on; what could run somewhere still can."""
 
-    job_type: str
+    throughputs: Throughputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,8 +120,8 @@ class Mechanism:
                 commands = self._cancelled(event.job_id)
             case events.PriceChanged():
                 commands = self._prices_changed(event.prices)
-            case events.SpeedsChanged():
-                commands = self._speeds_changed(event.job_type)
+            case events.ThroughputsChanged():
+                commands = self._throughputs_changed(event.throughputs)
             case events.PolicyChanged():
                 self.opens = event.opens
                 self._questions.all_changed()
@@ -171,17 +171,13 @@ class Mechanism:
         self._reprice()
         return []
 
-    def _speeds_changed(self, job_type: str) -> list[Command]:
-        """Live jobs of this type are as fast from now on as the table says; the policy is asked about it."""
-        self.throughputs.changed()
-        speeds = dict[int, tuple[Floats, Floats]]()
-        for j, job in enumerate(self.live.jobs):
-            if job.job_type != job_type:
-                continue
-            if job.scale_factor not in speeds:
-                speeds[job.scale_factor] = self._speeds(job, True), self._speeds(job, False)
-            self.live["throughput"][j], self.live["spread_throughput"][j] = speeds[job.scale_factor]
-        if not speeds:
+    def _throughputs_changed(self, throughputs: Throughputs) -> list[Command]:
+        """Live jobs are as fast from now on as this table says; the policy is asked about it."""
+        self.throughputs = self.leasing.throughputs = throughputs
+        jobs, types, live = self.live.jobs, self.leasing.accelerators, self.live
+        for name, together in (("throughput", True), ("spread_throughput", False)):
+            live[name][:] = throughputs.matrix(jobs, types, consolidated=together)
+        if not jobs:
             return []
         self._questions.all_changed()
         return self._look_again()
@@ -568,7 +564,7 @@ class Mechanism:
 
     def _known_ways(self) -> Configurations:
         live = self.live
-        if self.opens:
+        if self.opens or self.throughputs.ranges:
             pairs, placements = "pairs" in self.opens, "placements" in self.opens
             types = self.leasing.accelerators
             return ways_to_run(live.jobs, types, self.throughputs, pairs=pairs, placements=placements)

@@ -17,6 +17,7 @@ from gavelx.policies.formula import read_formula
 from gavelx.policies.gandiva import Gandiva
 from gavelx.policies.hierarchical import Owner, hierarchical
 from gavelx.policies.isolated import Isolated
+from gavelx.policies.judged import optimistic, robust
 from gavelx.policies.las_2d import Las2d, Las2dGittins
 from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
@@ -126,10 +127,12 @@ __all__ = [
     "hierarchical",
     "load_policy",
     "modifiers",
+    "optimistic",
     "packed",
     "partitioned",
     "placed",
     "read_formula",
+    "robust",
     "split_policies",
     "with_constraints",
 ]

@@ -3,7 +3,7 @@
 Legend: J jobs, A accelerator types, C configurations, M memberships, N modes of running.
 """
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,10 @@ def one_speed(snapshot: Snapshot) -> Snapshot:
     weight_M = np.where(table.throughput_M > 0, np.maximum(devices_A[type_M], 1e-9), 0.0)
     _, group_M = np.unique(table.mode_C[table.configuration_M] * table.shape[0] + table.job_M, return_inverse=True)
     total_N = np.bincount(group_M, weight_M)
-    speed_N = np.bincount(group_M, weight_M * table.throughput_M)
-    mean_N = np.divide(speed_N, total_N, out=np.zeros(len(speed_N)), where=total_N > 0)
-    known = dataclasses.replace(table, throughput_M=mean_N[group_M], barred_C=~table.runnable_C)
-    return snapshot.replace(known=known)
+
+    def mean_M(speed_M: Floats) -> Floats:
+        speed_N = np.bincount(group_M, weight_M * speed_M)
+        mean_N = np.divide(speed_N, total_N, out=np.zeros(len(speed_N)), where=total_N > 0)
+        return np.asarray(mean_N[group_M])
+
+    return snapshot.replace(known=replace(table.with_speeds(mean_M), barred_C=~table.runnable_C))

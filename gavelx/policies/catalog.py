@@ -28,6 +28,7 @@ from gavelx.policies.formula import WORDS, read_formula
 from gavelx.policies.gandiva import Gandiva
 from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.isolated import Isolated
+from gavelx.policies.judged import optimistic, robust
 from gavelx.policies.las_2d import Las2d, Las2dGittins
 from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
@@ -111,9 +112,11 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
         "agnostic": agnostic,
         "capped": _capped,
         "hierarchical": _hierarchical,
+        "optimistic": optimistic,
         "packed": packed,
         "partitioned": _partitioned,
         "placed": placed,
+        "robust": robust,
         "with_constraints": _with_constraints,
     }
 

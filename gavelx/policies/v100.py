@@ -23,7 +23,7 @@ def on_v100(snapshot: Snapshot, *, only_where_it_cannot_run: bool = False) -> Sn
     speed_J = np.nan_to_num(table.throughput_JA[:, snapshot.accelerators.index("v100")])
     replaced_M = table.throughput_M == 0 if only_where_it_cannot_run else speed_J[table.job_M] > 0
     throughput_M = np.where(table.plain_M & replaced_M, speed_J[table.job_M], table.throughput_M)
-    seen = snapshot.replace(known=replace(table, throughput_M=throughput_M))
+    seen = snapshot.replace(known=replace(table, throughput_M=throughput_M, lower_M=None, upper_M=None))
     true_J, seen_J = (View(each).equal_share_throughput_J for each in (snapshot, seen))
     part_J = np.divide(true_J, seen_J, out=np.ones(len(seen_J)), where=seen_J > 0)
     return seen.replace(equal_share_s_J=snapshot.equal_share_s_J * part_J)

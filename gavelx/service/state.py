@@ -30,7 +30,7 @@ from gavelx.mechanism.events import (
     JobSubmitted,
     LeaseEnded,
     PolicyChanged,
-    SpeedsChanged,
+    ThroughputsChanged,
     Wake,
     WorkerDrained,
     WorkerJoined,
@@ -189,7 +189,7 @@ class State:
         self.allocation, self.asked = allocation_of(event.answer, self.asked), None
         return Allocated(event.time_s, self.allocation)
 
-    def _measured(self, event: Measured) -> SpeedsChanged | None:
+    def _measured(self, event: Measured) -> ThroughputsChanged | None:
         """Measured beats table: the mechanism hears of a speed that is another one than it goes by."""
         way = event.measurement.way
         self.online.observe(event.measurement)
@@ -201,7 +201,7 @@ class State:
         speeds[way] = better
         if isinstance(way, Setting) and way.consolidated and used:
             self._scale_spread(way._replace(consolidated=False), better / used)
-        return SpeedsChanged(event.time_s, way.job_type)
+        return ThroughputsChanged(event.time_s, Throughputs(self.speeds, self.beside))
 
     def _scale_spread(self, way: Setting, factor: float) -> None:
         """What is known of a gang spread over servers is how much slower it is, until that is measured."""

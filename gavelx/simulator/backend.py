@@ -6,13 +6,14 @@ decisions. What goes wrong comes from `faults`; what devices really did goes int
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from gavelx.cluster import Cluster, Server, fewest_servers
 from gavelx.jobs import Job
+from gavelx.measurements import Way
 from gavelx.mechanism.commands import Command, Device, Extend, GiveUp, Launch, Lease, Stop, WakeAt
 from gavelx.mechanism.events import (
     Allocated,
@@ -35,7 +36,7 @@ from gavelx.simulator.faults import NO_FAULTS, Chance, Faults
 from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Recorder
 from gavelx.simulator.runs import Run, Stretches
-from gavelx.throughputs import Pairing, Throughputs
+from gavelx.throughputs import Pairing, Setting, Throughputs
 
 FREED, HAPPENS, WAKES = range(3)
 """What comes first among things at the same time: devices fall free, things happen, then decisions are taken."""
@@ -48,7 +49,8 @@ class SimulatedCluster:
     It ends when nothing can happen any more or, with ``measured`` positions among the jobs, as soon as all of
     those are complete (with whole steps, at the end of that round). ``jobs`` may be endless if some are measured;
     they must come in order of arrival. ``price_changes`` are times and the prices from then on. Of types with a
-    series in ``capacities`` servers come and go; these do not fail by ``faults`` as well.
+    series in ``capacities`` servers come and go; these do not fail by ``faults`` as well. ``ran`` is told at the
+    end of each lease how, how fast (steps/s) and for how long (s) it went on last.
     """
 
     jobs: Iterable[Job]
@@ -63,6 +65,7 @@ class SimulatedCluster:
     submitted: list[Job] = field(default_factory=list)
     recorder: Recorder = field(default_factory=Recorder)
     ledger: Ledger = field(default_factory=Ledger)
+    ran: Callable[[Way, float, float], None] | None = None
 
     def __post_init__(self) -> None:
         self._chance = Chance(self.faults)
@@ -368,20 +371,19 @@ class SimulatedCluster:
 
     def _speed(self, run: Run, others: Sequence[Run]) -> float:
         """Steps/s as things are: alone or beside somebody, in one server or several."""
+        way, known = self._way(run, others), self.throughputs
+        speed = known.isolated.get(way) if isinstance(way, Setting) else known.colocated.get(way)
+        assert speed, f"job {run.job.id} cannot run in {run.lease}"
+        return speed * self._chance.speed(run.job.id)
+
+    def _way(self, run: Run, others: Sequence[Run]) -> Way:
+        """How the job runs as things are; a gang over several servers as if in one where nothing else is known."""
         job, lease = run.job, run.lease
         if others:
-            speed = self.throughputs.colocated.get(
-                Pairing(job.job_type, others[0].job.job_type, lease.accelerator)
-            )
-        else:
-            speed = self.throughputs.get(job.job_type, lease.accelerator, job.scale_factor)
-            if self.rules.spread_speeds and self._is_spread(lease):
-                spread = self.throughputs.get(
-                    job.job_type, lease.accelerator, job.scale_factor, consolidated=False
-                )
-                speed = speed if spread is None else spread
-        assert speed, f"job {job.id} cannot run in {lease}"
-        return speed * self._chance.speed(job.id)
+            return Pairing(job.job_type, others[0].job.job_type, lease.accelerator)
+        spread = Setting(job.job_type, lease.accelerator, job.scale_factor, consolidated=False)
+        is_so = self.rules.spread_speeds and spread in self.throughputs.isolated and self._is_spread(lease)
+        return spread if is_so else spread._replace(consolidated=True)
 
     def _is_spread(self, lease: Lease) -> bool:
         servers = len({device.server_id for device in lease.devices})
@@ -405,12 +407,19 @@ class SimulatedCluster:
             if checkpoint_s == 0.0 or run.steps_at(self.now_s) == run.saved_steps:
                 self._end(lease_id)
                 return
+            self._measure(run)
             run.turn(self.now_s)
             run.until_step = run.from_steps
             self.ledger.goes_on(self.now_s, lease_id, 0.0, run.from_steps)
             self._closing[lease_id] = self._running.pop(lease_id)
             self._stretches.drop(lease_id)
             self._push(self.now_s + checkpoint_s, FREED, ("_closed", lease_id))
+
+    def _measure(self, run: Run) -> None:
+        """The run ends, and says how fast it was since somebody last came to its devices or left them."""
+        if self.ran is not None:
+            measured = run.steps_per_s * self._chance.measured(run.lease.id)
+            self.ran(self._way(run, self._beside(run)), measured, self.now_s - run.from_s)
 
     def _closed(self, lease_id: int) -> None:
         if lease_id in self._closing:
@@ -436,6 +445,7 @@ class SimulatedCluster:
         """The devices of a lease fall free; what the job did up to its last checkpoint is safe."""
         if (run := self._running.pop(lease_id, None)) is not None:
             self._stretches.drop(lease_id)
+            self._measure(run)
         else:
             run = self._closing.pop(lease_id)
         run.turn(self.now_s)

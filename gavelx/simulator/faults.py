@@ -27,6 +27,7 @@ class Faults:
     * ``job_failures_per_hour``: of each running job; it goes on from its last checkpoint, one of which is written
       every ``checkpoint_every_s``;
     * ``speed_noise``: standard deviation of a job's speed over the table's (log-normal, mean 1);
+    * ``measured_noise``: standard deviation of the speed that a lease measures over the one that it has;
     * ``overheads``: what stopping and restarting really takes, if not what the rules expect.
     """
 
@@ -43,6 +44,7 @@ class Faults:
     job_failures_per_hour: float = 0.0
     checkpoint_every_s: float = 600.0
     speed_noise: float = 0.0
+    measured_noise: float = 0.0
     overheads: Overheads | None = None
 
 
@@ -99,7 +101,15 @@ class Chance:
         if not self.faults.speed_noise:
             return 1.0
         if job_id not in self._speed_of:
-            sigma = math.sqrt(math.log1p(self.faults.speed_noise**2))
-            draw = Random(f"speed:{self.faults.seed}:{job_id}").gauss(-(sigma**2) / 2, sigma)
-            self._speed_of[job_id] = math.exp(draw)
+            self._speed_of[job_id] = self._around_one("speed", job_id, self.faults.speed_noise)
         return self._speed_of[job_id]
+
+    def measured(self, lease_id: int) -> float:
+        """The speed that a lease measures as a part of the one that it has."""
+        noise = self.faults.measured_noise
+        return self._around_one("measured", lease_id, noise) if noise else 1.0
+
+    def _around_one(self, what: str, number: int, deviation: float) -> float:
+        """A draw of its own for each number: log-normal, with mean 1."""
+        sigma = math.sqrt(math.log1p(deviation**2))
+        return math.exp(Random(f"{what}:{self.faults.seed}:{number}").gauss(-(sigma**2) / 2, sigma))

@@ -18,6 +18,7 @@ from gavelx.result import Result
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.faults import NO_FAULTS, Faults
+from gavelx.simulator.learning import Learning, Learns, where_it_runs
 from gavelx.simulator.ledger import Ledger, usd_between
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.throughputs import Throughputs
@@ -41,6 +42,7 @@ def simulate(
     capacities: Sequence[Capacity] = (),
     on_progress: Callable[[int, int], None] | None = None,
     watch: Callable[[Mechanism, SimulatedCluster], Backend] | None = None,
+    believed: Throughputs | Learns | None = None,
 ) -> Result:
     """Run ``jobs`` under ``policy`` to the end, on a simulated clock.
 
@@ -49,7 +51,8 @@ def simulate(
     ``faults`` says what goes wrong on the way, ``price_changes`` when prices become others, ``capacities`` when
     servers are taken away and given back.
     ``on_progress(completed, total)`` is called now and then; ``watch`` may put a backend that looks on before
-    the simulated one.
+    the simulated one. With ``believed``, jobs run at the speeds of ``throughputs`` while policy and mechanism know
+    only those believed: a table, or a learner that is told how fast leases ran (:mod:`gavelx.simulator.learning`).
 
     Raises :class:`WorkloadError` for a job that can never run on this cluster, :class:`PolicyError` for a policy
     that fails or answers nonsense. A policy that starves a job does not raise: the job counts as not completed.
@@ -58,21 +61,26 @@ def simulate(
     :class:`LedgerError`.
     """
     started = time.perf_counter()
+    told = _told(throughputs, believed)
     if isinstance(jobs, Sequence):
-        check_workload(jobs, cluster, throughputs)
+        check_workload(jobs, cluster, told)
         jobs = sorted(jobs, key=lambda job: job.arrival_s)
         measured = None if window is None else range(len(jobs))[window]
     else:
         assert window is not None, "jobs without end need a window"
-        jobs, measured = checked(jobs, cluster, throughputs), range(window.start, window.stop)
+        jobs, measured = checked(jobs, cluster, told), range(window.start, window.stop)
     prices, price_changes = prices or Prices({}), sorted(price_changes, key=lambda change: change[0])
     ledger = Ledger(usd_between(prices, price_changes))
     backend = SimulatedCluster(
         jobs, cluster, throughputs, rules, measured, faults, price_changes, capacities, ledger=ledger
     )
-    mechanism = Mechanism(throughputs, prices, replace(rules, sleep_s=SLEEP_S), policy_opens(policy))
+    mechanism = Mechanism(told, prices, replace(rules, sleep_s=SLEEP_S), policy_opens(policy))
     stopwatch = _Stopwatch(Steady(policy, rules.interior), backend, on_progress)
-    drive(mechanism, stopwatch.allocate, watch(mechanism, backend) if watch else backend)
+    seen = watch(mechanism, backend) if watch else backend
+    if believed is not None and not isinstance(believed, Throughputs):
+        learning = seen = Learning(seen, believed, throughputs)
+        backend.ran = learning.ran
+    drive(mechanism, stopwatch.allocate, seen)
     stopwatch.report()
     completion_s = backend.recorder.completion_s
     submitted, accelerators = tuple(backend.submitted), cluster.accelerators
@@ -98,6 +106,13 @@ def simulate(
     )
     _check_books(result, backend, mechanism)
     return result
+
+
+def _told(true: Throughputs, believed: Throughputs | Learns | None) -> Throughputs:
+    """What the scheduler is told about speeds."""
+    if believed is None:
+        return true
+    return where_it_runs(believed if isinstance(believed, Throughputs) else believed.throughputs(), true)
 
 
 def _check_books(result: Result, backend: SimulatedCluster, mechanism: Mechanism) -> None:

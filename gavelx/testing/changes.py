@@ -46,6 +46,8 @@ def _relabelled(table: Configurations, place_J: NDArray[np.int64]) -> Configurat
         configuration_M=place_C[order_M],
         throughput_M=table.throughput_M[order_M],
         spread_C=table.spread_C[order_C],
+        lower_M=None if table.lower_M is None else table.lower_M[order_M],
+        upper_M=None if table.upper_M is None else table.upper_M[order_M],
     )
 
 
@@ -64,7 +66,7 @@ def in_other_steps(snapshot: Snapshot, factor: float) -> Snapshot:
     jobs = tuple(dataclasses.replace(job, total_steps=job.total_steps * factor) for job in snapshot.jobs)
     return snapshot.replace(
         jobs=jobs,
-        known=dataclasses.replace(table, throughput_M=table.throughput_M * factor),
+        known=table.with_speeds(lambda speed_M: speed_M * factor),
         steps_left_J=snapshot.steps_left_J * factor,
     )
 
@@ -83,17 +85,10 @@ def misreported(snapshot: Snapshot, j: int, factor_A: Sequence[float]) -> Snapsh
     table = snapshot.known
     mine_M = table.job_M == j
     factor_M = np.where(mine_M, np.array(factor_A)[table.accelerator_C[table.configuration_M]], 1.0)
+    lied = table.with_speeds(lambda speed_M: speed_M * factor_M)
     return snapshot.replace(
-        known=Configurations(  # made anew: whatever is known of jobs that are alike no longer holds
-            shape=table.shape,
-            accelerator_C=table.accelerator_C,
-            devices_C=table.devices_C,
-            job_M=table.job_M,
-            configuration_M=table.configuration_M,
-            throughput_M=table.throughput_M * factor_M,
-            spread_C=table.spread_C,
-        )
-    )
+        known=dataclasses.replace(lied, kind_J=None)
+    )  # what is known of alike jobs is so no more
 
 
 def knowing_only(snapshot: Snapshot, opened: frozenset[str]) -> Snapshot:

@@ -90,9 +90,13 @@ def snapshots(
     return draw(_progressed(snapshot_of(jobs, cluster, T_JA, known=known)))
 
 
+ESTIMATED = {f"kind {k}" for k in range(1, 9, 2)}
+"""Kinds of job in generated tables whose speeds are not exact."""
+
+
 def speeds(kinds: Sequence[Sequence[float]], names: Sequence[str], jobs: Sequence[Job]) -> Throughputs:
     """The throughput table of these kinds of job: whole jobs at these speeds whatever their scale factor, spread
-    gangs at 0.7 of them, and beside another kind at a part that depends on both."""
+    gangs at 0.7 of them, and beside another kind at a part that depends on both. Every other kind is estimated."""
     isolated, colocated = {}, {}
     for k, row in enumerate(kinds):
         for name, speed in zip(names, row, strict=True):
@@ -104,7 +108,9 @@ def speeds(kinds: Sequence[Sequence[float]], names: Sequence[str], jobs: Sequenc
             for other in range(len(kinds)):
                 part = (0.95, 0.7, 0.8, 0.0, 0.55)[(k + 2 * other) % 5]
                 colocated[Pairing(f"kind {k}", f"kind {other}", name)] = part * float(speed)
-    return Throughputs(isolated, colocated)
+    everything = (isolated | colocated).items()
+    ranges = {way: (0.7 * speed, 1.2 * speed) for way, speed in everything if way.job_type in ESTIMATED}
+    return Throughputs(isolated, colocated, ranges=ranges)
 
 
 @st.composite

@@ -18,6 +18,7 @@ from gavelx.jobs import Job
 from gavelx.promises import NOBODY, Promises
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
+from gavelx.throughputs import Pairing, Setting, Throughputs
 
 TABLE = ("accelerator_C", "devices_C", "job_M", "configuration_M", "throughput_M")
 HISTORY = ("steps_left_J", "elapsed_s_J", "usd_per_hour_A", "running_J", "equal_share_s_J", "held_s_J")
@@ -265,3 +266,31 @@ def changed(keys: list[Any], value: Any) -> Any:
 def test_mistakes_are_named(keys: list[Any], value: Any, said: str) -> None:
     with pytest.raises(InputFileError, match=f"^mine.json,? ?.*{said}"):
         snapshot_from_json(changed(keys, value), "mine.json")
+
+
+def in_doubt() -> Snapshot:
+    """Two jobs that may share a device; the first is estimated."""
+    alone = Setting("a", "v100")
+    table = Throughputs(
+        {alone: 10.0, Setting("b", "v100"): 8.0},
+        {Pairing("a", "b", "v100"): 9.0, Pairing("b", "a", "v100"): 7.5},
+        ranges={alone: (5.0, 30.0), Pairing("a", "b", "v100"): (1.0, 9.0)},
+    )
+    return Snapshot.of([Job(0, "a", 1.0), Job(1, "b", 1.0)], Cluster.of({"v100": 1}), table, pairs=True)
+
+
+def test_ranges_of_speeds_are_saved(tmp_path: Path) -> None:
+    snapshot = in_doubt()
+    write_snapshot(tmp_path / "s.json", snapshot)
+    again = read_snapshot(tmp_path / "s.json")
+    assert_equal(again, snapshot)
+    for end in ("lower", "upper"):
+        assert again.known.at(end).throughput_M.tobytes() == snapshot.known.at(end).throughput_M.tobytes()
+
+
+@pytest.mark.parametrize("ranges", [[], [[5.0]], [[11.0, 30.0]], [[5.0, 9.0]], [[5.0, 30.0], [1.0, 2.0]]])
+def test_ranges_that_do_not_hold_the_speed_are_a_mistake(ranges: list[list[float]]) -> None:
+    value = snapshot_to_json(in_doubt())
+    value["throughputs"][0]["ranges"] = ranges
+    with pytest.raises(InputFileError, match=r"throughputs\[0\].ranges"):
+        snapshot_from_json(value)

@@ -22,7 +22,7 @@ from gavelx.mechanism.events import (
     PolicyChanged,
     PriceChanged,
     Progress,
-    SpeedsChanged,
+    ThroughputsChanged,
     Wake,
     WorkerDrained,
     WorkerJoined,
@@ -310,12 +310,13 @@ def test_another_speed_is_told_to_the_policy_and_held_by_jobs_that_run() -> None
         settle(mechanism, event, [1.0, 1.0])
     assert mechanism.throughputs.beside(["net"], ["fast"]) == 7.0
     isolated[Setting("net", "fast")], colocated[Pairing("net", "net", "fast")] = 6.0, 5.0
-    assert mechanism.handle(SpeedsChanged(10.0, "net")) == [WakeAt(10.0, report=True)]
+    assert mechanism.handle(ThroughputsChanged(10.0, Throughputs(isolated, colocated))) == [
+        WakeAt(10.0, report=True)
+    ]
     question = asked(mechanism, Wake(mechanism._round_end_s)).snapshot
     assert question.configurations.throughput_M.tolist() == [6.0, 10.0]
     assert mechanism.throughputs.beside(["net"], ["fast"]) == 5.0
     assert mechanism.live["throughput"][:, 0].tolist() == [6.0, 10.0]
-    assert mechanism.handle(SpeedsChanged(mechanism._now_s, "nobody's")) == []
 
 
 def test_a_type_may_join_while_jobs_run() -> None:

@@ -32,9 +32,11 @@ PROGRAMS = ("max_min_fairness", "makespan", "max_sum_throughput", "nash_welfare"
 MODIFIED = {
     "agnostic": [f"agnostic({name})" for name in QUICK],
     "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)"],
+    "optimistic": ["optimistic(max_min_fairness)"],
     "packed": [f"packed({name})" for name in PROGRAMS] + ["agnostic(packed(max_min_fairness))"],
     "partitioned": ["partitioned(max_min_fairness, 2)", "partitioned(packed(max_min_fairness), 2)"],
     "placed": ["placed(max_min_fairness)", "packed(placed(max_min_fairness))"],
+    "robust": ["robust(max_min_fairness)", "robust(packed(makespan))"],
     "with_constraints": ["with_constraints(max_min_fairness, Cost() <= 4)"],
 }
 """Which policies each modifier is tried on."""

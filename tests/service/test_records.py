@@ -113,7 +113,7 @@ def test_a_pair_comes_back_as_a_pair() -> None:
 def test_every_event_of_the_mechanism_has_a_record() -> None:
     all_events = {each.__name__ for each in Event.__subclasses__()}
     # a service has no last job; an answer is an Answered, and another speed follows from what was Measured
-    theirs = all_events - {"ArrivalsEnded", "Allocated", "SpeedsChanged"}
+    theirs = all_events - {"ArrivalsEnded", "Allocated", "ThroughputsChanged"}
     assert theirs == set(KINDS)
 
 

@@ -1,0 +1,89 @@
+"""Where a job surely cannot run either: what was too large for a device is too large for one with less memory.
+
+Claimed with caution, since a job that is wrongly said not to run will never be tried there. A way to run is said
+to be impossible only where one that needs no more memory was tried in vain on that device or one with more memory:
+
+* the same model at this batch size or a smaller one, with as many devices placed alike;
+* the same two models side by side, each at this batch size or a smaller one; or one of them alone;
+
+and where nothing that needs as much memory was seen to run on that device or one with less. Devices with the same
+memory on their data sheets do differ (by what drivers and libraries take), so they say nothing about each other.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping
+from typing import NamedTuple
+
+from gavelx.accelerators import DataSheets
+from gavelx.estimator.names import JobName, read_name
+from gavelx.measurements import Way
+from gavelx.throughputs import Pairing, Setting
+
+MORE = 1.1
+"""So many times the memory is clearly more."""
+
+
+class _Tried(NamedTuple):
+    """Batch sizes of the jobs, and the device."""
+
+    names: tuple[JobName, ...]
+    accelerator: str
+
+
+class CannotRun:
+    """Knows what was tried, and says of other ways to run that they are as hopeless."""
+
+    def __init__(self, speed_of: Mapping[Way, float], data_sheets: DataSheets) -> None:
+        self._memory_gb: dict[str, float] = {}
+        self._data_sheets = data_sheets
+        self._failed: dict[Hashable, list[_Tried]] = defaultdict(list)
+        self._ran: dict[Hashable, list[_Tried]] = defaultdict(list)
+        for way, speed in speed_of.items():
+            for tried, shape in _forms(way):
+                models = tuple(name.model for name in tried.names)
+                if speed > 0:
+                    self._ran[models].append(tried)
+                else:
+                    self._failed[models, shape].append(tried)
+
+    def says(self, way: Way) -> bool:
+        """Whether it surely cannot run."""
+        if not self._failed:
+            return False
+        tried, shape = next(_forms(way))
+        return self._hopeless(tried, shape) or (
+            isinstance(way, Pairing) and any(self._hopeless(alone, (1, True)) for alone in _each_alone(tried))
+        )
+
+    def _hopeless(self, tried: _Tried, shape: tuple[int, bool]) -> bool:
+        models = tuple(name.model for name in tried.names)
+        failed = self._failed.get((models, shape), ())
+        return any(self._no_more(other, tried) for other in failed) and not any(
+            self._no_more(tried, other) for other in self._ran.get(models, ())
+        )
+
+    def _no_more(self, a: _Tried, b: _Tried) -> bool:
+        """Whether ``a`` needs no more memory than ``b`` does, on the same device or one that has clearly more."""
+        return all(
+            mine == its or mine.batch_size <= its.batch_size for mine, its in zip(a.names, b.names, strict=True)
+        ) and (a.accelerator == b.accelerator or self._memory(a.accelerator) >= MORE * self._memory(b.accelerator))
+
+    def _memory(self, accelerator: str) -> float:
+        if accelerator not in self._memory_gb:
+            self._memory_gb[accelerator] = self._data_sheets.find(accelerator).memory_gb
+        return self._memory_gb[accelerator]
+
+
+def _forms(way: Way) -> Iterator[tuple[_Tried, tuple[int, bool]]]:
+    """What was tried, and on how many devices placed how; a pair in both orders, as it is one trial."""
+    if isinstance(way, Setting):
+        yield _Tried((read_name(way.job_type),), way.accelerator), (way.scale_factor, way.consolidated)
+        return
+    a, b = read_name(way.job_type), read_name(way.partner)
+    yield _Tried((a, b), way.accelerator), (1, True)
+    yield _Tried((b, a), way.accelerator), (1, True)
+
+
+def _each_alone(tried: _Tried) -> Iterator[_Tried]:
+    for name in tried.names:
+        yield _Tried((name,), tried.accelerator)

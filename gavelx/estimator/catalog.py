@@ -1,0 +1,54 @@
+"""Find an estimator by its name: ours, or one of an installed package (entry point ``gavelx.estimators``)."""
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+
+from gavelx.accelerators import NO_DATA_SHEETS, DataSheets
+from gavelx.errors import OptionError, did_you_mean
+from gavelx.estimator.als import Als
+from gavelx.estimator.base import Estimator
+from gavelx.estimator.column_mean import ColumnMean
+from gavelx.estimator.completion import Completion
+from gavelx.estimator.fingerprint import Fingerprint
+from gavelx.estimator.nearest_job import NearestJob
+
+ENTRY_POINTS = "gavelx.estimators"
+DEFAULT = Completion.name
+MakeEstimator = Callable[[DataSheets], Estimator]
+"""What an entry point names: a class or function that makes an estimator, given the data sheets of devices."""
+
+_OURS: tuple[type[Estimator], ...] = (Completion, Fingerprint, Als, NearestJob, ColumnMean)
+
+
+def estimators() -> dict[str, MakeEstimator]:
+    """Every estimator that has a name, as what makes one."""
+    ours: dict[str, MakeEstimator] = {made.name: made for made in _OURS}
+    return {entry.name: _installed(entry.name) for entry in entry_points(group=ENTRY_POINTS)} | ours
+
+
+def make_estimator(name: str = DEFAULT, data_sheets: DataSheets = NO_DATA_SHEETS) -> Estimator:
+    """A new estimator of that name. Raises :class:`OptionError` with the nearest name where there is none."""
+    known = estimators()
+    if name not in known:
+        raise OptionError(f"{name!r} is no estimator", where="--estimator", hint=did_you_mean(name, known))
+    return known[name](data_sheets)
+
+
+def _installed(name: str) -> MakeEstimator:
+    """What makes the estimator of an installed package, loaded only when it is asked for."""
+
+    def make(data_sheets: DataSheets) -> Estimator:
+        (entry,) = entry_points(group=ENTRY_POINTS, name=name)
+        where = f"entry point {entry.name} = {entry.value}"
+        try:
+            made = entry.load()(data_sheets)
+        except (Exception, SystemExit) as error:  # whatever the package does wrong is its author's to read
+            problem = f"cannot be loaded: {type(error).__name__}: {error}"
+            raise OptionError(
+                problem, where=where, hint="mend the package that has it, or uninstall it"
+            ) from error
+        if not isinstance(made, Estimator):
+            raise OptionError(f"makes {made!r}", where=where, expected="a gavelx.estimator.Estimator")
+        return made
+
+    return make

@@ -1,0 +1,144 @@
+"""The default: every measured speed says something about every other, as far as they have something in common."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.estimator.effects import ALONE_NOISE, MODE_P, PAIR_NOISE, Cells, Covariance, Space
+from gavelx.estimator.intervals import half_widths
+from gavelx.estimator.known import Completing
+from gavelx.estimator.kriging import Floats, Solved, Whole, likely_variances
+from gavelx.measurements import Estimate, Way
+
+FITTED_MAX, EXACT_MAX, NEAR_MAX = 400, 2500, 800
+"""Cells that variances are fitted to; that are solved together; that a job is asked of where there are more."""
+SAMPLE, ENTRIES_MAX = 20, 2_000_000
+
+
+class Completion(Completing):
+    """Kriging of the logarithm of speed over job types, devices, shapes and partners; ``effects`` has the model.
+
+    Job types have levels of their own (the unit of steps does not matter), so a job of which nothing was measured
+    is unknown. Costs: variances are fitted to a sample of 400 cells, and up to 2,500 cells are solved together.
+    Where there are more, each job is estimated from the 800 that have most in common with what is wanted of it.
+    """
+
+    name = "completion"
+
+    def forget(self) -> None:
+        self.__dict__.pop("_fit", None)
+
+    @cached_property
+    def _fit(self) -> "_Fit":
+        ran = {way: speed for way, speed in self.speed_of.items() if speed > 0}
+        return _Fit.of(Space(list(ran), self.data_sheets), ran, [self.error_of[way] for way in ran])
+
+    def complete(self, missing: Sequence[Way], level: float) -> list[Estimate | None]:
+        fit = self._fit
+        space = Space([*fit.ways, *missing], self.data_sheets)
+        wanted = space.cells(missing)
+        level_N = np.array([fit.level_of.get(way.job_type, np.nan) for way in missing])
+        mean_N, sd_N = fit.ask(space, wanted)
+        center_N = mean_N + wanted.prior_N + level_N
+        half_N = np.empty(len(wanted))
+        for of_pairs in (False, True):
+            some = wanted.is_pair_N == of_pairs
+            half_N[some] = half_widths(sd_N[some], *fit.left_out_of(of_pairs), level)
+        speeds_NX = np.exp(np.stack([center_N, center_N - half_N, center_N + half_N], axis=1))
+        return [
+            Estimate(mid, low, high, "estimated") if mid > 0 else None for mid, low, high in speeds_NX.tolist()
+        ]
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What was made of the measurements: levels, variances, and how well each cell is foretold by all others.
+
+    ``y_N`` are logarithms of speed less the prior and the level of the job; ``noise_of`` is by device, "" alone.
+    """
+
+    ways: Sequence[Way]
+    y_N: Floats
+    error_N: Floats
+    level_of: dict[str, float]
+    variance_P: Floats
+    noise_of: dict[str, float]
+    solved: Solved
+    left_out: tuple[Floats, Floats, NDArray[np.bool_]]
+
+    @classmethod
+    def of(cls, space: Space, speed_of: dict[Way, float], errors: Sequence[float]) -> "_Fit":
+        ways = list(speed_of)
+        cells, error_N = space.cells(ways), np.array(errors)
+        y_N = np.log(list(speed_of.values())) - cells.prior_N
+        count_J = np.maximum(np.bincount(cells.job_N), 1)
+        level_J = np.bincount(cells.job_N, y_N) / count_J
+        level_of = {way.job_type: float(level_J[j]) for way, j in zip(ways, cells.job_N, strict=True)}
+        y_N = y_N - level_J[cells.job_N]
+        mode_G = np.array([ALONE_NOISE] + [PAIR_NOISE] * len(space.devices))
+        few = _sample(cells, FITTED_MAX)
+        variance_P, noise_G = likely_variances(
+            y_N[few],
+            space.kernels(cells[few]),
+            group_N=cells.group_N[few],
+            known_N=error_N[few] ** 2,
+            mode_P=MODE_P,
+            mode_G=mode_G,
+        )
+        noise_of = dict(zip(("", *space.devices), noise_G.tolist(), strict=True))
+        some = np.arange(len(cells)) if len(cells) <= EXACT_MAX else few
+        solved = _solved(
+            cells[some], y_N[some], noise_G[cells.group_N[some]] + error_N[some] ** 2, space.covariance(variance_P)
+        )
+        left_out = (*solved.left_out(), cells[some].is_pair_N)
+        return cls(ways, y_N, error_N, level_of, variance_P, noise_of, solved, left_out)
+
+    def left_out_of(self, pairs: bool) -> tuple[Floats, Floats]:
+        """Error and standard deviation of measured cells of one kind, each foretold by all others."""
+        error_N, sd_N, is_pair_N = self.left_out
+        return error_N[is_pair_N == pairs], sd_N[is_pair_N == pairs]
+
+    def ask(self, space: Space, wanted: Cells) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of what is wanted, in a space that has the measured ways as well."""
+        known, covariance = space.cells(self.ways), space.covariance(self.variance_P)
+        noise_G = np.array([self.noise_of[""]] + [self.noise_of.get(name, PAIR_NOISE) for name in space.devices])
+        variance_M = covariance.of(wanted) + noise_G[wanted.group_N]
+        mean_M, sd_M = np.empty(len(wanted)), np.empty(len(wanted))
+        for some_M, near_N in self._asked_together(wanted, known, covariance):
+            near, solved = known[near_N], self.solved
+            if len(known) > EXACT_MAX:
+                noise_N = noise_G[near.group_N] + self.error_N[near_N] ** 2
+                solved = _solved(near, self.y_N[near_N], noise_N, covariance)
+            for part in np.array_split(some_M, 1 + len(some_M) * len(near) // ENTRIES_MAX):
+                mean_M[part], sd_M[part] = solved.ask(covariance.between(wanted[part], near), variance_M[part])
+        return mean_M, sd_M
+
+    def _asked_together(
+        self, wanted: Cells, known: Cells, covariance: Covariance
+    ) -> Iterator[tuple[Whole, Whole]]:
+        """All wanted cells of all measured ones, or those of each job type of the ones nearest to them."""
+        if len(known) <= EXACT_MAX:
+            yield np.arange(len(wanted)), np.arange(len(known))
+            return
+        for job in np.unique(wanted.job_N):
+            some_M = np.flatnonzero(wanted.job_N == job)
+            few_M = some_M[:: -(-len(some_M) // SAMPLE)]
+            common_N = np.abs(covariance.between(wanted[few_M], known)).sum(axis=0)
+            yield some_M, np.sort(np.argsort(-common_N, kind="stable")[:NEAR_MAX])
+
+
+def _sample(cells: Cells, count: int) -> Whole:
+    """So many cells at random, half of them pairs where there are enough of both; the same each time."""
+    random = np.random.default_rng(0)
+    kinds = [random.permutation(np.flatnonzero(cells.is_pair_N == of_pairs)) for of_pairs in (False, True)]
+    most = max(count // 2, count - min(map(len, kinds)))
+    return np.sort(np.concatenate([kind[:most] for kind in kinds]))
+
+
+def _solved(cells: Cells, y_N: Floats, noise_N: Floats, covariance: Covariance) -> Solved:
+    K = covariance.between(cells, cells)
+    K[np.diag_indices_from(K)] += noise_N
+    return Solved.of(K, y_N)

@@ -1,0 +1,275 @@
+"""What the speed of a job is made of: effects that ways to run share, each with a kernel that says how far.
+
+The logarithm of a speed is a sum
+
+    log T(a, d, s)      = prior(d, s) + sum of effects of job type a, device d and shape s           (alone)
+    log T(a, d beside b) = log T(a, d, one device) + slowdown,  slowdown = sum of effects of a, d and partner b
+
+An effect is a product of kernels, one for each side, so a line of ``EFFECTS`` reads: *what jobs of one kin have in
+common on one device*. Whatever is in no effect is noise, of its own size alone and for pairs on each device. So a
+job that is known on one device is known on others as far as their data sheets go, and every further measurement
+says more about the job, its kin, the device, and whatever is like them.
+
+=================  =============================================================================================
+of job types       ``all`` are one; ``kin`` are one model at batch sizes near each other; ``own``
+of devices         ``all``; ``specs`` (linear in the logarithms of bandwidth, fp32 and tensor arithmetic);
+                   ``speed`` (the one figure that the prior makes of them); ``alike`` (near in their
+                   specifications); ``own``; ``unnamed`` (devices whose specifications nobody knows)
+of shapes          ``one``: all are; ``several`` devices, more so the more there are; ``spread`` over several
+                   servers, likewise; ``apart``: said to be spread out, even where it is one device
+=================  =============================================================================================
+
+The sizes without evidence come from elsewhere: in vendors' published figures of 131 workloads on 17 accelerators,
+0.6 log(bandwidth) + 0.25 log(fp32) + 0.1 log(tensor) leaves 0.13 of a workload's speed from device to device (the
+standard deviation of the logarithm). docs/throughputs.md has more.
+
+Legend: J job types, D devices, S shapes, N and M cells, P effects, G groups of noise.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.accelerators import DataSheets
+from gavelx.estimator.kriging import Floats, Whole
+from gavelx.estimator.names import read_name
+from gavelx.measurements import Way
+from gavelx.throughputs import Pairing
+
+SPEED = np.array([0.6, 0.25, 0.1])
+"""Weights of log bandwidth, log fp32 and log tensor arithmetic in a device's speed."""
+USUAL = np.log([700.0, 15.0, 60.0])
+"""A device in the middle of the market: what one without specifications is taken for."""
+OCTAVES = 2.0
+"""Batch sizes so many doublings apart have little more in common than their model."""
+SCALING, SPREADING, BESIDE = 0.8, -0.15, -0.5
+"""Prior: n devices are n^0.8 as fast, a seventh less over several servers; two on a device get 0.6 each."""
+ALONE_NOISE, PAIR_NOISE = 0.005, 0.01
+
+
+class Effect(NamedTuple):
+    """A kernel for each side, and the variance without evidence; one with a partner is of pairs alone."""
+
+    mode: float
+    job: str
+    device: str
+    shape: str = "one"
+    partner: str = ""
+
+
+def _alone() -> list[Effect]:
+    effects = [Effect(4.0, "own", "all"), Effect(0.1, "kin", "all"), Effect(0.1, "all", "all")]
+    for job, part in (("all", 1.0), ("kin", 1.0), ("own", 0.5)):
+        shared = job == "all"
+        sizes = {
+            ("specs", "one"): 0.02,
+            ("own", "one"): 0.02 if shared else 0.01,
+            ("unnamed", "one"): 0.5 if shared else 0.05,
+            ("all", "several"): 0.05,
+            ("all", "spread"): 0.05,
+            ("all", "apart"): 0.002,
+            ("own", "several"): 0.01,
+            ("own", "spread"): 0.01,
+            ("own", "apart"): 0.01,
+            ("speed", "spread"): 0.1,  # a network makes fast devices as slow as others
+            ("speed", "several"): 0.03,
+        }
+        effects += [Effect(size * part, job, device, shape) for (device, shape), size in sizes.items()]
+    return effects
+
+
+def _slowdown() -> list[Effect]:
+    sizes = {
+        ("all", "all"): 0.1,
+        ("kin", "all"): 0.03,
+        ("own", "all"): 0.02,
+        ("all", "kin"): 0.03,
+        ("all", "own"): 0.02,
+        ("kin", "kin"): 0.01,
+        ("kin", "own"): 0.005,
+        ("own", "kin"): 0.005,
+    }
+    everywhere = [Effect(size, job, "all", partner=partner) for (job, partner), size in sizes.items()]
+    return everywhere + [Effect(size / 2, job, "alike", partner=partner) for (job, partner), size in sizes.items()]
+
+
+EFFECTS = (*_alone(), *_slowdown())
+MODE_P = np.array([effect.mode for effect in EFFECTS])
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Ways to run as indices; ``partner_N`` is -1 alone. ``prior_N`` is their logarithm before any measurement."""
+
+    job_N: Whole
+    device_N: Whole
+    shape_N: Whole
+    partner_N: Whole
+    prior_N: Floats
+
+    def __len__(self) -> int:
+        return len(self.job_N)
+
+    def __getitem__(self, some: Whole | slice) -> "Cells":
+        whole = (self.job_N[some], self.device_N[some], self.shape_N[some], self.partner_N[some])
+        return Cells(*whole, self.prior_N[some])
+
+    @property
+    def is_pair_N(self) -> NDArray[np.bool_]:
+        return self.partner_N >= 0
+
+    @property
+    def group_N(self) -> Whole:
+        """Whose noise: 0 alone, 1 + d of pairs on device d."""
+        return np.where(self.is_pair_N, 1 + self.device_N, 0)
+
+
+class Space:
+    """The job types, devices and shapes of some ways to run, and the kernels of each."""
+
+    def __init__(self, ways: Sequence[Way], data_sheets: DataSheets) -> None:
+        pairs = [way for way in ways if isinstance(way, Pairing)]
+        jobs = sorted({way.job_type for way in ways} | {way.partner for way in pairs})
+        self.devices = sorted({way.accelerator for way in ways})
+        shapes = sorted(
+            {(1, True), *((w.scale_factor, w.consolidated) for w in ways if not isinstance(w, Pairing))}
+        )
+        self._job_of = {name: index for index, name in enumerate(jobs)}
+        self._device_of = {name: index for index, name in enumerate(self.devices)}
+        self._shape_of = {shape: index for index, shape in enumerate(shapes)}
+        self.job = _job_kernels(jobs)
+        self.device, self._speed_D = _device_kernels(self.devices, data_sheets)
+        self.shape, self._prior_S = _shape_kernels(shapes)
+
+    def cells(self, ways: Sequence[Way]) -> Cells:
+        job_N, device_N, shape_N, partner_N = np.array([self._indices(way) for way in ways], int).reshape(-1, 4).T
+        prior_N = self._speed_D[device_N] + self._prior_S[shape_N] + BESIDE * (partner_N >= 0)
+        return Cells(job_N, device_N, shape_N, partner_N, prior_N)
+
+    def _indices(self, way: Way) -> tuple[int, int, int, int]:
+        job, device = self._job_of[way.job_type], self._device_of[way.accelerator]
+        if isinstance(way, Pairing):
+            return job, device, self._shape_of[1, True], self._job_of[way.partner]
+        return job, device, self._shape_of[way.scale_factor, way.consolidated], -1
+
+    def kernels(self, cells: Cells) -> Floats:
+        """The kernel of each effect among these cells (P x N x N)."""
+        job, device, shape, partner = (
+            {name: K[np.ix_(index_N, index_N)] for name, K in kernels.items()}
+            for kernels, index_N in (
+                (self.job, cells.job_N),
+                (self.device, cells.device_N),
+                (self.shape, cells.shape_N),
+                (self.job, cells.partner_N),
+            )
+        )
+        both = np.outer(cells.is_pair_N, cells.is_pair_N)
+        return np.array(
+            [
+                job[e.job] * device[e.device] * (partner[e.partner] * both if e.partner else shape[e.shape])
+                for e in EFFECTS
+            ]
+        )
+
+    def covariance(self, variance_P: Floats) -> "Covariance":
+        """How any two cells vary together, with these variances of the effects."""
+        return Covariance(self, variance_P)
+
+
+class Covariance:
+    """How any two cells vary together: sums of effects that share a side are worked out once."""
+
+    def __init__(self, space: Space, variance_P: Floats) -> None:
+        self._space, self._variance_P = space, variance_P
+        self._alone: dict[str, Floats] = defaultdict(lambda: np.zeros(()))
+        self._slowdown: dict[tuple[str, str], Floats] = defaultdict(lambda: np.zeros(()))
+        for effect, variance in zip(EFFECTS, variance_P, strict=True):
+            device = variance * space.device[effect.device]
+            if effect.partner:
+                self._slowdown[effect.job, effect.partner] = self._slowdown[effect.job, effect.partner] + device
+            else:
+                self._alone[effect.job] = self._alone[effect.job] + np.kron(device, space.shape[effect.shape])
+
+    def between(self, a: Cells, b: Cells) -> Floats:
+        """cov(a, b) without noise (M x N)."""
+        space, S = self._space, len(self._space.shape["one"])
+        total = np.zeros((len(a), len(b)))
+        for name, table in self._alone.items():
+            place = table[np.ix_(a.device_N * S + a.shape_N, b.device_N * S + b.shape_N)]
+            total += space.job[name][np.ix_(a.job_N, b.job_N)] * place
+        pair_M, pair_N = np.flatnonzero(a.is_pair_N), np.flatnonzero(b.is_pair_N)
+        if len(pair_M) and len(pair_N):
+            total[np.ix_(pair_M, pair_N)] += self._of_slowdowns(a[pair_M], b[pair_N])
+        return total
+
+    def _of_slowdowns(self, a: Cells, b: Cells) -> Floats:
+        job, partner = (
+            {name: K[np.ix_(of_a, of_b)] for name, K in self._space.job.items()}
+            for of_a, of_b in ((a.job_N, b.job_N), (a.partner_N, b.partner_N))
+        )
+        total = np.zeros((len(a), len(b)))
+        for (of_job, of_partner), device in self._slowdown.items():
+            total += job[of_job] * partner[of_partner] * device[np.ix_(a.device_N, b.device_N)]
+        return total
+
+    def of(self, cells: Cells) -> Floats:
+        """The variance of each cell, without noise."""
+        space, (j, d, s, p) = self._space, (cells.job_N, cells.device_N, cells.shape_N, cells.partner_N)
+        total_N = np.zeros(len(cells))
+        for effect, variance in zip(EFFECTS, self._variance_P, strict=True):
+            other_N = (
+                space.job[effect.partner][p, p] * (p >= 0) if effect.partner else space.shape[effect.shape][s, s]
+            )
+            total_N += variance * space.job[effect.job][j, j] * space.device[effect.device][d, d] * other_N
+        return total_N
+
+
+def _job_kernels(jobs: Sequence[str]) -> dict[str, Floats]:
+    names = [read_name(job) for job in jobs]
+    model_J, octave_J = np.array([name.model for name in names]), np.log2([name.batch_size for name in names])
+    apart_JJ = octave_J[:, None] - octave_J[None, :]
+    apart_JJ = np.where(np.isnan(apart_JJ), OCTAVES, apart_JJ)
+    kin_JJ = (model_J[:, None] == model_J[None, :]) * np.exp(-0.5 * (apart_JJ / OCTAVES) ** 2)
+    np.fill_diagonal(kin_JJ, 1.0)
+    J = len(jobs)
+    return {"all": np.ones((J, J)), "kin": kin_JJ, "own": np.eye(J)}
+
+
+def _device_kernels(devices: Sequence[str], data_sheets: DataSheets) -> tuple[dict[str, Floats], Floats]:
+    """The kernels, and the logarithm of each device's speed by its specifications."""
+    found = [data_sheets.find(device) for device in devices]
+    figures = [(one.bandwidth_gb_s, one.fp32_tflops, one.tensor_tflops) for one in found]
+    x_DX = np.log(np.array(figures, float).reshape(-1, 3)) - USUAL
+    named_D = ~np.isnan(x_DX).all(axis=1)
+    x_DX = np.where(np.isnan(x_DX), 0.0, x_DX)
+    apart_DD = ((x_DX[:, None] - x_DX[None, :]) ** 2).sum(axis=2)
+    near_DD = np.exp(-0.5 * apart_DD) * np.outer(named_D, named_D)
+    np.fill_diagonal(near_DD, 1.0)
+    D, speed_D = len(devices), x_DX @ SPEED
+    return {
+        "all": np.ones((D, D)),
+        "specs": reduce(np.add, (w * np.outer(x, x) for w, x in zip((1.0, 1.0, 0.25), x_DX.T, strict=True))),
+        "speed": np.outer(speed_D, speed_D),
+        "alike": (near_DD + np.eye(D)) / 2,
+        "own": np.eye(D),
+        "unnamed": np.diag(np.where(named_D, 0.0, 1.0)),
+    }, speed_D
+
+
+def _shape_kernels(shapes: Sequence[tuple[int, bool]]) -> tuple[dict[str, Floats], Floats]:
+    """The kernels, and what each shape is expected to change."""
+    octave_S = np.log2([devices for devices, _ in shapes])
+    several_S = (octave_S > 0) * 1.0
+    apart_S = np.array([not together for _, together in shapes]) * 1.0
+    growing_SS = 0.8 * np.outer(several_S, several_S) + 0.1 * np.outer(octave_S, octave_S)
+    return {
+        "one": np.ones((len(shapes),) * 2),
+        "several": growing_SS,
+        "spread": growing_SS * np.outer(apart_S, apart_S),
+        "apart": np.outer(apart_S, apart_S),
+    }, SCALING * np.log(2) * octave_S + SPREADING * apart_S * several_S

@@ -1,0 +1,35 @@
+"""How wide an interval has to be to hold what it says, read off measured cells that were left out.
+
+The logarithm of a speed is near normal, but its errors have heavier tails than a normal, and a model fitted to few
+measurements is not sure of its own variances. So each measured cell is predicted from all others; z is its error
+in standard deviations, and the quantile of |z| takes the place of the normal's: split conformal prediction (Vovk,
+Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005) with leave-one-out scores.
+
+Cells left out one by one have near neighbours, cells of a device that nobody measured have none. What a wanted
+cell is less sure of than they are stays normal:
+
+    half width^2 = q^2 min(sd^2, u^2) + z^2 (sd^2 - min(sd^2, u^2))
+
+with u the median standard deviation of the cells left out, q their quantile and z the normal's. Few cells left out
+say little, so q is the mean of theirs and of z, the latter counting as much as PRIOR cells.
+"""
+
+from statistics import NormalDist
+
+import numpy as np
+
+from gavelx.estimator.kriging import Floats
+
+PRIOR = 10
+
+
+def half_widths(sd_M: Floats, error_N: Floats, sd_N: Floats, level: float) -> Floats:
+    """Half the width of each wanted interval, in the unit of sd, from errors of cells left out."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    N = len(error_N)
+    if N == 0:
+        return z * sd_M
+    rank = min(1.0, level * (N + 1) / N)
+    q = (N * float(np.quantile(np.abs(error_N) / sd_N, rank)) + PRIOR * z) / (N + PRIOR)
+    like_M = np.minimum(sd_M**2, float(np.median(sd_N)) ** 2)
+    return np.sqrt(q**2 * like_M + z**2 * (sd_M**2 - like_M))

@@ -1,0 +1,85 @@
+"""What all our estimators share: they remember what was measured, and only complete what was not."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from statistics import NormalDist
+
+from gavelx.accelerators import NO_DATA_SHEETS, DataSheets
+from gavelx.estimator.base import LEVEL, Estimator
+from gavelx.estimator.cannot_run import CannotRun
+from gavelx.measurements import Estimate, Measurement, Way
+from gavelx.throughputs import Pairing
+
+UNKNOWN = Estimate(math.nan, math.nan, math.nan, "unknown")
+
+
+class Completing(Estimator):
+    """An estimator that has to say something only of ways to run that were not measured.
+
+    Several measurements of one way count by their errors; without errors, all the same. 0 (it was tried and cannot
+    run) stands until a later measurement says otherwise.
+    """
+
+    def __init__(self, data_sheets: DataSheets = NO_DATA_SHEETS) -> None:
+        self.data_sheets = data_sheets
+        self._measurements: dict[Way, list[Measurement]] = {}
+        self.speed_of: dict[Way, float] = {}
+        self.error_of: dict[Way, float] = {}
+
+    def observe(self, measurements: Iterable[Measurement]) -> None:
+        changed = set()
+        for one in measurements:
+            self._measurements.setdefault(one.way, []).append(one)
+            changed.add(one.way)
+        for way in changed:
+            self.speed_of[way], self.error_of[way] = merged(self._measurements[way])
+        # in one order, however they came
+        self.speed_of = {way: self.speed_of[way] for way in sorted(self.speed_of, key=_key)}
+        self._cannot_run = CannotRun(self.speed_of, self.data_sheets)
+        self.forget()
+
+    def estimate(self, wanted: Sequence[Way], level: float = LEVEL) -> list[Estimate]:
+        assert 0.0 < level < 1.0, level
+        if not self.speed_of:
+            return [UNKNOWN] * len(wanted)
+        answer_of = {way: self._certain(way, level) for way in wanted}
+        missing = sorted((way for way, answer in answer_of.items() if answer is None), key=_key)
+        answer_of.update(zip(missing, self.complete(missing, level), strict=True) if missing else ())
+        return [answer or UNKNOWN for answer in (answer_of[way] for way in wanted)]
+
+    def _certain(self, way: Way, level: float) -> Estimate | None:
+        speed = self.speed_of.get(way)
+        if speed is not None:
+            spread = math.exp(self.error_of[way] * NormalDist().inv_cdf((1 + level) / 2))
+            return Estimate(speed, speed / spread, speed * spread, "measured")
+        return Estimate(0.0, 0.0, 0.0, "estimated") if self._cannot_run.says(way) else None
+
+    @abstractmethod
+    def complete(self, missing: Sequence[Way], level: float) -> list[Estimate | None]:
+        """What is believed of ways to run that were not measured; None where nothing can be said."""
+
+    def forget(self) -> None:
+        """Something more was measured: what was worked out before no longer holds."""
+
+
+def merged(measurements: Sequence[Measurement]) -> tuple[float, float]:
+    """Steps/s and relative error of one way to run, from all that was measured of it: a mean of logarithms."""
+    ran = [one for one in measurements if one.steps_per_second > 0]
+    failed_at = max((one.measured_at for one in measurements if one.steps_per_second == 0), default=None)
+    if not ran or (failed_at is not None and failed_at >= max(one.measured_at for one in ran)):
+        return 0.0, 0.0
+    exact = [one for one in ran if one.relative_error > 0]
+    weights = [one.relative_error**-2 for one in exact] if len(exact) == len(ran) else [1.0] * len(ran)
+    # sums in one order, so that the order of measurements does not show in the last digit
+    logs = sorted((math.log(one.steps_per_second), weight) for one, weight in zip(ran, weights, strict=True))
+    if logs[0][0] == logs[-1][0]:
+        speed = ran[0].steps_per_second
+    else:
+        speed = math.exp(sum(log * weight for log, weight in logs) / sum(weights))
+    error = sum(sorted(weights)) ** -0.5 if len(exact) == len(ran) else 0.0
+    return speed, error
+
+
+def _key(way: Way) -> tuple[bool, tuple[object, ...]]:
+    return isinstance(way, Pairing), tuple(way)

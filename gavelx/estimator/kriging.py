@@ -1,0 +1,77 @@
+"""Kriging with variance components: what many crossed, random effects add up to, and how far each of them goes.
+
+    y_N ~ Normal(0, K),    K = sum_P variance_P kernel_PNN + diag(noise_N)
+
+Each effect has a kernel (which cells share it, and how much of it); the noise of a cell is that of its group. The
+variances are those under which what was measured is most likely (maximum a posteriori), with an inverse-gamma
+prior on each. Kriging is also known as best linear unbiased prediction, and as Gaussian-process regression
+(Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006: equations 2.25, 2.26, 5.12).
+
+Legend: N measured cells, M wanted cells, P effects, G groups of noise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+STEPS_MAX, CLOSE = 30, 0.03
+PRIOR_SHAPE = 1.0
+"""Of the inverse-gamma priors: as sure of a variance as two independent measurements would make one."""
+
+
+def likely_variances(
+    y_N: Floats, kernel_PNN: Floats, *, group_N: Whole, known_N: Floats, mode_P: Floats, mode_G: Floats
+) -> tuple[Floats, Floats]:
+    """The most likely variance of each effect and each group's noise; ``mode`` is what they are without evidence.
+
+    ``known_N`` is noise that is known beforehand, as the error of each measurement.
+
+    Minorisation-maximisation: never less likely than before, never 0, and no step length to choose (Zhou, Hu, Zhou
+    and Lange, "MM algorithms for variance components models", 2019; the prior is our addition). With
+    a = K^-1 y, t = tr(K^-1 K_p), q = a' K_p a and an inverse gamma of shape s and scale b, the step from v0 to v
+    maximises -t v / 2 - v0^2 q / (2 v) - (s + 1) log v - b / v.
+    """
+    mode = np.concatenate([mode_P, mode_G])
+    variance, scale = mode, (PRIOR_SHAPE + 1) * mode
+    P, G = len(mode_P), len(mode_G)
+    flat_PX = kernel_PNN.reshape(P, -1)
+    for _ in range(STEPS_MAX):
+        K = np.tensordot(variance[:P], kernel_PNN, 1)
+        K[np.diag_indices_from(K)] += variance[P:][group_N] + known_N
+        inverse = cho_solve(cho_factor(K), np.eye(len(K)))
+        a_N = inverse @ y_N
+        noise_t, noise_q = (np.bincount(group_N, of_N, minlength=G) for of_N in (np.diag(inverse), a_N**2))
+        t = np.concatenate([flat_PX @ inverse.ravel(), noise_t])
+        q = np.concatenate([flat_PX @ np.outer(a_N, a_N).ravel(), noise_q])
+        gain, s = variance**2 * q / 2 + scale, PRIOR_SHAPE + 1
+        before, variance = variance, 2 * gain / (s + np.sqrt(s**2 + 2 * t * gain))
+        if np.abs(np.log(variance / before)).max() < CLOSE:
+            break
+    return variance[:P], variance[P:]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Cells that were measured, ready to be asked: K = L L', and weights K^-1 y."""
+
+    factor: tuple[Floats, bool]
+    weight_N: Floats
+
+    @classmethod
+    def of(cls, K: Floats, y_N: Floats) -> "Solved":
+        factor = cho_factor(K, lower=True)
+        return cls(factor, cho_solve(factor, y_N))
+
+    def ask(self, K_MN: Floats, variance_M: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of each wanted cell."""
+        explained_M = np.einsum("mn,nm->m", K_MN, cho_solve(self.factor, K_MN.T))
+        return K_MN @ self.weight_N, np.sqrt(np.maximum(variance_M - explained_M, 1e-12))
+
+    def left_out(self) -> tuple[Floats, Floats]:
+        """Each measured cell as if all but it had been measured: error and standard deviation (equation 5.12)."""
+        precision_N = np.diag(cho_solve(self.factor, np.eye(len(self.weight_N))))
+        return self.weight_N / precision_N, precision_N**-0.5

@@ -1,0 +1,29 @@
+"""What the name of a job type gives away: the model, and the batch size."""
+
+import math
+import re
+from typing import NamedTuple
+
+_BATCH = re.compile(
+    r"[\s,;/_(\[-]+(?:mini|global|local)?[ _-]?(?:batch(?:[ _-]?size)?|bsz?|mbs?|b)[ =:_-]*(\d+)(?!\w)[)\]]?"
+    r"|\s*[(\[](\d+)[)\]]",
+    re.IGNORECASE,
+)
+"""``(batch size 20)``, ``-bs32``, ``_b8``, ``, batch=64`` or ``(32)``."""
+
+
+class JobName(NamedTuple):
+    """``LM (batch size 20)`` is the model ``lm`` at a batch size of 20; NaN where the name does not say."""
+
+    model: str
+    batch_size: float = math.nan
+
+
+def read_name(job_type: str) -> JobName:
+    """The model and batch size of a job type: what is left of its name when the batch size is cut out."""
+    found = _BATCH.search(job_type)
+    if found is None:
+        return JobName(job_type.strip().lower())
+    size = float(found[1] or found[2])
+    model = job_type[: found.start()] + job_type[found.end() :]
+    return JobName(model.strip(" ,;:/_-").lower(), size if size > 0 else math.nan)

@@ -1,0 +1,29 @@
+"""The specifications of accelerator types that gavelx ships: ``throughputs/accelerators.csv`` and its aliases."""
+
+import math
+from functools import cache
+
+from gavelx.accelerators import DataSheets, Specification
+from gavelx.files.csvs import Row, read_rows
+from gavelx.files.locate import data_path
+
+
+@cache
+def load_data_sheets() -> DataSheets:
+    """Every accelerator type of the shipped table, under its own name and its aliases."""
+    rows = read_rows(data_path("throughputs", "accelerators"), ("accelerator", "memory_gb"))
+    by_name = {row.text("accelerator").lower(): _specification(row) for row in rows}
+    return DataSheets(by_name, accelerator_aliases())
+
+
+def accelerator_aliases() -> dict[str, str]:
+    """Short accelerator name -> the device in ``accelerators.csv`` that it stands for; all lower case."""
+    rows = read_rows(data_path("throughputs", "accelerator_aliases"), ("name", "accelerator"))
+    return {row.text("name").lower(): row.text("accelerator").lower() for row in rows}
+
+
+def _specification(row: Row) -> Specification:
+    columns = ("memory_gb", "memory_bandwidth_gb_s", "fp32_tflops", "fp16_dense_tflops", "tf32_dense_tflops")
+    memory, bandwidth, fp32, fp16, tf32 = (row.number(name, low=0, default=math.nan) for name in columns)
+    arithmetic = [tflops for tflops in (fp32, fp16, tf32) if tflops > 0]
+    return Specification(memory, bandwidth, fp32, max(arithmetic, default=math.nan))

@@ -1,0 +1,50 @@
+"""Policies that doubt the speeds that they are told: what if all were at one end of their ranges?"""
+
+from dataclasses import replace
+
+from gavelx.allocation import Allocation
+from gavelx.asking import ask
+from gavelx.policies.modifiers import Modifier
+from gavelx.snapshot import Snapshot
+from gavelx.throughputs import End
+
+
+class Judged(Modifier):
+    """The same policy, which takes every estimated speed to be at one end of its range.
+
+    Where every speed is exact it is the same policy. The objective and its bound are those at that end, as the
+    path of the certificate says; throughputs of the allocation are at the speeds that are most likely.
+    """
+
+    end: End
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        if snapshot.known.lower_M is None:
+            return ask(self.policy, snapshot)
+        seen = ask(self.policy, snapshot.replace(known=snapshot.known.at(self.end)))
+        certificate = replace(seen.certificate, path=f"{seen.certificate.path}, at {self.end} ends")
+        return replace(seen, snapshot=snapshot.replace(opened=seen.snapshot.opened), certificate=certificate)
+
+
+class robust(Judged):  # noqa: N801  (used like a function: robust(max_min_fairness))
+    """The same policy with pessimistic speeds: of every estimate it believes the lower end.
+
+    What it promises holds, in steps, as long as every speed is within its range: effective throughput is a sum of
+    speeds with shares that are not negative, so it grows with each of them, and the worst case of a box of ranges
+    is its lower corner. That is the robust counterpart of a program with such ranges (Soyster, "Convex programming
+    with set-inclusive constraints", 1973) where terms grow with speed; for normalized ones, whose denominator has
+    the same speeds, it is a heuristic.
+    """
+
+    end = "lower"
+
+
+class optimistic(Judged):  # noqa: N801
+    """The same policy with optimistic speeds: of every estimate it believes the upper end.
+
+    Jobs are tried where they may be fast, which measures just those speeds, so what is estimated too high is found
+    out: optimism in the face of uncertainty (Lai and Robbins, "Asymptotically efficient adaptive allocation
+    rules", 1985). It pays where leases refine the estimates, and costs where they do not.
+    """
+
+    end = "upper"

@@ -1,0 +1,84 @@
+"""A scheduler that does not know the speeds that jobs run at: it believes a table, and leases may teach it better.
+
+Jobs run at the true speeds; policy and mechanism see the believed ones alone. Whether a job runs somewhere at all
+is another matter: a job that does not fit a device's memory says so within seconds, so this is taken to be known.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from gavelx.drive import Backend
+from gavelx.measurements import Measurement, Way
+from gavelx.mechanism.commands import Command
+from gavelx.mechanism.events import Event, ThroughputsChanged, Wake
+from gavelx.throughputs import Throughputs
+
+SHORTEST_S = 60.0
+"""A speed that was kept for less than this is no measurement: a step may take seconds."""
+RELEARN_S = 1800.0
+"""The table is made anew so often at most, as that may take an estimator a second."""
+
+
+class Learns(Protocol):
+    """Something that is told measurements and says what it believes."""
+
+    def observe(self, measurements: Iterable[Measurement]) -> None:
+        """Take these into account."""
+
+    def throughputs(self) -> Throughputs:
+        """What is believed now."""
+
+
+SomeWay = TypeVar("SomeWay", bound=Way)
+
+
+def where_it_runs(believed: Throughputs, true: Throughputs) -> Throughputs:
+    """The believed table with speed 0 wherever jobs cannot run, and without what is not known to be so."""
+
+    def runs(speeds: Mapping[SomeWay, float], true_speeds: Mapping[SomeWay, float]) -> dict[SomeWay, float]:
+        known = ((way, speed) for way, speed in speeds.items() if way in true_speeds)
+        return {way: speed if true_speeds[way] > 0 else 0.0 for way, speed in known}
+
+    isolated, colocated = runs(believed.isolated, true.isolated), runs(believed.colocated, true.colocated)
+    runnable = {way for way, speed in (*isolated.items(), *colocated.items()) if speed > 0}
+    ranges = {way: bounds for way, bounds in believed.ranges.items() if way in runnable}
+    return replace(believed, isolated=isolated, colocated=colocated, ranges=ranges)
+
+
+@dataclass
+class Learning:
+    """The backend ``inner``, whose leases say at their end how fast they ran, to whom it may concern.
+
+    When the scheduler wakes up (a round begins, say) and there is something new, it is told the new table before.
+    """
+
+    inner: Backend
+    learner: Learns
+    true: Throughputs
+    now_s: float = 0.0
+    learned_s: float = 0.0
+    heard: list[Measurement] = field(default_factory=list)
+
+    def ran(self, way: Way, steps_per_second: float, seconds: float) -> None:
+        """A lease has run like this for so long."""
+        if seconds >= SHORTEST_S:
+            self.heard.append(Measurement(way, steps_per_second, seconds=seconds, source="lease"))
+
+    def events(self) -> Iterator[Event]:
+        for event in self.inner.events():
+            self.now_s = event.time_s
+            if isinstance(event, Wake) and self.heard and self.now_s - self.learned_s >= RELEARN_S:
+                yield ThroughputsChanged(self.now_s, self._learn())
+            yield event
+
+    def _learn(self) -> Throughputs:
+        self.learner.observe(self.heard)
+        self.heard, self.learned_s = [], self.now_s
+        return where_it_runs(self.learner.throughputs(), self.true)
+
+    def execute(self, command: Command) -> None:
+        self.inner.execute(command)
+
+    def post(self, event: Event) -> None:
+        self.inner.post(event)

@@ -1,0 +1,99 @@
+"""Schedulers that do not know the true speeds: they decide by what they believe, and may learn from leases."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gavelx.cluster import Cluster
+from gavelx.errors import WorkloadError
+from gavelx.estimator.believed import Believed, throughputs_of, ways_of
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.jobs import Job
+from gavelx.measurements import Measurement, Way
+from gavelx.policies import load_policy
+from gavelx.result import Result
+from gavelx.simulator import simulate
+from gavelx.simulator.faults import Faults
+from gavelx.simulator.learning import Learns, where_it_runs
+from gavelx.simulator.random_jobs import random_jobs
+from gavelx.throughputs import Pairing, Setting, Throughputs
+from tests.estimator.guessing import Guessing
+
+ON_V, ON_K, BESIDE = Setting("a", "v100"), Setting("a", "k80"), Pairing("a", "a", "v100")
+TRUE = Throughputs({ON_V: 10.0, ON_K: 1.0}, {BESIDE: 0.0})
+UPSIDE_DOWN = {ON_V: 1.0, ON_K: 10.0}
+CLUSTER = Cluster.of({"v100": 1, "k80": 1})
+LONE_JOB = [Job(0, "a", 36000.0)]
+
+
+def run(believed: Throughputs | Learns | None, jobs: list[Job] | None = None) -> Result:
+    return simulate(load_policy("max_min_fairness"), jobs or LONE_JOB, CLUSTER, TRUE, believed=believed)
+
+
+def test_the_policy_acts_on_what_is_believed_and_jobs_run_as_fast_as_they_do() -> None:
+    assert run(None).jct_s_J == pytest.approx([3600.0])
+    misled = run(Throughputs(UPSIDE_DOWN))
+    assert misled.jct_s_J == pytest.approx([36000.0])
+    assert misled.throughput_JA.tolist() == [[10.0, 1.0]]  # fairness is judged by the truth
+
+
+def test_believing_the_truth_changes_nothing() -> None:
+    table = load_throughputs("simulation")
+    jobs, cluster = random_jobs(25, table, seed=3, arrival_rate_per_hour=6.0), Cluster.of({"v100": 2, "k80": 2})
+    policy = load_policy("packed(max_min_fairness)")
+    plain, told = (simulate(policy, jobs, cluster, table, believed=b) for b in (None, replace(table)))
+    assert np.array_equal(plain.completion_s_J, told.completion_s_J)
+
+
+def test_what_leases_measured_sets_it_right() -> None:
+    learner = Believed(Guessing(UPSIDE_DOWN), [ON_V, ON_K])
+    jobs = [Job(j, "a", 7200.0, arrival_s=1800.0 * j) for j in range(12)]
+    taught, misled = run(learner, jobs), run(Throughputs(UPSIDE_DOWN), jobs)
+    assert taught.jct_s_J.mean() < 0.8 * misled.jct_s_J.mean()
+    assert learner.throughputs().isolated == pytest.approx(TRUE.isolated)
+
+
+def test_measured_noise_is_seeded_and_only_what_is_measured_is_noisy() -> None:
+    def learnt(seed: int) -> tuple[Result, Throughputs]:
+        learner = Believed(Guessing(UPSIDE_DOWN), [ON_V, ON_K])
+        faults = Faults(seed=seed, measured_noise=0.1)
+        policy = load_policy("isolated")
+        jobs = [Job(j, "a", 7200.0) for j in range(3)]
+        return simulate(policy, jobs, CLUSTER, TRUE, faults=faults, believed=learner), learner.throughputs()
+
+    (first, speeds), (again, same), (_, others) = learnt(1), learnt(1), learnt(2)
+    assert speeds == same
+    assert speeds.isolated != others.isolated
+    assert speeds.isolated[ON_V] == pytest.approx(10.0, rel=0.3)
+    assert speeds.isolated[ON_V] != pytest.approx(10.0, rel=1e-6)
+    assert np.array_equal(first.completion_s_J, again.completion_s_J)
+
+
+def test_a_job_is_never_sent_where_it_cannot_run_and_never_run_without_being_known() -> None:
+    believed = Throughputs({ON_V: 5.0}, {BESIDE: 3.0, Pairing("a", "b", "v100"): 1.0}, ranges={BESIDE: (1.0, 4.0)})
+    seen = where_it_runs(believed, TRUE)
+    assert seen.isolated == {ON_V: 5.0}
+    assert seen.colocated == {BESIDE: 0.0}
+    assert seen.ranges == {}
+    with pytest.raises(WorkloadError):
+        run(Throughputs({Setting("b", "v100"): 1.0}))
+
+
+def test_a_table_with_ranges_of_what_an_estimator_believes() -> None:
+    estimator = Guessing({ON_V: 8.0, BESIDE: 5.0})
+    estimator.observe([Measurement(ON_K, 1.0)])
+    wanted: list[Way] = ways_of(["a"], ["v100", "k80"], pairs=True)
+    assert len(wanted) == 4
+    table = throughputs_of(estimator, wanted)
+    assert table.isolated == {ON_V: 8.0, ON_K: 1.0}
+    assert table.colocated == {BESIDE: 5.0}  # nothing is known of pairs on the K80
+    assert table.ranges == {ON_V: (4.0, 16.0), BESIDE: (2.5, 10.0)}
+    assert table.at("upper").isolated == {ON_V: 16.0, ON_K: 1.0}
+
+
+def test_every_way_to_run_once() -> None:
+    ways = ways_of(["a", "b"], ["v100"], (1, 4), pairs=True, placements=True)
+    alone = {Setting(t, "v100", n, c) for t in "ab" for n, c in ((1, True), (4, True), (4, False))}
+    assert set(ways) == alone | {Pairing(a, b, "v100") for a in "ab" for b in "ab"}
+    assert len(ways) == len(set(ways))
