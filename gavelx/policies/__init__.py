@@ -7,8 +7,10 @@ Take one by name (`load_policy`), compose your own from terms (`Maximize`, `Wors
 from gavelx.policies.agnostic import agnostic
 from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
+from gavelx.policies.budgets import OwnerCost, budgeted
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
 from gavelx.policies.convex import Convex, ConvexView
+from gavelx.policies.deadlines import Deadlines
 from gavelx.policies.drf import Drf
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram, QueuePosition
@@ -71,6 +73,7 @@ __all__ = [
     "ConvexView",
     "Cost",
     "CostRatio",
+    "Deadlines",
     "Devices",
     "DollarsToGo",
     "Drf",
@@ -100,6 +103,7 @@ __all__ = [
     "NormalizedThroughput",
     "Optimus",
     "Owner",
+    "OwnerCost",
     "Policy",
     "Proportional",
     "QueuePosition",
@@ -122,6 +126,7 @@ __all__ = [
     "WaterFilling",
     "Worst",
     "agnostic",
+    "budgeted",
     "catalog",
     "hierarchical",
     "load_policy",

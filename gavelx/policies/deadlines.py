@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.allocation import Allocation
+from gavelx.errors import SolverError
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import usable_throughput_JA
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import certified, repaired
+from gavelx.solvers import certified, repaired, settings
 from gavelx.solvers.fluid import Demand, Fluid
-from gavelx.solvers.highs import LinearProgram
+from gavelx.solvers.highs import LinearProgram, UnsolvedError
+from gavelx.solvers.settings import limited
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,12 +36,14 @@ class Deadlines(Policy):
 
     The plan is a fluid program (:mod:`gavelx.solvers.fluid`) over the intervals between the deadlines of the jobs
     that are here: as few parts of jobs as possible are undone by their deadlines; of all such plans one that does
-    most work early, urgent jobs first, each where it is fast against its own best. Unlike ``min_cost_slo`` it does
-    not ask that every job run at an even pace from now to its deadline, so a long job may wait while a short one is
-    urgent. Jobs without a deadline, and those whose deadline has passed, are due when all others are done and they
-    could be, too. The plan leaves some time to spare before each deadline, for rounds and for jobs to come, and is
-    made again half-way to the next event. Source: the program is that of
-    Lawler and Labetoulle (JACM 25(4), 1978); the objective is ours.
+    most work early, urgent jobs first, each where it is fast against its own best. ``min_cost_slo`` asks that jobs
+    run at an even pace from now to their deadlines; here a long job may wait while a short one is urgent. Jobs
+    without a deadline, and those whose deadline has passed, are due when all others are done and they could be,
+    too. The plan leaves some time to spare before each deadline, for rounds and for jobs to come, and is made anew
+    half-way to the next event. Long turns (``Rules.turn``) are in its way. Source: the program is that of Lawler
+    and Labetoulle (JACM 25(4), 1978); the objective is ours.
+
+    Raises :class:`SolverError` where HiGHS does not solve the plan in time.
     """
 
     name = "deadlines"
@@ -117,4 +121,8 @@ def _planned(fluid: Fluid, devices_A: Ints, promised_J: Bools) -> Floats:
         lower_K=np.concatenate([np.full(len(fluid.window_R) + fluid.P * fluid.K, -np.inf), np.ones(J)]),
         upper_K=np.concatenate([fluid.window_R, devices_A.repeat(fluid.K).astype(float), np.ones(J)]),
     )
-    return program.solve()[0][:E]
+    try:
+        with limited(settings().budget_s):
+            return program.solve()[0][:E]
+    except UnsolvedError as failure:
+        raise SolverError(f"no plan for the deadlines: {failure.status}") from None

@@ -25,6 +25,7 @@ from gavelx.cluster import Cluster, Server
 from gavelx.errors import OptionError, WorkloadError
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
+from gavelx.metrics import known
 from gavelx.policies.base import Policy
 from gavelx.policies.deadlines import Deadlines
 from gavelx.prices import Prices
@@ -199,7 +200,7 @@ class Mix:
             "hours": self.task.hours,
             "usd": self.answer.usd_per_hour * self.task.hours,
             "confirmed": self.confirmed,
-            "late_s": {str(job_id): late for job_id, late in self.answer.late_s.items()},
+            "late_s": {str(job_id): known(late) for job_id, late in self.answer.late_s.items()},
             "policy": self.policy,
             "lower_bound_usd_per_hour": self.lower_bound_usd_per_hour,
             "proven_usd_per_hour": self.proven_usd_per_hour,
@@ -266,7 +267,8 @@ def cheapest_mix(
     except UnsolvedError as failure:
         limits = ",".join(f"{name}={count}" for name, count in task.most.items()) or "none"
         raise OptionError(
-            f"no cluster meets all deadlines ({failure.status})", where=f"--max-devices {limits}",
+            f"no cluster meets all deadlines ({failure.status})",
+            where=f"--max-devices {limits}",
             hint="more devices, or later deadlines",
         ) from None
     return Mix(
@@ -313,7 +315,9 @@ def _check_alone(task: Task) -> None:
             problem = f"{job.job_type!r} with scale factor {job.scale_factor} runs on nothing that is for sale"
             raise WorkloadError(problem, where=where, expected=f"some of {', '.join(task.accelerators)}")
         if (needed_h := job.total_steps / fastest / 3600.0) > window_h * (1.0 + 1e-9):
-            problem = f"it takes {needed_h:.4g} h where it is fastest, and its deadline is {window_h:.4g} h after it comes"
+            problem = (
+                f"it needs {needed_h:.4g} h where it is fastest; its deadline is {window_h:.4g} h after it comes"
+            )
             raise WorkloadError(problem, where=where, hint=f"a deadline of at least {needed_h:.4g} h")
 
 

@@ -8,8 +8,8 @@ to say for which part of each interval every job holds its devices in every pool
     sum_pk T_jp length_k x_jpk >= steps_j
 
 Where every job needs one device, shares that satisfy this can be carried out by a schedule with preemption in
-each interval, so with all events as edges the program is exact (Lawler and Labetoulle, "On preemptive scheduling of
-unrelated parallel processors by linear programming", JACM 25(4), 1978). For gangs it is a relaxation: three
+each interval, so with all events as edges the program is exact (Lawler and Labetoulle, "On preemptive scheduling
+of unrelated parallel processors by linear programming", JACM 25(4), 1978). For gangs it is a relaxation: three
 devices are one and a half gangs of two. So it is where intervals hold further events (``edges`` with a limit).
 
 Legend: J jobs, P pools, K intervals, E entries (a job in a pool in an interval), R pairs of job and interval.

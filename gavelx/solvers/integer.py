@@ -34,7 +34,7 @@ def solve_whole(
     bounds_K: tuple[Floats, Floats],
     whole_V: NDArray[np.bool_],
 ) -> Whole:
-    """Minimise ``cost_V . v`` with the variables ``whole_V`` integral, as far as the time goes (`settings.left_s`).
+    """Minimise ``cost_V . v`` with the variables ``whole_V`` integral, as far as time allows (`settings.left_s`).
 
     Out of time, the best answer found so far is given with the bound proven so far. Raises :class:`UnsolvedError`
     where there is no answer, or none was found.

@@ -73,7 +73,7 @@ class Purchase:
         return Bound(float(self.usd_P @ instances_P), instances_P, rise_PK / part_K)
 
     def cheapest(self, margin: float, failed: Sequence[Ints] = ()) -> Whole:
-        """Whole instances (``value_V``) for the work and a part ``margin`` more of each job, where that can be done.
+        """Whole instances (``value_V``) for the work, and a part ``margin`` more of each job where that can be.
 
         None of the clusters that ``failed``, nor a smaller one, is given. Raises :class:`UnsolvedError`.
         """
