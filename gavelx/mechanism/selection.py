@@ -103,7 +103,7 @@ def candidates(
     """The ways to run that may be given out now, with the keys that order them; None: to anybody.
 
     A job may run where it was promised a share. The published priority knows the order of all others as well,
-    unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody may run
+    unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody runs
     who is not owed a round.
     """
     priority, allocated_J = rules.priority(rules.round_s), live["allocated"]
