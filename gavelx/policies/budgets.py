@@ -61,7 +61,8 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
 
     def __init__(self, policy: Policy, budgets: Mapping[str, float]) -> None:
         super().__init__(policy)
-        self.budgets = {path.strip("/ "): float(usd) for path, usd in budgets.items()}
+        paths = sorted(budgets, key=lambda path: (path == TOTAL, -path.count("/")))  # those below first
+        self.budgets = {path.strip("/ "): float(budgets[path]) for path in paths}
         where, expected = self._named(str(policy)), "dollars per hour for an owner, or for total: ml=5, total=40"
         if not self.budgets or len(self.budgets) < len(budgets):
             raise PolicyError(
@@ -105,8 +106,8 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
         if answer.whole:
             return answer
         share_C, notes = answer.share_C, []
-        for path in sorted(self.budgets, key=lambda path: (path == TOTAL, -path.count("/"))):
-            mine_J, usd = _is_of(answer.snapshot, path), self.budgets[path]
+        for path, usd in self.budgets.items():
+            mine_J = _is_of(answer.snapshot, path)
             spent = float((_usd_J(answer.snapshot, share_C) * mine_J).sum())
             if spent > usd * (1.0 + HAIR):
                 table = answer.snapshot.configurations
@@ -118,25 +119,18 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
         return replace(answer, share_C=share_C, certificate=certificate).with_notes(notes)
 
     def _too_dear(self, answer: Allocation) -> Bools:
-        """Ways to run, of those known, that would pass a budget, given who keeps his devices."""
+        """Ways to run that would pass the first budget that is passed, given who keeps his devices."""
         snapshot, table = answer.snapshot, answer.snapshot.known
-        usd_J, job_M = _usd_J(snapshot, answer.share_C), table.job_M
-        type_M = table.accelerator_C[table.configuration_M]
-        usd_M = snapshot.usd_per_hour_A[type_M] * snapshot.scale_factor_J[job_M]
-        arrival_s_J = np.array([job.arrival_s for job in snapshot.jobs])
-        order_J = np.lexsort((np.arange(len(usd_J)), arrival_s_J, snapshot.running_J == WAITING))
-        wrong_C = table.barred_C.copy()
+        usd_J, wrong_C = _usd_J(snapshot, answer.share_C), np.zeros(len(table), dtype=bool)
         for path, usd in self.budgets.items():
             mine_J = _is_of(snapshot, path)
-            if usd_J[mine_J].sum() <= usd * (1.0 + HAIR):
-                continue
-            mine = order_J[mine_J[order_J]]
-            keeps = usd_J[mine].cumsum() <= usd * (1.0 + HAIR)
-            left = usd - usd_J[mine][keeps].sum()
-            others_J = mine_J.copy()
-            others_J[mine[keeps]] = False
-            wrong_M = others_J[job_M] & (usd_M > left * (1.0 + HAIR))
-            wrong_C[table.configuration_M[wrong_M]] = True
+            if usd_J[mine_J].sum() > usd * (1.0 + HAIR):
+                keeps_J, left = _keeps(snapshot, np.where(mine_J, usd_J, 0.0), usd)
+                price_M = snapshot.usd_per_hour_A[table.accelerator_C[table.configuration_M]]
+                usd_M = price_M * table.devices_C[table.configuration_M]
+                wrong_M = (mine_J & ~keeps_J)[table.job_M] & (usd_M > left * (1.0 + HAIR))
+                wrong_C[table.configuration_M[wrong_M]] = True
+                break
         return wrong_C & ~table.barred_C
 
     def __repr__(self) -> str:
@@ -155,6 +149,19 @@ def barred(snapshot: Snapshot, wrong_C: Bools) -> Snapshot:
         return snapshot
     table = snapshot.known
     return snapshot.replace(known=replace(table, barred_C=table.barred_C | wrong_C, kind_J=None))
+
+
+def _keeps(snapshot: Snapshot, usd_J: Floats, usd: float) -> tuple[Bools, float]:
+    """Which of the jobs that spend keep their devices, and what is left of so many dollars then.
+
+    Those who run come first, then the oldest; one that is too dear is passed over.
+    """
+    arrival_s_J = np.array([job.arrival_s for job in snapshot.jobs])
+    keeps_J, left = np.zeros(len(usd_J), dtype=bool), usd * (1.0 + HAIR)
+    for j in np.lexsort((np.arange(len(usd_J)), arrival_s_J, snapshot.running_J == WAITING)).tolist():
+        if 0.0 < usd_J[j] <= left:
+            keeps_J[j], left = True, left - usd_J[j]
+    return keeps_J, left
 
 
 def _is_program(policy: Policy) -> bool:
