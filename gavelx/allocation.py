@@ -55,6 +55,7 @@ class Allocation:
     * ``whole``: shares are devices handed out, not parts of time;
     * ``strict``: a job without a share waits for its turn, and the mechanism must not fill idle devices with other
       jobs (as in first come, first served);
+    * ``capped``: shares are ceilings as well: no job may be ahead of what it was promised, be its devices idle;
     * ``unmoved``: a job that runs keeps its very devices, and the mechanism must not move it to others of the same
       type, not even to make room for a gang: whoever is never preempted is never restarted;
     * ``ask_again_s``: ask the policy again after so many seconds (at the next round), even if nothing has changed;
@@ -73,6 +74,7 @@ class Allocation:
     ask_again_s: float | None = None
     type_blind: bool = False
     unmoved: bool = False
+    capped: bool = False
 
     def with_notes(self, notes: Sequence[str]) -> "Allocation":
         """The same allocation with something to say besides."""

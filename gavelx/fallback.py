@@ -7,7 +7,7 @@ an answer is its author's mistake and ends the run.
 Legend: J jobs, A accelerator types, C configurations.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,7 @@ def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -
     share_C = _equal_shares(snapshot, np.array([job_id not in known for job_id in ids], dtype=bool))
     share_C += np.array([kept.pop(way, 0.0) for way in ways], dtype=float)
     share_C = np.where(snapshot.usable_C, share_C, 0.0)
-    return certified(
+    answer = certified(
         snapshot,
         repaired(snapshot, share_C),
         path=f"carried over: {reason}",
@@ -69,6 +69,7 @@ def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -
         strict=previous is not None and previous.strict,
         unmoved=previous is not None and previous.unmoved,
     )
+    return replace(answer, capped=previous is not None and previous.capped)
 
 
 def _promised(previous: Allocation, still_there: set[int]) -> dict[Way, float]:

@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "swarm": {"nouns", "policies", "mechanism", "simulator", "swarm"},
     "files": {"nouns", "files"},
     "estimator": {"nouns", "estimator"},
-    "pricing": {"nouns", "files", "pricing"},
+    "pricing": {"nouns", "files", "mechanism", "policies", "simulator", "solvers", "pricing"},
     "report": {"nouns", "report"},
     "testing": {"nouns", "files", "solvers", "policies", "explain", "estimator", "testing"},
     "explain": {"nouns", "solvers", "explain"},

@@ -135,6 +135,45 @@ def allocate(
     decide(policy, snapshot, index, settings, Outputs(json), explain=explain)
 
 
+@app.command(epilog="Example:  gavelx mix --trace shockwave_120 --prices aws,gcp --deadline 24")
+def mix(
+    *,
+    trace: Annotated[str, typer.Option(metavar="FILE", help="Jobs: a CSV file, or a bundled trace's name.")],
+    prices: Annotated[str, typer.Option(metavar="SPEC,...", help="Clouds, price files, or v100=2.48,k80=0.45.")],
+    as_of: Annotated[str | None, typer.Option(metavar="DATE", help="No price after this date counts.")] = None,
+    accelerators: Annotated[
+        str | None, typer.Option(metavar="TYPE,...", help="Choose from these types. Without it: all in the table.")
+    ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            metavar="HOURS", help="After its arrival, for each job whose slo and duration_s do not say otherwise."
+        ),
+    ] = None,
+    max_devices: Annotated[
+        str | None, typer.Option(metavar="TYPE=N,...", help="No more devices of a type than this.")
+    ] = None,
+    policy: o.Policy = "deadlines",
+    table: o.Table = "simulation",
+    round_s: o.Round = None,
+    time_budget: o.TimeBudget = 60.0,
+    json: o.JsonFlag = False,
+) -> None:
+    """Find the cheapest instances that meet all deadlines, confirmed by simulation.
+
+    Shows also what one more device of each type is worth beside what it costs.
+    Exits with 1 where no cluster was found that the simulator confirms.
+    """
+    from gavelx.cli.mixing import MixOptions
+    from gavelx.cli.mixing import mix as find_mix
+
+    typed = MixOptions(
+        trace, prices, as_of, accelerators, deadline, max_devices, policy, table, round_s, time_budget
+    )
+    if not find_mix(typed, as_json=json):
+        raise typer.Exit(1)
+
+
 @trace_app.command(
     "generate", epilog="Example:  gavelx trace generate --jobs 100 --arrival-rate 5 --out trace.csv"
 )

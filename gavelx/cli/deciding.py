@@ -4,6 +4,7 @@ from rich.console import Console
 
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
+from gavelx.cli.budgeting import print_spending, spending_of
 from gavelx.cli.explaining import print_explanation
 from gavelx.cli.output import Outputs, stdout, write_json
 from gavelx.cli.tables import plain_table, policy_cell
@@ -27,15 +28,20 @@ def allocate(
     policy = load_policy(policy_text)
     outputs.check()
     with using(settings):
-        allocation = ask(policy, read_snapshot(snapshot_path, index))
+        snapshot = read_snapshot(snapshot_path, index)
+        allocation = ask(policy, snapshot)
+        spent = spending_of(policy, allocation, snapshot) if explain else ()
     explanation = Explanation(allocation) if explain else None
     if outputs.json is not None:
         more = {} if explanation is None else {"explanation": explanation.to_json()}
+        if spent:
+            more["explanation"]["budgets"] = {row.owner: row.to_json() for row in spent}
         write_json(allocation.to_json() | more, outputs.json)
     if outputs.table_wanted:
         print_allocation(str(policy), allocation, stdout())
         if explanation is not None:
             print_explanation(explanation, stdout())
+            print_spending(spent, stdout())
 
 
 def print_allocation(policy: str, allocation: Allocation, console: Console) -> None:

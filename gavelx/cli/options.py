@@ -111,6 +111,14 @@ Prices = Annotated[
         rich_help_panel=_HOW,
     ),
 ]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="OWNER=USD,...",
+        help="At most so many dollars per hour for an owner (team or team/user), or in total: ml=5,total=40.",
+        rich_help_panel=_HOW,
+    ),
+]
 PriceChanges = Annotated[
     str | None,
     typer.Option(

@@ -39,6 +39,7 @@ class RunOptions:
     overheads: o.Overheads = None
     speed_noise: o.SpeedNoise = 0.0
     failures: o.Failures = None
+    budget: o.Budget = None
     solver: o.Solver = "auto"
     time_budget: o.TimeBudget = 60.0
 

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from gavelx.cli.budgeting import budgets_of, check_rules, print_effect, within_budget
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.parallel import run_policies
 from gavelx.cli.progress import progress_bars
@@ -12,22 +13,29 @@ from gavelx.cli.scenario import Scenario, load_scenario
 from gavelx.cli.tables import print_comparison, print_result
 from gavelx.files.atomic import write_atomically
 from gavelx.policies import load_policy, split_policies
+from gavelx.pricing.owners import budget_effect
 from gavelx.report.about import About
 from gavelx.result import Result
 
 
 def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> None:
     """Run one policy; print its figures, or write them."""
-    (result,), scenario = _run([policy], typed, 1, outputs)
+    policies = [within_budget(policy, typed.budget), *[policy] * (typed.budget is not None)]
+    (result, *without), scenario = _run(policies, typed, 1, outputs)
+    budgets = budgets_of(load_policy(policies[0]))
+    effect = {"budgets": budget_effect(without[0], result, budgets)} if without else {}
     command = typed.command(f"gavelx simulate --policy {shlex.quote(policy)}")
-    _write([result], result.to_json(), outputs, _about(scenario, typed, command))
+    _write([result, *without], result.to_json() | effect, outputs, _about(scenario, typed, command))
     if outputs.table_wanted:
         print_result(result, stdout())
+        if effect:
+            print_effect(effect["budgets"], stdout())
 
 
 def run_compare(policies: str, typed: RunOptions, workers: int | None, outputs: Outputs) -> None:
     """Run several policies on the same jobs; print a table, and write figures, report and plot."""
-    results, scenario = _run(split_policies(policies), typed, workers, outputs)
+    texts = [within_budget(policy, typed.budget) for policy in split_policies(policies)]
+    results, scenario = _run(texts, typed, workers, outputs)
     command = typed.command(f"gavelx compare --policies {shlex.quote(policies)}")
     document = {"runs": [result.to_json() for result in results]}
     _write(results, document, outputs, _about(scenario, typed, command))
@@ -39,10 +47,11 @@ def _run(
     policies: Sequence[str], typed: RunOptions, workers: int | None, outputs: Outputs
 ) -> tuple[list[Result], Scenario]:
     """Find the user's mistakes first, cheapest first; then run."""
-    for text in policies:
-        load_policy(text)
+    loaded = [load_policy(text) for text in policies]
     outputs.check()
     scenario = load_scenario(typed)
+    for policy in loaded:
+        check_rules(policy, scenario.rules)
     if scenario.jobs_left_out:
         stderr().print(f"left out {scenario.jobs_left_out:,} jobs that can run nowhere in {scenario.cluster}")
     if typed.spot_history is not None:

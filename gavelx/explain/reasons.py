@@ -99,7 +99,7 @@ class Reasons:
 
     def _has_room_A(self, j: int) -> Bools:
         """Where the job could have more: any free share of time, or where shares are whole, a free gang."""
-        if not self.allocation.strict:
+        if not self.allocation.strict or self.allocation.capped:
             return ~self.full_A
         free_A = self.snapshot.devices_A - self.in_use_A
         return np.asarray(free_A >= self.snapshot.scale_factor_J[j] - NEAR)

@@ -31,7 +31,7 @@ from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import Way, candidates, fillers, select
+from gavelx.mechanism.selection import Way, candidates, fillers, owed_by_round_end_s, select
 from gavelx.mechanism.service import Service, received_s
 from gavelx.mechanism.shuffle import ShuffledTypes
 from gavelx.prices import Prices
@@ -78,6 +78,7 @@ class Mechanism:
         self._arrivals_ended = False
         self._questions = Questions(rules)
         self._strict = False  # the present allocation forbids to fill idle devices
+        self._capped = False  # its shares are ceilings
         self._type_blind = False  # it does not tell types apart
         self._shuffled = ShuffledTypes(rules.seed)
         self._asleep = False  # nothing can change before something happens
@@ -415,6 +416,7 @@ class Mechanism:
         self.live["allocated"][known] = True
         self._promise(new)
         self._strict, self._type_blind = allocation.strict, allocation.type_blind
+        self._capped = allocation.capped
         self.leasing.unmoved = allocation.unmoved
         self._questions.answered(self._now_s, allocation)
         commands = [*stopped, *self._plan()]
@@ -441,6 +443,7 @@ class Mechanism:
             return commands + self._end_with_the_work()
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
+            commands += self._wait_until_owed()
             if not self._questions.stale or self._questions.open_s is not None or self._must_solve():
                 return commands
             may_ask_s = self._questions.may_ask_s(self._now_s, len(self.live))
@@ -448,6 +451,15 @@ class Mechanism:
         if self._nothing_can_change():
             return [*commands, *self._sleep()]
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())]
+
+    def _wait_until_owed(self) -> list[Command]:
+        """Where shares are ceilings and nobody may run yet: until the first is owed a round."""
+        share_V = self.ways.share
+        if not self._capped or not (share_V > 0).any():
+            return []
+        missing_s = self.rules.round_s - owed_by_round_end_s(self.ways, self.live, self.rules, self._now_s)
+        wait_s = float((missing_s[share_V > 0] / share_V[share_V > 0]).min())
+        return [WakeAt(self._now_s + max(SHORTEST_S, wait_s))]
 
     def _nothing_can_change(self) -> bool:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
@@ -457,6 +469,8 @@ class Mechanism:
             return False
         way_L = self.live["way"][self.live.running()]
         paired = (self.live["partner"][self.live.running()] != NOBODY).sum() // 2
+        if self._capped and (self.ways.share < 1.0 - NEGLIGIBLE).any():
+            return False
         runs_all = len(way_L) - paired == len(self.ways) and not (way_L == NO_WAY).any()
         return bool(runs_all and self._questions.renew_s == NEVER and not self.live["spread"].any())
 
@@ -506,7 +520,9 @@ class Mechanism:
     def _select(self, free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Jobs and the types they are to run on, by priority."""
         live, rules, order = self.live, self.rules, self._order_of_types()
-        found = candidates(self.ways, live, rules, candidate_J, self._now_s, strict=self._strict)
+        found = candidates(
+            self.ways, live, rules, candidate_J, self._now_s, strict=self._strict, capped=self._capped
+        )
         chosen = select(found, live["scale_factor"], free, order)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen

@@ -20,6 +20,7 @@ Bools = NDArray[np.bool_]
 PROTECTED_S = 1e12
 """Further behind than anybody: a job that must not be preempted yet."""
 NEVER = float("inf")
+ROUNDING = 1e-9
 
 
 class Way(NamedTuple):
@@ -90,18 +91,29 @@ def _take(ways: Candidates, order: Ints, scale_factor_J: Ints, free: list[int], 
 
 
 def candidates(
-    ways: Ways, live: LiveJobs, rules: Rules, candidate_J: Bools | None, now_s: float, *, strict: bool
+    ways: Ways,
+    live: LiveJobs,
+    rules: Rules,
+    candidate_J: Bools | None,
+    now_s: float,
+    *,
+    strict: bool,
+    capped: bool,
 ) -> Candidates:
     """The ways to run that may be given out now, with the keys that order them; None: to anybody.
 
     A job may run where it was promised a share. The published priority knows the order of all others as well,
-    unless the allocation is ``strict`` and not to be filled.
+    unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody runs
+    who is not owed a round.
     """
     priority, allocated_J = rules.priority(rules.round_s), live["allocated"]
     keys = priority.keys(ways, allocated_J)
     found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
     if priority.prefers_running:
+        owed_s = owed_by_round_end_s(ways, live, rules, now_s) if capped else None
         _in_turns(keys[0], ways, live, rules, now_s)
+        if owed_s is not None:
+            found = found.only(owed_s >= rules.round_s * (1.0 - ROUNDING))
         if rules.min_run_s:
             found = _with_young(found, live, rules, now_s)
     elif strict or rules.backfill is None:
@@ -112,6 +124,15 @@ def candidates(
         return found
     partner_J = np.append(candidate_J, True)  # NOBODY always may
     return found.only(candidate_J[found.job] & partner_J[found.partner])
+
+
+def owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Floats:
+    """Seconds that each way will be owed in a round from now if it does not run: a ceiling lets it run so long."""
+    owed_s = ways.credit_s + ways.share * rules.round_s
+    j = (live["way"] != NO_WAY).nonzero()[0]
+    half_L = np.where(live["partner"][j] != NOBODY, 0.5, 1.0)
+    np.subtract.at(owed_s, live["way"][j], (now_s - live["since_s"][j]) * half_L)
+    return owed_s
 
 
 def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:

@@ -7,8 +7,10 @@ Take one by name (`load_policy`), compose your own from terms (`Maximize`, `Wors
 from gavelx.policies.agnostic import agnostic
 from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
+from gavelx.policies.budgets import OwnerCost, budgeted
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
 from gavelx.policies.convex import Convex, ConvexView
+from gavelx.policies.deadlines import Deadlines
 from gavelx.policies.drf import Drf
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram, QueuePosition
@@ -72,6 +74,7 @@ __all__ = [
     "ConvexView",
     "Cost",
     "CostRatio",
+    "Deadlines",
     "Devices",
     "Drf",
     "Fifo",
@@ -101,6 +104,7 @@ __all__ = [
     "Optimus",
     "Overpaid",
     "Owner",
+    "OwnerCost",
     "Policy",
     "Proportional",
     "QueuePosition",
@@ -123,6 +127,7 @@ __all__ = [
     "WaterFilling",
     "Worst",
     "agnostic",
+    "budgeted",
     "catalog",
     "hierarchical",
     "load_policy",

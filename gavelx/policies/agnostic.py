@@ -37,12 +37,12 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
         seen = ask(self.policy, self._shown(snapshot))
         snapshot = snapshot.replace(opened=seen.snapshot.opened)
         path, share_C = seen.certificate.path, seen.share_C
-        if not (seen.whole or settings().interior):
+        if not (seen.whole or seen.capped or settings().interior):
             spread_C = repaired(snapshot, spread(snapshot, share_C))
             if not self._is_worse(seen, spread_C):  # a budget, say, that only the unspread shares keep
                 path, share_C = f"{path}, spread", spread_C
         known = seen.certificate
-        return certified(
+        answer = certified(
             snapshot,
             share_C,
             path=path,
@@ -55,7 +55,8 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             ask_again_s=seen.ask_again_s,
             type_blind=True,
             unmoved=seen.unmoved,
-        ).with_notes(seen.notes)
+        )
+        return dataclasses.replace(answer, capped=seen.capped).with_notes(seen.notes)
 
     def _shown(self, snapshot: Snapshot) -> Snapshot:
         """One speed for each job; as published for a program, but not where devices are given whole."""

@@ -20,6 +20,8 @@ from gavelx.errors import PolicyError, did_you_mean
 from gavelx.policies.agnostic import agnostic
 from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
+from gavelx.policies.budgets import budgeted
+from gavelx.policies.deadlines import Deadlines
 from gavelx.policies.drf import Drf
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram
@@ -48,6 +50,7 @@ from gavelx.policies.themis import Themis
 from gavelx.policies.water_filling import WaterFilling
 
 ENTRY_POINTS = "gavelx.policies"
+NUMBER = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
 TEXT_MAX = 2000
 """Of a policy as text; brackets in brackets in brackets would use up the stack."""
 
@@ -57,6 +60,7 @@ def catalog() -> dict[str, Policy]:
     ours: tuple[Policy, ...] = (
         Allox(),
         Backfill(),
+        Deadlines(),
         Drf(),
         Fifo(),
         FifoProgram(),
@@ -110,6 +114,7 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
     """Every modifier by name: a policy and perhaps options in, a policy out."""
     return {
         "agnostic": agnostic,
+        "budgeted": _budgeted,
         "capped": _capped,
         "hierarchical": _hierarchical,
         "optimistic": optimistic,
@@ -119,6 +124,23 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
         "robust": robust,
         "with_constraints": _with_constraints,
     }
+
+
+def _budgeted(policy: Policy, *budgets: str) -> Policy:
+    """The same policy within budgets of dollars per hour, of owners or in total: budgeted(P, ml=5, total=40)."""
+    usd: dict[str, float] = {}
+    for budget in budgets:
+        path, _, amount = (piece.strip() for piece in budget.partition("="))
+        if not NUMBER.fullmatch(amount) or path in usd:
+            problem = f"{path} is named twice" if path in usd else f"cannot read {budget!r:.80}"
+            raise PolicyError(
+                problem,
+                where=f"budgeted({policy}, {', '.join(budgets)})",
+                expected="OWNER=DOLLARS_PER_HOUR between commas",
+                hint=f"budgeted({policy}, ml=5, total=40)",
+            )
+        usd[path] = float(amount)
+    return budgeted(policy, usd)
 
 
 def _hierarchical(policy: Policy, *owners: str) -> Policy:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gavelx.errors import PolicyError, did_you_mean
 from gavelx.policies import program, terms
+from gavelx.policies.budgets import OwnerCost
 from gavelx.policies.fifo_program import QueuePosition
 from gavelx.policies.shared_cloud_cost_fairness import Overpaid
 
@@ -24,6 +25,7 @@ def _is_word(value: object) -> bool:
 WORDS: Mapping[str, Callable[..., Any]] = {
     **{name: value for name, value in vars(terms).items() if _is_word(value)},
     "Overpaid": Overpaid,
+    "OwnerCost": OwnerCost,
     "Maximize": program.Maximize,
     "Minimize": program.Minimize,
     "QueuePosition": QueuePosition,
@@ -59,7 +61,7 @@ def read_formula(text: str) -> Any:
 def _read(node: ast.expr) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         options = {str(keyword.arg): _read(keyword.value) for keyword in node.keywords}
-        return _called(node, [_read(argument) for argument in node.args], options)
+        return _called(node, [_argument(node.func.id, argument) for argument in node.args], options)
     if isinstance(node, ast.List):
         return [_read(element) for element in node.elts]
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
@@ -73,6 +75,13 @@ def _read(node: ast.expr) -> Any:
     hint = f"{node.id}(), with brackets" if isinstance(node, ast.Name) and node.id in WORDS else ""
     where = ast.unparse(node)[:100]
     raise PolicyError("is not understood", where=where, expected="terms, numbers, + - * <= >=", hint=hint)
+
+
+def _argument(word: str, node: ast.expr) -> Any:
+    """What is between the brackets; only owners are called by a name."""
+    if word == OwnerCost.__name__ and isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return _read(node)
 
 
 def _called(node: ast.Call, arguments: list[Any], options: dict[str, Any]) -> Any:

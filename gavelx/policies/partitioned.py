@@ -58,6 +58,7 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
             ask_again_s=answer.ask_again_s,
             type_blind=answer.type_blind,
             unmoved=answer.unmoved,
+            capped=answer.capped,
         )
 
     def __repr__(self) -> str:

@@ -810,3 +810,45 @@ def test_what_was_promised_and_received_is_told_job_by_job() -> None:
     np.testing.assert_allclose(service.received_s_J.sum(), 20 * 360.0)
     assert (service.behind_s_J <= service.most_behind_s).all()
     assert service.most_behind_s <= 2 * 360.0
+
+
+def capped(snapshot: Snapshot, share_J: list[float]) -> Allocation:
+    return dataclasses.replace(shares(snapshot, share_J), capped=True, strict=True)
+
+
+def run_capped(mechanism: Mechanism, share_J: list[float], until_s: float) -> Counter[int]:
+    """Seconds for which each job held devices until then, with shares that are ceilings; nobody is ever done."""
+    held_s: Counter[int] = Counter()
+    wakes, now_s = [0.0], 0.0
+    while wakes and min(wakes) < until_s:
+        before_s, now_s = now_s, min(wakes)
+        wakes = [wake for wake in wakes if wake > now_s]
+        for job_id in mechanism.leasing.leases:
+            held_s[job_id] += now_s - before_s
+        commands = mechanism.handle(Wake(now_s))
+        for command in commands:
+            if isinstance(command, Solve):
+                commands = [*commands, *mechanism.handle(Allocated(now_s, capped(command.snapshot, share_J)))]
+        wakes += [max(now_s + 1e-3, command.time_s) for command in commands if isinstance(command, WakeAt)]
+        validate(mechanism)
+    return held_s
+
+
+@pytest.mark.parametrize("share_J", [[0.25], [0.5, 0.1], [1.0, 0.3], [0.01]])
+def test_shares_that_are_ceilings_leave_devices_idle(share_J: list[float]) -> None:
+    mechanism = with_servers(2)
+    for j in range(len(share_J)):
+        mechanism.handle(JobSubmitted(0.0, job(j, 1e9)))
+    until_s = 100 * 360.0
+    held_s = run_capped(mechanism, share_J, until_s)
+    for j, share in enumerate(share_J):
+        assert held_s[j] <= share * until_s + 1e-6
+        assert held_s[j] >= share * until_s - 2 * 360.0
+
+
+def test_shares_that_are_no_ceilings_do_not() -> None:
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0, 1e9)))
+    settle(mechanism, Wake(0.0), [0.25])
+    settle(mechanism, Wake(360.0), [0.25])
+    assert len(mechanism.leasing.leases) == 1

@@ -11,6 +11,7 @@ SAID: dict[str, dict[str, Any]] = {
         "test_the_order_of_jobs_does_not_matter": None,
         "test_the_names_of_types_do_not_matter": None,
     },
+    "deadlines": {"unique": False},
     "fifo_program": {"unique": False},
     "isolated": {"idle_slices": True},
     "max_sum_throughput": {"unique": False},
@@ -31,6 +32,7 @@ QUICK = ("max_min_fairness", "makespan", "max_sum_throughput", "isolated", "fifo
 PROGRAMS = ("max_min_fairness", "makespan", "max_sum_throughput", "nash_welfare", "min_cost_slo")
 MODIFIED = {
     "agnostic": [f"agnostic({name})" for name in QUICK],
+    "budgeted": [f"budgeted({name}, total=4)" for name in ("max_min_fairness", "isolated", "fifo")],
     "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)"],
     "optimistic": ["optimistic(max_min_fairness)"],
     "packed": [f"packed({name})" for name in PROGRAMS] + ["agnostic(packed(max_min_fairness))"],
@@ -48,7 +50,7 @@ def conformance_of(text: str) -> type[PolicyConformance]:
     for name, attributes in SAID.items():
         if name == text or f"({name})" in text or f"({name}," in text:
             said |= attributes
-    if "Cost()" in text:  # a budget is in dollars
+    if "Cost()" in text or "budgeted" in text:  # a budget is in dollars
         said |= {"amounts": ("usd",)}
     if "agnostic(packed" in text:  # in which pairs a job has its time is open where all types are one
         said |= {"unique": False}

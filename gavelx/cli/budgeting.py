@@ -1,0 +1,108 @@
+"""``--budget``: the same policies within budgets, and what the budgets cost everybody."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from gavelx.allocation import Allocation
+from gavelx.asking import ask
+from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.errors import OptionError, PolicyError
+from gavelx.explain.spending import Spending, spending
+from gavelx.mechanism import Rules
+from gavelx.policies import Modifier, Policy, budgeted, load_policy
+from gavelx.policies.modifiers import within
+from gavelx.report.words import NOTHING, dollars, hours, number, percent
+from gavelx.snapshot import Snapshot
+
+NEAR = 1e-6
+A_LITTLE = 0.01
+"""Part by which a budget is widened to see what it is worth: so little that the answer's pattern stays."""
+
+
+def within_budget(policy: str, budget: str | None) -> str:
+    """The policy's text with these budgets around it. Raises :class:`OptionError` for a bad one."""
+    if budget is None:
+        return policy
+    load_policy(policy)  # what is wrong with it is not the budget's fault
+    text = f"budgeted({policy}, {budget})"
+    try:
+        if not isinstance(load_policy(text), budgeted):
+            raise PolicyError(f"cannot read {budget!r:.80}")
+    except PolicyError as error:
+        expected = "OWNER=DOLLARS_PER_HOUR between commas"
+        raise OptionError(
+            error.problem, where="--budget", expected=expected, hint="--budget ml=5,total=40"
+        ) from None
+    return text
+
+
+def with_budgets(policy: Policy, budgets: Mapping[str, float] | None) -> Policy:
+    """The same policy with these budgets in place of its own; None: without any."""
+    assert isinstance(policy, Modifier)
+    if isinstance(policy, budgeted):
+        return policy.policy if budgets is None else budgeted(policy.policy, budgets)
+    return within(policy, with_budgets(policy.policy, budgets))
+
+
+def spending_of(policy: Policy, allocation: Allocation, snapshot: Snapshot) -> tuple[Spending, ...]:
+    """What the budgets of this policy cost on this snapshot; nothing to say of one without."""
+    if not (budgets := budgets_of(policy)):
+        return ()
+    wider = {}
+    for owner, usd in budgets.items():
+        more = max(usd, 1.0) * A_LITTLE
+        wider[owner] = more, ask(with_budgets(policy, {**budgets, owner: usd + more}), snapshot)
+    return spending(allocation, ask(with_budgets(policy, None), snapshot), budgets, wider)
+
+
+def print_spending(rows: Sequence[Spending], console: Console) -> None:
+    """One row an owner: his budget, his dollars, his speed, and what one more dollar of his is worth."""
+    if not rows:
+        return
+    table = plain_table()
+    table.add_column("owner", overflow="fold")
+    for heading in ("budget\n($/hour)", "spends", "without\nbudgets", "speed against\nwithout", "one more dollar"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        gain = row.per_dollar if row.is_spent else row.per_dollar and 0.0
+        worth = NOTHING if gain is None else "nothing" if abs(gain) < NEAR else f"{gain:+.2%}"
+        cells = (dollars(row.usd_per_hour), dollars(row.without_usd_per_hour), percent(row.speed), worth)
+        table.add_row(policy_cell(row.owner), NOTHING if row.budget is None else dollars(row.budget), *cells)
+    console.print()
+    console.print(table)
+    console.print("one more dollar an hour changes the objective by so much.", style="dim")
+
+
+def budgets_of(policy: Policy) -> dict[str, float]:
+    """The budgets that a policy keeps; none of one without."""
+    while isinstance(policy, Modifier):
+        if isinstance(policy, budgeted):
+            return policy.budgets
+        policy = policy.policy
+    return {}
+
+
+def check_rules(policy: Policy, rules: Rules) -> None:
+    """Budgets can be kept under these rules. Raises :class:`OptionError`."""
+    if budgets_of(policy) and rules.whole_steps:
+        problem = f"the rules {rules.name!r} let jobs run ahead of their shares, so no budget holds"
+        raise OptionError(problem, where="--rules", expected="default, with a budget")
+
+
+def print_effect(effect: dict[str, Any], console: Console) -> None:
+    """One row an owner: his budget, and his figures without budgets and within them."""
+    table = plain_table(title="what the budgets change", title_justify="left", title_style="bold")
+    table.add_column("owner", overflow="fold")
+    for heading in ("budget\n($/hour)", "$/hour", "within", "JCT mean\n(h)", "within", "rho\nmean", "within"):
+        table.add_column(heading, justify="right")
+    for path, row in effect.items():
+        budget = row["budget_usd_per_hour"]
+        cells = [NOTHING if budget is None else dollars(budget)]
+        for key, cell in (("usd_per_hour", dollars), ("jct_mean_s", hours), ("rho_mean", number)):
+            cells += [cell(row["without"][key]), cell(row["within"][key])]
+        table.add_row(policy_cell(path), *cells)
+    console.print()
+    console.print(table)
+    console.print("$/hour: over the hours in which any of the owner's jobs was there.", style="dim")

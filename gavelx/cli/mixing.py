@@ -1,0 +1,185 @@
+"""``gavelx mix``: the cheapest instances that meet the deadlines of a trace, and what one more device is worth."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console
+
+from gavelx.cli.output import print_json, stderr, stdout
+from gavelx.cli.scenario import solver_settings
+from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.cluster import Cluster
+from gavelx.errors import OptionError
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.files.traces import find_trace, read_trace
+from gavelx.jobs import Job
+from gavelx.policies import load_policy
+from gavelx.pricing.mix import RULES, Mix, cheapest_mix
+from gavelx.pricing.offers import load_offers
+from gavelx.report.words import dollars, hours, number
+from gavelx.solvers import using
+from gavelx.spelling import as_spelled
+from gavelx.throughputs import Throughputs
+from gavelx.workload import check_accelerators, check_workload
+
+DEVICES_MAX = 100_000
+"""Of one type; more is likelier a slip of the finger."""
+LATE_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class MixOptions:
+    """What is asked for, as typed."""
+
+    trace: str
+    prices: str
+    as_of: str | None
+    accelerators: str | None
+    deadline_h: float | None
+    max_devices: str | None
+    policy: str
+    table: str
+    round_s: float | None
+    time_budget_s: float
+
+
+def mix(typed: MixOptions, *, as_json: bool) -> bool:
+    """Find the mix and print it; whether the simulator confirmed it."""
+    policy, settings = load_policy(typed.policy), solver_settings("auto", typed.time_budget_s)
+    throughputs = load_throughputs(typed.table)
+    wanted = _accelerators(typed.accelerators, throughputs)
+    offers = load_offers(typed.prices, wanted, as_of=typed.as_of)
+    most = _most(typed.max_devices, wanted)
+    jobs = _jobs(typed, throughputs, list(dict.fromkeys(offer.accelerator for offer in offers)))
+    with using(settings):
+        found = cheapest_mix(
+            jobs,
+            throughputs,
+            offers,
+            most=most,
+            policy=policy,
+            rules=RULES if typed.round_s is None else RULES.with_round(_round_s(typed.round_s)),
+            seconds=typed.time_budget_s,
+            on_try=lambda number: stderr().print(f"simulating cluster {number + 1}", style="dim"),
+        )
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_mix(found, stdout())
+    return found.confirmed
+
+
+def _round_s(seconds: float) -> float:
+    if not (math.isfinite(seconds) and seconds >= 1.0):
+        raise OptionError(f"a round of {seconds:g} s", where="--round", expected="at least 1 second")
+    return seconds
+
+
+def _accelerators(text: str | None, throughputs: Throughputs) -> list[str]:
+    """The types to choose from; without a list, all that the table knows."""
+    if text is None:
+        return list(throughputs.accelerators)
+    wanted = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    if not wanted:
+        raise OptionError(f"{text!r} names no type", where="--accelerators", hint="--accelerators v100,p100,k80")
+    check_accelerators(wanted, throughputs)
+    return wanted
+
+
+def _most(text: str | None, wanted: Sequence[str]) -> dict[str, int]:
+    """Read ``v100=8,k80=0``. Raises :class:`OptionError`."""
+    most: dict[str, int] = {}
+    for part in text.split(",") if text is not None else ():
+        name, _, count = (piece.strip() for piece in part.lower().partition("="))
+        where, expected = "--max-devices", "TYPE=COUNT between commas, such as v100=8,k80=0"
+        if not (name and count.isascii() and count.isdigit()) or name in most:
+            raise OptionError(f"cannot read {part!r:.80} in {text!r:.80}", where=where, expected=expected)
+        if len(count) > 9 or int(count) > DEVICES_MAX:
+            raise OptionError(f"{count:.20} devices of {name}", where=where, expected=f"at most {DEVICES_MAX}")
+        if name not in wanted:
+            raise OptionError(f"{name!r:.80} is not for sale here", where=where, hint=", ".join(wanted))
+        most[name] = int(count)
+    return most
+
+
+def _jobs(typed: MixOptions, throughputs: Throughputs, accelerators: Sequence[str]) -> tuple[Job, ...]:
+    """The jobs of the trace, each of which can run on something and has a deadline."""
+    hours_ = typed.deadline_h
+    if hours_ is not None and not (math.isfinite(hours_) and hours_ > 0):
+        raise OptionError(f"a deadline of {hours_:g} hours", where="--deadline", expected="hours above 0")
+    path = find_trace(typed.trace)
+    jobs = as_spelled(read_trace(path), throughputs.job_types)
+    anything = Cluster.of(dict.fromkeys(accelerators, DEVICES_MAX), DEVICES_MAX)
+    check_workload(jobs, anything, throughputs, str(path))
+    if hours_ is not None:
+        seconds = hours_ * 3600.0
+        jobs = tuple(
+            job if job.deadline_s is not None else replace(job, slo=1.0, duration_s=seconds) for job in jobs
+        )
+    if never := [job.id for job in jobs if job.deadline_s is None]:
+        which = (
+            f"job {never[0]} has" if len(never) == 1 else f"{len(never)} jobs, the first of them {never[0]}, have"
+        )
+        expected = "the columns slo and duration_s, or a deadline for those without"
+        raise OptionError(f"{which} no deadline", where=str(path), expected=expected, hint="--deadline 24")
+    return jobs
+
+
+def print_mix(found: Mix, console: Console) -> None:
+    """What to buy, how good it is, what the simulator says, and what one more device is worth."""
+    table = plain_table()
+    for heading in ("instance", "region", "holds"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("how many", "$/hour each", "$/hour"):
+        table.add_column(heading, justify="right")
+    for offer, count in found.bought():
+        holds = f"{offer.devices} {offer.accelerator}"
+        cells = (f"{count:,}", dollars(offer.usd_per_hour), dollars(count * offer.usd_per_hour))
+        table.add_row(policy_cell(str(offer)), policy_cell(offer.region), policy_cell(holds), *cells)
+    console.print(table)
+    console.print()
+    facts = plain_table(show_header=False)
+    for name, text in _facts(found).items():
+        facts.add_row(name, policy_cell(text))
+    console.print(facts)
+    console.print()
+    _print_worth(found, console)
+
+
+def _facts(found: Mix) -> dict[str, str]:
+    usd, hours_ = found.answer.usd_per_hour, found.task.hours
+    late, tried = found.answer.late_s, len(found.tries)
+    cheaper = f"{tried - 1} cheaper cluster{'s' * (tried > 2)}"
+    after = "" if tried == 1 else f"; in {cheaper} some are missed"
+    said = f"every deadline is met under {found.policy}{after}"
+    if late:
+        shown = ", ".join(
+            f"{job_id} by {hours(seconds)} h" if math.isfinite(seconds) else f"{job_id} for ever"
+            for job_id, seconds in list(late.items())[:LATE_SHOWN]
+        )
+        more = f" and {len(late) - LATE_SHOWN} more" if len(late) > LATE_SHOWN else ""
+        said = f"NOT CONFIRMED after {tried} clusters; late under {found.policy}: {shown}{more}"
+    return {
+        "price": f"{dollars(usd)} an hour, {dollars(usd * hours_)} for {number(hours_)} hours",
+        "simulator": said,
+        "on paper": f"{dollars(found.paper_usd_per_hour)} an hour suffice, if all arrivals were known in advance",
+        "lower bound": f"{dollars(found.lower_bound_usd_per_hour)} an hour (no cluster of these can cost less)",
+    }
+
+
+def _print_worth(found: Mix, console: Console) -> None:
+    table = plain_table()
+    table.add_column("one more")
+    for heading in ("costs\n($/hour)", "saves\n($/hour)", "saves at\nthe peak"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for one in found.worth:
+        figures = (one.price_usd_per_hour, one.worth_usd_per_hour, one.peak_usd_per_hour)
+        table.add_row(policy_cell(one.accelerator), *map(dollars, figures), one.verdict)
+    console.print(table)
+    console.print(
+        "Worth by the program of the lower bound. buy: worth its price all the time; rent: in some hours; "
+        "drop: never.",
+        style="dim",
+    )

@@ -1,0 +1,85 @@
+"""What owners spend under an allocation, and what their budgets cost them and everybody else.
+
+Legend: J jobs, C configurations, M memberships.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import Allocation
+
+Floats = NDArray[np.float64]
+FULL = 1.0 - 1e-6
+"""Part of a budget that counts as all of it."""
+
+
+class Spending(NamedTuple):
+    """One owner: what he may spend per hour (None: no budget), spends, and would spend if nobody had a budget.
+
+    ``speed`` is the mean over his jobs of their throughput against that without budgets. ``per_dollar`` is by what
+    part of itself the objective would change with one more dollar per hour of his budget; None where the policy
+    has no objective.
+    """
+
+    owner: str
+    budget: float | None
+    usd_per_hour: float
+    without_usd_per_hour: float
+    speed: float | None
+    per_dollar: float | None
+
+    @property
+    def is_spent(self) -> bool:
+        return self.budget is not None and self.usd_per_hour >= self.budget * FULL
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self._asdict(), "is_spent": self.is_spent}
+
+
+def spending(
+    within: Allocation,
+    without: Allocation,
+    budgets: Mapping[str, float],
+    wider: Mapping[str, tuple[float, Allocation]],
+) -> tuple[Spending, ...]:
+    """Each owner with a budget, each team, and all together.
+
+    ``wider`` holds the allocation with a little more of one budget, and how much more; from its objective follows
+    what a dollar is worth, as from the multiplier of the budget's row.
+    """
+    jobs = within.snapshot.jobs
+    teams = sorted({job.owner.partition("/")[0] for job in jobs} - {""})
+    rows = []
+    for owner in dict.fromkeys([*(path for path in budgets if path != "total"), *teams, "total"]):
+        mine_J = np.array(
+            [owner == "total" or f"{job.owner}/".startswith(f"{owner}/") for job in jobs], dtype=bool
+        )
+        before_J, after_J = without.throughput_J[mine_J], within.throughput_J[mine_J]
+        ran_J = before_J > 0
+        rows.append(
+            Spending(
+                owner,
+                budgets.get(owner),
+                float(usd_J(within)[mine_J].sum()),
+                float(usd_J(without)[mine_J].sum()),
+                float((after_J[ran_J] / before_J[ran_J]).mean()) if ran_J.any() else None,
+                _per_dollar(within, *wider[owner]) if owner in wider else None,
+            )
+        )
+    return tuple(rows)
+
+
+def usd_J(allocation: Allocation) -> Floats:
+    """What each job spends per hour; the members of a pair pay equal parts."""
+    table = allocation.snapshot.configurations
+    usd_C = allocation.snapshot.usd_per_hour_A[table.accelerator_C] * table.devices_C * allocation.share_C
+    usd_C = np.where(allocation.share_C > 0, usd_C / np.maximum(1, table.members_C), 0.0)
+    return np.asarray(np.bincount(table.job_M, usd_C[table.configuration_M], table.shape[0]), dtype=float)
+
+
+def _per_dollar(within: Allocation, more_usd: float, wider: Allocation) -> float | None:
+    before, after = within.certificate.objective, wider.certificate.objective
+    return None if not before or after is None else (after - before) / abs(before) / more_usd

@@ -1,0 +1,335 @@
+"""The cheapest cluster for a list of jobs with deadlines, and the simulator's word on it.
+
+The program of `gavelx.solvers.purchase` says which whole instances suffice on paper: with jobs as a fluid and all
+arrivals known in advance. A scheduler has rounds and does not know who will come. So the answer is simulated under
+a policy that knows no more than a scheduler does; where deadlines are missed, that cluster and all within it are
+ruled out, a little more work is asked for, and the next cheapest is tried. What comes of it are three figures, in
+ascending order: the least that any cluster could cost (``lower_bound_usd_per_hour``), what the cheapest cluster
+costs that suffices on paper, and what the cluster costs in which the simulator met every deadline.
+
+Instances are held from the first arrival to the last deadline. Gangs run within one kind of instance, at the speed
+that is known for one server where they fit into one, and else for several.
+
+Legend: J jobs, O offers (each is a pool of devices), G accelerator types, K intervals.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.cluster import Cluster, Server
+from gavelx.errors import OptionError, WorkloadError
+from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT, Rules
+from gavelx.metrics import known
+from gavelx.policies.base import Policy
+from gavelx.policies.deadlines import Deadlines
+from gavelx.prices import Prices
+from gavelx.pricing.offers import Offer
+from gavelx.result import Result
+from gavelx.simulator import simulate
+from gavelx.solvers.fluid import Demand, Fluid
+from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.purchase import Bound, Purchase
+from gavelx.solvers.settings import limited
+from gavelx.throughputs import Setting, Throughputs
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+INTERVALS = 48
+"""The most intervals of the program; more of them take longer and come nearer to what can be done."""
+TRIES = 10
+MARGIN = 0.0025
+"""The part of every job by which more is asked for after the first cluster that failed; it doubles from there."""
+RULES = replace(DEFAULT, turn=0.0)
+"""Every round counts where deadlines are near, so nobody has long turns."""
+ROUNDING_S = 1e-6
+NEAR = 1e-6
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be done, and what may be bought for it: at most so many devices of a type (``most``)."""
+
+    jobs: Sequence[Job]
+    throughputs: Throughputs
+    offers: Sequence[Offer]
+    most: Mapping[str, int]
+
+    @cached_property
+    def throughput_JO(self) -> Floats:
+        """Steps/s of each job on each kind of instance; 0 where it cannot run or nothing is known."""
+        return np.column_stack([self._speeds(offer) for offer in self.offers])
+
+    def _speeds(self, offer: Offer) -> Floats:
+        together, apart = (
+            self.throughputs.matrix(self.jobs, [offer.accelerator], whole)[:, 0] for whole in (True, False)
+        )
+        fits_J = self.scale_J <= offer.devices
+        return np.nan_to_num(np.where(fits_J | np.isnan(apart), together, apart))
+
+    @cached_property
+    def scale_J(self) -> Floats:
+        return np.array([job.scale_factor for job in self.jobs], dtype=float)
+
+    @cached_property
+    def accelerators(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(offer.accelerator for offer in self.offers))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """A name for each kind of instance; it stands for an accelerator type in the simulation."""
+        texts = [str(offer).lower() for offer in self.offers]
+        return tuple(text if texts.count(text) == 1 else f"{text}#{o}" for o, text in enumerate(texts))
+
+    @property
+    def start_s(self) -> float:
+        return min(job.arrival_s for job in self.jobs)
+
+    @property
+    def hours(self) -> float:
+        """From the first arrival to the last deadline."""
+        return (max(_due_s(job) for job in self.jobs) - self.start_s) / 3600.0
+
+    def purchase(self) -> Purchase:
+        """The program that buys for this task."""
+        demand = Demand(
+            release_s_J=np.array([job.arrival_s for job in self.jobs]),
+            due_s_J=np.array([_due_s(job) for job in self.jobs]),
+            steps_J=np.array([job.total_steps for job in self.jobs]),
+            scale_J=self.scale_J,
+            throughput_JP=self.throughput_JO,
+        )
+        types_O = np.array([offer.accelerator for offer in self.offers])
+        return Purchase(
+            fluid=Fluid(demand, demand.edges(INTERVALS)),
+            size_P=np.array([offer.devices for offer in self.offers]),
+            usd_P=np.array([offer.usd_per_hour for offer in self.offers]),
+            group_GP=np.array([types_O == name for name in self.accelerators]),
+            limit_G=np.array([float(self.most.get(name, np.inf)) for name in self.accelerators]),
+        )
+
+    def simulated(self, instances_O: Ints, policy: Policy, rules: Rules) -> Result:
+        """What happens in this cluster, each kind of instance being an accelerator type of its own."""
+        held = [o for o in range(len(self.offers)) if instances_O[o]]
+        kinds = [o for o in held for _ in range(int(instances_O[o]))]
+        servers = tuple(
+            Server(n, self.names[o], self.offers[o].devices, self.offers[o].region, self.offers[o].instance_type)
+            for n, o in enumerate(kinds)
+        )
+        names = tuple(self.names[o] for o in held)
+        speeds = {
+            Setting(job.job_type, self.names[o], job.scale_factor, whole): float(self.throughput_JO[j, o])
+            for j, job in enumerate(self.jobs)
+            for o in held
+            for whole in (True, False)
+        }
+        usd = {self.names[o]: self.offers[o].usd_per_hour / self.offers[o].devices for o in held}
+        return simulate(policy, self.jobs, Cluster(servers, names), Throughputs(speeds), Prices(usd), rules=rules)
+
+
+class Try(NamedTuple):
+    """A cluster that was simulated: its instances, their price, and the jobs that missed their deadlines."""
+
+    instances_O: Ints
+    usd_per_hour: float
+    late_s: Mapping[int, float]
+
+
+class Worth(NamedTuple):
+    """What one more device of a type is worth beside what it costs, in dollars per hour.
+
+    ``worth_usd_per_hour`` is what it would save if it were held all the time (the multiplier of its devices in the
+    program), ``peak_usd_per_hour`` what it would save in the hours in which it saves most.
+    """
+
+    accelerator: str
+    offer: Offer
+    price_usd_per_hour: float
+    worth_usd_per_hour: float
+    peak_usd_per_hour: float
+
+    @property
+    def verdict(self) -> str:
+        """``buy``: worth its price all the time. ``rent``: in some hours. ``drop``: never."""
+        least = self.price_usd_per_hour * (1.0 - NEAR)
+        if self.worth_usd_per_hour >= least:
+            return "buy"
+        return "rent" if self.peak_usd_per_hour >= least else "drop"
+
+
+@dataclass(frozen=True, eq=False)
+class Mix:
+    """The answer: what to buy, how good that is, and how it was found.
+
+    ``paper_usd_per_hour`` is the price of the cheapest cluster that suffices on paper, which cannot cost less than
+    ``proven_usd_per_hour``; ``lower_bound_usd_per_hour`` the same without whole numbers. The last of the ``tries``
+    is the answer; ``confirmed`` says whether the simulator met every deadline in it.
+    """
+
+    task: Task
+    lower_bound_usd_per_hour: float
+    proven_usd_per_hour: float
+    paper_usd_per_hour: float
+    tries: tuple[Try, ...]
+    worth: tuple[Worth, ...]
+    policy: str
+
+    @property
+    def confirmed(self) -> bool:
+        return not self.answer.late_s
+
+    @property
+    def answer(self) -> Try:
+        return self.tries[-1]
+
+    def bought(self) -> list[tuple[Offer, int]]:
+        """Which instances, and how many of each."""
+        pairs = zip(self.task.offers, self.answer.instances_O.tolist(), strict=True)
+        return [(offer, int(count)) for offer, count in pairs if count]
+
+    def to_json(self) -> dict[str, Any]:
+        """What to buy, the bounds, every try, and what one more device is worth."""
+        return {
+            "instances": [{**offer._asdict(), "count": count} for offer, count in self.bought()],
+            "usd_per_hour": self.answer.usd_per_hour,
+            "hours": self.task.hours,
+            "usd": self.answer.usd_per_hour * self.task.hours,
+            "confirmed": self.confirmed,
+            "late_s": {str(job_id): known(late) for job_id, late in self.answer.late_s.items()},
+            "policy": self.policy,
+            "lower_bound_usd_per_hour": self.lower_bound_usd_per_hour,
+            "proven_usd_per_hour": self.proven_usd_per_hour,
+            "paper_usd_per_hour": self.paper_usd_per_hour,
+            "tries": [
+                {
+                    "instances": {
+                        name: int(count)
+                        for name, count in zip(self.task.names, one.instances_O, strict=True)
+                        if count
+                    },
+                    "usd_per_hour": one.usd_per_hour,
+                    "late": len(one.late_s),
+                }
+                for one in self.tries
+            ],
+            "worth": {
+                one.accelerator: {
+                    "price_usd_per_hour": one.price_usd_per_hour,
+                    "worth_usd_per_hour": one.worth_usd_per_hour,
+                    "peak_usd_per_hour": one.peak_usd_per_hour,
+                    "verdict": one.verdict,
+                }
+                for one in self.worth
+            },
+        }
+
+
+def cheapest_mix(
+    jobs: Sequence[Job],
+    throughputs: Throughputs,
+    offers: Sequence[Offer],
+    *,
+    most: Mapping[str, int] | None = None,
+    policy: Policy | None = None,
+    rules: Rules = RULES,
+    seconds: float = 60.0,
+    on_try: Callable[[int], None] = lambda _: None,
+) -> Mix:
+    """The cheapest instances with which every job meets its deadline, as the simulator confirms.
+
+    Each program may take so many ``seconds``. Raises :class:`WorkloadError` for a job that no instance lets meet
+    its deadline, :class:`OptionError` where ``most`` devices are too few.
+    """
+    task = Task(jobs, throughputs, _undominated(jobs, throughputs, offers), most or {})
+    _check_alone(task)
+    policy, purchase = policy or Deadlines(), task.purchase()
+    try:
+        with limited(seconds):
+            bound = purchase.bound()
+        tries: list[Try] = []
+        for number in range(TRIES):
+            on_try(number)
+            margin = MARGIN * (2**number - 1)
+            with limited(seconds):
+                answer = purchase.cheapest(margin, [failed.instances_O for failed in tries])
+            if not tries:
+                paper = answer
+            instances_O = answer.value_V.astype(np.int64)
+            late_s = _late_s(task.simulated(instances_O, policy, rules))
+            tries.append(Try(instances_O, answer.cost, late_s))
+            if not late_s:
+                break
+    except UnsolvedError as failure:
+        limits = ",".join(f"{name}={count}" for name, count in task.most.items()) or "none"
+        raise OptionError(
+            f"no cluster meets all deadlines ({failure.status})",
+            where=f"--max-devices {limits}",
+            hint="more devices, or later deadlines",
+        ) from None
+    return Mix(
+        task, bound.usd_per_hour, paper.bound, paper.cost, tuple(tries), _worth(task, purchase, bound), str(policy)
+    )
+
+
+def _due_s(job: Job) -> float:
+    assert job.deadline_s is not None, job
+    return job.deadline_s
+
+
+def _late_s(result: Result) -> dict[int, float]:
+    """By how much each job missed its deadline, of those that did; infinite for one that was never done."""
+    late_s_J = result.completion_s_J - np.array([_due_s(job) for job in result.jobs])
+    late_s_J = np.where(np.isnan(late_s_J), np.inf, late_s_J)
+    return {result.jobs[j].id: float(late_s_J[j]) for j in np.flatnonzero(late_s_J > ROUNDING_S).tolist()}
+
+
+def _undominated(jobs: Sequence[Job], throughputs: Throughputs, offers: Sequence[Offer]) -> tuple[Offer, ...]:
+    """Without the offers in whose place smaller ones of the same type do as well for no more money."""
+    task = Task(jobs, throughputs, offers, {})
+
+    def replaces(better: int, worse: int) -> bool:
+        one, other = offers[better], offers[worse]
+        if one.accelerator != other.accelerator or other.devices % one.devices:
+            return False
+        usd = one.usd_per_hour * (other.devices // one.devices)
+        as_fast = (task.throughput_JO[:, better] >= task.throughput_JO[:, worse]).all()
+        same = usd == other.usd_per_hour and one.devices == other.devices
+        return bool(as_fast and usd <= other.usd_per_hour and not (same and better > worse))
+
+    everything = range(len(offers))
+    return tuple(offers[o] for o in everything if not any(replaces(n, o) for n in everything if n != o))
+
+
+def _check_alone(task: Task) -> None:
+    """Every job meets its deadline with all the time of its fastest type. Raises :class:`WorkloadError`."""
+    most_O = np.array([task.most.get(offer.accelerator, np.inf) for offer in task.offers])
+    fastest_J = np.where(task.scale_J[:, None] <= most_O, task.throughput_JO, 0.0).max(axis=1)
+    for job, fastest in zip(task.jobs, fastest_J.tolist(), strict=True):
+        where, window_h = f"job {job.id}", (_due_s(job) - job.arrival_s) / 3600.0
+        if not fastest:
+            problem = f"{job.job_type!r} with scale factor {job.scale_factor} runs on nothing that is for sale"
+            raise WorkloadError(problem, where=where, expected=f"some of {', '.join(task.accelerators)}")
+        if (needed_h := job.total_steps / fastest / 3600.0) > window_h * (1.0 + 1e-9):
+            problem = (
+                f"it needs {needed_h:.4g} h where it is fastest; its deadline is {window_h:.4g} h after it comes"
+            )
+            raise WorkloadError(problem, where=where, hint=f"a deadline of at least {needed_h:.4g} h")
+
+
+def _worth(task: Task, purchase: Purchase, bound: Bound) -> tuple[Worth, ...]:
+    """For each type its cheapest instance by device, and the most that a device of the type is worth."""
+    part_K = purchase.fluid.length_s_K / purchase.fluid.length_s_K.sum()
+    rows = []
+    for name in task.accelerators:
+        mine = [o for o, offer in enumerate(task.offers) if offer.accelerator == name]
+        offer = min((task.offers[o] for o in mine), key=lambda offer: offer.usd_per_hour / offer.devices)
+        best = max(mine, key=lambda o: float(bound.worth_PK[o] @ part_K))
+        worth_K = bound.worth_PK[best]
+        price = offer.usd_per_hour / offer.devices
+        rows.append(Worth(name, offer, price, float(worth_K @ part_K), float(worth_K.max(initial=0.0))))
+    return tuple(rows)

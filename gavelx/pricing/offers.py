@@ -1,0 +1,88 @@
+"""What can be bought: whole instances of accelerator types, from clouds, lists and files.
+
+Of each cloud, accelerator type and number of devices the cheapest on demand counts, over all regions, at the
+latest date on which the cloud prices that type: the rule of `gavelx.files.price_tables`, kept apart by size.
+Instances that hold a fraction of a device are left out.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gavelx.errors import OptionError
+from gavelx.files.price_tables import PriceRow, clouds, load_prices, price_rows
+from gavelx.files.texts import exists, shown
+
+ON_DEMAND = "on_demand"
+FORM = "--prices aws,gcp, or --prices my_prices.csv, or --prices v100=2.48,k80=0.45"
+
+
+class Offer(NamedTuple):
+    """An instance that can be had: so many devices of one accelerator type for so many dollars per hour."""
+
+    accelerator: str
+    devices: int
+    usd_per_hour: float
+    cloud: str = ""
+    region: str = ""
+    instance_type: str = ""
+    as_of: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        """A name that no other offer has: the cloud, and what it calls the instance."""
+        named = "_".join(self.instance_type.split()) or f"{self.devices}x{self.accelerator}"
+        return "/".join(filter(None, (self.cloud, named)))
+
+
+def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = None) -> tuple[Offer, ...]:
+    """What ``spec`` sells of these accelerator types, the first named first, small instances before large ones.
+
+    ``spec`` names clouds, files of prices and single prices (``v100=2.48``: one device), between commas. Raises
+    :class:`OptionError` for what is none of these, for a free instance, and where nothing is for sale;
+    :class:`InputFileError` for what is wrong in a file.
+    """
+    parts = [part.strip() for part in spec.split(",")]
+    listed = [part for part in parts if "=" in part and not exists(part)]
+    specs = [part for part in dict.fromkeys(parts) if part not in listed] + [",".join(listed)] * bool(listed)
+    offers = [offer for one in specs for offer in _sold(one, accelerators, as_of)]
+    if free := [str(offer) for offer in offers if not offer.usd_per_hour > 0]:
+        raise OptionError(f"{', '.join(free)} costs nothing", where="--prices", expected="prices above 0")
+    if not offers:
+        until = f" up to {as_of}" if as_of else ""
+        problem = f"{shown(spec, 80)} sells none of {', '.join(accelerators)}{until}"
+        raise OptionError(problem, where="--prices", hint=FORM)
+    return tuple(sorted(offers, key=lambda offer: (accelerators.index(offer.accelerator), offer.devices, offer)))
+
+
+def _sold(spec: str, accelerators: Sequence[str], as_of: str | None) -> Iterator[Offer]:
+    """What one cloud, file or list sells of these types."""
+    prices = load_prices(spec, accelerators, strict=False, as_of=as_of).usd_per_hour
+    cloud = spec.lower() if spec.lower() in clouds() else None
+    for name, usd in prices.items():
+        if "=" in spec and not exists(spec):
+            yield Offer(name, 1, usd)
+        else:
+            rows = price_rows(cloud, [name], path=None if cloud else spec)
+            yield from _of_type(name, list(filter(_is_whole, rows)), as_of)
+
+
+def _is_whole(row: PriceRow) -> bool:
+    """Whether it can be had at once, and holds whole devices."""
+    return row.kind == ON_DEMAND and row.devices >= 1 and row.devices == int(row.devices)
+
+
+def _of_type(name: str, rows: Sequence[PriceRow], as_of: str | None) -> Iterator[Offer]:
+    """The cheapest instance of each cloud and size, at the cloud's latest date for the type."""
+    rows = [row for row in rows if not (as_of and row.as_of[: len(as_of)] > as_of)]
+    latest: dict[str, str] = {}
+    best: dict[tuple[str, int], PriceRow] = {}
+    for row in rows:
+        latest[row.cloud] = max(latest.get(row.cloud, ""), row.as_of)
+    for row in rows:
+        if row.as_of == latest[row.cloud]:
+            held = best.setdefault((row.cloud, int(row.devices)), row)
+            if row.usd_per_hour < held.usd_per_hour:
+                best[row.cloud, int(row.devices)] = row
+    for (cloud, devices), row in best.items():
+        usd = row.usd_per_hour * row.devices
+        yield Offer(name, devices, usd, cloud, row.region, row.instance_type, row.as_of, row.source)
