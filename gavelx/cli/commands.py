@@ -10,8 +10,9 @@ import typer
 
 from gavelx.cli import cluster_commands, money_commands
 from gavelx.cli import options as o
-from gavelx.cli.cluster_options import WHERE, Address, AddressIfAny
+from gavelx.cli.cluster_options import WHERE, Address
 from gavelx.cli.run_options import RunOptions, with_options
+from gavelx.cli.throughput_commands import throughputs_app
 
 app = typer.Typer(
     help="Scheduling policies for training jobs on mixed GPU clusters: simulate, compare, price and explain them.",
@@ -21,7 +22,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 trace_app = typer.Typer(no_args_is_help=True, help="Traces of jobs: generate, import, show.")
-throughputs_app = typer.Typer(no_args_is_help=True, help="Tables of throughputs: what runs how fast on what.")
 prices_app = typer.Typer(no_args_is_help=True, help="Prices of accelerators.")
 app.add_typer(trace_app, name="trace")
 app.add_typer(throughputs_app, name="throughputs")
@@ -29,10 +29,6 @@ app.add_typer(prices_app, name="prices")
 cluster_commands.add_to(app)
 money_commands.add_to(app, prices_app)
 
-JobTypes = Annotated[
-    str | None,
-    typer.Option("--type", "--job-type", metavar="TEXT", help="Only job types whose name contains this."),
-]
 DEFAULT_POLICIES = "fifo,agnostic(max_min_fairness),isolated,max_min_fairness,max_sum_throughput"
 
 
@@ -296,117 +292,3 @@ def trace_show(
     from gavelx.cli.traces import show
 
     show(file, json)
-
-
-@throughputs_app.command("show", epilog="Example:  gavelx throughputs show --type LM --scale-factor 1")
-@with_options(AddressIfAny)
-def throughputs_show(
-    *,
-    table: o.Table = "simulation",
-    type: JobTypes = None,
-    scale_factor: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only jobs this wide.")] = None,
-    address: AddressIfAny,
-    json: o.JsonFlag = False,
-) -> None:
-    """Show steps/s by job type, scale factor and accelerator type.
-
-    With --type also what is measured, estimated and unknown, from when and how
-    sure. With --scheduler what leases of that cluster measured beside what its
-    table says; a profile that is wrong by that is marked.
-    """
-    from gavelx.cli.listing import list_throughputs
-    from gavelx.cli.speeds import show_measured, show_type
-
-    if address.scheduler is not None:
-        show_measured(Address(address.scheduler, address.token_file, address.ca), type, json)
-    elif type is not None:
-        show_type(table, type, scale_factor, json)
-    else:
-        list_throughputs(table, scale_factor, json)
-
-
-@throughputs_app.command("export", epilog="Example:  gavelx throughputs export --out speeds.csv")
-@with_options(Address)
-def throughputs_export(
-    *,
-    out: Annotated[str, typer.Option(metavar="FILE.csv", help="A table to begin or to add to.")],
-    type: JobTypes = None,
-    address: Address,
-    json: o.JsonFlag = False,
-) -> None:
-    """Write what leases of a cluster measured into a table."""
-    from gavelx.cli.speeds import export
-
-    export(address, type, out, json)
-
-
-@throughputs_app.command(
-    "measure", epilog="Example:  gavelx throughputs measure --type mine --out speeds.csv -- python train.py"
-)
-def throughputs_measure(
-    *,
-    command: Annotated[
-        list[str],
-        typer.Argument(metavar="-- COMMAND ...", help="What to run; no shell sees it. A + begins a partner's."),
-    ],
-    type: Annotated[str, typer.Option(metavar="TYPE", help="The job type that it is.")],
-    accelerator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What is here, such as cpu; found with NVML otherwise.")
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="How long to count steps, from the first one on.")
-    ] = 60.0,
-    steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="So many steps instead.")] = None,
-    workers: Annotated[str, typer.Option(metavar="N,...", help="Numbers of devices.")] = "1",
-    batch_sizes: Annotated[
-        str | None, typer.Option(metavar="N,...", help="What {batch_size} stands for in the command.")
-    ] = None,
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TYPE", help="A partner on the same device; its command follows after a +."),
-    ] = None,
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Start each so often: surer intervals.")] = 1,
-    start_within: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="A job without a step by then is not measured.")
-    ] = 300.0,
-    step_pattern: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX", help="For jobs that report no steps: lines that say them, such as 'step (\\d+)'."
-        ),
-    ] = None,
-    one_process: Annotated[
-        bool, typer.Option("--one-process", help="The command starts its own processes (torchrun, say).")
-    ] = False,
-    out: Annotated[
-        str | None, typer.Option(metavar="FILE.csv", help="A table to begin or to add to; pairs go beside it.")
-    ] = None,
-    source: Annotated[
-        str, typer.Option(help="Whose measurement this is, for the table.")
-    ] = "gavelx throughputs measure",
-    json: o.JsonFlag = False,
-) -> None:
-    """Measure steps/s on this machine: warm-up cut off, with an interval.
-
-    The job reports its steps by gavelx.training, or prints them. With --beside
-    B -- python a.py + python b.py the two are also measured on one device.
-    """
-    from gavelx.cli.measuring import Wanted, run_measure
-
-    wanted = Wanted(
-        tuple(command),
-        type,
-        accelerator,
-        workers,
-        batch_sizes,
-        tuple(beside or ()),
-        seconds,
-        steps,
-        repeat,
-        start_within,
-        step_pattern,
-        one_process,
-        out,
-        source,
-    )
-    run_measure(wanted, json)

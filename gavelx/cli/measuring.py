@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.cli.throughput_commands import MeasureOptions
 from gavelx.errors import OptionError
 from gavelx.estimator.steady import interval
 from gavelx.files.atomic import ensure_writable
@@ -26,27 +26,7 @@ AND = "+"
 """Between the commands of two jobs."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Just as typed."""
-
-    words: tuple[str, ...]
-    job_type: str
-    accelerator: str | None
-    workers: str
-    batch_sizes: str | None
-    beside: tuple[str, ...]
-    seconds: float
-    steps: int | None
-    repeat: int
-    start_s: float
-    step_pattern: str | None
-    one_process: bool
-    out: str | None
-    source: str
-
-
-def run_measure(wanted: Wanted, as_json: bool) -> None:
+def run_measure(wanted: MeasureOptions, as_json: bool) -> None:
     """Measure, show, write. Exits with 2 where nothing could be measured."""
     plan = _plan(wanted)
     devices = _devices(wanted.accelerator, max(plan.workers))
@@ -54,7 +34,7 @@ def run_measure(wanted: Wanted, as_json: bool) -> None:
         devices,
         seconds=wanted.seconds,
         steps=wanted.steps,
-        start_s=wanted.start_s,
+        start_s=wanted.start_within,
         pattern=_pattern(wanted.step_pattern),
         one_process=wanted.one_process,
     )
@@ -77,25 +57,25 @@ def run_measure(wanted: Wanted, as_json: bool) -> None:
         stderr().print(note, markup=False, soft_wrap=True)
     if not good:
         raise OptionError(
-            refused[0].reason, where=f"nothing could be measured of {wanted.job_type}", hint="--seconds 120, say"
+            refused[0].reason, where=f"nothing could be measured of {wanted.type}", hint="--seconds 120, say"
         )
 
 
-def _plan(wanted: Wanted) -> Plan:
-    commands = _split(wanted.words)
-    if len(commands) != 1 + len(wanted.beside):
+def _plan(wanted: MeasureOptions) -> Plan:
+    commands, beside = _split(tuple(wanted.command)), wanted.beside or []
+    if len(commands) != 1 + len(beside):
         raise OptionError(
-            f"{len(wanted.beside)} partners, and {len(commands) - 1} commands after the first",
+            f"{len(beside)} partners, and {len(commands) - 1} commands after the first",
             where="--beside",
             expected=f"a command for each, after a {AND!r}",
             hint=f"--type A --beside B -- python a.py {AND} python b.py",
         )
     return Plan(
-        wanted.job_type,
+        wanted.type,
         commands[0],
         workers=_numbers(wanted.workers, "--workers"),
         batch_sizes=_numbers(wanted.batch_sizes, "--batch-sizes") if wanted.batch_sizes else (),
-        beside=tuple(Job(name, words) for name, words in zip(wanted.beside, commands[1:], strict=True)),
+        beside=tuple(Job(name, words) for name, words in zip(beside, commands[1:], strict=True)),
         repeat=wanted.repeat,
         source=wanted.source,
     )

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gavelx.errors import OptionError
-from gavelx.files.price_tables import PriceRow, clouds, load_prices, price_rows
+from gavelx.files.price_rows import PriceRow
+from gavelx.files.price_tables import clouds, load_prices, price_rows
 from gavelx.files.texts import exists, shown
 
 ON_DEMAND = "on_demand"
