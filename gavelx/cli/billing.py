@@ -1,6 +1,6 @@
 """``gavelx bill``: runs under price tables, as dollars that add up to the cent, energy and carbon."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -60,7 +60,7 @@ def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> No
         raise OptionError("a bill is in one currency", where="--currency", hint="--currency EUR=1.08")
     usages = [usage for path in results for usage in read_usages(path)]
     charges = [charge for spec in split_specs(typed.prices) for charge in _charges(usages, spec, terms, typed)]
-    for line in dict.fromkeys(line for charge in charges for line in _ages(charge)):
+    for line in dict.fromkeys(line for charge in charges for line in _ages(charge, typed.as_of)):
         stderr().print(line, markup=False, soft_wrap=True)
     if outputs.json is not None:
         write_json({"bills": [_as_json(charge, terms) for charge in charges]}, outputs.json)
@@ -113,23 +113,22 @@ def _draw(typed: BillOptions) -> Draw:
     return Draw(**read_amounts(typed.draw, {"busy": 1.0, "idle": 1.0}, where="--draw", form=form))
 
 
-def _ages(charge: Charge) -> list[str]:
-    """A line for each type whose price is old, or of no known date."""
-    billed = charge.bill.as_of or ""
-    now = date.fromisoformat(f"{billed}-28"[:10]) if billed and billed != _latest(charge) else date.today()
-    lines = []
+def _ages(charge: Charge, as_of: str | None) -> Iterator[str]:
+    """A line for each type whose price is old at the date of the bill, or of no known date."""
+    now = _day(as_of) if as_of else date.today()
     for name, quote in charge.quotes.items():
         if quote.row is None:
             continue
-        if not (as_of := quote.row.as_of):
-            lines.append(f"{charge.bill.prices}: the price of {name} has no date ({quote.row.source})")
-        elif (days := (now - date.fromisoformat(f"{as_of}-28"[:10])).days) > OLD_DAYS:
-            lines.append(f"{charge.bill.prices}: the price of {name} is of {as_of}, {days / 365.25:.1f} years old")
-    return lines
+        about = f"{charge.bill.prices}: the price of {name}"
+        if not quote.row.as_of:
+            yield f"{about} has no date ({quote.row.source})"
+        elif (days := (now - _day(quote.row.as_of)).days) > OLD_DAYS:
+            yield f"{about} is of {quote.row.as_of}, {days / 365.25:.1f} years old"
 
 
-def _latest(charge: Charge) -> str:
-    return max((quote.row.as_of for quote in charge.quotes.values() if quote.row), default="")
+def _day(as_of: str) -> date:
+    """A date of a table; of a month its end, more or less."""
+    return date.fromisoformat(f"{as_of}-28"[:10])
 
 
 def _as_json(charge: Charge, terms: Terms) -> dict[str, Any]:

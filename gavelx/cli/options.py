@@ -107,7 +107,8 @@ Prices = Annotated[
     str | None,
     typer.Option(
         metavar="SPEC",
-        help="aws, gcp, azure, v100=1.6,p100=1.35, or a CSV file. Without it: gcp, where it has a price.",
+        help="aws, gcp:us-central1, aws+p100=1.35, v100=1.6,p100=1.35, or a CSV file. Without it: gcp, where it "
+        "has a price.",
         rich_help_panel=_HOW,
     ),
 ]

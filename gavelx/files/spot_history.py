@@ -86,19 +86,22 @@ def load_spot_history(
     path = data_path("prices", str(spec)) if not exists(spec) and str(spec) in names("prices") else Path(spec)
     series = _read(path, place, accelerators)
     begin = _start(start, series, path)
-    bought: dict[str, Place] = {}
-    for name, places in series.items():
-        at_start = {where: usd for where, one in places.items() if (usd := one.at(begin)) is not None}
-        if not at_start:
-            first = min(one.times[0] for one in places.values())
-            problem = f"no spot price of {name} at {begin:%Y-%m-%d %H:%M}; the first is of {first:%Y-%m-%d %H:%M}"
-            raise OptionError(problem, where="--spot-start", hint="a later start, or none")
-        bought[name] = min(at_start, key=lambda where: (at_start[where], where))
+    bought = {name: _cheapest(name, places, begin) for name, places in series.items()}
     used = {name: series[name][where] for name, where in bought.items()}
     first_usd = {name: one.at(begin) or 0.0 for name, one in used.items()}
     where_from = ", ".join(f"{name} in {where}" for name, where in bought.items())
     now = Prices({**prices.usd_per_hour, **first_usd}, name=f"{spec} from {begin:%Y-%m-%d %H:%M} on: {where_from}")
     return SpotPrices(now, tuple(_changes(used, begin, now)))
+
+
+def _cheapest(name: str, places: dict[Place, _Series], begin: datetime) -> Place:
+    """Where a device of this type costs the least when the replay starts."""
+    at_start = {where: usd for where, one in places.items() if (usd := one.at(begin)) is not None}
+    if not at_start:
+        first = min(one.times[0] for one in places.values())
+        problem = f"no spot price of {name} at {begin:%Y-%m-%d %H:%M}; the first is of {first:%Y-%m-%d %H:%M}"
+        raise OptionError(problem, where="--spot-start", hint="a later start, or none")
+    return min(at_start, key=lambda where: (at_start[where], where))
 
 
 def _changes(used: dict[str, _Series], begin: datetime, prices: Prices) -> Iterator[tuple[float, Prices]]:

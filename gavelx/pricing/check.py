@@ -94,29 +94,24 @@ def sentinels(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
 
 
 def disagreeing(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
-    """One instance type, place, kind and date, and two prices: or with and without the devices."""
-    for same in _grouped(rows, lambda row: (*_place(row), row.instance_type, row.kind, row.as_of)):
-        for row, other in zip(same[1:], same, strict=False):
-            first = same[0]
-            if not row.instance_type or (row.usd == first.usd and _inside(row) == _inside(first)):
-                continue
-            low, high = sorted((row.usd, first.usd))
+    """One instance type, place, kind and date, and two contents or two prices: maybe one without the devices."""
+    named = [row for row in rows if row.instance_type]
+    for first, *others in _grouped(named, lambda row: (*_place(row), row.instance_type, row.kind, row.as_of)):
+        for row in others:
+            prices = f"${row.usd} for {_name(row)}, ${first.usd} in row {first.row}"
             if _inside(row) != _inside(first):
                 seen = f"{_name(row)} holds {_holds(row)} here and {_holds(first)} in row {first.row}"
                 yield Alarm(
                     ERROR, "disagree", row.row, seen, "one content for one name", "leave the wrong row out"
                 )
-            elif low < high * GPU_PART:
-                seen = f"${row.usd} for {_name(row)}, ${first.usd} in row {first.row}"
-                expected = "one price; the lower one may be without its devices"
-                yield Alarm(
-                    ERROR, "without_devices", row.row, seen, expected, "keep the row of the whole instance"
+            elif min(row.usd, first.usd) < max(row.usd, first.usd) * GPU_PART:
+                expected, hint = (
+                    "one price; the lower may be without its devices",
+                    "keep that of the whole instance",
                 )
-            elif row.usd != other.usd:
-                seen = f"${row.usd} for {_name(row)}, ${first.usd} in row {first.row}"
-                yield Alarm(
-                    ERROR, "disagree", row.row, seen, "one price at one date", "date the rows, or keep one"
-                )
+                yield Alarm(ERROR, "without_devices", row.row, prices, expected, hint)
+            elif row.usd != first.usd:
+                yield Alarm(ERROR, "disagree", row.row, prices, "one price at one date", "date them, or keep one")
 
 
 def spot_not_below(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
