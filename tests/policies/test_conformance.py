@@ -19,6 +19,9 @@ SAID: dict[str, dict[str, Any]] = {
     "min_cost_slo": {"unique": False},
     "nash_welfare": {"tolerance": 1e-4},
     "proportional": {"idle_slices": True},
+    "shared_cloud_cost_fairness": {
+        "unique": False
+    },  # a cheap device is worth the same to all whom it is cheapest for
     "shared_cloud_cost_fairness_alg51": {  # as printed: it adds dollars to seconds, and treats V100s apart
         "unique": False,
         "idle_slices": True,
@@ -36,6 +39,7 @@ MODIFIED = {
     "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)"],
     "optimistic": ["optimistic(max_min_fairness)"],
     "packed": [f"packed({name})" for name in PROGRAMS] + ["agnostic(packed(max_min_fairness))"],
+    "capped": ["capped(shared_cloud_cost_fairness, 1.5)"],
     "partitioned": ["partitioned(max_min_fairness, 2)", "partitioned(packed(max_min_fairness), 2)"],
     "placed": ["placed(max_min_fairness)", "packed(placed(max_min_fairness))"],
     "robust": ["robust(max_min_fairness)", "robust(packed(makespan))"],
