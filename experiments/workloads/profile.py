@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="the full size instead of --quick")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--seconds", type=float, default=8.0, help="to count steps, each time")
-    parser.add_argument("--repeat", type=int, default=5, help="so often")
+    parser.add_argument("--repeat", type=int, default=3, help="so often")
     parser.add_argument("--out", default=str(HERE / "profiles.csv"), help="the table to begin or to add to")
     parser.add_argument("--again", action="store_true", help="twice, to see whether it agrees")
     parser.add_argument("--write", action="store_true", help="put the outcome into README.md")
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
     first, *more = profiled(jobs, how, args.repeat, 2 if args.again else 1)
     again = more[0] if more else {}
     write_profiles(args.out, list(first.values()))
-    text = table(first, again) + machine(size)
+    text = table(first, again) + f"\n{args.repeat} starts, {args.seconds:g} s of steps in each." + machine(size)
     print(text)
     if args.write:
         page = HERE / "README.md"
