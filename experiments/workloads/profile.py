@@ -2,8 +2,8 @@
 
 Each is run by gavelx's own profiler on this machine's device, several times. Rounds go through all of them, so
 that the repetitions of one are apart in time, and its interval knows how the machine varies. ``--again`` does all
-of it twice and says whether the two agree; ``--write`` puts the outcome into README.md. What it makes is a table
-for ``--table``.
+of it twice, in turns, and says whether the two agree; ``--write`` puts the outcome into README.md. It makes
+a table for ``--table``.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 from experiments.workloads.measure import WORKLOADS, machine
 from gavelx.estimator.steady import interval
 from gavelx.files.profiles import Profile, write_profiles
-from gavelx.profiler.profile import Refused, conclude
+from gavelx.profiler.profile import conclude
 from gavelx.profiler.running import How, Job, Ran, run
 from gavelx.worker.devices import find_devices
 
@@ -25,21 +25,23 @@ BEGIN, END = "<!-- profiled -->\n", "<!-- profiled end -->\n"
 SOURCE = "experiments.workloads.profile"
 
 
-def profiled(jobs: Sequence[Job], how: How, repeat: int) -> dict[Job, Profile]:
-    """What each job is like; those that could not be measured are said and left out."""
-    times: dict[Job, list[list[Ran]]] = {job: [] for job in jobs}
+def profiled(jobs: Sequence[Job], how: How, repeat: int, passes: int) -> list[dict[Job, Profile]]:
+    """What each job is like, so many times over; those that could not be measured are said and left out."""
+    times: list[dict[Job, list[list[Ran]]]] = [{job: [] for job in jobs} for _ in range(passes)]
     for n in range(repeat):
-        for job in jobs:
-            print(f"{job.job_type}, {n + 1} of {repeat} ...", file=sys.stderr, flush=True)
-            times[job].append(run([job], how))
-    found = {}
-    for job in jobs:
-        (known,) = conclude([job], times[job], how, SOURCE)
-        if isinstance(known, Refused):
-            print(f"{job.job_type}: {known.reason}", file=sys.stderr)
-        else:
-            found[job] = known
-    return found
+        for each in times:
+            for job in jobs:
+                print(f"{job.job_type}, {n + 1} of {repeat} ...", file=sys.stderr, flush=True)
+                each[job].append(run([job], how))
+    return [{job: known for job in jobs if (known := _known(job, each[job], how)) is not None} for each in times]
+
+
+def _known(job: Job, times: Sequence[Sequence[Ran]], how: How) -> Profile | None:
+    (known,) = conclude([job], times, how, SOURCE)
+    if isinstance(known, Profile):
+        return known
+    print(f"{job.job_type}: {known.reason}", file=sys.stderr)
+    return None
 
 
 def agree(one: Profile, other: Profile) -> bool:
@@ -79,7 +81,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", choices=[one.module for one in WORKLOADS], help="some of them")
     parser.add_argument("--full", action="store_true", help="the full size instead of --quick")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--seconds", type=float, default=10.0, help="to count steps, each time")
+    parser.add_argument("--seconds", type=float, default=8.0, help="to count steps, each time")
     parser.add_argument("--repeat", type=int, default=3, help="so often")
     parser.add_argument("--out", default=str(HERE / "profiles.csv"), help="the table to begin or to add to")
     parser.add_argument("--again", action="store_true", help="twice, to see whether it agrees")
@@ -97,10 +99,10 @@ def main(argv: list[str] | None = None) -> int:
         if args.only is None or one.module in args.only
     ]
     how = How(find_devices("cpu=1" if args.device == "cpu" else None), seconds=args.seconds)
-    first = profiled(jobs, how, args.repeat)
+    first, *more = profiled(jobs, how, args.repeat, 2 if args.again else 1)
+    again = more[0] if more else {}
     write_profiles(args.out, list(first.values()))
-    again = profiled(jobs, how, args.repeat) if args.again else {}
-    text = table(first, again) + machine(size)
+    text = table(first, again) + f"\n{args.repeat} starts, {args.seconds:g} s of steps in each." + machine(size)
     print(text)
     if args.write:
         page = HERE / "README.md"

@@ -33,7 +33,7 @@ def show_type(table: str, text: str, scale_factor: int | None, as_json: bool) ->
     ways = [way for way in _all_ways(wanted, [*measured, *guessed]) if _has_width(way, scale_factor)]
     if not ways:
         width = f" with scale factor {scale_factor}" if scale_factor else ""
-        raise OptionError(f"no row for {text!r}{width}", where="--type", hint=nearest(text, types))
+        raise OptionError(f"no row for {text!r}{width}", where="--type (--job-type)", hint=nearest(text, types))
     rows = [_row(way, measured.get(way), guessed.get(way, UNKNOWN)) for way in ways]
     if as_json:
         print_json({"table": table, "rows": rows})

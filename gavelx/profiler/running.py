@@ -27,6 +27,8 @@ from gavelx.worker.usage import Gpus, Meter, Use
 POLL_S = 0.1
 METER_EVERY_S = 1.0
 GRACE_S = 5.0
+LEASE_S = 30.0
+"""Who is killed leaves jobs behind that end so soon."""
 ENDLESS = 1e12
 """More steps than anybody does: the job trains until it is stopped."""
 NO_ROOM = re.compile(r"out of memory|OutOfMemoryError|MemoryError|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
@@ -104,7 +106,6 @@ class _Run:
         return self._result()
 
     def _start(self) -> None:
-        until_s = self.began_s + self.how.start_s + self.how.seconds + 3600.0
         for lease_id, job in self.jobs.items():
             processes = 1 if self.how.one_process else job.workers
             launch = wire.Launch(
@@ -120,13 +121,15 @@ class _Run:
                 until_step=self.how.steps or ENDLESS,
                 folder=f"job-{lease_id}",
             )
-            self.runner.start(launch, until_s)
+            self.runner.start(launch, self.began_s + LEASE_S)
 
     def _look(self, gpus: Gpus) -> None:
         for steps in self.counts.values():
             steps.look()
         if (now_s := time.monotonic()) >= self.metered_s + METER_EVERY_S:
             self.metered_s = now_s
+            for lease_id in self.runner.standing():
+                self.runner.renew(lease_id, now_s + LEASE_S)
             self.meter.measure(gpus)
             if self._counting_from_s() is not None:
                 for lease_id, uses in self.uses.items():

@@ -81,7 +81,7 @@ def test_every_command_has_help_with_an_example_and_json(shell: Shell, command: 
             "scale factor 4 fits nowhere",
         ),
         (("allocate", "--policy", "fifo", "--snapshot", "none.json"), "none.json"),
-        (("throughputs", "show", "--job-type", "ResNet-5O"), "--type"),
+        (("throughputs", "show", "--job-type", "ResNet-5O"), "--job-type"),
         (("prices", "show", "--cloud", "awz"), "--cloud"),
         (("trace", "import", "none.trace"), "none.trace"),
     ],

@@ -2,12 +2,16 @@
 
 import pytest
 
+from gavelx.measurements import Measurement, Way
 from gavelx.mechanism.commands import Stop
 from gavelx.mechanism.events import JobCancelled, LeaseEnded, WorkerDrained, WorkerLost
+from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendees import Stream
-from gavelx.service.records import Entry, Started
+from gavelx.service.configuration import Configuration
+from gavelx.service.records import Entry, Measured, Started
 from gavelx.service.state import State
+from gavelx.throughputs import Pairing, Setting, Throughputs
 from tests.service.agents import configuration
 from tests.service.desk import Desk
 from tests.service.running import run
@@ -181,3 +185,28 @@ def test_leases_of_services_before_are_remembered_for_as_long_as_they_may_run() 
     assert state.leased_for_s == 30.0
     state.apply(Entry(Started(200.0, "boot", 200.0, 10.0)))
     assert state.leased_for_s == 10.0
+
+
+def measured(state: State, way: Way, *speeds: float) -> None:
+    for speed in speeds:
+        state.apply(Entry(Measured(1.0, Measurement(way, speed, 0.01, 60.0, "now", "a lease"))))
+
+
+def test_measured_beats_table_alone_spread_and_beside_a_partner() -> None:
+    together, spread = Setting("net", "v100", 2), Setting("net", "v100", 2, consolidated=False)
+    pair = Pairing("net", "net", "v100")
+    table = Throughputs({together: 10.0, spread: 4.0, Setting("net", "v100"): 8.0}, {pair: 6.0})
+    state = State(Configuration(table, Prices({})))
+    measured(state, together, 5.0, 5.1)
+    assert state.speeds == dict(table.isolated)
+    measured(state, together, 4.9)
+    assert (state.speeds[together], state.speeds[spread]) == (5.0, 2.0)  # as much slower as it was said to be
+    measured(state, spread, 3.0, 3.0, 3.0)
+    measured(state, together, *[9.0] * 6)
+    assert (state.speeds[together], state.speeds[spread]) == (9.0, 3.0)  # measured by itself
+    measured(state, pair, 3.0, 3.0, 3.0)
+    assert state.mechanism.throughputs.colocated[pair] == 3.0
+    assert state.said == {**table.isolated, **table.colocated}
+    assert set(state.online.wrong()) == {together, spread, pair}
+    again = State.unpickled(state.pickled())
+    assert again.speeds == state.speeds and again.online.wrong() == state.online.wrong()
