@@ -9,6 +9,6 @@ Three ways to hide cells, each with several seeds:
 * four job types of which only two cells alone are known each, and no pair.
 
 Writes estimation.json, RESULTS.md and estimation.png into ``results``. Errors are relative, of hidden cells that
-run; a cell that is wrongly said not to run has an error of 100 %. Coverage is the share of them that 90 % intervals
-hold. `hiding` hides, `scores` compares, `page` writes.
+run; a cell that is wrongly said not to run has an error of 100 %. Coverage is the share of those cells that 90 %
+intervals hold. `hiding` hides, `scores` compares, `page` writes.
 """

@@ -47,7 +47,7 @@ def plot(scores: Sequence[Score]) -> bytes:
         for column, table in enumerate(tables):
             axes[0, column].set_title(table)
             axes[1, column].set_xlabel("pairs measured, %")
-            axes[1, column].axhspan(0.85, 0.95, color=GRID, linewidth=0)
+            axes[1, column].axhspan(0.85, 0.95, color=GRID, alpha=0.3, linewidth=0)
             for row, figure_name in enumerate(FIGURES):
                 _curves(axes[row, column], [one for one in scores if one.table == table], figure_name)
         for row, says in enumerate(FIGURES.values()):

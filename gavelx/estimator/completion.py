@@ -109,7 +109,9 @@ class _Fit:
         """Mean and standard deviation of what is wanted, in a space that has the measured ways as well."""
         known, covariance = space.cells(self.ways), space.covariance(self.variance_P)
         noise_G = np.array([self.noise_of[""]] + [self.noise_of.get(name, PAIR_NOISE) for name in space.devices])
-        variance_M = covariance.of(wanted) + noise_G[wanted.group_N]
+        # a variance known from few is as wide as Student's t makes it: three times at two degrees of freedom
+        unsure_G = 1 + 2 / (1 + np.bincount(known.group_N, minlength=len(noise_G)))
+        variance_M = covariance.of(wanted) + (noise_G * unsure_G)[wanted.group_N]
         mean_M, sd_M = np.empty(len(wanted)), np.empty(len(wanted))
         for some_M, near_N in self._asked_together(wanted, known, covariance):
             near, solved = known[near_N], self.solved

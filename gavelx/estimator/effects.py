@@ -20,7 +20,7 @@ of shapes          ``one``: all are; ``several`` devices, more so the more there
 =================  =============================================================================================
 
 The sizes without evidence come from elsewhere: in vendors' published figures of 131 workloads on 17 accelerators,
-0.6 log(bandwidth) + 0.25 log(fp32) + 0.1 log(tensor) leaves 0.13 of a workload's speed from device to device (the
+0.65 log(bandwidth) + 0.3 log(fp32) + 0.05 log(tensor) leaves 0.13 of a workload's speed from device to device (the
 standard deviation of the logarithm). docs/throughputs.md has more.
 
 Legend: J job types, D devices, S shapes, N and M cells, P effects, G groups of noise.
@@ -41,7 +41,7 @@ from gavelx.estimator.names import read_name
 from gavelx.measurements import Way
 from gavelx.throughputs import Pairing
 
-SPEED = np.array([0.6, 0.25, 0.1])
+SPEED = np.array([0.65, 0.3, 0.05])
 """Weights of log bandwidth, log fp32 and log tensor arithmetic in a device's speed."""
 USUAL = np.log([700.0, 15.0, 60.0])
 """A device in the middle of the market: what one without specifications is taken for."""
@@ -50,6 +50,7 @@ OCTAVES = 2.0
 SCALING, SPREADING, BESIDE = 0.8, -0.15, -0.5
 """Prior: n devices are n^0.8 as fast, a seventh less over several servers; two on a device get 0.6 each."""
 ALONE_NOISE, PAIR_NOISE = 0.005, 0.01
+"""Variances without evidence."""
 
 
 class Effect(NamedTuple):
