@@ -10,8 +10,8 @@ This is the knowledge gradient (Frazier, Powell and Dayanik, "A knowledge-gradie
 information collection", 2008): one step of look-ahead, here with two points for the expectation. A policy without
 an objective is asked how much of the jobs' effective throughputs would change hands instead (mean over jobs, each
 relative to its best), which is "expected model change" (Settles, "Active learning literature survey", 2009,
-section 3.3); on generated clusters that saves less. Two calls of the policy for each trial that is looked at, so only the
-widest ``LOOKED_AT`` are.
+section 3.3); on generated clusters that saves less. Two calls of the policy for each trial that is looked at, so
+only the widest ``LOOKED_AT`` are.
 
 Legend: J jobs, C configurations, M memberships.
 """
