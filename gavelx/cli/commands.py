@@ -273,6 +273,46 @@ def throughputs_show(
     list_throughputs(table, job_type, scale_factor, json)
 
 
+@throughputs_app.command(
+    "estimate", epilog="Example:  gavelx throughputs estimate --observed measured.csv --wanted wanted.csv"
+)
+def throughputs_estimate(
+    *,
+    observed: Annotated[
+        list[str],
+        typer.Option(metavar="FILE.csv", help="What was measured; more files with --observed again."),
+    ],
+    wanted: Annotated[str, typer.Option(metavar="FILE.csv", help="The rows that are wanted, without speeds.")],
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE.csv", help="Write them here. Without it: print them.")
+    ] = None,
+    estimator: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="completion, fingerprint, als, nearest_job, column_mean, or that of an installed package.",
+        ),
+    ] = "completion",
+    level: Annotated[
+        float, typer.Option(metavar="SHARE", help="How often an interval is to hold the true speed.")
+    ] = 0.9,
+    json: o.JsonFlag = False,
+) -> None:
+    """Complete a table of throughputs: each wanted row with estimate, lower, upper and origin.
+
+    Rows are of one job type (job_type, scale_factor, accelerator,
+    consolidated, steps_per_second) or of a pair that shares a device
+    (job_type_a, job_type_b, accelerator, steps_per_second_a,
+    steps_per_second_b), in one file or in several. A speed of 0 says that it
+    was tried in vain. Of a pair both speeds are estimated: estimate_a, ...,
+    estimate_b, ... Measured speeds come back as measured; cells are empty
+    where nothing is known of a job type. docs/throughputs.md has the method.
+    """
+    from gavelx.cli.estimating import run_estimate
+
+    run_estimate(observed, wanted, out=out, estimator=estimator, level=level, as_json=json)
+
+
 @prices_app.command("show", epilog="Example:  gavelx prices show --accelerators v100,k80")
 def prices_show(
     cloud: Annotated[str | None, typer.Option(help="Every offer of one cloud: aws, gcp, azure, ...")] = None,

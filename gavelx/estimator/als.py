@@ -29,7 +29,7 @@ def low_rank(log_JC: Floats) -> Floats:
     known_JC = ~np.isnan(log_JC)
     rest_JC = np.where(known_JC, log_JC - effects_JC, 0.0)
     rank = min(RANK, *log_JC.shape)
-    factor_CR = np.linalg.svd(rest_JC, full_matrices=False)[2][:rank].T
+    factor_CR: Floats = np.linalg.svd(rest_JC, full_matrices=False)[2][:rank].T
     for _ in range(TURNS):
         factor_JR = _least_squares(rest_JC, known_JC, factor_CR)
         factor_CR = _least_squares(rest_JC.T, known_JC.T, factor_JR)
@@ -40,4 +40,4 @@ def _least_squares(rest_JC: Floats, known_JC: NDArray[np.bool_], factor_CR: Floa
     """The best factor of each row, given those of the columns."""
     normal_JRR = np.einsum("jc,cr,cs->jrs", known_JC, factor_CR, factor_CR, optimize=True)
     normal_JRR += RIDGE * np.eye(factor_CR.shape[1])
-    return np.asarray(np.linalg.solve(normal_JRR, (rest_JC @ factor_CR)[:, :, None]))[:, :, 0]
+    return np.linalg.solve(normal_JRR, (rest_JC @ factor_CR)[:, :, None])[:, :, 0]

@@ -4,14 +4,14 @@ Claimed with caution, since a job that is wrongly said not to run will never be 
 to be impossible only where one that needs no more memory was tried in vain on that device or one with more memory:
 
 * the same model at this batch size or a smaller one, with as many devices placed alike;
-* the same two models side by side, each at this batch size or a smaller one; or one of them alone;
+* the same two models side by side, each at this batch size or a smaller one; or one of them alone.
 
-and where nothing that needs as much memory was seen to run on that device or one with less. Devices with the same
-memory on their data sheets do differ (by what drivers and libraries take), so they say nothing about each other.
+A failure says nothing of memory where a job that needs as much ran on that device or on one with less. Devices
+with the same memory on their data sheets differ by what drivers and libraries take, and say nothing of each other.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gavelx.accelerators import DataSheets
@@ -22,12 +22,20 @@ from gavelx.throughputs import Pairing, Setting
 MORE = 1.1
 """So many times the memory is clearly more."""
 
+Models = tuple[str, ...]
+Shape = tuple[int, bool]
+"""How many devices, and whether in one server."""
+
 
 class _Tried(NamedTuple):
     """Batch sizes of the jobs, and the device."""
 
     names: tuple[JobName, ...]
     accelerator: str
+
+    @property
+    def models(self) -> Models:
+        return tuple(name.model for name in self.names)
 
 
 class CannotRun:
@@ -36,15 +44,18 @@ class CannotRun:
     def __init__(self, speed_of: Mapping[Way, float], data_sheets: DataSheets) -> None:
         self._memory_gb: dict[str, float] = {}
         self._data_sheets = data_sheets
-        self._failed: dict[Hashable, list[_Tried]] = defaultdict(list)
-        self._ran: dict[Hashable, list[_Tried]] = defaultdict(list)
+        ran: dict[Models, list[_Tried]] = defaultdict(list)
+        failed: list[tuple[_Tried, Shape]] = []
         for way, speed in speed_of.items():
             for tried, shape in _forms(way):
-                models = tuple(name.model for name in tried.names)
                 if speed > 0:
-                    self._ran[models].append(tried)
+                    ran[tried.models].append(tried)
                 else:
-                    self._failed[models, shape].append(tried)
+                    failed.append((tried, shape))
+        self._failed: dict[tuple[Models, Shape], list[_Tried]] = defaultdict(list)
+        for tried, shape in failed:
+            if not any(self._no_more(tried, other) for other in ran[tried.models]):
+                self._failed[tried.models, shape].append(tried)
 
     def says(self, way: Way) -> bool:
         """Whether it surely cannot run."""
@@ -55,12 +66,8 @@ class CannotRun:
             isinstance(way, Pairing) and any(self._hopeless(alone, (1, True)) for alone in _each_alone(tried))
         )
 
-    def _hopeless(self, tried: _Tried, shape: tuple[int, bool]) -> bool:
-        models = tuple(name.model for name in tried.names)
-        failed = self._failed.get((models, shape), ())
-        return any(self._no_more(other, tried) for other in failed) and not any(
-            self._no_more(tried, other) for other in self._ran.get(models, ())
-        )
+    def _hopeless(self, tried: _Tried, shape: Shape) -> bool:
+        return any(self._no_more(other, tried) for other in self._failed.get((tried.models, shape), ()))
 
     def _no_more(self, a: _Tried, b: _Tried) -> bool:
         """Whether ``a`` needs no more memory than ``b`` does, on the same device or one that has clearly more."""
@@ -74,7 +81,7 @@ class CannotRun:
         return self._memory_gb[accelerator]
 
 
-def _forms(way: Way) -> Iterator[tuple[_Tried, tuple[int, bool]]]:
+def _forms(way: Way) -> Iterator[tuple[_Tried, Shape]]:
     """What was tried, and on how many devices placed how; a pair in both orders, as it is one trial."""
     if isinstance(way, Setting):
         yield _Tried((read_name(way.job_type),), way.accelerator), (way.scale_factor, way.consolidated)

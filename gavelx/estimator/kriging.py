@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -68,7 +68,8 @@ class Solved:
 
     def ask(self, K_MN: Floats, variance_M: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of each wanted cell."""
-        explained_M = np.einsum("mn,nm->m", K_MN, cho_solve(self.factor, K_MN.T))
+        root_NM = solve_triangular(self.factor[0], K_MN.T, lower=True, check_finite=False)
+        explained_M = np.einsum("nm,nm->m", root_NM, root_NM)
         return K_MN @ self.weight_N, np.sqrt(np.maximum(variance_M - explained_M, 1e-12))
 
     def left_out(self) -> tuple[Floats, Floats]:

@@ -6,7 +6,10 @@
 `policies` is that class, made of `answers` (feasible and honest), `invariance` (what must not matter) and
 `promises` (fairness and efficiency, where the policy claims them); `snapshots` generates clusters and jobs;
 `changes` makes the same instant look different; `plain` counts shares from scratch; `checks` asks and words
-failures.
+failures. `estimators` is the same for estimators of throughput:
+
+    class TestMine(EstimatorConformance):
+        estimator = MyEstimator
 """
 
 try:
@@ -18,8 +21,9 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from gavelx.testing.checks import NonConformance
+from gavelx.testing.estimators import EstimatorConformance
 from gavelx.testing.policies import PolicyConformance
 from gavelx.testing.snapshots import clusters, snapshot_of, snapshots
 
-__all__ = ["NonConformance", "PolicyConformance", "clusters", "snapshot_of", "snapshots"]
+__all__ = ["EstimatorConformance", "NonConformance", "PolicyConformance", "clusters", "snapshot_of", "snapshots"]
 _ = (_hypothesis, _pytest)

@@ -1,0 +1,143 @@
+"""Little is measured, and the rest is estimated well and with honest intervals, on tables of other worlds too."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from gavelx.accelerators import NO_DATA_SHEETS
+from gavelx.estimator.completion import Completion
+from gavelx.files.data_sheets import load_data_sheets
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.measurements import Estimate, Measurement, Way
+from gavelx.throughputs import Pairing, Setting
+
+DEVICES = ("t4", "a10", "v100", "a100-40gb", "h100-80gb")
+JOBS = [f"{model} (batch size {size})" for model in ("bert", "vgg16", "gpt") for size in (8, 16, 32, 64)]
+
+
+def world(seed: int, noise: float = 0.05) -> dict[Way, float]:
+    """A table of other GPUs and models: a law with effects of jobs, devices and partners, and noise."""
+    random = np.random.default_rng(seed)
+    sheets = load_data_sheets()
+    speed = {d: math.log(sheets.find(d).bandwidth_gb_s) * 0.7 + random.normal(0, 0.1) for d in DEVICES}
+    level = {job: random.normal(0, 2) for job in JOBS}
+    fit = {(job.split()[0], d): random.normal(0, 0.15) for job in JOBS for d in DEVICES}
+    suffers, harms = ({job: random.normal(0, 0.2) for job in JOBS} for _ in range(2))
+
+    def log(way: Way) -> float:
+        alone = level[way.job_type] + speed[way.accelerator] + fit[way.job_type.split()[0], way.accelerator]
+        if isinstance(way, Pairing):
+            return alone - 0.6 + suffers[way.job_type] + harms[way.partner]
+        return alone + 0.85 * math.log(way.scale_factor) - 0.2 * (not way.consolidated)
+
+    shapes = [(1, True), (4, True), (4, False)]
+    ways: list[Way] = [Setting(j, d, *shape) for j, d, shape in itertools.product(JOBS, DEVICES, shapes)]
+    ways += [Pairing(a, b, d) for a, b, d in itertools.product(JOBS, JOBS, DEVICES)]
+    return {way: math.exp(log(way) + random.normal(0, noise)) for way in ways}
+
+
+def asked(known: dict[Way, float], wanted: list[Way], level: float = 0.9) -> list[Estimate]:
+    estimator = Completion(load_data_sheets())
+    estimator.observe(Measurement(way, speed) for way, speed in known.items())
+    return estimator.estimate(wanted, level)
+
+
+def judged(truth: dict[Way, float], known: dict[Way, float], level: float = 0.9) -> tuple[float, float]:
+    """Median relative error and coverage of all that is not known."""
+    wanted = [way for way in truth if way not in known]
+    answers = asked(known, wanted, level)
+    errors = [abs(one.steps_per_second / truth[way] - 1) for way, one in zip(wanted, answers, strict=True)]
+    held = [one.lower <= truth[way] <= one.upper for way, one in zip(wanted, answers, strict=True)]
+    return float(np.median(errors)), float(np.mean(held))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_pairs_from_a_share_of_them(share: float) -> None:
+    truth, random = world(1), np.random.default_rng(2)
+    known = {way: v for way, v in truth.items() if isinstance(way, Setting) or random.random() < share}
+    error, held = judged(truth, known)
+    assert error < 0.10
+    assert 0.85 <= held <= 0.98
+
+
+@pytest.mark.parametrize("device", ["t4", "h100-80gb"])
+def test_a_device_of_which_two_jobs_are_known(device: str) -> None:
+    truth = world(3)
+    few = {JOBS[0], JOBS[7]}
+    known = {w: v for w, v in truth.items() if w.accelerator != device or {w.job_type, w[1]} & few == {w.job_type}}
+    error, held = judged(truth, {w: v for w, v in known.items() if isinstance(w, Setting)})
+    assert error < 0.25
+    assert held > 0.8
+
+
+def test_a_job_of_which_two_cells_are_known() -> None:
+    truth = {way: v for way, v in world(4).items() if isinstance(way, Setting)}
+    new = JOBS[5]
+    mine = [way for way in truth if way.job_type == new]
+    error, held = judged(truth, {w: v for w, v in truth.items() if w.job_type != new or w in (mine[0], mine[7])})
+    assert error < 0.2
+    assert held > 0.8
+
+
+def test_a_device_that_nobody_ever_used_is_judged_by_its_data_sheet() -> None:
+    known: dict[Way, float] = {Setting(job, device): 1.0 for job in JOBS for device in ("t4", "v100")}
+    (h100, unheard) = asked(known, [Setting(JOBS[0], "h100-80gb"), Setting(JOBS[0], "unheard of")])
+    assert h100.steps_per_second > 1.2
+    assert h100.upper / h100.lower < unheard.upper / unheard.lower
+
+
+def test_a_noisier_world_has_wider_intervals() -> None:
+    def width(noise: float) -> float:
+        truth, random = world(5, noise), np.random.default_rng(6)
+        known = {way: v for way, v in truth.items() if random.random() < 0.4}
+        answers = asked(known, [way for way in truth if way not in known])
+        return float(np.mean([math.log(one.upper / one.lower) for one in answers]))
+
+    assert width(0.3) > 2 * width(0.02)
+
+
+def test_measurements_with_errors_come_back_with_intervals() -> None:
+    way = Setting("bert", "v100")
+    estimator = Completion(load_data_sheets())
+    estimator.observe([Measurement(way, 10.0, 0.1), Measurement(way, 12.0, 0.1)])
+    (one,) = estimator.estimate([way])
+    assert one.steps_per_second == pytest.approx(math.sqrt(120.0))
+    assert one.upper / one.steps_per_second == pytest.approx(math.exp(1.645 * 0.1 / math.sqrt(2)), rel=1e-3)
+    assert one.origin == "measured"
+
+
+def test_a_failure_stands_until_it_ran_later() -> None:
+    way = Setting("bert", "v100")
+    estimator = Completion(NO_DATA_SHEETS)
+    estimator.observe(
+        [Measurement(way, 3.0, measured_at="2026-01-01"), Measurement(way, 0.0, measured_at="2026-02-01")]
+    )
+    assert estimator.estimate([way])[0] == Estimate(0.0, 0.0, 0.0, "measured")
+    estimator.observe([Measurement(way, 3.0, measured_at="2026-03-01")])
+    assert estimator.estimate([way])[0].steps_per_second == 3.0
+
+
+def test_where_there_are_more_cells_than_are_solved_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth, random = world(6), np.random.default_rng(7)
+    known = {way: v for way, v in truth.items() if random.random() < 0.4}
+    exact, _ = judged(truth, known)
+    monkeypatch.setattr("gavelx.estimator.completion.EXACT_MAX", 100)
+    in_parts, held = judged(truth, known)
+    assert in_parts < max(0.1, 1.5 * exact)
+    assert held >= 0.8
+
+
+def test_ten_per_cent_of_the_published_pairs() -> None:
+    table, random = load_throughputs("simulation"), np.random.default_rng(0)
+    truth: dict[Way, float] = {**table.isolated, **table.colocated}
+    shown = {
+        frozenset(way[:2]) | {way.accelerator}
+        for way in table.colocated
+        if way.job_type <= way.partner and random.random() < 0.1
+    }
+    known = {w: v for w, v in truth.items() if isinstance(w, Setting) or frozenset(w) in shown}
+    error, held = judged({w: v for w, v in truth.items() if v > 0 or w in known}, known)
+    assert error < 0.12
+    assert 0.85 <= held <= 0.97

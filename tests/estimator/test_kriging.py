@@ -1,0 +1,56 @@
+"""Kriging against its textbook form, and variances against those that made the data."""
+
+import numpy as np
+import pytest
+
+from gavelx.estimator.intervals import half_widths
+from gavelx.estimator.kriging import Solved, likely_variances
+
+
+def test_cells_left_out_are_those_solved_without_them() -> None:
+    random = np.random.default_rng(0)
+    root = random.normal(size=(12, 12))
+    K, y = root @ root.T + np.eye(12), random.normal(size=12)
+    error_N, sd_N = Solved.of(K, y).left_out()
+    for n in range(12):
+        rest = np.arange(12) != n
+        mean, sd = Solved.of(K[np.ix_(rest, rest)], y[rest]).ask(K[[n]][:, rest], K[[n], [n]])
+        assert error_N[n] == pytest.approx(y[n] - mean[0])
+        assert sd_N[n] == pytest.approx(sd[0])
+
+
+def test_variances_are_found_again() -> None:
+    random = np.random.default_rng(1)
+    group = np.repeat(np.arange(60), 8)
+    shared = (group[:, None] == group[None, :]) * 1.0
+    y = random.normal(0, 1.0, 60)[group] + random.normal(0, 0.3, len(group))
+    whole = np.zeros(len(group), int)
+    (effect,), (noise,) = likely_variances(
+        y, shared[None], group_N=whole, known_N=np.zeros(len(y)), mode_P=np.array([0.1]), mode_G=np.array([0.01])
+    )
+    assert effect == pytest.approx(1.0, rel=0.35)
+    assert noise == pytest.approx(0.09, rel=0.2)
+
+
+def test_an_effect_without_evidence_keeps_its_mode() -> None:
+    y = np.random.default_rng(2).normal(size=20)
+    kernels = np.zeros((1, 20, 20))
+    (unseen,), _ = likely_variances(
+        y, kernels, group_N=np.zeros(20, int), known_N=np.zeros(20), mode_P=np.array([0.7]), mode_G=np.ones(1)
+    )
+    assert unseen == pytest.approx(0.7)
+
+
+def test_half_widths_follow_errors_of_cells_left_out() -> None:
+    sd_N = np.ones(1000)
+    error_N = np.random.default_rng(3).standard_t(3, 1000)
+    wide = half_widths(np.ones(1), 2 * error_N, sd_N, 0.9)[0]
+    usual = half_widths(np.ones(1), error_N, sd_N, 0.9)[0]
+    assert usual == pytest.approx(2.35, rel=0.1)  # the quantile of t with 3 degrees of freedom
+    assert wide == pytest.approx(2 * usual, rel=0.02)
+    assert half_widths(np.array([2.0]), [], np.zeros(0), 0.9)[0] == pytest.approx(2 * 1.645, rel=1e-3)
+
+
+def test_what_is_less_sure_than_cells_left_out_stays_normal() -> None:
+    half = half_widths(np.array([10.0]), np.zeros(1000), np.ones(1000), 0.9)[0]
+    assert half == pytest.approx(1.645 * np.sqrt(99), rel=0.01)
