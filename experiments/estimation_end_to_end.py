@@ -53,6 +53,14 @@ CLUSTER, RATES, SEEDS, JOBS = "v100=4,p100=4,k80=4", (0.5, 0.8, 1.1), (0, 1, 2),
 TRUE, TENTH, ALONE_ON_ONE = "true", "10 % of pairs", "10 %, alone on one"
 FAIR = "max_min_fairness"
 
+PAGE = """# What estimated speeds cost
+
+`python -m experiments.estimation_end_to_end` on {cluster}, jobs of one device: {jobs} of them, the last three
+quarters of which are measured, seeds {seeds}. Mean completion time in hours, mean ± deviation over seeds. The last
+column is the mean over rates and seeds of the difference to the same jobs under the same policy with true speeds
+(least .. largest); for `agnostic`, to the policy that knows types.
+"""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -169,23 +177,15 @@ def report(done: dict[Run, float | None]) -> str:
         hours = {(run.rate, run.seed): h for run, h in done.items() if run.line == line and h is not None}
         cells = [_mean([h for (rate, _), h in hours.items() if rate == its]) for its in rates]
         rows.append([f"`{line.policy}`", line.knows, *cells, _over(line, done)])
-    seeds, jobs = sorted({run.seed for run in done}), sorted({run.jobs for run in done})
-    return (
-        "# What estimated speeds cost\n\n"
-        f"`python -m experiments.estimation_end_to_end` on {CLUSTER}, jobs of one device: {_listed(jobs)} of\n"
-        f"them, the last three quarters of which are measured, seeds {_listed(seeds)}. Mean completion time in\n"
-        "hours, mean ± deviation over seeds. The last column is the mean over rates and seeds of the difference to\n"
-        "the same jobs under the same policy with true speeds (least .. largest); for `agnostic`, to the policy that\n"
-        "knows types.\n\n"
-        + markdown_table(titles, rows)
-        + "\n\n![mean completion time by rate]("
-        + NAME
-        + ".png)\n"
+    jobs, seeds = (
+        _listed(sorted(numbers)) for numbers in ({run.jobs for run in done}, {run.seed for run in done})
     )
+    about = PAGE.format(cluster=CLUSTER, jobs=jobs, seeds=seeds)
+    return f"{about}\n{markdown_table(titles, rows)}\n\n![mean completion time by rate]({NAME}.png)\n"
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
+def _listed(numbers: set[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
 
 
 def _mean(hours: Sequence[float]) -> str:
@@ -219,7 +219,7 @@ def plot(done: dict[Run, float | None]) -> bytes:
                 if run.line == line and h is not None:
                     hours.setdefault(run.rate, []).append(h)
             rates = sorted(hours)
-            dashes = DASHES[[other for other in LINES if other.policy == line.policy].index(line)]
+            dashes = (*DASHES, (0, (9, 3)))[[other for other in LINES if other.policy == line.policy].index(line)]
             color = COLORS[policies.index(line.policy)]
             means = [fmean(hours[rate]) for rate in rates]
             axes.plot(rates, means, color=color, linestyle=dashes, linewidth=1.8, label=str(line))
