@@ -1,12 +1,17 @@
 """What a policy is: a function from a snapshot to an allocation.
 
-Legend: J jobs, A accelerator types.
+Legend: J jobs, A accelerator types, C configurations.
 """
 
 from abc import ABC, abstractmethod
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gavelx.allocation import Allocation
 from gavelx.snapshot import Kind, Snapshot
+
+Floats = NDArray[np.float64]
 
 
 class Policy(ABC):
@@ -28,6 +33,10 @@ class Policy(ABC):
     @abstractmethod
     def allocate(self, snapshot: Snapshot) -> Allocation:
         """The share of time of every configuration, feasible and certified."""
+
+    def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
+        """How good these shares are by the policy's own measure, more being better; None where it has none."""
+        return None
 
     def __repr__(self) -> str:
         """The expression that made the policy."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
+from gavelx.policies.base import Floats
 from gavelx.policies.modifiers import Modifier
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import End
@@ -24,6 +25,9 @@ class Judged(Modifier):
         seen = ask(self.policy, snapshot.replace(known=snapshot.known.at(self.end)))
         certificate = replace(seen.certificate, path=f"{seen.certificate.path}, at {self.end} ends")
         return replace(seen, snapshot=snapshot.replace(opened=seen.snapshot.opened), certificate=certificate)
+
+    def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
+        return self.policy.gain(snapshot.replace(known=snapshot.known.at(self.end)), share_C)
 
 
 class robust(Judged):  # noqa: N801  (used like a function: robust(max_min_fairness))

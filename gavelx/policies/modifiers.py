@@ -11,7 +11,7 @@ from copy import copy
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
 from gavelx.errors import PolicyError
-from gavelx.policies.base import Policy
+from gavelx.policies.base import Floats, Policy
 from gavelx.policies.program import Maximize
 from gavelx.policies.terms import Constraint
 from gavelx.snapshot import Kind, Snapshot
@@ -34,6 +34,9 @@ class Modifier(Policy):
     @abstractmethod
     def allocate(self, snapshot: Snapshot) -> Allocation:
         """The answer of the inner policy to what it is shown."""
+
+    def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
+        return self.policy.gain(snapshot, share_C)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.policy!r})"

@@ -14,7 +14,7 @@ import numpy as np
 
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
-from gavelx.policies.base import Policy
+from gavelx.policies.base import Floats, Policy
 from gavelx.policies.convex import Hatch, is_convex
 from gavelx.policies.terms import (
     Constraint,
@@ -87,6 +87,12 @@ class Maximize(Policy):
         requirements = self._requirements(view)
         statement = Statement(snapshot, tuple(worst), total, requirements, repr(self), self.sign, tuple(logs))
         return self._with_convex(statement, summands, view)
+
+    def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
+        """The objective, or its negative where it is to be small."""
+        statement = self.state(snapshot)
+        objective = statement.objective(share_C)
+        return -objective if isinstance(statement, RatioStatement) else objective
 
     def constrained(self, constraints: Sequence[Constraint]) -> "Maximize":
         """The same program with further constraints, which may break what it promised without them."""

@@ -763,6 +763,23 @@ def test_a_policy_hears_of_new_prices_at_the_next_round() -> None:
     assert asked(mechanism, Wake(360.0)).snapshot.usd_per_hour_A.tolist() == [3.0]
 
 
+def test_a_policy_hears_of_other_speeds_when_a_round_begins_and_of_their_ranges() -> None:
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    settle(mechanism, Wake(0.0), [1.0])
+    way = Setting("net", "fast")
+    believed = dataclasses.replace(SPEEDS, isolated={**SPEEDS.isolated, way: 12.0}, ranges={way: (9.0, 16.0)})
+    assert not any(
+        isinstance(command, Solve | Stop) for command in mechanism.handle(ThroughputsChanged(10.0, believed))
+    )
+    mechanism.handle(JobSubmitted(20.0, job(1)))
+    known = asked(mechanism, Wake(360.0)).snapshot.known
+    assert [known.at(end).throughput_M.tolist() for end in ("lower", "upper")] == [[9.0] * 2, [16.0] * 2]
+    assert known.throughput_M.tolist() == [12.0, 12.0]
+    assert known.kind_J is not None
+    assert known.kind_J.tolist() == [0, 0]
+
+
 # -- what the swarm found -------------------------------------------------------------------------------------
 
 
