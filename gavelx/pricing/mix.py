@@ -16,13 +16,13 @@ Legend: J jobs, O offers (each is a pool of devices), G accelerator types, K int
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
-from gavelx.errors import OptionError, WorkloadError
+from gavelx.errors import OptionError, SolverError, WorkloadError
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
 from gavelx.metrics import known
@@ -40,6 +40,7 @@ from gavelx.throughputs import Setting, Throughputs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Answer = TypeVar("Answer")
 INTERVALS = 48
 """The most intervals of the program; more of them take longer and come nearer to what can be done."""
 TRIES = 10
@@ -243,37 +244,39 @@ def cheapest_mix(
     """The cheapest instances with which every job meets its deadline, as the simulator confirms.
 
     Each program may take so many ``seconds``. Raises :class:`WorkloadError` for a job that no instance lets meet
-    its deadline, :class:`OptionError` where ``most`` devices are too few.
+    its deadline, :class:`OptionError` where ``most`` devices are too few, :class:`SolverError` out of time.
     """
     task = Task(jobs, throughputs, _undominated(jobs, throughputs, offers), most or {})
     _check_alone(task)
     policy, purchase = policy or Deadlines(), task.purchase()
+    bound, paper = _solved(task, seconds, purchase.bound), _solved(task, seconds, lambda: purchase.cheapest(0.0))
+    tries, answer = list[Try](), paper
+    for number in range(TRIES):
+        on_try(number)
+        instances_O = answer.value_V.astype(np.int64)
+        tries.append(Try(instances_O, answer.cost, _late_s(task.simulated(instances_O, policy, rules))))
+        if not tries[-1].late_s:
+            break
+        try:
+            with limited(seconds):
+                answer = purchase.cheapest(MARGIN * (2 ** (number + 1) - 1), [one.instances_O for one in tries])
+        except UnsolvedError:  # there is no larger cluster of use, or no time to find it
+            break
+    worth = _worth(task, purchase, bound)
+    return Mix(task, bound.usd_per_hour, paper.bound, paper.cost, tuple(tries), worth, str(policy))
+
+
+def _solved(task: Task, seconds: float, solve: Callable[[], Answer]) -> Answer:
+    """What ``solve`` answers; where it has no answer, because there is none or because its time is up."""
     try:
         with limited(seconds):
-            bound = purchase.bound()
-        tries: list[Try] = []
-        for number in range(TRIES):
-            on_try(number)
-            margin = MARGIN * (2**number - 1)
-            with limited(seconds):
-                answer = purchase.cheapest(margin, [failed.instances_O for failed in tries])
-            if not tries:
-                paper = answer
-            instances_O = answer.value_V.astype(np.int64)
-            late_s = _late_s(task.simulated(instances_O, policy, rules))
-            tries.append(Try(instances_O, answer.cost, late_s))
-            if not late_s:
-                break
+            return solve()
     except UnsolvedError as failure:
-        limits = ",".join(f"{name}={count}" for name, count in task.most.items()) or "none"
-        raise OptionError(
-            f"no cluster meets all deadlines ({failure.status})",
-            where=f"--max-devices {limits}",
-            hint="more devices, or later deadlines",
-        ) from None
-    return Mix(
-        task, bound.usd_per_hour, paper.bound, paper.cost, tuple(tries), _worth(task, purchase, bound), str(policy)
-    )
+        if failure.status != "infeasible":
+            raise SolverError(f"the mix was not found in {seconds:g} s: {failure.status}") from None
+        limits = ",".join(f"{name}={count}" for name, count in task.most.items())
+        problem, hint = "no cluster within these limits meets all deadlines", "more devices, or later deadlines"
+        raise OptionError(problem, where=f"--max-devices {limits}", hint=hint) from None
 
 
 def _due_s(job: Job) -> float:
