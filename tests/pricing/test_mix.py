@@ -126,7 +126,12 @@ class Idle:
         ([job(0, 2, 1)], {}, WorkloadError, "job 0: it needs 2 h where it is fastest; its deadline is 1 h after"),
         ([job(0, 2, 3)], {"fast": 0}, WorkloadError, "job 0: it needs 8 h where it is fastest"),
         ([job(0, 2, 3, scale=2)], {"fast": 1}, WorkloadError, "scale factor 2 runs on nothing that is for sale"),
-        ([job(0, 2, 2), job(1, 2, 2)], {"fast": 1}, OptionError, "--max-devices fast=1: no cluster within these limits"),
+        (
+            [job(0, 2, 2), job(1, 2, 2)],
+            {"fast": 1},
+            OptionError,
+            "--max-devices fast=1: no cluster within these limits",
+        ),
     ],
 )
 def test_what_cannot_be_done(jobs: list[Job], most: dict[str, int], kind: type[Exception], said: str) -> None:
