@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from gavelx.errors import OptionError, WorkloadError
 from gavelx.jobs import Job
 from gavelx.policies import load_policy
-from gavelx.pricing.mix import RULES, Mix, Task, cheapest_mix
+from gavelx.pricing.mix import RULES, Mix, cheapest_mix
 from gavelx.pricing.offers import Offer
+from gavelx.pricing.task import Task
 from gavelx.throughputs import Setting, Throughputs
 
 HOUR_S = 3600.0
