@@ -26,7 +26,7 @@ def within_budget(policy: str, budget: str | None) -> str:
     if budget is None:
         return policy
     load_policy(policy)  # what is wrong with it is not the budget's fault
-    text = f"budgeted({policy}, {budget})"
+    text = f"budgeted({policy}, {', '.join(part.strip() for part in budget.split(','))})"
     try:
         if not isinstance(load_policy(text), budgeted):
             raise PolicyError(f"cannot read {budget!r:.80}")

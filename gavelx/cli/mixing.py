@@ -179,7 +179,7 @@ def _print_worth(found: Mix, console: Console) -> None:
         table.add_row(policy_cell(one.accelerator), *map(dollars, figures), one.verdict)
     console.print(table)
     console.print(
-        "Worth by the program of the lower bound. buy: worth its price all the time; rent: in some hours; "
-        "drop: never.",
+        "Saved in the lower bound, where parts of instances can be had. buy: worth its price all the time; "
+        "rent: in some hours; drop: never.",
         style="dim",
     )

@@ -57,7 +57,7 @@ class Deadlines(Policy):
             demand, promised_J = _demand(snapshot, T_JA, np.flatnonzero(runs_J))
             fluid = Fluid(demand, _edges_s(demand))
             share_JA[runs_J] = _first_shares(fluid, snapshot.devices_A, promised_J)
-            again_s = max(SOONEST_S, float(fluid.length_s_K[0]) / 2.0)
+            again_s = max(SOONEST_S, float(fluid.length_s_K[0]))
         table = snapshot.configurations
         share_C = np.zeros(len(table))
         share_C[table.configuration_M] = share_JA[table.job_M, table.accelerator_C[table.configuration_M]]
@@ -81,12 +81,12 @@ def _demand(snapshot: Snapshot, T_JA: Floats, live_J: Ints) -> tuple[Demand, Boo
 
 
 def _edges_s(demand: Demand) -> Floats:
-    """All the next events, and some of the rest."""
+    """Half-way to the next event, all the next events, and some of the rest."""
     event_s = demand.edges(len(demand.due_s_J) * 2)
     later_s = event_s[NEAR:]
     if len(later_s) > FAR:
         later_s = np.unique(np.quantile(later_s, np.linspace(0.0, 1.0, FAR), method="nearest"))
-    return np.concatenate([event_s[:NEAR], later_s])
+    return np.concatenate([[0.0, event_s[1] / 2.0], event_s[1:NEAR], later_s])
 
 
 def _first_shares(fluid: Fluid, devices_A: Ints, promised_J: Bools) -> Floats:

@@ -15,33 +15,28 @@ Legend: J jobs, O offers (each is a pool of devices), G accelerator types, K int
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.cluster import Cluster, Server
-from gavelx.errors import OptionError, WorkloadError
+from gavelx.errors import OptionError, SolverError, WorkloadError
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
 from gavelx.metrics import known
 from gavelx.policies.base import Policy
 from gavelx.policies.deadlines import Deadlines
-from gavelx.prices import Prices
 from gavelx.pricing.offers import Offer
+from gavelx.pricing.task import Task, due_s
 from gavelx.result import Result
-from gavelx.simulator import simulate
-from gavelx.solvers.fluid import Demand, Fluid
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.purchase import Bound, Purchase
 from gavelx.solvers.settings import limited
-from gavelx.throughputs import Setting, Throughputs
+from gavelx.throughputs import Throughputs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-INTERVALS = 48
-"""The most intervals of the program; more of them take longer and come nearer to what can be done."""
+Answer = TypeVar("Answer")
 TRIES = 10
 MARGIN = 0.0025
 """The part of every job by which more is asked for after the first cluster that failed; it doubles from there."""
@@ -49,87 +44,6 @@ RULES = replace(DEFAULT, turn=0.0)
 """Every round counts where deadlines are near, so nobody has long turns."""
 ROUNDING_S = 1e-6
 NEAR = 1e-6
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is to be done, and what may be bought for it: at most so many devices of a type (``most``)."""
-
-    jobs: Sequence[Job]
-    throughputs: Throughputs
-    offers: Sequence[Offer]
-    most: Mapping[str, int]
-
-    @cached_property
-    def throughput_JO(self) -> Floats:
-        """Steps/s of each job on each kind of instance; 0 where it cannot run or nothing is known."""
-        return np.column_stack([self._speeds(offer) for offer in self.offers])
-
-    def _speeds(self, offer: Offer) -> Floats:
-        together, apart = (
-            self.throughputs.matrix(self.jobs, [offer.accelerator], whole)[:, 0] for whole in (True, False)
-        )
-        fits_J = self.scale_J <= offer.devices
-        return np.nan_to_num(np.where(fits_J | np.isnan(apart), together, apart))
-
-    @cached_property
-    def scale_J(self) -> Floats:
-        return np.array([job.scale_factor for job in self.jobs], dtype=float)
-
-    @cached_property
-    def accelerators(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(offer.accelerator for offer in self.offers))
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """A name for each kind of instance; it stands for an accelerator type in the simulation."""
-        texts = [str(offer).lower() for offer in self.offers]
-        return tuple(text if texts.count(text) == 1 else f"{text}#{o}" for o, text in enumerate(texts))
-
-    @property
-    def start_s(self) -> float:
-        return min(job.arrival_s for job in self.jobs)
-
-    @property
-    def hours(self) -> float:
-        """From the first arrival to the last deadline."""
-        return (max(_due_s(job) for job in self.jobs) - self.start_s) / 3600.0
-
-    def purchase(self) -> Purchase:
-        """The program that buys for this task."""
-        demand = Demand(
-            release_s_J=np.array([job.arrival_s for job in self.jobs]),
-            due_s_J=np.array([_due_s(job) for job in self.jobs]),
-            steps_J=np.array([job.total_steps for job in self.jobs]),
-            scale_J=self.scale_J,
-            throughput_JP=self.throughput_JO,
-        )
-        types_O = np.array([offer.accelerator for offer in self.offers])
-        return Purchase(
-            fluid=Fluid(demand, demand.edges(INTERVALS)),
-            size_P=np.array([offer.devices for offer in self.offers]),
-            usd_P=np.array([offer.usd_per_hour for offer in self.offers]),
-            group_GP=np.array([types_O == name for name in self.accelerators]),
-            limit_G=np.array([float(self.most.get(name, np.inf)) for name in self.accelerators]),
-        )
-
-    def simulated(self, instances_O: Ints, policy: Policy, rules: Rules) -> Result:
-        """What happens in this cluster, each kind of instance being an accelerator type of its own."""
-        held = [o for o in range(len(self.offers)) if instances_O[o]]
-        kinds = [o for o in held for _ in range(int(instances_O[o]))]
-        servers = tuple(
-            Server(n, self.names[o], self.offers[o].devices, self.offers[o].region, self.offers[o].instance_type)
-            for n, o in enumerate(kinds)
-        )
-        names = tuple(self.names[o] for o in held)
-        speeds = {
-            Setting(job.job_type, self.names[o], job.scale_factor, whole): float(self.throughput_JO[j, o])
-            for j, job in enumerate(self.jobs)
-            for o in held
-            for whole in (True, False)
-        }
-        usd = {self.names[o]: self.offers[o].usd_per_hour / self.offers[o].devices for o in held}
-        return simulate(policy, self.jobs, Cluster(servers, names), Throughputs(speeds), Prices(usd), rules=rules)
 
 
 class Try(NamedTuple):
@@ -243,47 +157,44 @@ def cheapest_mix(
     """The cheapest instances with which every job meets its deadline, as the simulator confirms.
 
     Each program may take so many ``seconds``. Raises :class:`WorkloadError` for a job that no instance lets meet
-    its deadline, :class:`OptionError` where ``most`` devices are too few.
+    its deadline, :class:`OptionError` where ``most`` devices are too few, :class:`SolverError` out of time.
     """
     task = Task(jobs, throughputs, _undominated(jobs, throughputs, offers), most or {})
     _check_alone(task)
     policy, purchase = policy or Deadlines(), task.purchase()
+    bound, paper = _solved(task, seconds, purchase.bound), _solved(task, seconds, lambda: purchase.cheapest(0.0))
+    tries, answer = list[Try](), paper
+    for number in range(TRIES):
+        on_try(number)
+        instances_O = answer.value_V.astype(np.int64)
+        tries.append(Try(instances_O, answer.cost, _late_s(task.simulated(instances_O, policy, rules))))
+        if not tries[-1].late_s:
+            break
+        try:
+            with limited(seconds):
+                answer = purchase.cheapest(MARGIN * (2 ** (number + 1) - 1), [one.instances_O for one in tries])
+        except UnsolvedError:  # there is no larger cluster of use, or no time to find it
+            break
+    worth = _worth(task, purchase, bound)
+    return Mix(task, bound.usd_per_hour, paper.bound, paper.cost, tuple(tries), worth, str(policy))
+
+
+def _solved(task: Task, seconds: float, solve: Callable[[], Answer]) -> Answer:
+    """What ``solve`` answers; where it has no answer, because there is none or because its time is up."""
     try:
         with limited(seconds):
-            bound = purchase.bound()
-        tries: list[Try] = []
-        for number in range(TRIES):
-            on_try(number)
-            margin = MARGIN * (2**number - 1)
-            with limited(seconds):
-                answer = purchase.cheapest(margin, [failed.instances_O for failed in tries])
-            if not tries:
-                paper = answer
-            instances_O = answer.value_V.astype(np.int64)
-            late_s = _late_s(task.simulated(instances_O, policy, rules))
-            tries.append(Try(instances_O, answer.cost, late_s))
-            if not late_s:
-                break
+            return solve()
     except UnsolvedError as failure:
-        limits = ",".join(f"{name}={count}" for name, count in task.most.items()) or "none"
-        raise OptionError(
-            f"no cluster meets all deadlines ({failure.status})",
-            where=f"--max-devices {limits}",
-            hint="more devices, or later deadlines",
-        ) from None
-    return Mix(
-        task, bound.usd_per_hour, paper.bound, paper.cost, tuple(tries), _worth(task, purchase, bound), str(policy)
-    )
-
-
-def _due_s(job: Job) -> float:
-    assert job.deadline_s is not None, job
-    return job.deadline_s
+        if failure.status != "infeasible":
+            raise SolverError(f"the mix was not found in {seconds:g} s: {failure.status}") from None
+        limits = ",".join(f"{name}={count}" for name, count in task.most.items())
+        problem, hint = "no cluster within these limits meets all deadlines", "more devices, or later deadlines"
+        raise OptionError(problem, where=f"--max-devices {limits}", hint=hint) from None
 
 
 def _late_s(result: Result) -> dict[int, float]:
     """By how much each job missed its deadline, of those that did; infinite for one that was never done."""
-    late_s_J = result.completion_s_J - np.array([_due_s(job) for job in result.jobs])
+    late_s_J = result.completion_s_J - np.array([due_s(job) for job in result.jobs])
     late_s_J = np.where(np.isnan(late_s_J), np.inf, late_s_J)
     return {result.jobs[j].id: float(late_s_J[j]) for j in np.flatnonzero(late_s_J > ROUNDING_S).tolist()}
 
@@ -310,7 +221,7 @@ def _check_alone(task: Task) -> None:
     most_O = np.array([task.most.get(offer.accelerator, np.inf) for offer in task.offers])
     fastest_J = np.where(task.scale_J[:, None] <= most_O, task.throughput_JO, 0.0).max(axis=1)
     for job, fastest in zip(task.jobs, fastest_J.tolist(), strict=True):
-        where, window_h = f"job {job.id}", (_due_s(job) - job.arrival_s) / 3600.0
+        where, window_h = f"job {job.id}", (due_s(job) - job.arrival_s) / 3600.0
         if not fastest:
             problem = f"{job.job_type!r} with scale factor {job.scale_factor} runs on nothing that is for sale"
             raise WorkloadError(problem, where=where, expected=f"some of {', '.join(task.accelerators)}")

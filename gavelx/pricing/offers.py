@@ -43,6 +43,8 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
     :class:`InputFileError` for what is wrong in a file.
     """
     parts = [part.strip() for part in spec.split(",")]
+    if not all(parts):
+        raise OptionError(f"{shown(spec, 80)} has an empty part", where="--prices", expected=FORM)
     listed = [part for part in parts if "=" in part and not exists(part)]
     specs = [part for part in dict.fromkeys(parts) if part not in listed] + [",".join(listed)] * bool(listed)
     offers = [offer for one in specs for offer in _sold(one, accelerators, as_of)]
