@@ -215,6 +215,8 @@ class Mechanism:
             stopped, seconds = word
             live["held_s"][j] += seconds
             self._charge(j, stopped.type, seconds * stopped.price)
+            if self._capped:  # a ceiling counts the time of its last checkpoint, too
+                self._late_received(j, stopped.type, seconds)
         if live["lease"][j] != event.lease_id:
             return []
         if event.steps_done > live["saved_steps"][j]:
@@ -271,6 +273,14 @@ class Mechanism:
         known_L = way_L != NO_WAY
         half_s_L = seconds_L * half_L  # of a pair, half comes from each
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])
+
+    def _late_received(self, j: int, type_: int, seconds: float) -> None:
+        """A job has held devices of this type for longer than was known when it was stopped there."""
+        J, A = len(self.live), self.live.types
+        alone = np.array([(j * (J + 1) + NOBODY + 1) * A + type_])
+        way = self.ways.find(alone, J, A)
+        if way[0] != NO_WAY:
+            self.priority.received(self.ways, way, np.array([seconds]))
 
     def _charge(self, j_L: Ints | int, a_L: Ints | int, seconds_L: Floats | float) -> None:
         self.live["spent_usd"][j_L] += seconds_L * self._usd_per_s_A[a_L] * self.live["scale_factor"][j_L]

@@ -11,6 +11,8 @@ from gavelx.asking import ask
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError
 from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT
+from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import OwnerCost, View, budgeted, catalog, load_policy, partitioned
 from gavelx.prices import Prices
 from gavelx.result import Result
@@ -250,3 +252,13 @@ def test_a_change_of_prices_changes_what_a_budget_buys() -> None:
         price_changes=[(5 * 3600.0, Prices({"fast": 6.0}))],
     )
     assert result.completion_s_J[0] / 3600.0 == pytest.approx(5 + 10, rel=0.02)
+
+
+def test_checkpoints_are_paid_out_of_the_budget() -> None:
+    """A job that is stopped holds its devices until its checkpoint is written."""
+    jobs = [Job(i, "b", 200_000.0, owner="ml") for i in range(3)]
+    rules = replace(DEFAULT, overheads=Overheads(Overhead(60.0, 60.0)))
+    policy = load_policy("budgeted(max_min_fairness, ml=0.5)")
+    result = simulate(policy, jobs, Cluster.parse("fast=1,slow=1"), SPEEDS, PRICES, rules=rules)
+    assert result.restarts_J.sum() > 10
+    assert over_budget_usd(result, "ml", 0.5) <= 4.0 * 420.0 / 3600.0
