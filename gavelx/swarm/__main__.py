@@ -32,7 +32,9 @@ def main(words: Sequence[str] | None = None) -> int:
                 file=sys.stderr,
                 flush=True,
             )
-    print(f"\n{len(seeds) - failed} of {len(seeds)} seeds passed in {time.monotonic() - started:.0f} s")
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    print(f"{len(seeds) - failed} of {len(seeds)} seeds passed")
     return 1 if failed else 0
 
 

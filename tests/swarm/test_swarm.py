@@ -66,9 +66,7 @@ def test_the_same_seed_writes_the_same_log_in_another_process(tmp_path: Path) ->
 
 def test_the_command_says_how_many_passed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "0:3"]) == 0
-    out, err = capsys.readouterr()
-    assert out == "3 of 3 seeds passed\n"
-    assert "3/3 seeds, 0 failed" in err
+    assert capsys.readouterr() == ("3 of 3 seeds passed\n", "")
 
 
 def test_one_seed_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
