@@ -109,7 +109,7 @@ def panels_plot(title: str, panels: Sequence[Panel]) -> bytes:
     """Panels side by side: ours as marks joined by solid lines, what was published broken."""
     groups = list(dict.fromkeys(line.group for panel in panels for line in panel.lines))
     with rc_context(STYLE):
-        figure = Figure(figsize=(4.4 * len(panels), 5.0), layout="constrained")
+        figure = Figure(figsize=(max(7.0, 4.4 * len(panels)), 5.0), layout="constrained")
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         handles: dict[str, Line2D] = {}
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
@@ -129,7 +129,8 @@ def panels_plot(title: str, panels: Sequence[Panel]) -> bytes:
                 axes.set_ylim(bottom=0.0)
         if any(line.published for panel in panels for line in panel.lines):
             handles["published"] = Line2D([], [], color=INK, linestyle=LINES[STORED], label="published")
-        figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=3, frameon=False)
+        columns = 2 if len(panels) == 1 else 3
+        figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=columns, frameon=False)
         return _png(figure)
 
 
