@@ -27,7 +27,7 @@ class Completion(Completing):
     Job types have levels of their own (the unit of steps does not matter), so a job of which nothing was measured
     is unknown. Costs: variances are fitted to a sample of 400 cells, and up to 2,500 cells are solved together.
     Where there are more, job types are estimated in parts, each from the 300 to 1,000 cells that have most in
-    common with what is wanted: 200 job types on 10 devices and all their pairs take about a minute.
+    common with what is wanted: 200 job types on 10 devices and all their pairs take a minute or two.
     """
 
     name = "completion"
