@@ -4,7 +4,7 @@
     kg of CO2 equivalent = kWh x grams per kWh of the grid / 1000
 
 ``busy`` and ``idle`` are the parts of its thermal design power that a device draws on average; 1 and 0 unless said
-otherwise: the power of the card times its utilization, which the seed thesis names as future work.
+otherwise: the power of the card times its utilization, which a thesis names as future work.
 Real training draws less than TDP, idle devices draw more than nothing, and hosts, disks and networks are left out,
 so this ranks policies and regions, and is no measurement. The grid is the annual average of the region where the
 price was found, or of one that is named.
