@@ -206,7 +206,7 @@ def _over(line: Line, done: dict[Run, float | None]) -> str:
 def plot(done: dict[Run, float | None]) -> bytes:
     """A curve for each line, over the rate."""
     with rc_context(STYLE):
-        figure = Figure(figsize=(8.4, 5.6), layout="constrained")
+        figure = Figure(figsize=(8.4, 7.0), layout="constrained")
         axes = figure.subplots()
         axes.set_title("Least attained service with true and with estimated speeds")
         axes.set_xlabel("jobs per hour")
@@ -223,7 +223,7 @@ def plot(done: dict[Run, float | None]) -> bytes:
             color = COLORS[policies.index(line.policy)]
             means = [fmean(hours[rate]) for rate in rates]
             axes.plot(rates, means, color=color, linestyle=dashes, linewidth=1.8, label=str(line))
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+        figure.legend(loc="outside lower center", ncols=1, frameon=False, fontsize=8)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
         return buffer.getvalue()
