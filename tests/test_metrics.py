@@ -112,7 +112,7 @@ def test_a_job_alone_on_one_type_has_mu_1(speed: float, usd: float, gang: int, m
     assert result.summary()["mu_max"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("policy", ["max_min_fairness", "shared_cloud_cost_fairness"])
+@pytest.mark.parametrize("policy", ["max_min_fairness", "finish_time_fairness"])
 @given(st.floats(0.01, 100.0), st.integers(0, 5))
 @settings(max_examples=8, deadline=None)
 def test_mu_does_not_know_the_currency(policy: str, rate: float, seed: int) -> None:

@@ -97,7 +97,7 @@ def test_the_view_offers_the_same_words() -> None:
     assert words.usd_per_hour.shape == ()
     assert words.steps_left_J.tolist() == plain.steps_left_J.tolist()
     assert words.J == 2
-    with pytest.raises(AttributeError, match="no 'speed'; it has J, devices"):
+    with pytest.raises(AttributeError, match="no 'speed'; it has J, cheapest_usd_J, devices"):
         _ = words.speed
 
 

@@ -40,10 +40,10 @@ def test_the_dearer_type_is_used_only_where_it_is_worth_it() -> None:
 
 
 def test_a_deadline_is_met_at_the_least_loss() -> None:
-    # 1,150 steps in 230 s: 5 steps/s, 5.75 with what is kept in hand: 10 x + 4 (1 - x) = 5.75
+    # 1,150 steps in 230 s: 5 steps/s, 6 with what is kept in hand: 10 x + 4 (1 - x) = 6
     allocation = load_policy("min_cost_slo").allocate(snapshot(230.0, steps=1150.0))
     assert allocation.throughput_J == pytest.approx([5.0 * (1 + SPARE)])
-    assert allocation.share_JA == pytest.approx(np.array([[1.75 / 6, 4.25 / 6]]))
+    assert allocation.share_JA == pytest.approx(np.array([[2 / 6, 4 / 6]]))
     assert allocation.notes == ()
     assert allocation.ask_again_s == pytest.approx(230.0 * SPARE / 2), "it may be late while it is on the slow one"
 
