@@ -86,6 +86,15 @@ def is_date(text: str) -> bool:
     return True
 
 
+def precision_of(as_of: str) -> str:
+    """How exactly a date is known.
+
+    >>> [precision_of(text) for text in ("2023-09-21", "2023-09", "")]
+    ['day', 'month', 'unknown']
+    """
+    return {0: "unknown", 7: "month"}.get(len(as_of), "day")
+
+
 def price_row(row: Row, rates: Rates | None = None) -> PriceRow:
     """The offer that one row of a table makes. Raises :class:`InputFileError` naming row and column."""
     as_of = row.text("as_of", "")

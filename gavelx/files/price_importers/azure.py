@@ -11,7 +11,7 @@ from decimal import Decimal
 from gavelx.errors import UserError
 from gavelx.files.jsons import Node
 from gavelx.files.price_importers.offers import NO_ACCELERATOR, Given, Outcome, inside
-from gavelx.files.price_rows import USD, PriceRow, in_usd, is_date
+from gavelx.files.price_rows import USD, PriceRow, in_usd, is_date, precision_of
 
 LIST = "Items"
 HOURS_A_YEAR = 8760
@@ -44,7 +44,7 @@ def retail_offers(node: Node, given: Given) -> Outcome:
             usd=usd / HOURS_A_YEAR if kind == "reserved" else usd,
             kind=kind,
             as_of=as_of,
-            precision="day" if as_of else "unknown",
+            precision=precision_of(as_of),
             source="prices.azure.com",
         )
     ]
