@@ -42,12 +42,21 @@ _ADDED = re.compile(r"\+(?=[^=+,]*=)")
 class Terms:
     """At which date, of which kind, and at which negotiated discounts prices are taken.
 
-    ``discounts`` are parts of the price by ``cloud`` or ``cloud:instance family``, in lower case.
+    ``discounts`` are parts of the price by ``cloud`` or ``cloud:instance family``, in lower case. Raises
+    :class:`OptionError` for what is no date or no kind.
     """
 
     as_of: str | None = None
     kind: str = "on_demand"
     discounts: Mapping[str, Decimal] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.as_of is not None and not is_date(self.as_of):
+            raise OptionError(f"{self.as_of!r} is no date", where="--as-of", expected="a date such as 2023-09-21")
+        if self.kind not in KINDS:
+            raise OptionError(
+                f"{shown(self.kind)} is no kind", where="--kind", hint=did_you_mean(self.kind, KINDS)
+            )
 
     def usd(self, row: PriceRow) -> Decimal:
         """What one device of an offer costs per hour; the discount of the longest family that fits."""
@@ -92,11 +101,7 @@ def load_quotes(
     ``spec`` is none of the three; :class:`InputFileError` for what is wrong in a file, and for prices of these
     types that cannot stand (`gavelx.files.price_faults`).
     """
-    spec, as_of = str(spec), terms.as_of
-    if as_of is not None and not is_date(as_of):
-        raise OptionError(f"{as_of!r} is no date", where="--as-of", expected="a date such as 2023-09-21")
-    if terms.kind not in KINDS:
-        raise OptionError(f"{shown(terms.kind)} is no kind", where="--kind", hint=did_you_mean(terms.kind, KINDS))
+    spec = str(spec)
     rows, named = _source(spec)
     aliases = accelerator_aliases()
     asked = [name for name in map(str.lower, accelerators) if not _quote_of(name, named, aliases)]
