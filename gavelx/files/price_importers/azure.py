@@ -3,7 +3,8 @@
 An element of ``Items`` has ``armSkuName, armRegionName, skuName, productName, type, retailPrice, unitOfMeasure``,
 and ``currencyCode, effectiveStartDate, reservationTerm``. ``Consumption`` is on demand, or spot where the name of
 the SKU says so; a ``Reservation`` of one year is a price for all of its 8,760 hours. Windows, low priority and
-dev/test prices are left out, and reservations of other terms. A date is when the price came into force.
+dev/test prices are left out, reservations of other terms, and units other than ``1 Hour``. A date is when the
+price came into force.
 """
 
 from decimal import Decimal
@@ -16,6 +17,7 @@ from gavelx.files.price_rows import USD, PriceRow, in_usd, is_date, precision_of
 LIST = "Items"
 HOURS_A_YEAR = 8760
 WINDOWS, LOW, OTHER_TYPE, OTHER_TERM = "Windows", "low priority", "neither on demand nor reserved", "another term"
+UNIT, OTHER_UNIT = "1 Hour", "not by the hour"
 
 
 def retail_offers(node: Node, given: Given) -> Outcome:
@@ -56,6 +58,8 @@ def _kind(node: Node, sku: str) -> str:
         return WINDOWS
     if "low priority" in sku.lower():
         return LOW
+    if "unitOfMeasure" in node and node["unitOfMeasure"].text() != UNIT:
+        return OTHER_UNIT
     type_ = node["type"].text()
     if type_ == "Reservation":
         return "reserved" if node["reservationTerm"].text("") == "1 Year" else OTHER_TERM

@@ -62,6 +62,11 @@ def test_azure(tmp_path: Path) -> None:
         read(tmp_path, "azure", euro, Given())
 
 
+def test_azure_by_the_hundred_hours(tmp_path: Path) -> None:
+    imported = read(tmp_path, "azure", SAMPLES["azure"].replace("1 Hour", "100 Hours", 1))
+    assert "on_demand" not in {row.kind for row in imported.rows} and imported.left_out["not by the hour"] == 1
+
+
 def test_azure_pages_after_each_other(tmp_path: Path) -> None:
     assert read(tmp_path, "azure", SAMPLES["azure"] + "\n" + SAMPLES["azure"]).read == 16
 
