@@ -32,6 +32,8 @@ from gavelx.files.texts import shown
 
 KINDS = ("on_demand", "spot", "reserved")
 USD = "USD"
+PRICE_MAX = 1e9
+"""Of any currency per hour; more is no price, and too much for a bill to the cent."""
 COLUMNS = (
     *("cloud", "region", "zone", "instance_type", "accelerator", "accelerator_count", "vcpus", "memory_gib"),
     *("price_usd_per_hour", "price_kind", "as_of", "as_of_precision", "source"),
@@ -103,7 +105,7 @@ def price_row(row: Row, rates: Rates | None = None) -> PriceRow:
     kind = row.text("price_kind", "on_demand").lower()
     if kind not in KINDS:
         raise row.mistake("price_kind", f"{shown(kind)} is not known", expected=" or ".join(KINDS))
-    row.number("price_usd_per_hour", low=0)
+    row.number("price_usd_per_hour", low=0, high=PRICE_MAX)
     try:
         usd = in_usd(Decimal(row.text("price_usd_per_hour")), row.text("currency", USD), rates or {})
     except UserError as error:

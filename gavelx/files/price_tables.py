@@ -28,7 +28,7 @@ from gavelx.files.csvs import NUMBER, read_rows
 from gavelx.files.data_sheets import accelerator_aliases
 from gavelx.files.locate import data_path
 from gavelx.files.price_faults import check_usable
-from gavelx.files.price_rows import KINDS, REQUIRED, PriceRow, is_date, price_row
+from gavelx.files.price_rows import KINDS, PRICE_MAX, REQUIRED, PriceRow, is_date, price_row
 from gavelx.files.texts import exists, shown
 from gavelx.prices import Prices
 
@@ -241,7 +241,7 @@ def _listed(text: str, spec: str) -> dict[str, Quote]:
     for part in text.split(","):
         name, _, amount = (piece.strip() for piece in part.partition("="))
         usd = float(amount) if NUMBER.fullmatch(amount) else math.nan
-        if not name or not (math.isfinite(usd) and usd >= 0):
+        if not (name and 0 <= usd <= PRICE_MAX):
             problem = f"cannot read {shown(part)} in {shown(spec, 80)}"
             raise OptionError(
                 problem, where="--prices", expected="TYPE=DOLLARS_PER_HOUR between commas", hint=FORM

@@ -58,7 +58,9 @@ def test_a_list() -> None:
     assert prices.usd_per_hour == {"v100": 1.6, "p100": 1.35, "k80": 0.0}
 
 
-@pytest.mark.parametrize("part", ["v100", "=1", "v100=", "v100=x", "v100=-1", "v100=nan", "v100=inf", "", "a=1=2"])
+@pytest.mark.parametrize(
+    "part", ["v100", "=1", "v100=", "v100=x", "v100=-1", "v100=nan", "v100=inf", "v100=1e300", "", "a=1=2"]
+)
 def test_what_is_no_list(part: str) -> None:
     with pytest.raises(OptionError, match=r"--prices: cannot read .*expected TYPE=DOLLARS_PER_HOUR"):
         load_prices(f"k80=0.9,{part}", ["k80"])
@@ -102,6 +104,7 @@ def test_the_rule_of_the_table(tmp_path: Path) -> None:
     ("row", "said"),
     [
         ("h100,-1,1,,,,", "row 2, column price_usd_per_hour: '-1' cannot be used"),
+        ("h100,1e300,1,,,,", "row 2, column price_usd_per_hour: '1e300' cannot be used"),
         ("h100,nan,1,,,,", "row 2, column price_usd_per_hour: 'nan' cannot be used"),
         ("h100,1,0,,,,", "row 2, column accelerator_count: '0' cannot be used"),
         (",1,1,,,,", "row 2, column accelerator: the cell is empty"),
