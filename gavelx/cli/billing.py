@@ -121,7 +121,7 @@ def _ages(charge: Charge, as_of: str | None) -> Iterator[str]:
             continue
         about = f"{charge.bill.prices}: the price of {name}"
         if not quote.row.as_of:
-            yield f"{about} has no date ({quote.row.source})"
+            yield f"{about} has no date" + (f" ({quote.row.source})" if quote.row.source else "")
         elif (days := (now - _day(quote.row.as_of)).days) > OLD_DAYS:
             yield f"{about} is of {quote.row.as_of}, {days / 365.25:.1f} years old"
 

@@ -1,6 +1,6 @@
 """``--budget``: the same policies within budgets, and what the budgets cost everybody."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -8,10 +8,12 @@ from rich.console import Console
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
 from gavelx.cli.tables import plain_table, policy_cell
-from gavelx.errors import OptionError, PolicyError
+from gavelx.errors import OptionError, PolicyError, did_you_mean
 from gavelx.explain.spending import Spending, spending
+from gavelx.jobs import Job
 from gavelx.mechanism import Rules
 from gavelx.policies import Modifier, Policy, budgeted, load_policy
+from gavelx.policies.budgets import TOTAL
 from gavelx.policies.modifiers import within
 from gavelx.report.words import NOTHING, dollars, hours, number, percent
 from gavelx.snapshot import Snapshot
@@ -84,11 +86,20 @@ def budgets_of(policy: Policy) -> dict[str, float]:
     return {}
 
 
-def check_rules(policy: Policy, rules: Rules) -> None:
-    """Budgets can be kept under these rules. Raises :class:`OptionError`."""
-    if budgets_of(policy) and rules.whole_steps:
+def check_budgets(policy: Policy, rules: Rules, jobs: Iterable[Job]) -> None:
+    """Budgets can be kept under these rules, and their owners have jobs. Raises :class:`OptionError`."""
+    if not (budgets := budgets_of(policy)):
+        return
+    if rules.whole_steps:
         problem = f"the rules {rules.name!r} let jobs run ahead of their shares, so no budget holds"
         raise OptionError(problem, where="--rules", expected="default, with a budget")
+    owners = {job.owner.rsplit("/", up)[0] for job in jobs for up in range(job.owner.count("/") + 1)}
+    for owner in budgets:
+        if owner not in {*owners, TOTAL}:
+            hint = did_you_mean(owner, sorted({*owners, TOTAL} - {""}))
+            raise OptionError(
+                f"no job is of {owner!r:.80}", where="--budget", expected="an owner of jobs", hint=hint
+            )
 
 
 def print_effect(effect: dict[str, Any], console: Console) -> None:

@@ -93,7 +93,9 @@ def list_prices(
     if as_json:
         print_json({"rows": rows})
     elif not rows:
-        raise OptionError(f"nothing matches {accelerators!r}", where="--accelerators", hint="gavelx prices show")
+        asked = {"--cloud": cloud, "--accelerators": accelerators, "--kind": kind, "--as-of": as_of}
+        where = " ".join(f"{option} {value}" for option, value in asked.items() if value is not None)
+        raise OptionError("no row of the price table matches", where=where, hint="gavelx prices show")
     elif cloud is None and kind is None:
         _print_prices_in_use(rows)
     else:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from gavelx.cli.budgeting import budgets_of, check_rules, print_effect, within_budget
+from gavelx.cli.budgeting import budgets_of, check_budgets, print_effect, within_budget
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.parallel import run_policies
 from gavelx.cli.progress import progress_bars
@@ -51,7 +51,7 @@ def _run(
     outputs.check()
     scenario = load_scenario(typed)
     for policy in loaded:
-        check_rules(policy, scenario.rules)
+        check_budgets(policy, scenario.rules, scenario.jobs)
     if scenario.jobs_left_out:
         stderr().print(f"left out {scenario.jobs_left_out:,} jobs that can run nowhere in {scenario.cluster}")
     if typed.spot_history is not None:

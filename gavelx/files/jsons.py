@@ -34,6 +34,30 @@ def read_json(path: str | Path) -> "Node":
         raise InputFileError(f"is no JSON that we can read: {reason[:100]}", where=str(path)) from None
 
 
+def read_pages(path: str | Path) -> Iterator["Node"]:
+    """The answers of a service that a file holds, after each other or as a list; also just one.
+
+    Raises :class:`InputFileError` as :func:`read_json` does.
+    """
+    text, decoder = read_text(path), json.JSONDecoder()
+    position = _next(text, 0)
+    while position < len(text):
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            reason = getattr(error, "msg", "nested too deeply")
+            row = getattr(error, "lineno", text.count("\n", 0, position) + 1)
+            raise InputFileError(f"is no JSON: {reason}", where=f"{path}, row {row}") from None
+        node = Node(value, str(path))
+        yield from node.elements() if isinstance(value, list) else [node]
+        position = _next(text, end)
+
+
+def _next(text: str, start: int) -> int:
+    """Where the next letter is that is not blank."""
+    return next((at for at in range(start, len(text)) if not text[at].isspace()), len(text))
+
+
 class Node:
     """A value of a JSON file that knows where it stands."""
 

@@ -32,6 +32,8 @@ from gavelx.files.texts import shown
 
 KINDS = ("on_demand", "spot", "reserved")
 USD = "USD"
+PRICE_MAX = 1e9
+"""Of any currency per hour; more is no price, and too much for a bill to the cent."""
 COLUMNS = (
     *("cloud", "region", "zone", "instance_type", "accelerator", "accelerator_count", "vcpus", "memory_gib"),
     *("price_usd_per_hour", "price_kind", "as_of", "as_of_precision", "source"),
@@ -86,6 +88,15 @@ def is_date(text: str) -> bool:
     return True
 
 
+def precision_of(as_of: str) -> str:
+    """How exactly a date is known.
+
+    >>> [precision_of(text) for text in ("2023-09-21", "2023-09", "")]
+    ['day', 'month', 'unknown']
+    """
+    return {0: "unknown", 7: "month"}.get(len(as_of), "day")
+
+
 def price_row(row: Row, rates: Rates | None = None) -> PriceRow:
     """The offer that one row of a table makes. Raises :class:`InputFileError` naming row and column."""
     as_of = row.text("as_of", "")
@@ -94,7 +105,7 @@ def price_row(row: Row, rates: Rates | None = None) -> PriceRow:
     kind = row.text("price_kind", "on_demand").lower()
     if kind not in KINDS:
         raise row.mistake("price_kind", f"{shown(kind)} is not known", expected=" or ".join(KINDS))
-    row.number("price_usd_per_hour", low=0)
+    row.number("price_usd_per_hour", low=0, high=PRICE_MAX)
     try:
         usd = in_usd(Decimal(row.text("price_usd_per_hour")), row.text("currency", USD), rates or {})
     except UserError as error:

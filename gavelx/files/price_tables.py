@@ -27,7 +27,8 @@ from gavelx.errors import OptionError, did_you_mean
 from gavelx.files.csvs import NUMBER, read_rows
 from gavelx.files.data_sheets import accelerator_aliases
 from gavelx.files.locate import data_path
-from gavelx.files.price_rows import KINDS, REQUIRED, PriceRow, is_date, price_row
+from gavelx.files.price_faults import check_usable
+from gavelx.files.price_rows import KINDS, PRICE_MAX, REQUIRED, PriceRow, is_date, price_row
 from gavelx.files.texts import exists, shown
 from gavelx.prices import Prices
 
@@ -41,12 +42,21 @@ _ADDED = re.compile(r"\+(?=[^=+,]*=)")
 class Terms:
     """At which date, of which kind, and at which negotiated discounts prices are taken.
 
-    ``discounts`` are parts of the price by ``cloud`` or ``cloud:instance family``, in lower case.
+    ``discounts`` are parts of the price by ``cloud`` or ``cloud:instance family``, in lower case. Raises
+    :class:`OptionError` for what is no date or no kind.
     """
 
     as_of: str | None = None
     kind: str = "on_demand"
     discounts: Mapping[str, Decimal] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.as_of is not None and not is_date(self.as_of):
+            raise OptionError(f"{self.as_of!r} is no date", where="--as-of", expected="a date such as 2023-09-21")
+        if self.kind not in KINDS:
+            raise OptionError(
+                f"{shown(self.kind)} is no kind", where="--kind", hint=did_you_mean(self.kind, KINDS)
+            )
 
     def usd(self, row: PriceRow) -> Decimal:
         """What one device of an offer costs per hour; the discount of the longest family that fits."""
@@ -88,16 +98,16 @@ def load_quotes(
     (2023-09-21, or 2023-09) only rows up to that date count; rows without a date always do.
 
     Raises :class:`OptionError` when a type has no price (unless not ``strict``: then it is left out), or when
-    ``spec`` is none of the three; :class:`InputFileError` for what is wrong in a file.
+    ``spec`` is none of the three; :class:`InputFileError` for what is wrong in a file, and for prices of these
+    types that cannot stand (`gavelx.files.price_faults`).
     """
-    spec, as_of = str(spec), terms.as_of
-    if as_of is not None and not is_date(as_of):
-        raise OptionError(f"{as_of!r} is no date", where="--as-of", expected="a date such as 2023-09-21")
-    if terms.kind not in KINDS:
-        raise OptionError(f"{shown(terms.kind)} is no kind", where="--kind", hint=did_you_mean(terms.kind, KINDS))
+    spec = str(spec)
     rows, named = _source(spec)
-    offered = {name: Quote(terms.usd(row), row) for name, row in _cheapest(rows, terms).items()}
     aliases = accelerator_aliases()
+    asked = [name for name in map(str.lower, accelerators) if not _quote_of(name, named, aliases)]
+    usable = [row for row in rows if _counts(row, terms)]
+    check_usable(of_types(usable, asked), spec)
+    offered = {name: Quote(terms.usd(row), row) for name, row in _cheapest(usable, terms).items()}
     found: dict[str, Quote] = {}
     for name in map(str.lower, accelerators):
         if (quote := _quote_of(name, named, aliases) or _quote_of(name, offered, aliases)) is not None:
@@ -125,29 +135,28 @@ def _nothing_of(
 
 
 def price_rows(
-    cloud: str | None = None,
-    accelerators: Iterable[str] | None = None,
-    kind: str | None = None,
-    *,
-    path: str | Path | None = None,
+    cloud: str | None = None, accelerators: Iterable[str] | None = None, kind: str | None = None
 ) -> tuple[PriceRow, ...]:
-    """Every offer of the shipped table (or of the file at ``path``), in its order.
+    """Every offer of the shipped table, in its order.
 
     ``cloud``, ``accelerators`` and ``kind`` (``on_demand``, ``spot``, ``reserved``) keep only the offers that
     match. Raises :class:`OptionError` for a cloud or kind that the table does not have.
     """
-    rows = tuple(_rows(path or data_path("prices", "prices")))
+    rows = tuple(_rows(data_path("prices", "prices")))
     if cloud is not None:
         cloud = _one_of("--cloud", cloud, {row.cloud for row in rows})
         rows = tuple(row for row in rows if row.cloud == cloud)
     if kind is not None:
         kind = _one_of("--kind", kind, {row.kind for row in rows})
         rows = tuple(row for row in rows if row.kind == kind)
-    if accelerators is not None:
-        aliases = accelerator_aliases()
-        wanted = {aliases.get(name.lower(), name.lower()) for name in accelerators}
-        rows = tuple(row for row in rows if aliases.get(row.accelerator, row.accelerator) in wanted)
-    return rows
+    return rows if accelerators is None else of_types(rows, accelerators)
+
+
+def of_types(rows: Iterable[PriceRow], accelerators: Iterable[str]) -> tuple[PriceRow, ...]:
+    """The offers that hold one of these accelerator types, by any name of it."""
+    aliases = accelerator_aliases()
+    wanted = {aliases.get(name.lower(), name.lower()) for name in accelerators}
+    return tuple(row for row in rows if aliases.get(row.accelerator, row.accelerator) in wanted)
 
 
 def clouds() -> tuple[str, ...]:
@@ -199,15 +208,17 @@ def _one_of(option: str, value: str, known: Iterable[str]) -> str:
 
 def _source(spec: str) -> tuple[Sequence[PriceRow], dict[str, Quote]]:
     """The rows of whatever the user named, and the prices that he named himself."""
+    if not spec.strip():
+        raise OptionError("a table without a name", where="--prices", expected="one between commas", hint=FORM)
     if exists(spec):
         return tuple(_rows(spec)), {}
     base, *added = _ADDED.split(spec)
     if "=" in base:
         return (), _listed(",".join([base, *added]), spec)
-    return tuple(_table(base)), _listed(",".join(added), spec) if added else {}
+    return tuple(table_rows(base)), _listed(",".join(added), spec) if added else {}
 
 
-def _table(spec: str) -> Iterable[PriceRow]:
+def table_rows(spec: str) -> Iterable[PriceRow]:
     """The rows of a file, a cloud, or a region of one."""
     cloud, colon, region = spec.partition(":")
     rows = price_rows()
@@ -230,7 +241,7 @@ def _listed(text: str, spec: str) -> dict[str, Quote]:
     for part in text.split(","):
         name, _, amount = (piece.strip() for piece in part.partition("="))
         usd = float(amount) if NUMBER.fullmatch(amount) else math.nan
-        if not name or not (math.isfinite(usd) and usd >= 0):
+        if not (name and 0 <= usd <= PRICE_MAX):
             problem = f"cannot read {shown(part)} in {shown(spec, 80)}"
             raise OptionError(
                 problem, where="--prices", expected="TYPE=DOLLARS_PER_HOUR between commas", hint=FORM
@@ -245,13 +256,16 @@ def _rows(path: str | Path) -> Iterator[PriceRow]:
     return (price_row(row) for row in read_rows(path, REQUIRED))
 
 
+def _counts(row: PriceRow, terms: Terms) -> bool:
+    """Whether this is a price of the kind and date asked for, of a whole device at least."""
+    as_of = terms.as_of
+    return row.kind == terms.kind and row.devices >= 1 and not (as_of and row.as_of[: len(as_of)] > as_of)
+
+
 def _cheapest(rows: Iterable[PriceRow], terms: Terms) -> dict[str, PriceRow]:
     """The rule of this module: per type the latest date, then the cheapest whole device."""
     best: dict[str, PriceRow] = {}
-    as_of = terms.as_of
     for row in rows:
-        if row.kind != terms.kind or row.devices < 1 or (as_of and row.as_of[: len(as_of)] > as_of):
-            continue
         held = best.setdefault(row.accelerator, row)
         if row.as_of > held.as_of or (row.as_of == held.as_of and terms.usd(row) < terms.usd(held)):
             best[row.accelerator] = row

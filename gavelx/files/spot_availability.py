@@ -14,6 +14,7 @@ from pathlib import Path
 from gavelx.errors import InputFileError
 from gavelx.files.csvs import Row, read_rows
 from gavelx.files.data_sheets import accelerator_aliases
+from gavelx.files.price_importers.aws import region_of
 from gavelx.files.texts import shown
 
 REQUIRED = ("accelerator", "nodes_requested", "offset_s", "duration_s", "nodes_available")
@@ -29,8 +30,8 @@ def load_availability(
 ) -> dict[str, Shares]:
     """For each accelerator type that the file has: seconds and the part of the nodes, in order of time.
 
-    ``place`` is the cloud or zone. Raises :class:`InputFileError` for what is wrong in the file (more nodes than
-    were asked for, times that overlap), for one that has none of the types, or never any node of one.
+    ``place`` is the cloud, region or zone. Raises :class:`InputFileError` for what is wrong in the file (more
+    nodes than were asked for, times that overlap), for one that has none of the types, or never any node of one.
     """
     aliases = accelerator_aliases()
     wanted = {aliases.get(name, name): name for name in accelerators}
@@ -40,9 +41,9 @@ def load_availability(
         accelerator = row.text("accelerator").lower()
         there.add(accelerator)
         name = wanted.get(aliases.get(accelerator, accelerator))
-        if name and (
-            place is None or place.lower() in (row.text("zone", "").lower(), row.text("cloud", "").lower())
-        ):
+        zone = row.text("zone", "").lower()
+        places = (zone, region_of(zone), row.text("cloud", "").lower())
+        if name and (place is None or place.lower() in places):
             key = tuple(row.text(column, "") for column in _APART)
             series.setdefault(name, {}).setdefault(key, []).append(row)
     if not series:

@@ -6,7 +6,8 @@ printed. A *series* is an instance type in a zone, or in a region where there ar
 its next row.
 
 Each accelerator type of a cluster is bought where a user would have bought it: in the series that is the cheapest
-per device when the replay starts, and it stays there. Time 0 of the run is the start of the replay: as given, or
+per device when the replay starts, and it stays there. A series that has ended by then is taken where there is no
+other: nobody knows what became of it. Time 0 of the run is the start of the replay: as given, or
 the first time at which every series of these types has a price, so that the choice is among all of them. After the
 end of a series its last price holds.
 """
@@ -21,9 +22,9 @@ from typing import NamedTuple
 from gavelx.errors import InputFileError, OptionError
 from gavelx.files.csvs import Row, read_rows
 from gavelx.files.data_sheets import accelerator_aliases
-from gavelx.files.jsons import read_json
+from gavelx.files.jsons import read_pages
 from gavelx.files.locate import data_path, names
-from gavelx.files.price_importers.aws import LINUX, LIST
+from gavelx.files.price_importers.aws import LINUX, LIST, region_of
 from gavelx.files.price_importers.offers import amount, inside
 from gavelx.files.texts import exists, read_head, shown
 from gavelx.prices import Prices
@@ -88,7 +89,7 @@ def load_spot_history(
     begin = _start(start, series, path)
     bought = {name: _cheapest(name, places, begin) for name, places in series.items()}
     used = {name: series[name][where] for name, where in bought.items()}
-    first_usd = {name: one.at(begin) or 0.0 for name, one in used.items()}
+    first_usd = {name: usd for name, one in used.items() if (usd := one.at(begin)) is not None}
     where_from = ", ".join(f"{name} in {where}" for name, where in bought.items())
     now = Prices({**prices.usd_per_hour, **first_usd}, name=f"{spec} from {begin:%Y-%m-%d %H:%M} on: {where_from}")
     return SpotPrices(now, tuple(_changes(used, begin, now)))
@@ -101,7 +102,7 @@ def _cheapest(name: str, places: dict[Place, _Series], begin: datetime) -> Place
         first = min(one.times[0] for one in places.values())
         problem = f"no spot price of {name} at {begin:%Y-%m-%d %H:%M}; the first is of {first:%Y-%m-%d %H:%M}"
         raise OptionError(problem, where="--spot-start", hint="a later start, or none")
-    return min(at_start, key=lambda where: (at_start[where], where))
+    return min(at_start, key=lambda where: (places[where].times[-1] < begin, at_start[where], where))
 
 
 def _changes(used: dict[str, _Series], begin: datetime, prices: Prices) -> Iterator[tuple[float, Prices]]:
@@ -141,7 +142,7 @@ def _read(path: Path, place: str | None, accelerators: Sequence[str]) -> dict[st
     wanted = {aliases.get(name, name): name for name in accelerators}
     series: dict[str, dict[Place, _Series]] = {}
     there: set[str] = set()
-    rows = _json_rows(path) if read_head(path).lstrip()[:1] == "{" else _csv_rows(path)
+    rows = _json_rows(path) if read_head(path).lstrip()[:1] in ("{", "[") else _csv_rows(path)
     for when, where, accelerator, usd in sorted(rows, key=lambda row: row[0]):
         there.add(accelerator)
         name = wanted.get(aliases.get(accelerator, accelerator))
@@ -169,7 +170,8 @@ def _csv_rows(path: Path) -> Iterator[_Item]:
         devices = row.number("accelerator_count", above=0, default=1.0)
         cloud, region, zone = (row.text(name, "").lower() for name in ("cloud", "region", "zone"))
         where = Place(cloud, region, zone, row.text("instance_type", ""))
-        yield _when(row), where, row.text("accelerator").lower(), row.number("price_usd_per_hour", low=0) / devices
+        usd = row.number("price_usd_per_hour", above=0)
+        yield _when(row), where, row.text("accelerator").lower(), usd / devices
 
 
 def _when(row: Row) -> datetime:
@@ -180,17 +182,17 @@ def _when(row: Row) -> datetime:
 
 
 def _json_rows(path: Path) -> Iterator[_Item]:
-    for node in read_json(path)[LIST].elements():
+    for node in (node for page in read_pages(path) for node in page[LIST].elements()):
         held = inside("aws", node["InstanceType"].text())
         if held is None or node["ProductDescription"].text() not in LINUX:
             continue
         time, usd = _time(node["Timestamp"].text()), amount(node["SpotPrice"].text())
         if time is None:
             raise node["Timestamp"].mistake(f"{shown(node['Timestamp'].value)} is no time")
-        if usd is None:
+        if not usd:
             raise node["SpotPrice"].mistake(f"{shown(node['SpotPrice'].value)} cannot be used", expected="dollars")
         zone = node["AvailabilityZone"].text()
-        where = Place("aws", zone.rstrip("abcdefghijklmnopqrstuvwxyz"), zone, node["InstanceType"].text())
+        where = Place("aws", region_of(zone), zone, node["InstanceType"].text())
         yield time, where, held.accelerator, float(usd) / held.devices
 
 

@@ -18,12 +18,11 @@ from gavelx.errors import InputFileError
 from gavelx.files.csvs import Row
 from gavelx.files.energy_tables import load_tdp_w
 from gavelx.files.importers.rows import with_header
+from gavelx.files.price_faults import NO_SENTINEL, SENTINELS, name_of, offer_key
 from gavelx.files.price_importers.offers import inside
 from gavelx.files.price_rows import REQUIRED, PriceRow, price_row
 
 ERROR, WARNING = "error", "warning"
-SENTINELS = (Decimal(700), Decimal(9999), Decimal(99999))
-"""Prices that catalogues write where they know none."""
 USD_PER_KWH = 0.05
 """Cheap electricity: whoever sells a device for less than it draws does not sell a whole one."""
 OUTLIER = 10.0
@@ -86,21 +85,20 @@ def _unreadable(path: Path, number: int, error: InputFileError) -> Alarm:
 def sentinels(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
     """A number that stands for no price."""
     for row in rows:
-        if row.usd in SENTINELS or (row.usd == 0 and row.kind != "reserved"):
+        if row.usd in SENTINELS:
             yield Alarm(
-                *(ERROR, "sentinel", row.row, f"${row.usd} for {_name(row)}"),
-                *("a price; catalogues write this where they know none", "leave the row out"),
+                *(ERROR, "sentinel", row.row, f"${row.usd} for {name_of(row)}"),
+                *(NO_SENTINEL, "leave the row out"),
             )
 
 
 def disagreeing(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
     """One instance type, place, kind and date, and two contents or two prices: maybe one without the devices."""
-    named = [row for row in rows if row.instance_type]
-    for first, *others in _grouped(named, lambda row: (*_place(row), row.instance_type, row.kind, row.as_of)):
+    for first, *others in _grouped(rows, offer_key):
         for row in others:
-            prices = f"${row.usd} for {_name(row)}, ${first.usd} in row {first.row}"
+            prices = f"${row.usd} for {name_of(row)}, ${first.usd} in row {first.row}"
             if _inside(row) != _inside(first):
-                seen = f"{_name(row)} holds {_holds(row)} here and {_holds(first)} in row {first.row}"
+                seen = f"{name_of(row)} holds {_holds(row)} here and {_holds(first)} in row {first.row}"
                 yield Alarm(
                     ERROR, "disagree", row.row, seen, "one content for one name", "leave the wrong row out"
                 )
@@ -120,7 +118,7 @@ def spot_not_below(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
         regular = [row.usd for row in same if row.kind == "on_demand"]
         for row in same:
             if row.kind == "spot" and regular and row.usd >= min(regular):
-                seen = f"spot ${row.usd} for {_name(row)}, on demand ${min(regular)}"
+                seen = f"spot ${row.usd} for {name_of(row)}, on demand ${min(regular)}"
                 hint = "look both up again; one may be of another date, system or currency"
                 yield Alarm(WARNING, "spot_not_below", row.row, seen, "spot below on demand", hint)
 
@@ -129,7 +127,7 @@ def fractions(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
     """A part of a device: no job can run on it, so prices of types leave such rows out."""
     for row in rows:
         if row.devices != int(row.devices):
-            seen = f"{_name(row)} holds {_holds(row)}"
+            seen = f"{name_of(row)} holds {_holds(row)}"
             yield Alarm(
                 WARNING, "fraction", row.row, seen, "whole devices", "leave the row out, or let it be unused"
             )
@@ -140,7 +138,7 @@ def boards(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
     for row in rows:
         held = inside(row.cloud, row.instance_type)
         if row.accelerator == "k80" and held is not None and held.devices == 2 * row.devices:
-            seen = f"{_name(row)} holds {_holds(row)}"
+            seen = f"{name_of(row)} holds {_holds(row)}"
             expected = f"{held.devices:g} halves, as the instance shows its devices"
             yield Alarm(ERROR, "boards", row.row, seen, expected, f"write {held.devices:g} as accelerator_count")
 
@@ -149,7 +147,7 @@ def dates(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
     """A price without a date counts as older than any other."""
     for row in rows:
         if not row.as_of:
-            seen, hint = f"no date for {_name(row)}", "write 2023-09-21 or 2023-09 in as_of"
+            seen, hint = f"no date for {name_of(row)}", "write 2023-09-21 or 2023-09 in as_of"
             yield Alarm(WARNING, "no_date", row.row, seen, "when it was the price", hint)
 
 
@@ -160,9 +158,9 @@ def outliers(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
         usual = median(row.usd_per_hour for row in same)
         for row in same:
             usd, least = row.usd_per_hour, tdp_w.get(row.accelerator, 0.0) / 1000 * USD_PER_KWH
-            seen = f"${usd:.4g} for one {row.accelerator} of {_name(row)}"
+            seen = f"${usd:.4g} for one {row.accelerator} of {name_of(row)}"
             hint = "see which field it was read from; devices, host and unit may be others"
-            if row.usd in SENTINELS or row.usd == 0:
+            if row.usd in SENTINELS:
                 continue
             if len(same) >= ENOUGH and not usual / OUTLIER <= usd <= usual * OUTLIER:
                 yield Alarm(ERROR, "outlier", row.row, seen, f"about ${usual:.4g}, the median of its type", hint)
@@ -184,18 +182,9 @@ def _grouped(rows: Sequence[PriceRow], key: Callable[[PriceRow], object]) -> lis
     return list(groups.values())
 
 
-def _place(row: PriceRow) -> tuple[str, str, str]:
-    return row.cloud, row.region, row.zone
-
-
 def _inside(row: PriceRow) -> tuple[str, float]:
     return row.accelerator, row.devices
 
 
 def _holds(row: PriceRow) -> str:
     return f"{row.devices:g} {row.accelerator}"
-
-
-def _name(row: PriceRow) -> str:
-    """An instance as a person names it."""
-    return " ".join(filter(None, (row.cloud, row.zone or row.region, row.instance_type or row.accelerator)))

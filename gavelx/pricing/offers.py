@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gavelx.errors import OptionError
 from gavelx.files.price_rows import PriceRow
-from gavelx.files.price_tables import clouds, load_prices, price_rows
+from gavelx.files.price_tables import load_prices, of_types, table_rows
 from gavelx.files.texts import exists, shown
 
 ON_DEMAND = "on_demand"
@@ -38,9 +38,9 @@ class Offer(NamedTuple):
 def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = None) -> tuple[Offer, ...]:
     """What ``spec`` sells of these accelerator types, the first named first, small instances before large ones.
 
-    ``spec`` names clouds, files of prices and single prices (``v100=2.48``: one device), between commas. Raises
-    :class:`OptionError` for what is none of these, for a free instance, and where nothing is for sale;
-    :class:`InputFileError` for what is wrong in a file.
+    ``spec`` names clouds, regions of clouds (``gcp:us-central1``), files of prices and single prices
+    (``v100=2.48``: one device), between commas. Raises :class:`OptionError` for what is none of these, for a free
+    instance, and where nothing is for sale; :class:`InputFileError` for what is wrong in a file.
     """
     parts = [part.strip() for part in spec.split(",")]
     if not all(parts):
@@ -54,19 +54,19 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
         until = f" up to {as_of}" if as_of else ""
         problem = f"{shown(spec, 80)} sells none of {', '.join(accelerators)}{until}"
         raise OptionError(problem, where="--prices", hint=FORM)
+    offers = list({str(offer): offer for offer in sorted(offers, key=lambda offer: -offer.usd_per_hour)}.values())
     return tuple(sorted(offers, key=lambda offer: (accelerators.index(offer.accelerator), offer.devices, offer)))
 
 
 def _sold(spec: str, accelerators: Sequence[str], as_of: str | None) -> Iterator[Offer]:
     """What one cloud, file or list sells of these types."""
     prices = load_prices(spec, accelerators, strict=False, as_of=as_of).usd_per_hour
-    cloud = spec.lower() if spec.lower() in clouds() else None
-    for name, usd in prices.items():
-        if "=" in spec and not exists(spec):
-            yield Offer(name, 1, usd)
-        else:
-            rows = price_rows(cloud, [name], path=None if cloud else spec)
-            yield from _of_type(name, list(filter(_is_whole, rows)), as_of)
+    if "=" in spec and not exists(spec):
+        yield from (Offer(name, 1, usd) for name, usd in prices.items())
+        return
+    rows = list(filter(_is_whole, table_rows(spec)))
+    for name in prices:
+        yield from _of_type(name, of_types(rows, [name]), as_of)
 
 
 def _is_whole(row: PriceRow) -> bool:
@@ -74,9 +74,9 @@ def _is_whole(row: PriceRow) -> bool:
     return row.kind == ON_DEMAND and row.devices >= 1 and row.devices == int(row.devices)
 
 
-def _of_type(name: str, rows: Sequence[PriceRow], as_of: str | None) -> Iterator[Offer]:
+def _of_type(name: str, offered: Sequence[PriceRow], as_of: str | None) -> Iterator[Offer]:
     """The cheapest instance of each cloud and size, at the cloud's latest date for the type."""
-    rows = [row for row in rows if not (as_of and row.as_of[: len(as_of)] > as_of)]
+    rows = [row for row in offered if not (as_of and row.as_of[: len(as_of)] > as_of)]
     latest: dict[str, str] = {}
     best: dict[tuple[str, int], PriceRow] = {}
     for row in rows:

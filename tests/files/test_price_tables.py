@@ -58,7 +58,9 @@ def test_a_list() -> None:
     assert prices.usd_per_hour == {"v100": 1.6, "p100": 1.35, "k80": 0.0}
 
 
-@pytest.mark.parametrize("part", ["v100", "=1", "v100=", "v100=x", "v100=-1", "v100=nan", "v100=inf", "", "a=1=2"])
+@pytest.mark.parametrize(
+    "part", ["v100", "=1", "v100=", "v100=x", "v100=-1", "v100=nan", "v100=inf", "v100=1e300", "", "a=1=2"]
+)
 def test_what_is_no_list(part: str) -> None:
     with pytest.raises(OptionError, match=r"--prices: cannot read .*expected TYPE=DOLLARS_PER_HOUR"):
         load_prices(f"k80=0.9,{part}", ["k80"])
@@ -102,6 +104,7 @@ def test_the_rule_of_the_table(tmp_path: Path) -> None:
     ("row", "said"),
     [
         ("h100,-1,1,,,,", "row 2, column price_usd_per_hour: '-1' cannot be used"),
+        ("h100,1e300,1,,,,", "row 2, column price_usd_per_hour: '1e300' cannot be used"),
         ("h100,nan,1,,,,", "row 2, column price_usd_per_hour: 'nan' cannot be used"),
         ("h100,1,0,,,,", "row 2, column accelerator_count: '0' cannot be used"),
         (",1,1,,,,", "row 2, column accelerator: the cell is empty"),
@@ -130,3 +133,29 @@ def test_texts_that_can_be_nothing(spec: str) -> None:
     with pytest.raises(UserError) as caught:
         load_prices(spec, ["k80"])
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            "h100,0,1,,,,2025-01",
+            r"row 3: \$0 for h100; expected a price; catalogues write this where they know none",
+        ),
+        ("h100,700.0,1,,,,2025-01", r"row 3: \$700.0 for h100"),
+        ("k80,0.5,1,,,,2025-01", r"row 3: two prices of k80: \$0.5 for 1 in row 3, \$0.9 for 1 in row 2"),
+    ],
+)
+def test_prices_that_cannot_stand(tmp_path: Path, rows: str, said: str) -> None:
+    path = save(tmp_path, HEADER + "k80,0.9,1,,,,2025-01\n" + rows)
+    name = rows.partition(",")[0]
+    with pytest.raises(InputFileError, match=said) as caught:
+        load_prices(path, ["k80", name])
+    assert "mine.csv" in str(caught.value)
+    assert load_prices(f"{path}+{name}=2", [name]).usd_per_hour == {name: 2.0}
+    assert load_prices(path, ["k80", "h100"], strict=False, as_of="2024-12").usd_per_hour == {}
+
+
+def test_offers_that_agree_or_differ_in_something(tmp_path: Path) -> None:
+    rows = "h100,9,1,,,,2025-01\nh100,9.0,1,,,,2025-01\nh100,8,1,sea,,,2025-01\nh100,80,8,,,,2025-01\n"
+    assert load_prices(save(tmp_path, HEADER + rows), ["h100"]).usd_per_hour == {"h100": 8.0}

@@ -77,6 +77,7 @@ def test_the_shipped_history() -> None:
         ("2020,aws,r,z,i,V100,1,1", "row 2, column timestamp: '2020' is no time"),
         ("2020-01-01,aws,r,z,i,V100,0,1", "row 2, column accelerator_count: '0' cannot be used"),
         ("2020-01-01,aws,r,z,i,V100,1,-1", "row 2, column price_usd_per_hour: '-1' cannot be used"),
+        ("2020-01-01,aws,r,z,i,V100,1,0", "row 2, column price_usd_per_hour: '0' cannot be used"),
         ("2020-01-01,aws,r,z,i,V100,1,nan", "row 2, column price_usd_per_hour: 'nan' cannot be used"),
         ("2020-01-01,aws,r,z,i,T4,1,1", "has no price of v100; it has t4"),
     ],
@@ -119,3 +120,23 @@ def test_which_part_of_the_nodes_was_there(tmp_path: Path) -> None:
 def test_availability_that_cannot_be_used(tmp_path: Path, rows: str, said: str) -> None:
     with pytest.raises(InputFileError, match=said):
         load_availability(save(tmp_path, NODES + rows), ["v100"])
+
+
+def test_several_answers_of_aws(tmp_path: Path) -> None:
+    later = AWS.replace("2024-03-01", "2024-03-02").replace("2024-02-29", "2024-03-02")
+    for text in (AWS + later, f"[{AWS},{later}]"):
+        spot = load_spot_history(save(tmp_path, text), Prices({}), ["v100"])
+        assert spot.prices.usd_per_hour == {"v100": 0.925}
+        assert spot.changes[-1][0] >= 86400.0
+
+
+def test_a_place_whose_record_goes_on_comes_first(tmp_path: Path) -> None:
+    rows = HISTORY + "2021-01-01T10:00:00Z,aws,us-east-1,us-east-1c,p3.2xlarge,V100-16GB,1,5.0\n"
+    rows += "2021-01-02T10:00:00Z,aws,us-east-1,us-east-1c,p3.2xlarge,V100-16GB,1,6.0\n"
+    spot = load_spot_history(save(tmp_path, HEADER + rows), Prices({}), ["v100", "k80"])
+    assert spot.prices.usd_per_hour == {"v100": 5.0, "k80": 0.27}  # of K80 there is no other
+
+
+def test_nodes_of_a_region(tmp_path: Path) -> None:
+    path = save(tmp_path, NODES + "aws,us-east-1a,V100,1,0,10,1\naws,us-west-2b,V100,2,0,20,1\n")
+    assert load_availability(path, ["v100"], place="us-east-1") == {"v100": ((10.0, 1.0),)}

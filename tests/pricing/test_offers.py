@@ -93,3 +93,9 @@ def test_bad_prices_in_a_file(tmp_path: Path, price: str) -> None:
 def test_a_date_that_is_none() -> None:
     with pytest.raises(OptionError, match="--as-of"):
         load_offers("aws", ["v100"], as_of="yesterday")
+
+
+def test_regions_compete_under_one_name() -> None:
+    gcp, iowa = load_offers("gcp", ["k80"]), load_offers("gcp:us-central1", ["k80"])
+    assert {offer.region for offer in iowa} == {"us-central1"}
+    assert load_offers("gcp:us-central1,gcp", ["k80"]) == gcp

@@ -33,7 +33,7 @@ def spot_offers(node: Node, given: Given) -> Outcome:
     return [
         PriceRow(
             cloud="aws",
-            region=zone.rstrip("abcdefghijklmnopqrstuvwxyz") or zone,
+            region=region_of(zone),
             zone=zone,
             instance_type=instance_type,
             accelerator=held.accelerator,
@@ -45,6 +45,11 @@ def spot_offers(node: Node, given: Given) -> Outcome:
             source=f"describe-spot-price-history {time}",
         )
     ]
+
+
+def region_of(zone: str) -> str:
+    """The region of an availability zone: ``us-east-1`` of ``us-east-1a``."""
+    return zone.rstrip("abcdefghijklmnopqrstuvwxyz") or zone
 
 
 def last_of_each_day(rows: Iterable[PriceRow]) -> list[PriceRow]:

@@ -3,7 +3,8 @@
 An element of ``Items`` has ``armSkuName, armRegionName, skuName, productName, type, retailPrice, unitOfMeasure``,
 and ``currencyCode, effectiveStartDate, reservationTerm``. ``Consumption`` is on demand, or spot where the name of
 the SKU says so; a ``Reservation`` of one year is a price for all of its 8,760 hours. Windows, low priority and
-dev/test prices are left out, and reservations of other terms. A date is when the price came into force.
+dev/test prices are left out, reservations of other terms, and units other than ``1 Hour``. A date is when the
+price came into force.
 """
 
 from decimal import Decimal
@@ -11,11 +12,12 @@ from decimal import Decimal
 from gavelx.errors import UserError
 from gavelx.files.jsons import Node
 from gavelx.files.price_importers.offers import NO_ACCELERATOR, Given, Outcome, inside
-from gavelx.files.price_rows import USD, PriceRow, in_usd, is_date
+from gavelx.files.price_rows import USD, PriceRow, in_usd, is_date, precision_of
 
 LIST = "Items"
 HOURS_A_YEAR = 8760
 WINDOWS, LOW, OTHER_TYPE, OTHER_TERM = "Windows", "low priority", "neither on demand nor reserved", "another term"
+UNIT, OTHER_UNIT = "1 Hour", "not by the hour"
 
 
 def retail_offers(node: Node, given: Given) -> Outcome:
@@ -44,7 +46,7 @@ def retail_offers(node: Node, given: Given) -> Outcome:
             usd=usd / HOURS_A_YEAR if kind == "reserved" else usd,
             kind=kind,
             as_of=as_of,
-            precision="day" if as_of else "unknown",
+            precision=precision_of(as_of),
             source="prices.azure.com",
         )
     ]
@@ -56,6 +58,8 @@ def _kind(node: Node, sku: str) -> str:
         return WINDOWS
     if "low priority" in sku.lower():
         return LOW
+    if "unitOfMeasure" in node and node["unitOfMeasure"].text() != UNIT:
+        return OTHER_UNIT
     type_ = node["type"].text()
     if type_ == "Reservation":
         return "reserved" if node["reservationTerm"].text("") == "1 Year" else OTHER_TERM

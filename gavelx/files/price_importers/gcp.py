@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gavelx.errors import InputFileError
 from gavelx.files.price_importers.offers import NO_ACCELERATOR, NO_PRICE, Given, Inside, Outcome, amount, inside
-from gavelx.files.price_rows import PriceRow
+from gavelx.files.price_rows import PriceRow, precision_of
 from gavelx.files.texts import read_lines, shown
 
 HOURS_A_MONTH = 730
@@ -119,7 +119,7 @@ def _offer(instance: Instance, held: Inside, usd: Decimal, kind: str, given: Giv
         usd=usd,
         kind=kind,
         as_of=given.as_of or "",
-        precision="day" if given.as_of else "unknown",
+        precision=precision_of(given.as_of or ""),
         source="Cyclenerd/google-cloud-pricing-cost-calculator",
         row=instance.row,
     )

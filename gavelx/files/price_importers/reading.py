@@ -1,6 +1,5 @@
 """Importing price lists: every row read, what is bad gathered, the rest turned into rows of our table."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,11 +10,11 @@ from gavelx.errors import InputFileError, OptionError, UserError, did_you_mean
 from gavelx.files.csvs import Row
 from gavelx.files.importers.reading import BadRow
 from gavelx.files.importers.rows import with_header
-from gavelx.files.jsons import Node
+from gavelx.files.jsons import read_pages
 from gavelx.files.price_importers import aws, azure, gcp, skypilot
 from gavelx.files.price_importers.offers import Given, Outcome
 from gavelx.files.price_rows import REQUIRED, PriceRow, is_date, price_row
-from gavelx.files.texts import read_text, shown
+from gavelx.files.texts import shown
 
 SHOWN = 5
 """So many bad rows are shown where they are refused."""
@@ -117,24 +116,9 @@ def import_prices(
 
 
 def _elements(path: Path, key: str) -> Iterator[Item]:
-    """The elements of a list in a JSON document, or of several such documents after each other."""
-    text, decoder = read_text(path), json.JSONDecoder()
-    position = _next(text, 0)
-    while position < len(text):
-        row = text.count("\n", 0, position) + 1
-        try:
-            value, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError) as error:
-            reason = getattr(error, "msg", "nested too deeply")
-            at = getattr(error, "lineno", row)
-            raise InputFileError(f"is no JSON: {reason}", where=f"{path}, row {at}") from None
-        yield from enumerate(Node(value, str(path))[key].elements(), start=1)
-        position = _next(text, end)
-
-
-def _next(text: str, start: int) -> int:
-    """Where the next letter is that is not blank."""
-    return next((at for at in range(start, len(text)) if not text[at].isspace()), len(text))
+    """The elements of a list in a JSON document, of several after each other, or of a list of them."""
+    for page in read_pages(path):
+        yield from enumerate(page[key].elements(), start=1)
 
 
 def _problem(path: Path, number: int, error: UserError) -> str:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from gavelx.errors import OptionError
 from gavelx.files.csvs import Row
 from gavelx.files.price_importers.offers import NO_ACCELERATOR, NO_PRICE, Given, Outcome
-from gavelx.files.price_rows import PriceRow
+from gavelx.files.price_rows import PriceRow, precision_of
 
 REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price")
 SIZES = {"v100": "v100-16gb", "a100": "a100-40gb", "h100": "h100-80gb", "h200": "h200-141gb"}
@@ -44,7 +44,7 @@ def skypilot_offers(row: Row, given: Given) -> Outcome:
                     usd=Decimal(row.text(column)),
                     kind=kind,
                     as_of=given.as_of or "",
-                    precision="day" if given.as_of else "unknown",
+                    precision=precision_of(given.as_of or ""),
                     source="skypilot-org/skypilot-catalog",
                     row=row.line,
                 )

@@ -62,6 +62,11 @@ def test_azure(tmp_path: Path) -> None:
         read(tmp_path, "azure", euro, Given())
 
 
+def test_azure_by_the_hundred_hours(tmp_path: Path) -> None:
+    imported = read(tmp_path, "azure", SAMPLES["azure"].replace("1 Hour", "100 Hours", 1))
+    assert "on_demand" not in {row.kind for row in imported.rows} and imported.left_out["not by the hour"] == 1
+
+
 def test_azure_pages_after_each_other(tmp_path: Path) -> None:
     assert read(tmp_path, "azure", SAMPLES["azure"] + "\n" + SAMPLES["azure"]).read == 16
 
@@ -141,3 +146,20 @@ def test_options_that_cannot_be_used(tmp_path: Path) -> None:
         import_prices("azur", [tmp_path])
     with pytest.raises(OptionError, match="--as-of: 'soon' is no date"):
         import_prices("gcp", [tmp_path], Given(as_of="soon"))
+
+
+def test_pages_as_a_list(tmp_path: Path) -> None:
+    page = SAMPLES["azure"]
+    assert read(tmp_path, "azure", f"[{page}, {page}]").read == 16
+
+
+def test_a_month_is_no_day(tmp_path: Path) -> None:
+    imported = read(tmp_path, "skypilot", given=Given("lambda", "2026-01"))
+    assert {row.precision for row in imported.rows} == {"month"}
+
+
+def test_a_sixth_of_a_device(tmp_path: Path) -> None:
+    """The smallest Azure instance with an A10 has a sixth of one: no price of a device."""
+    text = SAMPLES["azure"].replace("Standard_NC6s_v3", "Standard_NV6ads_A10_v5")
+    assert {row.devices for row in read(tmp_path, "azure", text).rows} == {0.166667}
+    assert load_prices("azure", ["a10"], strict=False).usd_per_hour == {}
