@@ -2,10 +2,10 @@
 
     python -m experiments.estimation.limit
 
-Nothing is hidden here: all jobs alone are known on all three devices. A regression on the logarithms of the other
-two speeds, the number of devices and their placement is judged on the very cells that it was fitted to; then one that
-has a constant for each model as well. What is left is particular to each job, and hardly to be known of a device
-on which two job types were seen.
+Nothing is hidden here: all jobs alone are known on all three devices. A regression on the logarithms of the two
+other speeds, the number of devices and their placement is judged on the very cells that it was fitted to; then
+one that has a constant for each model as well. What is left is particular to each job, and hardly to be known of
+a device on which two job types were seen.
 """
 
 import numpy as np
