@@ -19,6 +19,7 @@ PARTS, SAMPLE, NEAR_MIN, NEAR_MAX, WORK_MAX = 30, 20, 300, 1000, 1e11
 """Where there are more: the parts into which job types are cut, the wanted cells of each part that choose measured
 ones, how many of these, and the multiplications that all parts may take together."""
 ENTRIES_MAX = 2_000_000
+LOG_MAX = np.log(np.finfo(float).max)
 
 
 class Completion(Completing):
@@ -51,7 +52,8 @@ class Completion(Completing):
         for of_pairs in (False, True):
             some = wanted.is_pair_N == of_pairs
             half_N[some] = half_widths(sd_N[some], *fit.left_out_of(of_pairs), level)
-        speeds_NX = np.exp(np.stack([center_N, center_N - half_N, center_N + half_N], axis=1))
+        logs_NX = np.stack([center_N, center_N - half_N, center_N + half_N], axis=1)
+        speeds_NX = np.exp(np.minimum(logs_NX, LOG_MAX))
         return [
             Estimate(mid, low, high, "estimated") if mid > 0 else None for mid, low, high in speeds_NX.tolist()
         ]

@@ -101,11 +101,27 @@ def test_a_noisier_world_has_wider_intervals() -> None:
 def test_measurements_with_errors_come_back_with_intervals() -> None:
     way = Setting("bert", "v100")
     estimator = Completion(load_data_sheets())
-    estimator.observe([Measurement(way, 10.0, 0.1), Measurement(way, 12.0, 0.1)])
+    estimator.observe([Measurement(way, 10.0, 0.1), Measurement(way, 11.0, 0.1)])
     (one,) = estimator.estimate([way])
-    assert one.steps_per_second == pytest.approx(math.sqrt(120.0))
+    assert one.steps_per_second == pytest.approx(math.sqrt(110.0))
     assert one.upper / one.steps_per_second == pytest.approx(math.exp(1.645 * 0.1 / math.sqrt(2)), rel=1e-3)
     assert one.origin == "measured"
+
+
+def test_measurements_that_contradict_each_other_are_not_sure() -> None:
+    way = Setting("bert", "t4")
+    for errors, low, high in (((0.0, 0.0), 5, 18), ((0.01, 0.01), 5, 18), ((2.0, 2.0), 1, 90)):
+        estimator = Completion(load_data_sheets())
+        estimator.observe(Measurement(way, v, error) for v, error in zip((6.0, 15.0), errors, strict=True))
+        (one,) = estimator.estimate([way])
+        assert one.origin == "measured" and one.steps_per_second == pytest.approx(90**0.5)
+        assert low / 2 < one.lower < low and high < one.upper < 2 * high
+
+
+def test_speeds_near_the_end_of_numbers_stay_numbers() -> None:
+    known: dict[Way, float] = {Setting("a", "t4"): 1e308, Setting("b", "t4"): 1e-308}
+    for one in asked(known, [Setting(job, "h100-80gb", 8) for job in "ab"]):
+        assert 0 <= one.lower <= one.steps_per_second <= one.upper < math.inf
 
 
 def test_a_failure_stands_until_it_ran_later() -> None:
