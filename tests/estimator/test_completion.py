@@ -88,6 +88,19 @@ def test_a_device_that_nobody_ever_used_is_judged_by_its_data_sheet() -> None:
     assert h100.upper / h100.lower < unheard.upper / unheard.lower
 
 
+def test_which_devices_suit_the_same_jobs_is_learnt_where_no_data_sheet_says() -> None:
+    random = np.random.default_rng(5)
+    jobs, devices = [f"job {j}" for j in range(30)], [f"chip {d}" for d in range(6)]
+    logs = random.normal(0, 0.3, 30)[:, None] * random.normal(0, 1, 6) + random.normal(0, 0.02, (30, 6))
+    truth: dict[Way, float] = {
+        Setting(job, device): math.exp(logs[j, d])
+        for j, job in enumerate(jobs)
+        for d, device in enumerate(devices)
+    }
+    error, held = judged(truth, {way: v for way, v in truth.items() if random.random() < 0.7})
+    assert error < 0.05 and held > 0.85
+
+
 def test_a_noisier_world_has_wider_intervals() -> None:
     def width(noise: float) -> float:
         truth, random = world(5, noise), np.random.default_rng(6)
