@@ -25,8 +25,8 @@ JOBS_MIN, DEVICES_MIN = 6, 4
 def well_known(job_N: Whole, device_N: Whole, D: int) -> NDArray[np.bool_]:
     """Devices that enough jobs were measured on to say which others they are like; none where they are too few."""
     device_X, _ = np.unique(np.stack([device_N, job_N]), axis=1)
-    known_D = np.bincount(device_X, minlength=D) >= max(JOBS_MIN, D)
-    return known_D & (known_D.sum() >= DEVICES_MIN)
+    known_D: NDArray[np.bool_] = np.bincount(device_X, minlength=D) >= max(JOBS_MIN, D)
+    return known_D if known_D.sum() >= DEVICES_MIN else np.zeros(D, bool)
 
 
 def likely_covariance(
