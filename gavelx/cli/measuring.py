@@ -57,7 +57,9 @@ def run_measure(wanted: MeasureOptions, as_json: bool) -> None:
         stderr().print(note, markup=False, soft_wrap=True)
     if not good:
         raise OptionError(
-            refused[0].reason, where=f"nothing could be measured of {wanted.type}", hint="--seconds 120, say"
+            refused[0].reason,
+            where=f"nothing could be measured of {wanted.type}",
+            hint="mend what it says, or count for longer: --seconds 120, say",
         )
 
 
@@ -173,7 +175,8 @@ def _print(good: Sequence[Profile], refused: Sequence[Refused]) -> None:
     stdout().print(table)
     for each in refused:
         stdout().print(f"{_name(each.way)}: {each.reason}", markup=False, soft_wrap=True)
-    stdout().print("+-: the speed lies so near in 9 of 10 cases.", style="dim")
+    if good:
+        stdout().print("+-: the speed lies so near in 9 of 10 cases.", style="dim")
 
 
 def _name(way: Way) -> str:

@@ -24,7 +24,10 @@ Json = dict[str, Any]
 
 
 def show_type(table: str, text: str, scale_factor: int | None, as_json: bool) -> None:
-    """All that a table says of the job types with this text in their names, pairs among themselves included."""
+    """All that a table says of the job types with this text in their names, and of pairs among themselves.
+
+    Where there is no such pair, pairs with others are shown.
+    """
     measured = {profile.measurement.way: profile for profile in read_profiles(table)}
     guessed = read_estimates(table)
     types = list(dict.fromkeys(way.job_type for way in (*measured, *guessed)))
@@ -48,8 +51,9 @@ def _all_ways(types: Sequence[str], known: Sequence[Way]) -> list[Way]:
     ways = [way for way in known if way.job_type in types]
     alone = [way for way in ways if isinstance(way, Setting)]
     gaps = (way._replace(accelerator=name) for way, name in product(alone, accelerators))
-    pairs = (way for way in ways if isinstance(way, Pairing) and way.partner in types)
-    return list(dict.fromkeys([*sorted(gaps), *pairs]))
+    pairs = [way for way in ways if isinstance(way, Pairing)]
+    among = [way for way in pairs if way.partner in types]
+    return list(dict.fromkeys([*sorted(gaps), *(among or pairs)]))
 
 
 def _has_width(way: Way, scale_factor: int | None) -> bool:

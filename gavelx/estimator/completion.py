@@ -7,18 +7,20 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.estimator.effects import ALONE_NOISE, MODE_P, PAIR_NOISE, Cells, Covariance, Space
+from gavelx.estimator.effects import ALONE_NOISE, LEARNT, MODE_P, PAIR_NOISE, Cells, Covariance, Space
 from gavelx.estimator.intervals import half_widths
 from gavelx.estimator.known import Completing
 from gavelx.estimator.kriging import Floats, Solved, Whole, likely_variances
+from gavelx.estimator.likeness import likely_covariance, well_known
 from gavelx.measurements import Estimate, Way
 
-FITTED_MAX, EXACT_MAX = 400, 2500
-"""Cells that variances are fitted to; cells that are solved together."""
+FITTED_MAX, EXACT_MAX, TURNS = 400, 2500, 3
+"""Cells that variances are fitted to; cells that are solved together; how often all is fitted."""
 PARTS, SAMPLE, NEAR_MIN, NEAR_MAX, WORK_MAX = 30, 20, 300, 1000, 1e11
 """Where there are more: the parts into which job types are cut, the wanted cells of each part that choose measured
 ones, how many of these, and the multiplications that all parts may take together."""
 ENTRIES_MAX = 2_000_000
+LOG_MAX = np.log(np.finfo(float).max)
 
 
 class Completion(Completing):
@@ -43,6 +45,7 @@ class Completion(Completing):
     def complete(self, missing: Sequence[Way], level: float) -> list[Estimate | None]:
         fit = self._fit
         space = Space([*fit.ways, *missing], self.data_sheets)
+        space.learn(fit.space.device["learnt"], fit.space.devices)
         wanted = space.cells(missing)
         level_N = np.array([fit.level_of.get(way.job_type, np.nan) for way in missing])
         mean_N, sd_N = fit.ask(space, wanted)
@@ -51,7 +54,8 @@ class Completion(Completing):
         for of_pairs in (False, True):
             some = wanted.is_pair_N == of_pairs
             half_N[some] = half_widths(sd_N[some], *fit.left_out_of(of_pairs), level)
-        speeds_NX = np.exp(np.stack([center_N, center_N - half_N, center_N + half_N], axis=1))
+        logs_NX = np.stack([center_N, center_N - half_N, center_N + half_N], axis=1)
+        speeds_NX = np.exp(np.minimum(logs_NX, LOG_MAX))
         return [
             Estimate(mid, low, high, "estimated") if mid > 0 else None for mid, low, high in speeds_NX.tolist()
         ]
@@ -64,6 +68,7 @@ class _Fit:
     ``y_N`` are logarithms of speed less the prior and the level of the job; ``noise_of`` is by device, "" alone.
     """
 
+    space: Space
     ways: Sequence[Way]
     y_N: Floats
     error_N: Floats
@@ -82,23 +87,15 @@ class _Fit:
         level_J = np.bincount(cells.job_N, y_N) / count_J
         level_of = {way.job_type: float(level_J[j]) for way, j in zip(ways, cells.job_N, strict=True)}
         y_N = y_N - level_J[cells.job_N]
-        mode_G = np.array([ALONE_NOISE] + [PAIR_NOISE] * len(space.devices))
         few = _sample(cells, FITTED_MAX)
-        variance_P, noise_G = likely_variances(
-            y_N[few],
-            space.kernels(cells[few]),
-            group_N=cells.group_N[few],
-            known_N=error_N[few] ** 2,
-            mode_P=MODE_P,
-            mode_G=mode_G,
-        )
+        variance_P, noise_G = _likely(space, cells[few], y_N[few], error_N[few])
         noise_of = dict(zip(("", *space.devices), noise_G.tolist(), strict=True))
         some = np.arange(len(cells)) if len(cells) <= EXACT_MAX else few
         solved = _solved(
             cells[some], y_N[some], noise_G[cells.group_N[some]] + error_N[some] ** 2, space.covariance(variance_P)
         )
         left_out = (*solved.left_out(), cells[some].is_pair_N)
-        return cls(ways, y_N, error_N, level_of, variance_P, noise_of, solved, left_out)
+        return cls(space, ways, y_N, error_N, level_of, variance_P, noise_of, solved, left_out)
 
     def left_out_of(self, pairs: bool) -> tuple[Floats, Floats]:
         """Error and standard deviation of measured cells of one kind, each foretold by all others."""
@@ -138,6 +135,38 @@ class _Fit:
                 few_M = some_M[:: -(-len(some_M) // SAMPLE) or 1]
                 common_N = np.abs(covariance.between(wanted[few_M], known)).sum(axis=0)
                 yield some_M, np.sort(np.argsort(-common_N, kind="stable")[:near])
+
+
+def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[Floats, Floats]:
+    """Variances of effects and noise, and in the space which devices are alike: each given the other, in turns."""
+    mode_G = np.array([ALONE_NOISE] + [PAIR_NOISE] * len(space.devices))
+    variance_P, noise_G = MODE_P, mode_G
+    learns = well_known(cells.job_N, cells.device_N, len(space.devices)).any()
+    for turn in range(TURNS if learns else 1):
+        kernel_PNN = space.kernels(cells)
+        if turn:
+            rest_NN = np.tensordot(variance_P, kernel_PNN, 1) - variance_P[LEARNT] * kernel_PNN[LEARNT]
+            rest_NN[np.diag_indices_from(rest_NN)] += noise_G[cells.group_N] + error_N**2
+            C_DD = likely_covariance(
+                y_N,
+                rest_NN,
+                job_N=cells.job_N,
+                device_N=cells.device_N,
+                variance=float(variance_P[LEARNT]),
+                C_DD=space.device["learnt"],
+            )
+            space.learn(C_DD, space.devices)
+            kernel_PNN = space.kernels(cells)
+        variance_P, noise_G = likely_variances(
+            y_N,
+            kernel_PNN,
+            group_N=cells.group_N,
+            known_N=error_N**2,
+            mode_P=MODE_P,
+            mode_G=mode_G,
+            start=(variance_P, noise_G),
+        )
+    return variance_P, noise_G
 
 
 def _sample(cells: Cells, count: int) -> Whole:

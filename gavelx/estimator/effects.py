@@ -14,7 +14,8 @@ says more about the job, its kin, the device, and whatever is like them.
 of job types       ``all`` are one; ``kin`` are one model at batch sizes near each other; ``own``
 of devices         ``all``; ``specs`` (linear in the logarithms of bandwidth, fp32 and tensor arithmetic);
                    ``speed`` (the one figure that the prior makes of them); ``alike`` (near in their
-                   specifications); ``own``; ``unnamed`` (devices whose specifications nobody knows)
+                   specifications); ``own``; ``learnt`` (as ``own``, until speeds say which devices suit the
+                   same jobs: ``likeness``); ``unnamed`` (devices whose specifications nobody knows)
 of shapes          ``one``: all are; ``several`` devices, more so the more there are; ``spread`` over several
                    servers, likewise; ``apart``: said to be spread out, even where it is one device
 =================  =============================================================================================
@@ -69,7 +70,7 @@ def _alone() -> list[Effect]:
         shared = job == "all"
         sizes = {
             ("specs", "one"): 0.02,
-            ("own", "one"): 0.02 if shared else 0.01,
+            ("learnt" if job == "own" else "own", "one"): 0.02 if shared else 0.01,
             ("unnamed", "one"): 0.5 if shared else 0.05,
             ("all", "several"): 0.05,
             ("all", "spread"): 0.05,
@@ -101,6 +102,7 @@ def _slowdown() -> list[Effect]:
 
 EFFECTS = (*_alone(), *_slowdown())
 MODE_P = np.array([effect.mode for effect in EFFECTS])
+(LEARNT,) = (p for p, effect in enumerate(EFFECTS) if effect.device == "learnt")
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,13 @@ class Space:
         if isinstance(way, Pairing):
             return job, device, self._shape_of[1, True], self._job_of[way.partner]
         return job, device, self._shape_of[way.scale_factor, way.consolidated], -1
+
+    def learn(self, C_DD: Floats, devices: Sequence[str]) -> None:
+        """Which of these devices suit the same jobs; others are by themselves, and differ as much as any."""
+        at = [self._device_of[name] for name in devices]
+        learnt_DD = np.diag(C_DD).max(initial=0.0) * np.eye(len(self.devices))
+        learnt_DD[np.ix_(at, at)] = C_DD
+        self.device["learnt"] = learnt_DD
 
     def kernels(self, cells: Cells) -> Floats:
         """The kernel of each effect among these cells (P x N x N)."""
@@ -258,6 +267,7 @@ def _device_kernels(devices: Sequence[str], data_sheets: DataSheets) -> tuple[di
         "speed": np.outer(speed_D, speed_D),
         "alike": (near_DD + np.eye(D)) / 2,
         "own": np.eye(D),
+        "learnt": np.eye(D),
         "unnamed": np.diag(np.where(named_D, 0.0, 1.0)),
     }, speed_D
 

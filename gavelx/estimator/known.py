@@ -17,8 +17,8 @@ UNKNOWN = Estimate(math.nan, math.nan, math.nan, "unknown")
 class Completing(Estimator):
     """An estimator that has to say something only of ways to run that were not measured.
 
-    Several measurements of one way count by their errors; without errors, all the same. 0 (it was tried and cannot
-    run) stands until a later measurement says otherwise.
+    Several measurements of one way count by their errors; without errors, all the same. Where they contradict each
+    other, the interval says so. 0 (it was tried and cannot run) stands until a later measurement says otherwise.
     """
 
     def __init__(self, data_sheets: DataSheets = NO_DATA_SHEETS) -> None:
@@ -64,21 +64,24 @@ class Completing(Estimator):
 
 
 def merged(measurements: Sequence[Measurement]) -> tuple[float, float]:
-    """Steps/s and relative error of one way to run, from all that was measured of it: a mean of logarithms."""
+    """Steps/s and relative error of one way to run, from all that was measured of it: a mean of logarithms.
+
+    Measurements that scatter by more than their errors, or say nothing of errors, are as unsure as they scatter
+    (Birge, "The Calculation of Errors by the Method of Least Squares", 1932).
+    """
     ran = [one for one in measurements if one.steps_per_second > 0]
     failed_at = max((one.measured_at for one in measurements if one.steps_per_second == 0), default=None)
     if not ran or (failed_at is not None and failed_at >= max(one.measured_at for one in ran)):
         return 0.0, 0.0
-    exact = [one for one in ran if one.relative_error > 0]
-    weights = [one.relative_error**-2 for one in exact] if len(exact) == len(ran) else [1.0] * len(ran)
-    # sums in one order, so that the order of measurements does not show in the last digit
-    logs = sorted((math.log(one.steps_per_second), weight) for one, weight in zip(ran, weights, strict=True))
-    if logs[0][0] == logs[-1][0]:
-        speed = ran[0].steps_per_second
-    else:
-        speed = math.exp(sum(log * weight for log, weight in logs) / sum(weights))
-    error = sum(sorted(weights)) ** -0.5 if len(exact) == len(ran) else 0.0
-    return speed, error
+    stated = all(one.relative_error > 0 for one in ran)
+    # in one order, so that the order of measurements does not show in the last digit
+    seen = sorted((math.log(one.steps_per_second), one.relative_error**-2 if stated else 1.0) for one in ran)
+    weight = sum(weight for _, weight in seen)
+    if seen[0][0] == seen[-1][0]:
+        return ran[0].steps_per_second, weight**-0.5 if stated else 0.0
+    mean = sum(log * weight for log, weight in seen) / weight
+    scatter = sum(weight * (log - mean) ** 2 for log, weight in seen) / (len(seen) - 1)
+    return math.exp(mean), math.sqrt(max(scatter, float(stated)) / weight)
 
 
 def _key(way: Way) -> tuple[bool, tuple[object, ...]]:

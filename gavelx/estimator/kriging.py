@@ -24,11 +24,19 @@ PRIOR_SHAPE = 1.0
 
 
 def likely_variances(
-    y_N: Floats, kernel_PNN: Floats, *, group_N: Whole, known_N: Floats, mode_P: Floats, mode_G: Floats
+    y_N: Floats,
+    kernel_PNN: Floats,
+    *,
+    group_N: Whole,
+    known_N: Floats,
+    mode_P: Floats,
+    mode_G: Floats,
+    start: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
     """The most likely variance of each effect and each group's noise; ``mode`` is what they are without evidence.
 
-    ``known_N`` is noise that is known beforehand, as the error of each measurement.
+    ``known_N`` is noise that is known beforehand, as the error of each measurement; ``start`` is where to begin,
+    the modes otherwise.
 
     Minorisation-maximisation: never less likely than before, never 0, and no step length to choose (Zhou, Hu, Zhou
     and Lange, "MM algorithms for variance components models", 2019; the prior is our addition). With
@@ -36,7 +44,7 @@ def likely_variances(
     maximises -t v / 2 - v0^2 q / (2 v) - (s + 1) log v - b / v.
     """
     mode = np.concatenate([mode_P, mode_G])
-    variance, scale = mode, (PRIOR_SHAPE + 1) * mode
+    variance, scale = np.concatenate(start or (mode_P, mode_G)), (PRIOR_SHAPE + 1) * mode
     P, G = len(mode_P), len(mode_G)
     flat_PX = kernel_PNN.reshape(P, -1)
     for _ in range(STEPS_MAX):

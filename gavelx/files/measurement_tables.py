@@ -8,9 +8,9 @@ Two kinds of rows, in one file or in several; a row with a ``job_type_a`` is of 
   ``steps_per_second_a`` and ``steps_per_second_b``.
 
 A ``status`` is understood as in throughput tables: 0 or ``not_runnable`` says that it was tried in vain; an empty
-speed or ``absent`` that nothing was measured. The columns ``relative_error, seconds, measured_at, source`` are
-those of :class:`~gavelx.measurements.Measurement`. A row may be there twice: it was measured twice. All other
-columns are let be, and handed on where wanted rows are written.
+speed or ``absent`` that nothing was measured. The columns ``relative_error`` (of pairs also with ``_a`` and
+``_b``), ``seconds, measured_at, source`` are those of :class:`~gavelx.measurements.Measurement`. A row may be
+there twice: it was measured twice. All other columns are let be, and handed on where wanted rows are written.
 """
 
 import csv
@@ -86,7 +86,9 @@ def _measurements(row: Row) -> Iterator[Measurement]:
             yield Measurement(
                 way,
                 row.number(column, low=0) if status == "ok" else 0.0,
-                row.number("relative_error", low=0, default=0.0),
+                row.number(
+                    "relative_error" + ending, low=0, default=row.number("relative_error", low=0, default=0.0)
+                ),
                 row.number("seconds", low=0, default=0.0),
                 row.text("measured_at", ""),
                 row.text("source", ""),

@@ -32,6 +32,16 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_job_measured_beside_others_alone_is_found(shell: Shell, tmp_path: Path) -> None:
+    table = tmp_path / "speeds.csv"
+    table.write_text("job_type,scale_factor,accelerator,steps_per_second\nmine,1,v100,9\n")
+    (tmp_path / "speeds.pairs.csv").write_text(
+        "job_type_a,job_type_b,accelerator,steps_per_second_a,steps_per_second_b\nmine,yours,v100,6,5\n"
+    )
+    (row,) = shell("throughputs", "show", "--table", table, "--type", "yours", "--json").json["rows"]
+    assert (row["partner"], row["steps_per_second"]) == ("mine", 5)
+
+
 def test_three_kinds_of_knowledge(shell: Shell, table: Path) -> None:
     rows = shell("throughputs", "show", "--table", table, "--type", "mine", "--json").json["rows"]
     origins = {(row.get("scale_factor", "pair"), row["accelerator"]): row["origin"] for row in rows}

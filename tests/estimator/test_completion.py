@@ -88,6 +88,19 @@ def test_a_device_that_nobody_ever_used_is_judged_by_its_data_sheet() -> None:
     assert h100.upper / h100.lower < unheard.upper / unheard.lower
 
 
+def test_which_devices_suit_the_same_jobs_is_learnt_where_no_data_sheet_says() -> None:
+    random = np.random.default_rng(5)
+    jobs, devices = [f"job {j}" for j in range(30)], [f"chip {d}" for d in range(6)]
+    logs = random.normal(0, 0.3, 30)[:, None] * random.normal(0, 1, 6) + random.normal(0, 0.02, (30, 6))
+    truth: dict[Way, float] = {
+        Setting(job, device): math.exp(logs[j, d])
+        for j, job in enumerate(jobs)
+        for d, device in enumerate(devices)
+    }
+    error, held = judged(truth, {way: v for way, v in truth.items() if random.random() < 0.7})
+    assert error < 0.05 and held > 0.85
+
+
 def test_a_noisier_world_has_wider_intervals() -> None:
     def width(noise: float) -> float:
         truth, random = world(5, noise), np.random.default_rng(6)
@@ -101,11 +114,27 @@ def test_a_noisier_world_has_wider_intervals() -> None:
 def test_measurements_with_errors_come_back_with_intervals() -> None:
     way = Setting("bert", "v100")
     estimator = Completion(load_data_sheets())
-    estimator.observe([Measurement(way, 10.0, 0.1), Measurement(way, 12.0, 0.1)])
+    estimator.observe([Measurement(way, 10.0, 0.1), Measurement(way, 11.0, 0.1)])
     (one,) = estimator.estimate([way])
-    assert one.steps_per_second == pytest.approx(math.sqrt(120.0))
+    assert one.steps_per_second == pytest.approx(math.sqrt(110.0))
     assert one.upper / one.steps_per_second == pytest.approx(math.exp(1.645 * 0.1 / math.sqrt(2)), rel=1e-3)
     assert one.origin == "measured"
+
+
+def test_measurements_that_contradict_each_other_are_not_sure() -> None:
+    way = Setting("bert", "t4")
+    for errors, low, high in (((0.0, 0.0), 5, 18), ((0.01, 0.01), 5, 18), ((2.0, 2.0), 1, 90)):
+        estimator = Completion(load_data_sheets())
+        estimator.observe(Measurement(way, v, error) for v, error in zip((6.0, 15.0), errors, strict=True))
+        (one,) = estimator.estimate([way])
+        assert one.origin == "measured" and one.steps_per_second == pytest.approx(90**0.5)
+        assert low / 2 < one.lower < low and high < one.upper < 2 * high
+
+
+def test_speeds_near_the_end_of_numbers_stay_numbers() -> None:
+    known: dict[Way, float] = {Setting("a", "t4"): 1e308, Setting("b", "t4"): 1e-308}
+    for one in asked(known, [Setting(job, "h100-80gb", 8) for job in "ab"]):
+        assert 0 <= one.lower <= one.steps_per_second <= one.upper < math.inf
 
 
 def test_a_failure_stands_until_it_ran_later() -> None:

@@ -101,3 +101,12 @@ def test_wanted_rows_keep_their_columns_and_get_bounds(tmp_path: Path) -> None:
         "LM,,,V100,mine,2.0,1.0,4.0,estimated,,,,,,,,",
         ",LM,A3C,V100,,,,,,1.5,1.5,1.5,measured,,,,unknown",
     ]
+
+
+def test_a_pair_has_an_error_for_each_job(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text(
+        "job_type_a,job_type_b,accelerator,steps_per_second_a,steps_per_second_b,relative_error_a,relative_error_b\n"
+        "a,b,cpu,3,5,0.1,0.2\n"
+    )
+    assert [one.relative_error for one in read_measurements(file)] == [0.1, 0.2]

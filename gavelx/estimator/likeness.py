@@ -1,0 +1,54 @@
+"""Which devices suit the same jobs: learnt from speeds, where data sheets do not say.
+
+What job j has on each device is Normal(0, variance C), independent from job to job. Where C is of low rank, jobs
+that gain on one device gain on another, which is what low-rank completion finds (as in probabilistic PCA, Tipping
+and Bishop 1999). C begins as the identity and becomes likely by expectation maximisation (Dempster, Laird and
+Rubin 1977), with an inverse-Wishart prior around the identity:
+
+    C <- (sum_j E[e_j e_j' | y] / variance + PRIOR I) / (jobs + PRIOR)
+
+Legend: N measured cells, D devices.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from gavelx.estimator.kriging import Floats, Whole
+
+STEPS = 20
+PRIOR = 4.0
+JOBS_MIN, DEVICES_MIN = 6, 4
+"""A device is well known by so many jobs, or as many as there are devices; four of them are worth comparing."""
+
+
+def well_known(job_N: Whole, device_N: Whole, D: int) -> NDArray[np.bool_]:
+    """Devices that enough jobs were measured on to say which others they are like; none where they are too few."""
+    device_X, _ = np.unique(np.stack([device_N, job_N]), axis=1)
+    known_D: NDArray[np.bool_] = np.bincount(device_X, minlength=D) >= max(JOBS_MIN, D)
+    return known_D if known_D.sum() >= DEVICES_MIN else np.zeros(D, bool)
+
+
+def likely_covariance(
+    y_N: Floats, rest_NN: Floats, *, job_N: Whole, device_N: Whole, variance: float, C_DD: Floats
+) -> Floats:
+    """The most likely C, given all else that cells have in common (``rest_NN``, noise included).
+
+    Some devices have to be ``well_known``.
+    """
+    same_NN, D = variance * (job_N[:, None] == job_N[None, :]), len(C_DD)
+    cells_of = [np.flatnonzero(job_N == job) for job in np.unique(job_N)]
+    for _ in range(STEPS):
+        K = rest_NN + same_NN * C_DD[np.ix_(device_N, device_N)]
+        inverse = cho_solve(cho_factor(K), np.eye(len(K)))
+        a_N, total_DD = inverse @ y_N, PRIOR * np.eye(D)
+        for some in cells_of:
+            to_DN = C_DD[:, device_N[some]]
+            mean_D = to_DN @ a_N[some]
+            explained_DD = to_DN @ inverse[np.ix_(some, some)] @ to_DN.T
+            total_DD += C_DD + variance * (np.outer(mean_D, mean_D) - explained_DD)
+        C_DD = total_DD / (len(cells_of) + PRIOR)
+    # two jobs say nothing sure of what a device is like: it stays by itself, and may differ as much as others do
+    known_D = well_known(job_N, device_N, D)
+    usual = float(np.sqrt(np.mean(np.diag(C_DD)[known_D] ** 2)))
+    return np.where(np.outer(known_D, known_D), C_DD, usual * np.eye(D))
