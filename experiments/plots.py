@@ -165,10 +165,9 @@ def bars_plot(title: str, parts: Sequence[str], panels: Sequence[BarPanel]) -> b
 
 
 def _of_one_rule(rows: Sequence[Row]) -> list[Row]:
-    """The rows under the published rules, or under the only ones that there are."""
-    rules = {row.rules for row in rows}
-    shown = "published" if "published" in rules else min(rules, default="")
-    return [row for row in rows if row.rules == shown]
+    """The rows of each curve under the published rules, or under the only ones that it has."""
+    published = {row.curve for row in rows if row.rules == "published"}
+    return [row for row in rows if (row.rules == "published") == (row.curve in published)]
 
 
 def _completion(axes: Axes, sweep: "Sweep", curves: Sequence["Curve"], rows: Sequence[Row]) -> None:
