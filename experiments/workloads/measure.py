@@ -118,10 +118,15 @@ def main(argv: list[str] | None = None) -> int:
     text = table({one: measure(one, arguments, args.before, args.steps) for one in chosen}) + machine(arguments)
     print(text)
     if args.write:
-        page = HERE / "README.md"
-        head, _, rest = page.read_text().partition(BEGIN)
-        page.write_text(head + BEGIN + text + END + rest.partition(END)[2])
+        put_into_page(text, BEGIN, END)
     return 0
+
+
+def put_into_page(text: str, begin: str, end: str) -> None:
+    """Replace what stands between two marks in README.md."""
+    page = HERE / "README.md"
+    head, _, rest = page.read_text().partition(begin)
+    page.write_text(head + begin + text + end + rest.partition(end)[2])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.workloads.measure import WORKLOADS, machine
+from experiments.workloads.measure import WORKLOADS, machine, put_into_page
 from gavelx.estimator.steady import interval
 from gavelx.files.profiles import Profile, write_profiles
 from gavelx.profiler.profile import conclude
@@ -105,9 +105,7 @@ def main(argv: list[str] | None = None) -> int:
     text = table(first, again) + f"\n{args.repeat} starts, {args.seconds:g} s of steps in each." + machine(size)
     print(text)
     if args.write:
-        page = HERE / "README.md"
-        head, _, rest = page.read_text().partition(BEGIN)
-        page.write_text(head + BEGIN + text + END + rest.partition(END)[2])
+        put_into_page(text, BEGIN, END)
     return 0
 
 

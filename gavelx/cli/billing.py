@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
+from gavelx.cli.money_options import BillOptions
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
@@ -26,20 +27,6 @@ OLD_DAYS = 365
 """Prices that are older than this at the date of the bill are mentioned."""
 SHOWN = 10
 PUE_MAX = 10.0
-
-
-@dataclass(frozen=True)
-class BillOptions:
-    """The options of ``bill``, as typed."""
-
-    prices: str
-    as_of: str | None = None
-    kind: str = "on_demand"
-    discount: str | None = None
-    currency: str | None = None
-    carbon: str | None = None
-    pue: float | None = None
-    draw: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gavelx.cli.importing import LISTED
+from gavelx.cli.money_options import ImportOptions
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.files.atomic import ensure_writable, write_atomically
 from gavelx.files.locate import data_path
@@ -14,16 +14,6 @@ from gavelx.files.price_rows import price_csv, read_rates
 from gavelx.pricing.check import Alarm, Checked, check_table
 
 ALARMS_SHOWN = 5
-
-
-@dataclass(frozen=True)
-class ImportOptions:
-    """The options of ``prices import``, as typed."""
-
-    cloud: str | None = None
-    as_of: str | None = None
-    currency: str | None = None
-    skip_bad_rows: bool = False
 
 
 def run_import(format: str, files: Sequence[str], typed: ImportOptions, out: str | None, as_json: bool) -> None:

@@ -1,0 +1,82 @@
+"""What a user may type after the commands about money, written once."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+_PRICES, _ENERGY = "Prices", "Energy and carbon"
+AsOf = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="Only prices up to 2023-09-21, or 2023-09.", rich_help_panel=_PRICES),
+]
+Discount = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help="Negotiated: aws=10%,aws:p3=20% (the longest instance family counts). Spot prices stay.",
+        rich_help_panel=_PRICES,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BillOptions:
+    """The options of ``bill``, as typed."""
+
+    prices: Annotated[
+        str,
+        typer.Option(
+            metavar="SPEC,...",
+            help="Tables: aws, gcp:us-central1, aws+p100=1.35 (a price added), v100=1.6,k80=0.9, or a CSV file.",
+            rich_help_panel=_PRICES,
+        ),
+    ]
+    as_of: AsOf = None
+    kind: Annotated[str, typer.Option(help="on_demand, spot or reserved.", rich_help_panel=_PRICES)] = "on_demand"
+    discount: Discount = None
+    currency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=RATE",
+            help="Print amounts in another currency: EUR=1.08 (US dollars for one). Files stay in US dollars.",
+            rich_help_panel=_PRICES,
+        ),
+    ] = None
+    carbon: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Grid: gcp:us-central1, grid:Germany, or g CO2 per kWh. Without it: where the price is from.",
+            rich_help_panel=_ENERGY,
+        ),
+    ] = None
+    pue: Annotated[
+        float | None, typer.Option(help="Of the data centre. Without it: the cloud's.", rich_help_panel=_ENERGY)
+    ] = None
+    draw: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="busy=0.8,idle=0.1: parts of its TDP that a device draws. Without it: 1 and 0.",
+            rich_help_panel=_ENERGY,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """The options of ``prices import``, as typed."""
+
+    cloud: Annotated[
+        str | None, typer.Option(help="Whose prices they are, where the file does not say (skypilot).")
+    ] = None
+    as_of: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Of when they are, where the file does not say.")
+    ] = None
+    currency: Annotated[
+        str | None, typer.Option(metavar="NAME=RATE,...", help="US dollars for one unit: EUR=1.08.")
+    ] = None
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Leave out and list rows that cannot be used.")
+    ] = False
