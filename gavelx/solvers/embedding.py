@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import SuperLU, splu
 
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
 from gavelx.solvers.settings import left_s
@@ -28,6 +28,8 @@ INSIDE, STEP = 0.99, (1e-6, 0.999)
 CENTRING = (1e-4, 1.0)
 REGULAR, REFINED = 1e-11, 1
 """What makes the equations regular, and how often their solution is refined."""
+PIVOT = 0.01
+"""A pivot on the diagonal is tiny if it is less than this part of the largest of its column."""
 
 
 def embedded_program(cost_V: Floats, matrix_LV: sparse.csr_array, limit_L: Floats) -> tuple[Floats, Floats]:
@@ -104,32 +106,51 @@ def _inside(r: Floats) -> Floats:
 
 
 class _Equations:
-    """``G' z = bx, G x - W^2 z = bz``, in variables scaled so that only 1 stands in the corner."""
+    """``G' z = bx, G x - W^2 z = bz``, in variables scaled so that only 1 stands in the corner.
+
+    They are quasidefinite, so any order of elimination will do: one with few new entries is found once, and left
+    only where a pivot would be tiny.
+    """
 
     def __init__(self, G: sparse.csr_array) -> None:
         (L, V), entries = G.shape, G.tocoo()
-        row_E, column_E, value_E = entries.row + V, entries.col, entries.data
+        self.entry_of = entries.row
+        row_E, column_E, self.value_E = entries.row + V, entries.col, entries.data
         corner = np.arange(V + L)
-        rows, columns = np.concatenate([row_E, column_E, corner]), np.concatenate([column_E, row_E, corner])
-        order = np.lexsort((rows, columns))
-        self.G, self.V, self.value_E, self.row_E = G, V, value_E, entries.row
         self.corner = np.concatenate([np.full(V, REGULAR), np.full(L, -1.0)])
-        self.order = order
-        starts = np.append(0, np.cumsum(np.bincount(columns, minlength=V + L)))
-        self.pattern = sparse.csc_matrix((np.ones(len(order)), rows[order], starts), shape=(V + L, V + L))
+        self.regular = np.concatenate([np.full(V, REGULAR), np.zeros(L)])
+        rows, columns = np.concatenate([row_E, column_E, corner]), np.concatenate([column_E, row_E, corner])
+        self._lay_out(rows, columns)
+        place = self._factors(np.ones(L), "MMD_AT_PLUS_A").perm_c
+        self._lay_out(place[rows], place[columns])
+        self.place, self.V = place, V
+
+    def _lay_out(self, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> None:
+        """Entries in these places."""
+        self.order = np.lexsort((rows, columns))
+        size = len(self.corner)
+        starts = np.append(0, np.cumsum(np.bincount(columns, minlength=size)))
+        self.matrix = sparse.csc_matrix((np.ones(len(rows)), rows[self.order], starts), shape=(size, size))
+
+    def _factors(self, W: Floats, ordering: str) -> SuperLU:
+        value_E = self.value_E / W[self.entry_of]
+        self.matrix.data = np.concatenate([value_E, value_E, self.corner])[self.order]
+        return splu(self.matrix, ordering, diag_pivot_thresh=PIVOT, panel_size=1, options={"SymmetricMode": True})
 
     def scaled_by(self, W: Floats) -> Callable[[Floats, Floats], tuple[Floats, Floats]]:
-        """The function that solves them for ``bx, bz``."""
-        V, matrix, value_E = self.V, self.pattern, self.value_E / W[self.row_E]
-        matrix.data = np.concatenate([value_E, value_E, self.corner])[self.order]
-        factors = splu(matrix)
-        regular = np.concatenate([np.full(V, REGULAR), np.zeros(len(W))])
+        """The function that solves them for ``bx, bz``, until ``scaled_by`` is called again."""
+        factors, V = self._factors(W, "NATURAL"), self.V
+        matrix, place = self.matrix, self.place
+        regular = np.empty_like(self.regular)
+        regular[place] = self.regular
 
         def solve(bx: Floats, bz: Floats) -> tuple[Floats, Floats]:
-            b = np.concatenate([bx, bz / W])
+            b = np.empty(len(place))
+            b[place] = np.concatenate([bx, bz / W])
             v = factors.solve(b)
             for _ in range(REFINED):
                 v += factors.solve(b - matrix @ v + regular * v)
+            v = v[place]
             return v[:V], v[V:] / W
 
         return solve
