@@ -113,25 +113,25 @@ def why_not(policy: str) -> str:
 
 
 def _simulate(point: Point, rules: Rules, limits: Limits) -> Result:
-    cluster, throughputs = Cluster.parse(point.cluster, devices_per_server=1), _table()
+    cluster = Cluster.parse(point.cluster, devices_per_server=1)
     return simulate(
         Limited(load_policy(point.policy), point, limits),
-        _jobs(point, throughputs),
+        jobs_of(point),
         cluster,
-        throughputs,
+        speeds(),
         load_prices(point.prices, cluster.accelerators) if point.prices else None,
         rules=replace(rules, seed=point.seed),
         window=slice(*point.window) if point.window else None,
     )
 
 
-def _jobs(point: Point, throughputs: Throughputs) -> Iterable[Job]:
+def jobs_of(point: Point) -> Iterable[Job]:
     """The jobs of the point; without end where they keep coming."""
     if point.mix == "cost":
-        jobs = draw_cost_jobs(throughputs, rate_per_hour=point.rate, seed=point.seed)
+        jobs = draw_cost_jobs(speeds(), rate_per_hour=point.rate, seed=point.seed)
     else:
         assert not point.mix, point
-        jobs = draw_jobs(throughputs, arrival_rate_per_hour=point.rate, seed=point.seed, multi_gpu=point.multi_gpu)
+        jobs = draw_jobs(speeds(), arrival_rate_per_hour=point.rate, seed=point.seed, multi_gpu=point.multi_gpu)
     return jobs if point.jobs is None else tuple(islice(jobs, point.jobs))
 
 
@@ -147,7 +147,8 @@ def _figures(result: Result, point: Point) -> Record:
 
 
 @cache
-def _table() -> Throughputs:
+def speeds() -> Throughputs:
+    """The table behind all points."""
     return load_throughputs("simulation")
 
 

@@ -250,6 +250,7 @@ class Leasing:
         self.leases[job.id] = lease
         live["type"][j], live["lease"][j], live["lease_held_s"][j] = a, lease.id, 0.0
         live["launched_s"][j] = self.now_s
+        live["steps_at_s"][j] = self.now_s + live["restart_s"][j]
         live["heard"][j] = False
         live["since_s"][j] = lease.charged_from_s
         servers = len({device.server_id for device in devices})

@@ -23,6 +23,7 @@ OF_JOB: dict[str, Any] = {
     "scale_factor": np.int64,
     "kind": np.int64,  # jobs of one kind run equally fast everywhere
     "steps_done": float,
+    "steps_at_s": float,  # when there were so many; a job that has to load its checkpoint starts later
     "saved_steps": float,  # of these are in a checkpoint
     "allocated": bool,  # whether the present allocation knows the job
     "share": float,  # of its time, promised in all

@@ -197,6 +197,7 @@ class Mechanism:
         said_L = np.where(live["heard"][j_L], live["steps_done"][j_L], 0.0)
         live["heard"][j_L] = True
         live["steps_done"][j_L] = np.maximum(said_L, event.steps_done_L[now_L])
+        live["steps_at_s"][j_L] = event.time_s
         live["saved_steps"][j_L] = np.maximum(live["saved_steps"][j_L], saved_L)
         complete_L = self._complete(j_L) & ~live["done"][j_L]
         commands = [command for j in j_L[complete_L].tolist() for command in self._finished(j)]

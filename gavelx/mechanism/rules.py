@@ -23,7 +23,7 @@ class Rules:
     * ``priority``: how the shares promised become an order in which jobs are served;
     * ``turn``: a job that runs makes way for one that is further behind by more than a turn. A turn is a round or,
       if that is longer, this part of the time for which the job has held devices so far: short jobs are served
-      round by round, long ones in longer turns;
+      round by round, long ones in longer turns, and who will be complete within a round stays;
     * ``backfill``: let a job run on a type on which it was promised nothing, where devices are idle, if it is at
       least this part as fast there as on the fastest type, and has waited for ``backfill_after_s``; 0 is any
       type, None never;

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 PROTECTED_S = 1e12
-"""Further behind than anybody: a job that must not be preempted yet."""
+"""Further behind than anybody: a job that must not be preempted now."""
 NEVER = float("inf")
 ROUNDING = 1e-9
 
@@ -138,7 +138,8 @@ def owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) 
 def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:
     """How many turns of its own each way is behind, in place of seconds; what runs counts as one further behind.
 
-    What runs has also received time since it was last accounted for, and would lose some by being stopped.
+    What runs has also received time since it was last accounted for, and would lose some by being stopped. A job
+    that will be complete within a round stays: it would wait long for so little.
     """
     turn_J = np.maximum(rules.round_s, rules.turn * live["held_s"])
     turn_V = turn_J[ways.job]
@@ -148,8 +149,10 @@ def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: floa
     if len(j):
         way = live["way"][j]
         gain_s = turn_V[way] + loss_s(live, j) - (now_s - live["since_s"][j])
+        stays = ends_within(rules.round_s, live, j, now_s)
         if rules.min_run_s:
-            gain_s = np.where(now_s - live["launched_s"][j] < rules.min_run_s, PROTECTED_S, gain_s)
+            stays |= now_s - live["launched_s"][j] < rules.min_run_s
+        gain_s = np.where(stays, PROTECTED_S, gain_s)
         together = live["partner"][j] != NOBODY
         if not together.any():
             key[way] += gain_s
@@ -188,6 +191,18 @@ def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float) -> Candid
     stays = (live["type"][job] == type_).astype(float)
     nobody = np.full(len(job), NOBODY)
     return Candidates(job, nobody, type_, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
+
+
+def ends_within(seconds: float, live: LiveJobs, j: Ints, now_s: float) -> Bools:
+    """Which of these running jobs will be complete so soon, going by what they last said and the table's speed.
+
+    Who shares a device is slower than that; and who should have been complete by now is not as fast as believed.
+    """
+    speed = live["throughput"][j, live["type"][j]]
+    since_s = np.maximum(0.0, now_s - live["steps_at_s"][j])
+    steps_left = live["total_steps"][j] - live["steps_done"][j] - speed * since_s
+    ends: Bools = (steps_left > 0) & (steps_left <= speed * seconds) & (live["partner"][j] == NOBODY)
+    return ends
 
 
 def loss_s(live: LiveJobs, j: Ints) -> Floats:

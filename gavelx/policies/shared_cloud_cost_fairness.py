@@ -47,9 +47,9 @@ class SharedCloudCostFairness(Policy):
     So whoever can run on the device that is cheapest for him does, at full speed; dearer ones are bought as far as
     the caps ask. Which of several jobs has the rest of a device that is cheapest for all of them is open. A device
     that is not worth its price to anybody stays idle: the allocation is ``strict``.
-    ``rho_cap`` trades cost against waiting. It is below 1 (an equal share) because rounds, and the turns in which
-    long jobs are served, make jobs up to a tenth later than planned. ``certificate.objective`` is that of step 3,
-    dollars per hour. Minimising the largest cost ratio alone is empty, for a thinner slice costs as much per step.
+    ``rho_cap`` trades cost against waiting. It is below 1 (an equal share) because rounds make jobs up to a tenth
+    later than planned. ``certificate.objective`` is that of step 3, dollars per hour. Minimising the largest cost
+    ratio alone is empty, for a thinner slice costs as much per step.
     Source: our correction of "shared cloud cost fairness" (see ``shared_cloud_cost_fairness_alg51``); figures are
     in ``experiments/thesis/results``.
     """

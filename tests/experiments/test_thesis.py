@@ -3,6 +3,7 @@
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments.command import main
@@ -10,17 +11,23 @@ from experiments.cost_objective import COST_OBJECTIVE
 from experiments.experiment import Selection
 from experiments.mixes import draw_cost_jobs
 from experiments.paired import paired
-from experiments.points import Limits, Point, Record, measure
+from experiments.points import Limits, Point, Record, jobs_of, measure, speeds
 from experiments.published import thesis
 from experiments.published.thesis import Setting
 from experiments.store import Store
 from experiments.thesis.catalog import THESIS
 from experiments.thesis.evaluation import CONTINUOUS, COST, STATIC
+from experiments.thesis.floor import equal_share_due_s, floor_usd, least_usd
 from experiments.thesis.honest import FIRST, HONEST, LOADS, OTHERS
 from experiments.thesis.policies import ALLOX, INFORMED
 from experiments.thesis.settings import SEEDS, SERIES, point
+from gavelx.cluster import Cluster
+from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.mechanism import PUBLISHED
+from gavelx.metrics import finish_time_fairness
+from gavelx.policies import load_policy
+from gavelx.simulator import simulate
 
 
 def fake(point: Point, **figures: object) -> Record:
@@ -151,3 +158,27 @@ def test_the_cost_experiment_counts_missed_deadlines(tmp_path: Path) -> None:
     assert (
         "| `min_cost_slo` | least cost, deadlines as constraints | 1 | 112 | 1.25 | 1.2 | 0 of 10 | 1.0 |" in page
     )
+
+
+def test_no_schedule_costs_less_than_the_least() -> None:
+    """A run is a schedule that ends when it ends: with these ends as deadlines none need cost more."""
+    point = HONEST[0].point(FIRST, LOADS[0], seed=11, tiny=True)
+    cluster = Cluster.parse(point.cluster, devices_per_server=1)
+    jobs = tuple(jobs_of(point))
+    prices = load_prices(point.prices, cluster.accelerators)
+    for policy in ("shared_cloud_cost_fairness", "finish_time_fairness", "shared_cloud_cost_fairness_alg51"):
+        result = simulate(load_policy(policy), jobs, cluster, speeds(), prices)
+        least = least_usd(jobs, cluster, prices.array(cluster.accelerators), result.completion_s_J)
+        paid = result.summary()["cost_usd"]
+        assert 0.5 * paid < least <= paid * (1.0 + 1e-6)
+
+
+def test_equal_shares_are_due_at_rho_1() -> None:
+    point = HONEST[0].point(FIRST, LOADS[1], seed=12, tiny=True)
+    cluster = Cluster.parse(point.cluster, devices_per_server=1)
+    jobs = tuple(jobs_of(point))
+    due_s_J = equal_share_due_s(jobs, cluster)
+    speed_JA = speeds().matrix(jobs, cluster.accelerators, consolidated=True)
+    rho_J = finish_time_fairness(jobs, speed_JA, cluster.devices_A, due_s_J, due_s_J.max())
+    np.testing.assert_allclose(rho_J, 1.0, rtol=1e-6)
+    assert floor_usd(point) > 0

@@ -28,7 +28,7 @@ from gavelx.mechanism.events import (
     WorkerJoined,
     WorkerLost,
 )
-from gavelx.mechanism.selection import loss_s
+from gavelx.mechanism.selection import ends_within, loss_s
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
@@ -634,6 +634,30 @@ def test_a_job_is_not_preempted_before_it_has_run_for_the_least_time() -> None:
     for time_s in (360.0, 720.0):
         assert stopped(settle(mechanism, Wake(time_s), [0.0, 1.0])) == []
     assert stopped(settle(mechanism, Wake(1080.0), [0.0, 1.0])) == [lease.id]
+
+
+@pytest.mark.parametrize(
+    ("steps", "stays"), [(10_700.0, True), (10_900.0, False), (7_100.0, False)], ids=["within", "later", "overdue"]
+)
+def test_a_job_that_will_be_complete_within_a_round_stays(steps: float, stays: bool) -> None:
+    """At 10 steps/s; one that should be complete by now is not as fast as believed."""
+    mechanism = with_servers(1)
+    mechanism.handle(JobSubmitted(0.0, job(0, steps)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(JobSubmitted(1.0, job(1)))
+    assert stopped(settle(mechanism, Wake(360.0), [0.1, 0.9])) == []
+    assert stopped(settle(mechanism, Wake(720.0), [0.1, 0.9])) == ([] if stays else [lease.id])
+
+
+def test_a_job_that_loads_its_checkpoint_will_be_complete_later() -> None:
+    slow_to_start = Overheads(Overhead(restart_s=100.0))
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, overheads=slow_to_start))
+    mechanism.handle(JobSubmitted(0.0, job(0, 7_100.0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    assert not ends_within(449.0, mechanism.live, np.array([0]), 360.0)
+    assert ends_within(451.0, mechanism.live, np.array([0]), 360.0)
+    mechanism.handle(progress(360.0, lease, 3_600.0))
+    assert ends_within(351.0, mechanism.live, np.array([0]), 360.0)
 
 
 @pytest.mark.parametrize("spared", [0, 1])
