@@ -70,21 +70,41 @@ def starts_by_matrix(seconds_JA: Floats, devices_A: Ints, age_s_J: Floats) -> In
     """The type on which each job starts, -1 if it waits, by matching jobs with every position of every device.
 
     The published way, J x (J N) numbers for N devices, for its choice where several plans are best: it depends on
-    the order of jobs and of types, and on ages (added to the rows) where rounding decides.
+    the order of jobs and of types, and on ages (added to the rows) where rounding decides. Jobs are placed one by
+    one, a place that was ever taken stays so, and those of a device fill up from the first; so the solver does not
+    see positions beyond the first that is empty, and they are left out.
     """
     type_N = np.arange(len(devices_A)).repeat(devices_A)
     starts_J = np.full(len(seconds_JA), -1)
     if not len(seconds_JA) or not len(type_N):
         return starts_J
-    positions = np.arange(1, len(seconds_JA) + 1)
-    seconds_JN = seconds_JA[:, type_N]
-    matrix = (positions[None, :, None] * seconds_JN[:, None, :]).reshape(len(seconds_JA), -1)
-    job, column = linear_sum_assignment(matrix + age_s_J[:, None])
-    position, device = column // len(type_N), column % len(type_N)
+    J, N, seconds_JN = len(seconds_JA), len(type_N), seconds_JA[:, type_N]
+    positions = min(J, 2 * (J // N + 1))
+    while (places := _places(seconds_JN, positions, age_s_J)) is None:
+        positions = min(J, 2 * positions)
+    job, position, device = places
     first = np.lexsort([-position, device])
     first = first[np.unique(device[first], return_index=True)[1]]
     starts_J[job[first]] = type_N[device[first]]
     return starts_J
+
+
+def _places(seconds_JN: Floats, positions: int, age_s_J: Floats) -> tuple[Ints, Ints, Ints] | None:
+    """The cheapest place of each job by the solver's matrix, a position (0 is the last in line) and a device.
+
+    None if there are too few positions to tell: somebody has the last one, or not all can be placed.
+    """
+    J, N = seconds_JN.shape
+    matrix = (np.arange(1, positions + 1)[None, :, None] * seconds_JN[:, None, :]).reshape(J, positions * N)
+    try:
+        job, column = linear_sum_assignment(matrix + age_s_J[:, None])
+    except ValueError:  # "cost matrix is infeasible"
+        if positions == J:
+            raise
+        return None
+    if column.max() // N == positions - 1 < J - 1:
+        return None
+    return job, column // N, column % N
 
 
 def _positions(seconds_JA: Floats, devices_A: Ints, type_J: Ints) -> Ints:

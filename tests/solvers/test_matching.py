@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.simulator.random_jobs import JOB_TYPES
 from gavelx.solvers import matching
-from gavelx.solvers.matching import Plan, match
+from gavelx.solvers.matching import Plan, match, starts_by_matrix
 from tests.policies.published_allox import grown_matrix, matrix_at_once, published_allox
 
 REAL = load_throughputs("simulation")
@@ -132,3 +132,15 @@ def test_both_ways_to_build_the_published_matrix_agree() -> None:
     random = np.random.default_rng(0)
     seconds_JN, age_s_J = random.uniform(size=(6, 4)), random.uniform(size=6)
     np.testing.assert_array_equal(grown_matrix(seconds_JN, age_s_J), matrix_at_once(seconds_JN, age_s_J))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_positions_that_nobody_takes_make_no_difference_to_the_matrix(seed: int) -> None:
+    """Also where jobs are alike, so that the order of reading decides, and where one type takes nearly all."""
+    random = np.random.default_rng(seed)
+    J, devices_A = int(random.integers(1, 80)), random.integers(0, 6, 3)
+    lengths_TA = random.lognormal(8.0, (0.0, 1.0, 3.0)[seed % 3], (max(1, J // (1 + seed % 4)), 3))
+    seconds_JA = lengths_TA[random.integers(0, len(lengths_TA), J)] * np.array([1.0, 1.0, (1.0, 300.0)[seed % 2]])
+    age_s_J = random.uniform(0.0, 1e5, J) * (seed % 5 > 0)
+    published = published_allox(seconds_JA, devices_A, age_s_J).starts_J
+    np.testing.assert_array_equal(starts_by_matrix(seconds_JA, devices_A, age_s_J), published)
