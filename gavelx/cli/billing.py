@@ -1,10 +1,12 @@
 """``gavelx bill``: runs under price tables, as dollars that add up to the cent, energy and carbon."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -45,7 +47,7 @@ def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> No
     rates = read_rates(typed.currency)
     if len(rates) > 1:
         raise OptionError("a bill is in one currency", where="--currency", hint="--currency EUR=1.08")
-    usages = [usage for path in results for usage in read_usages(path)]
+    usages = _told_apart([(path, usage) for path in results for usage in read_usages(path)])
     charges = [charge for spec in split_specs(typed.prices) for charge in _charges(usages, spec, terms, typed)]
     for line in dict.fromkeys(line for charge in charges for line in _ages(charge, typed.as_of)):
         stderr().print(line, markup=False, soft_wrap=True)
@@ -58,6 +60,15 @@ def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> No
         write_atomically(outputs.html, bill_report(rows, _about(results, typed)))
     if outputs.table_wanted:
         _print(charges, rates)
+
+
+def _told_apart(runs: Sequence[tuple[str, Usage]]) -> list[Usage]:
+    """Runs of one policy are named by their files, too."""
+    runs_of = Counter(usage.policy for _, usage in runs)
+    return [
+        replace(usage, policy=f"{usage.policy} ({Path(path).stem})") if runs_of[usage.policy] > 1 else usage
+        for path, usage in runs
+    ]
 
 
 def _charges(usages: Sequence[Usage], spec: str, terms: Terms, typed: BillOptions) -> list[Charge]:

@@ -76,6 +76,14 @@ def test_one_bill_by_type_owner_and_job(shell: Shell, runs: Path, tmp_path: Path
     assert all(word in ran.out for word in ("vision/ann", "(nobody)", "k80", "accelerator", "owner"))
 
 
+def test_runs_of_one_policy_are_told_apart_by_their_files(shell: Shell, runs: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.json"
+    again.write_text(json.dumps(json.loads(runs.read_text())["runs"][0]))
+    ran = shell("bill", "--result", runs, "--result", again, "--prices", "gcp", "--json", "-")
+    policies = [bill["policy"] for bill in ran.json["bills"]]
+    assert policies == ["fifo (runs)", "max_min_fairness", "fifo (again)"]
+
+
 def test_discounts_currency_kind_and_grid(shell: Shell, runs: Path) -> None:
     def bill(*options: str) -> dict:
         return shell("bill", "--result", runs, "--json", "-", *options).json["bills"][0]
