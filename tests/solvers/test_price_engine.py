@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.price_engine import Levels, Ratios, solve_levels, solve_ratios
+from gavelx.solvers.price_engine.replies import Rows
 from gavelx.solvers.price_engine.search import LIMITS, Limits
 
 BOXED = Limits(direct=2, sample=3, program=3)
@@ -423,3 +424,20 @@ def test_a_ratio_that_only_tangents_reach_is_not_taken_for_reached(G, seed):
     sizes = {"scale_G": one, "count_G": one, "capacity_A": capacity_A}
     answer = solve_ratios(throughput_GA, steps_G, 0 * one, one, **sizes, lexicographic=False)
     assert answer.ratio == pytest.approx(answer.bound, rel=1e-8)
+
+
+def test_rows_that_need_nothing_and_can_only_lose_cost_nothing() -> None:
+    """A ratio program has such rows: jobs that are past help. Warnings are errors here."""
+
+    class Nothing:
+        cap_G, rises_G = np.array([np.inf, 1.0]), np.array([False, True])
+
+        def __call__(self, level: float) -> tuple[np.ndarray, np.ndarray]:
+            return np.array([0.0, max(level, 0.0)]), np.array([0.0, 1.0])
+
+    rows = Rows(np.array([[-0.5, 0.5], [-1.0, 1.0]]), np.ones(2), np.ones(2), Nothing())
+    price_A = np.array([0.25, 0.75])
+    excess, rise = rows.excess(price_A, 0.25)
+    assert (excess, rise) == (0.25 * 0.5 - 1.0, 0.5)
+    replies = rows.replies(price_A, np.ones(2), 0.25, 1.0)
+    assert replies.price_G[0] == 0.0 and replies.margin_G[0] == np.inf

@@ -245,7 +245,7 @@ def _walk(gain_An: Floats, need_n: Floats, price_A: Floats) -> _Segment:
     end_n = gain_An[upper_n, every]
     slope_n = price_A[upper_n] / np.where(end_n > 0, end_n, 1.0)
     lower_n, start_n = np.full(n, -1, dtype=np.int8), np.zeros(n)
-    short = np.flatnonzero(end_n < need_n)
+    short = np.flatnonzero((end_n < need_n) & (need_n > 0))
     while len(short):
         lower_n[short], start_n[short] = upper_n[short], end_n[short]
         slope_n[short], upper_n[short], end_n[short] = _next(gain_An[:, short], upper_n[short], price_A)
