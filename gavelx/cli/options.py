@@ -82,6 +82,15 @@ Table = Annotated[
         metavar="NAME|FILE", help="Throughputs: simulation, physical, or a CSV file.", rich_help_panel=_HOW
     ),
 ]
+Measured = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.csv",
+        help="All that policies know of speeds: these measurements, what is estimated from them, and what leases "
+        "show. Jobs run as fast as --table says.",
+        rich_help_panel=_HOW,
+    ),
+]
 Rules = Annotated[
     str, typer.Option(metavar="NAME", help="Rules of the rounds: default or published.", rich_help_panel=_HOW)
 ]

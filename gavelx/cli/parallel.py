@@ -61,11 +61,11 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
             last = completed
             watch(position, completed, total)
 
-    s = scenario
+    s, policy = scenario, load_policy(text)
     try:
         with using(s.settings):
             result = simulate(
-                load_policy(text),
+                policy,
                 s.jobs,
                 s.cluster,
                 s.throughputs,
@@ -76,6 +76,7 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
                 price_changes=s.price_changes,
                 capacities=s.capacities,
                 on_progress=on_progress,
+                believed=s.believed(policy.opens),
             )
         return replace(result, policy=text.strip())  # what the user typed is what he looks for
     except GavelxError as error:

@@ -25,6 +25,7 @@ class RunOptions:
     skip_unrunnable: o.SkipUnrunnable = False
     window: o.Window = None
     table: o.Table = "simulation"
+    measured: o.Measured = None
     rules: o.Rules = "default"
     round_s: o.Round = None
     min_run: o.MinRun = 0.0

@@ -10,14 +10,22 @@ from gavelx.cli.run_options import RunOptions
 from gavelx.cli.spot import PriceChanges, capacities_of, prices_of
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
+from gavelx.estimator import DEFAULT, make_estimator
+from gavelx.estimator.believed import Believed, ways_of
+from gavelx.files.data_sheets import load_data_sheets
+from gavelx.files.measurement_tables import read_measurements
+from gavelx.files.texts import shown
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
+from gavelx.measurements import Measurement
 from gavelx.mechanism import Rules
 from gavelx.prices import Prices
 from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.faults import NO_FAULTS, Faults
+from gavelx.simulator.learning import where_it_runs
 from gavelx.simulator.random_jobs import random_jobs
+from gavelx.snapshot import Kind
 from gavelx.solvers import SOLVERS, Settings, available
 from gavelx.spelling import as_spelled
 from gavelx.throughputs import Throughputs
@@ -41,6 +49,22 @@ class Scenario:
     price_changes: PriceChanges = ()
     capacities: tuple[Capacity, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    measured: tuple[Measurement, ...] = ()
+
+    def believed(self, opens: frozenset[Kind]) -> Believed | None:
+        """What a policy that wants to be told of these kinds knows of speeds at first; None: all of them."""
+        if not self.measured:
+            return None
+        ways = ways_of(
+            list(dict.fromkeys(job.job_type for job in self.jobs)),
+            self.cluster.accelerators,
+            sorted({job.scale_factor for job in self.jobs}),
+            pairs="pairs" in opens,
+            placements=True,
+        )
+        learner = Believed(make_estimator(DEFAULT, load_data_sheets()), ways)
+        learner.observe(self.measured)
+        return learner
 
 
 def load_scenario(typed: RunOptions) -> Scenario:
@@ -62,7 +86,7 @@ def load_scenario(typed: RunOptions) -> Scenario:
             raise WorkloadError(f"none of its {jobs_read:,} jobs can run in {cluster}", where=where)
     window = parse_window(typed.window, len(jobs))
     check_workload(jobs, cluster, throughputs, where)
-    return Scenario(
+    scenario = Scenario(
         jobs=jobs,
         cluster=cluster,
         throughputs=throughputs,
@@ -74,7 +98,24 @@ def load_scenario(typed: RunOptions) -> Scenario:
         price_changes=price_changes,
         capacities=capacities,
         settings=settings,
+        measured=tuple(read_measurements(typed.measured)) if typed.measured is not None else (),
     )
+    if typed.measured is not None:
+        _check_measured(scenario, typed.measured)
+    return scenario
+
+
+def _check_measured(scenario: Scenario, path: str) -> None:
+    """Something must be known of each job type, by measurement or estimate. Raises :class:`OptionError`."""
+    expected = "each job type of the run on one accelerator at least"
+    if (learner := scenario.believed(frozenset())) is None:
+        raise OptionError(f"there is no measurement in {path}", where="--measured", expected=expected)
+    believed = where_it_runs(learner.throughputs(), scenario.throughputs)
+    for job in scenario.jobs:
+        if job.job_type not in believed.job_types:
+            problem = f"nothing in {path} tells how fast {shown(job.job_type)} is"
+            raise OptionError(problem, where="--measured", expected=expected)
+    check_workload(scenario.jobs, scenario.cluster, believed, f"--measured {path}")
 
 
 def solver_settings(solver: str, time_budget_s: float) -> Settings:

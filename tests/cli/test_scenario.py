@@ -1,12 +1,15 @@
 import doctest
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gavelx.cli import scenario
+from gavelx.cli.parallel import run_policy
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import load_scenario, parse_window
 from gavelx.errors import OptionError
+from gavelx.throughputs import Setting
 
 
 def test_examples() -> None:
@@ -66,3 +69,45 @@ def test_a_run_can_be_repeated_from_its_command() -> None:
         "gavelx simulate --policy fifo --cluster v100=1 --trace 'my jobs.csv' --multi-gpu"
         " --window 0:2 --round 60.0"
     )
+
+
+MEASURED = "job_type,scale_factor,accelerator,steps_per_second\n"
+TRACE = "job_id,arrival_s,job_type,scale_factor,total_steps\n0,0,A3C,1,2000\n1,0,LM (batch size 20),1,90000\n"
+
+
+def told(tmp_path: Path, *rows: str) -> RunOptions:
+    """Two jobs on two types, and what was measured of them."""
+    measured, trace = tmp_path / "measured.csv", tmp_path / "trace.csv"
+    measured.write_text(MEASURED + "".join(row + "\n" for row in rows))
+    trace.write_text(TRACE)
+    return RunOptions("v100=1,k80=1", trace=str(trace), measured=str(measured))
+
+
+def test_policies_know_what_was_measured_and_estimate_the_rest(tmp_path: Path) -> None:
+    scenario = load_scenario(told(tmp_path, "A3C,1,v100,1", "A3C,1,k80,0.5", "LM (batch size 20),1,v100,60"))
+    learner = scenario.believed(frozenset())
+    assert learner is not None
+    table = learner.throughputs()
+    assert table.get("A3C", "v100", 1) == 1.0
+    assert not table.colocated
+    estimated = Setting("LM (batch size 20)", "k80")
+    assert table.ranges[estimated][0] < table.isolated[estimated] < table.ranges[estimated][1]
+    assert scenario.believed(frozenset({"pairs"})).throughputs().colocated  # type: ignore[union-attr]
+    result = run_policy(0, "max_min_fairness", scenario, lambda *_: None)
+    assert result.summary()["jobs_completed"] == 2
+
+
+def test_all_is_known_unless_one_says_otherwise(tmp_path: Path) -> None:
+    assert load_scenario(replace(told(tmp_path), measured=None)).believed(frozenset()) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], "there is no measurement in .*; expected each job type of the run on one accelerator at least"),
+        (["A3C,1,v100,1"], r"tells how fast 'LM \(batch size 20\)' is"),
+    ],
+)
+def test_a_job_type_of_which_nothing_is_known_is_named(tmp_path: Path, rows: list[str], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        load_scenario(told(tmp_path, *rows))
