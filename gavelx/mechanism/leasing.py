@@ -126,7 +126,7 @@ class Leasing:
     def arrange(self, chosen: Sequence[Way], until_s: float) -> list[Command]:
         """From now on just these ways to run."""
         stays = self._stays(chosen)
-        going = [j for j in self.live.running().nonzero()[0].tolist() if j not in stays]
+        going = [j for j in self.live.holders().tolist() if j not in stays]
         commands = self.stop_all(going)
         commands += self.stop_all(self._to_consolidate())
         commands += self.extend(until_s)
@@ -268,7 +268,7 @@ class Leasing:
         if not self.rules.whole_steps:
             return [Extend(until_s)]
         live = self.live
-        j_L = np.flatnonzero(live.running())
+        j_L = live.holders()
         until_L = self._round_of_steps(j_L)
         return [Extend(until_s, dict(zip(live["lease"][j_L].tolist(), until_L.tolist(), strict=True)))]
 
@@ -284,7 +284,7 @@ class Leasing:
         """Steps/s of these jobs where they run, beside their partners if they have any."""
         live = self.live
         speed_L: Floats = live["throughput"][j_L, live["type"][j_L]]
-        for n in np.flatnonzero(live["partner"][j_L] != NOBODY).tolist():
+        for n in (live["partner"][j_L] != NOBODY).nonzero()[0].tolist():
             j = int(j_L[n])
             partner = live.jobs[live.index[int(live["partner"][j])]]
             pairing = Pairing(live.jobs[j].job_type, partner.job_type, self.accelerators[live["type"][j]])
@@ -351,7 +351,8 @@ class Leasing:
         live = self.live
         if self.leases:
             self._last_end_s = self.now_s
-        return self.stop_all(np.flatnonzero(live.running() & (live["done"] | live["over"])).tolist())
+        ended_J = live["done"] | live["over"]
+        return self.stop_all((live.running() & ended_J).nonzero()[0].tolist()) if ended_J.any() else []
 
     def longest_s(self) -> float:
         """How long the leases' steps of this round take."""

@@ -189,16 +189,17 @@ class Mechanism:
         The first report of a lease says from where it really began: what the last one did may have been lost.
         """
         live = self.live
+        if not len(live):
+            return []
         j_L = np.array([live.index.get(job_id, -1) for job_id in event.job_id_L.tolist()], dtype=np.int64)
-        now_L = np.flatnonzero(j_L >= 0)
-        now_L = now_L[(live["lease"][j_L[now_L]] == event.lease_L[now_L]) & live.running()[j_L[now_L]]]
-        j_L, saved_L = j_L[now_L], event.saved_steps_L[now_L]
-        live["failures"][j_L[saved_L > live["saved_steps"][j_L]]] = 0
-        said_L = np.where(live["heard"][j_L], live["steps_done"][j_L], 0.0)
+        holds_L = (j_L >= 0) & (live["lease"][j_L] == event.lease_L) & (live["type"][j_L] != WAITING)
+        j_L, steps_L, saved_L = j_L[holds_L], event.steps_done_L[holds_L], event.saved_steps_L[holds_L]
+        known_L = live["saved_steps"][j_L]
+        live["failures"][j_L[saved_L > known_L]] = 0
+        steps_L = np.maximum(np.where(live["heard"][j_L], live["steps_done"][j_L], 0.0), steps_L)
         live["heard"][j_L] = True
-        live["steps_done"][j_L] = np.maximum(said_L, event.steps_done_L[now_L])
-        live["saved_steps"][j_L] = np.maximum(live["saved_steps"][j_L], saved_L)
-        complete_L = self._complete(j_L) & ~live["done"][j_L]
+        live["steps_done"][j_L], live["saved_steps"][j_L] = steps_L, np.maximum(known_L, saved_L)
+        complete_L = (steps_L >= live["total_steps"][j_L]) & ~live["done"][j_L]
         commands = [command for j in j_L[complete_L].tolist() for command in self._finished(j)]
         return [*commands, *self._look_again()] if commands else []
 
@@ -207,7 +208,8 @@ class Mechanism:
         live, j = self.live, self.live.index.get(event.job_id)
         if j is None or live["done"][j]:
             return []
-        holds = live["lease"][j] == event.lease_id and bool(live.running()[j])
+        is_last = live["lease"][j] == event.lease_id
+        holds = is_last and live["type"][j] != WAITING
         first = holds and not live["over"][j]  # it may be said twice
         if holds:
             self._ended(j, event.held_s)
@@ -217,13 +219,14 @@ class Mechanism:
             self._charge(j, stopped.type, seconds * stopped.price)
             if self._capped:  # a ceiling counts the time of its last checkpoint, too
                 self._late_received(j, stopped.type, seconds)
-        if live["lease"][j] != event.lease_id:
+        if not is_last:
             return []
         if event.steps_done > live["saved_steps"][j]:
             live["failures"][j] = 0
         live["steps_done"][j] = live["saved_steps"][j] = event.steps_done
-        live["failures"][j] += event.failed and first
-        if self._complete(j):
+        if event.failed and first:
+            live["failures"][j] += 1
+        if event.steps_done >= live["total_steps"][j]:
             return [*self._finished(j), *self._look_again()]
         if live["failures"][j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
@@ -232,14 +235,11 @@ class Mechanism:
             self.leasing.release(j)
         return self._look_again() if holds else []
 
-    def _complete(self, j_L: Ints | int) -> Any:
-        return self.live["steps_done"][j_L] >= self.live["total_steps"][j_L]
-
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free, or idle until the round of whole steps is over."""
         self.live["done"][j] = True
         self._questions.job_went()
-        runs = bool(self.live.running()[j]) and not self.rules.whole_steps
+        runs = self.live["type"][j] != WAITING and not self.rules.whole_steps
         return self.leasing.stop_all([j]) if runs else []
 
     # -- time and money ---------------------------------------------------------------------------------------
@@ -247,11 +247,11 @@ class Mechanism:
     def _settle(self, j_L: Ints) -> None:
         """These running jobs have held their devices until now, as far as we know."""
         live = self.live
+        since_s_L = live["since_s"][j_L]
         if self.rules.whole_steps:
-            end_s_L = live["since_s"][j_L] + live["round_s"][j_L]
-            seconds_L = np.where(live["over"][j_L], 0.0, end_s_L - live["since_s"][j_L])
+            seconds_L = np.where(live["over"][j_L], 0.0, since_s_L + live["round_s"][j_L] - since_s_L)
         else:
-            seconds_L = self._now_s - live["since_s"][j_L]
+            seconds_L = self._now_s - since_s_L
         live["since_s"][j_L] = self._now_s
         self._received(j_L, seconds_L)
 
@@ -335,15 +335,15 @@ class Mechanism:
             self.live["promised_s"][:] += self.live["share"] * seconds
             self._accounted_s = self._now_s
         if self.rules.whole_steps and self.leasing.leases:
-            self._settle(np.flatnonzero(self.live.running()))
+            self._settle(self.live.holders())
             self.live["round_s"][:] = 0.0
 
     def _let_go(self) -> list[Command]:
         """Jobs that are done leave."""
         stopped = self.leasing.round_is_over() if self.rules.whole_steps else []
-        done = np.flatnonzero(self.live["done"])
-        if len(done):
-            self.leasing.forget({self.live.jobs[j].id for j in done.tolist()})
+        done = self.live["done"].nonzero()[0].tolist()
+        if done:
+            self.leasing.forget({self.live.jobs[j].id for j in done})
             row_J = self.live.drop_done()
             assert row_J is not None
             self._promise(self.ways.moved(row_J))
@@ -354,7 +354,7 @@ class Mechanism:
         live, J, A = self.live, len(self.live), self.live.types
         self.ways = ways
         live["share"][:] = ways.per_job(ways.share, J)
-        j_L = np.flatnonzero(live.running())
+        j_L = live.holders()
         k_L = np.array([live.index.get(i, NOBODY) for i in live["partner"][j_L].tolist()], dtype=np.int64)
         alone_L = k_L == NOBODY
         first_L = np.where(alone_L, j_L, np.minimum(j_L, k_L))
@@ -435,7 +435,7 @@ class Mechanism:
 
     def _settle_all(self) -> None:
         if not self.rules.whole_steps:  # else it is done when the round ends
-            self._settle(np.flatnonzero(self.live.running()))
+            self._settle(self.live.holders())
 
     def _plan(self) -> list[Command]:
         """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""

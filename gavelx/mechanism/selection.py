@@ -4,6 +4,7 @@ Legend: V ways to run, J live jobs, A accelerator types.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -60,23 +61,24 @@ def select(
     """
     fits = scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
     candidates = candidates if fits.all() else candidates.only(fits)
-    keys = candidates.keys
-    order = np.lexsort([-key for key in reversed(keys)]) if len(keys) > 1 else np.argsort(-keys[0], kind="stable")
+    keys = [-key for key in reversed(candidates.keys)]
     if order_of_types is None:
-        return _take(candidates, order, scale_factor_J, list(free_A), set())
-    chosen: list[Way] = []
-    taken, type_ = set[int](), candidates.type[order]
-    for a in order_of_types:
-        chosen += _take(candidates, order[type_ == a], scale_factor_J, list(free_A), taken)
+        order, ends = np.lexsort(keys), [len(fits)]
+    else:
+        rank_V = np.argsort(order_of_types)[candidates.type]
+        order, ends = np.lexsort([*keys, rank_V]), np.bincount(rank_V, minlength=len(free_A)).cumsum().tolist()
+    job, partner, type_, number = (column[order] for column in candidates[:4])
+    columns = [column.tolist() for column in (job, partner, type_, number, scale_factor_J[job])]
+    chosen, taken, free = list[Way](), set[int](), list(free_A)
+    for start, end in pairwise([0, *ends]):
+        _take([column[start:end] for column in columns], free, taken, chosen)
     return chosen
 
 
-def _take(ways: Candidates, order: Ints, scale_factor_J: Ints, free: list[int], taken: set[int]) -> list[Way]:
-    chosen: list[Way] = []
-    job, type_ = ways.job[order], ways.type[order]
-    left = sum(free[a] for a in set(type_.tolist()))
-    columns = job, ways.partner[order], type_, ways.number[order], scale_factor_J[job]
-    for j, k, a, v, width in zip(*(column.tolist() for column in columns), strict=True):
+def _take(columns: list[list[int]], free: list[int], taken: set[int], chosen: list[Way]) -> None:
+    """Take what can be had of these ways, columns as in `Way` and the devices of each."""
+    left = sum(free[a] for a in set(columns[2]))
+    for j, k, a, v, width in zip(*columns, strict=True):
         if width > free[a] or j in taken or k in taken:
             continue
         taken.add(j)
@@ -87,7 +89,6 @@ def _take(ways: Candidates, order: Ints, scale_factor_J: Ints, free: list[int], 
         chosen.append(Way(j, k, a, v))
         if left == 0:
             break
-    return chosen
 
 
 def candidates(
