@@ -14,7 +14,6 @@ rules that may differ from run to run are in `rules`; who holds which devices is
 Legend: J live jobs, A accelerator types, L leases.
 """
 
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -266,13 +265,12 @@ class Mechanism:
         live = self.live
         live["lease_held_s"][j_L] += seconds_L
         live["held_s"][j_L] += seconds_L
-        together_L = live["partner"][j_L] != NOBODY
-        half_L = np.where(together_L, 0.5, 1.0)
-        self._charge(j_L, live["type"][j_L], seconds_L * (half_L if self.rules.split_price else 1.0))
+        shared_L = live["partner"][j_L] != NOBODY
+        half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
+        self._charge(j_L, live["type"][j_L], half_s_L if self.rules.split_price else seconds_L)
         way_L = live["way"][j_L]
         known_L = way_L != NO_WAY
-        half_s_L = seconds_L * half_L  # of a pair, half comes from each
-        self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])
+        self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
 
     def _late_received(self, j: int, type_: int, seconds: float) -> None:
         """A job has held devices of this type for longer than was known when it was stopped there."""
@@ -536,16 +534,18 @@ class Mechanism:
         chosen = select(found, live["scale_factor"], free, order)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
-        left, width_J = free.copy(), live["scale_factor"].tolist()
+        left, width_J = free.copy(), live["scale_factor"]
         for way in chosen:
-            left[way.type] -= width_J[way.job]
+            left[way.type] -= int(width_J[way.job])
         return chosen + self._fillers(chosen, left, candidate_J)
 
     def _fillers(self, chosen: list[Way], free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Of the other jobs, those that may fill the devices that are left."""
+        if not any(free):
+            return []
         left_J = np.ones(len(self.live), dtype=bool) if candidate_J is None else candidate_J.copy()
         left_J[[member for way in chosen for member in (way.job, way.partner) if member != NOBODY]] = False
-        if not (any(free) and left_J.any()):
+        if not left_J.any():
             return []
         found = fillers(self.live, self.rules, left_J, self._now_s)
         return select(found, self.live["scale_factor"], free, None)

@@ -65,7 +65,7 @@ def select(
     if order_of_types is None:
         order, ends = np.lexsort(keys), [len(fits)]
     else:
-        rank_V = np.argsort(order_of_types)[candidates.type]
+        rank_V = np.array([order_of_types.index(a) for a in range(len(free_A))])[candidates.type]
         order, ends = np.lexsort([*keys, rank_V]), np.bincount(rank_V, minlength=len(free_A)).cumsum().tolist()
     job, partner, type_, number = (column[order] for column in candidates[:4])
     columns = [column.tolist() for column in (job, partner, type_, number, scale_factor_J[job])]

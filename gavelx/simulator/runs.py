@@ -114,13 +114,13 @@ class Stretches:
         now = self._rows[: len(self._place)]
         now = now[now[:, 0].argsort()].T
         from_s, from_steps, until_step, steps_per_s, saved_steps, begin_s, every_s = now[2:]
-        since_s = time_s - begin_s
-        last_s = begin_s + np.where(since_s >= every_s, since_s // every_s, -1.0) * every_s
+        at_s = np.empty((2, now.shape[1]))  # now, and when the last checkpoint was written
+        at_s[0] = time_s
+        at_s[1] = last_s = begin_s + (time_s - begin_s) // every_s * every_s
         end_s = from_s + np.maximum(0.0, until_step - from_steps) / steps_per_s
-        at_s = np.stack([np.full(len(last_s), time_s), last_s])
         done = from_steps + (at_s - from_s) * steps_per_s
-        ended = (done >= until_step) | ((done >= until_step * NEARLY) & (at_s >= end_s))
-        steps, last_steps = np.where(at_s <= from_s, from_steps, np.where(ended, until_step, done))
+        ended = (done >= until_step * NEARLY) & (at_s >= end_s)
+        steps, last_steps = np.maximum(from_steps, np.where(ended, until_step, np.minimum(done, until_step)))
         saved_steps = np.where(last_s > from_s, last_steps, saved_steps)
         lease_id, job_id = now[:2].astype(np.int64)
         return Progress(time_s, lease_id, job_id, steps, saved_steps)
