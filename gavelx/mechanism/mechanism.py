@@ -14,7 +14,6 @@ rules that may differ from run to run are in `rules`; who holds which devices is
 Legend: J live jobs, A accelerator types, L leases.
 """
 
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -528,10 +527,8 @@ class Mechanism:
     def _select(self, free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Jobs and the types they are to run on, by priority."""
         live, rules, order = self.live, self.rules, self._order_of_types()
-        found = candidates(
-            self.ways, live, rules, candidate_J, self._now_s, strict=self._strict, capped=self._capped
-        )
-        chosen = select(found, live["scale_factor"], free, order)
+        found = candidates(self.ways, live, rules, self._now_s, strict=self._strict, capped=self._capped)
+        chosen = select(found, live["scale_factor"], free, order, candidate_J)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
         left, width_J = free.copy(), live["scale_factor"]
