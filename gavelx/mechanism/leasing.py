@@ -238,9 +238,11 @@ class Leasing:
                 live["partner"][member] = live.jobs[other].id if other != member else NOBODY
                 live["way"][member] = way.number
             new += [(m, (way, devices)) for m in members if live.jobs[m].id not in self.leases]
-        if not new:
-            return []
-        j_L = np.array([j for j, _ in new])
+        return [Launch(lease) for lease in self._leases(new, until_s)] if new else []
+
+    def _leases(self, new: Sequence[tuple[int, Given]], until_s: float) -> list[Lease]:
+        """These jobs hold their devices from now on, each in a lease of its own."""
+        live, j_L = self.live, np.array([j for j, _ in new])
         live["type"][j_L] = [way.type for _, (way, _) in new]
         until_L = self._round_of_steps(j_L) if self.rules.whole_steps else live["total_steps"][j_L]
         since_s = self._last_end_s if self.rules.charge_gaps else self.now_s
@@ -252,10 +254,10 @@ class Leasing:
         self._last_lease_id = leases[-1].id
         self.leases |= {lease.job_id: lease for lease in leases}
         live["lease"][j_L] = [lease.id for lease in leases]
-        live["lease_held_s"][j_L], live["launched_s"][j_L], live["since_s"][j_L] = 0.0, self.now_s, since_s
-        live["heard"][j_L] = False
+        live["lease_held_s"][j_L], live["heard"][j_L] = 0.0, False
+        live["launched_s"][j_L], live["since_s"][j_L] = self.now_s, since_s
         live["spread"][j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
-        return [Launch(lease) for lease in leases]
+        return leases
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})

@@ -76,7 +76,8 @@ def select(
     if order_of_types is None:
         taking.take(np.lexsort(keys), sum(free_A))
         return taking.chosen
-    rank_V = np.array([order_of_types.index(a) for a in range(len(free_A))])[candidates.type]
+    rank_A = np.array([order_of_types.index(a) for a in range(len(free_A))], dtype=np.int64)
+    rank_V = rank_A[candidates.type]
     order, ends = np.lexsort([*keys, rank_V]), np.bincount(rank_V, minlength=len(free_A)).cumsum().tolist()
     for a, start, end in zip(order_of_types, [0, *ends], ends, strict=False):
         taking.take(order[start:end], free_A[a])
