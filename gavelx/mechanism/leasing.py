@@ -6,6 +6,7 @@ gains. Legend: J live jobs.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,10 @@ from gavelx.throughputs import Pairing, Throughputs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+Given = tuple[Way, tuple[Device, ...]]
+"""Devices, and the way to run on them."""
 
 
 class Stopped(NamedTuple):
@@ -121,7 +126,7 @@ class Leasing:
     def arrange(self, chosen: Sequence[Way], until_s: float) -> list[Command]:
         """From now on just these ways to run."""
         stays = self._stays(chosen)
-        going = [j for j in self.live.running().nonzero()[0].tolist() if j not in stays]
+        going = [j for j in self.live.holders().tolist() if j not in stays]
         commands = self.stop_all(going)
         commands += self.stop_all(self._to_consolidate())
         commands += self.extend(until_s)
@@ -156,32 +161,35 @@ class Leasing:
 
     def launch(self, ways: Iterable[Way], until_s: float) -> list[Command]:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
-        types, widths = self.live["type"].tolist(), self.live["scale_factor"]
+        types, widths = self.live["type"], self.live["scale_factor"]
         commands: list[Command] = []
+        given: list[Given] = []
         homeless: list[Way] = []
         self.left_out = []
         new = [w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)]
         for way in sorted(new, key=lambda way: -widths[way.job]):
-            devices, moved = self._devices(way)
-            homeless += [Way(j, NOBODY, way.type, int(self.live["way"][j])) for j in moved]
-            commands += self.stop_all(moved)
-            if devices is None and moved:
-                devices, _ = self._devices(way)
+            devices, moved = self._devices(way, int(widths[way.job]))
+            if moved:
+                homeless += [Way(j, NOBODY, way.type, int(self.live["way"][j])) for j in moved]
+                commands += [*self._let(given, until_s), *self.stop_all(moved)]
+                given.clear()
+                devices, _ = self._devices(way, int(widths[way.job]))
             if devices is None:
                 self.left_out.append(way.job)
-                continue
-            commands += self._let(way, devices, until_s)
+            else:
+                given.append((way, devices))
+        commands += self._let(given, until_s)
         for way in homeless:
             if self.live["type"][way.job] == WAITING:  # else it has come to run with a new partner
-                commands += self._let(way, self.free[way.type].take(1), until_s)
+                commands += self._let([(way, self.free[way.type].take(1))], until_s)
         return commands
 
-    def _devices(self, way: Way) -> tuple[tuple[Device, ...] | None, list[int]]:
+    def _devices(self, way: Way, width: int) -> tuple[tuple[Device, ...] | None, list[int]]:
         """Devices for this way to run, or who has to move first; None where a gang can only run in one server."""
-        for member in (way.job, way.partner):
-            if member != NOBODY and self.live["type"][member] != WAITING:
-                return self.leases[self.live.jobs[member].id].devices, []  # beside its partner
-        free, width = self.free[way.type], int(self.live["scale_factor"][way.job])
+        for member in (way.job, way.partner) if way.partner != NOBODY else ():
+            if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
+                return beside.devices, []
+        free = self.free[way.type]
         if width > 1 and self.rules.spread_speeds and not free.holds_together(width):
             speed = self._spread_speed(way.job, way.type)
             fits = width <= free.widest
@@ -221,41 +229,40 @@ class Leasing:
         spread, whole = self.live["spread_throughput"][j, a], self.live["throughput"][j, a]
         return 1.0 if np.isnan(spread) else float(spread / whole)
 
-    def _let(self, way: Way, devices: tuple[Device, ...], until_s: float) -> list[Command]:
-        """Launch the members of this way that do not run yet on these devices."""
-        live = self.live
-        members = [m for m in (way.job, way.partner) if m != NOBODY]
-        for member, other in zip(members, reversed(members), strict=True):
-            live["partner"][member] = live.jobs[other].id if other != member else NOBODY
-            live["way"][member] = way.number
-        return [Launch(self._lease(m, way.type, devices, until_s)) for m in members if live["type"][m] == WAITING]
+    def _let(self, given: Sequence[Given], until_s: float) -> list[Launch]:
+        """Launch the members of these ways that do not run yet on these devices."""
+        live, new = self.live, list[tuple[int, Given]]()
+        for way, devices in given:
+            members = [way.job] if way.partner == NOBODY else [way.job, way.partner]
+            for member, other in zip(members, reversed(members), strict=True):
+                live["partner"][member] = live.jobs[other].id if other != member else NOBODY
+                live["way"][member] = way.number
+            new += [(m, (way, devices)) for m in members if live.jobs[m].id not in self.leases]
+        return [Launch(lease) for lease in self._leases(new, until_s)] if new else []
 
-    def _lease(self, j: int, a: int, devices: tuple[Device, ...], until_s: float) -> Lease:
-        live, job, rules = self.live, self.live.jobs[j], self.rules
-        self._last_lease_id += 1
-        partner = int(live["partner"][j])
-        until_step = job.total_steps
-        if rules.whole_steps:
-            until_step = float(self._round_of_steps(np.array([j]), np.array([self._speed(j, a)]))[0])
-        lease = Lease(
-            id=self._last_lease_id,
-            job_id=job.id,
-            accelerator=self.accelerators[a],
-            devices=devices,
-            until_s=until_s,
-            until_step=until_step,
-            charged_from_s=self._last_end_s if rules.charge_gaps else self.now_s,
-            shares_with=None if partner == NOBODY else partner,
-        )
-        self.leases[job.id] = lease
-        live["type"][j], live["lease"][j], live["lease_held_s"][j] = a, lease.id, 0.0
-        live["launched_s"][j] = self.now_s
-        live["steps_at_s"][j] = self.now_s + live["restart_s"][j]
-        live["heard"][j] = False
-        live["since_s"][j] = lease.charged_from_s
+    def _leases(self, new: Sequence[tuple[int, Given]], until_s: float) -> list[Lease]:
+        """These jobs hold their devices from now on, each in a lease of its own."""
+        live, j_L = self.live, np.array([j for j, _ in new])
+        live["type"][j_L] = [way.type for _, (way, _) in new]
+        until_L = self._round_of_steps(j_L) if self.rules.whole_steps else live["total_steps"][j_L]
+        since_s = self._last_end_s if self.rules.charge_gaps else self.now_s
+        partner_L, ids, types = live["partner"][j_L].tolist(), count(self._last_lease_id + 1), self.accelerators
+        leases = [
+            Lease(i, live.jobs[j].id, types[way.type], devices, until_s, step, since_s, k if k != NOBODY else None)
+            for i, (j, (way, devices)), step, k in zip(ids, new, until_L.tolist(), partner_L, strict=False)
+        ]
+        self._last_lease_id = leases[-1].id
+        self.leases |= {lease.job_id: lease for lease in leases}
+        live["lease"][j_L] = [lease.id for lease in leases]
+        live["lease_held_s"][j_L], live["heard"][j_L] = 0.0, False
+        live["launched_s"][j_L], live["since_s"][j_L] = self.now_s, since_s
+        live["steps_at_s"][j_L] = self.now_s + live["restart_s"][j_L]
+        live["spread"][j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
+        return leases
+
+    def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})
-        live["spread"][j] = servers > fewest_servers(len(devices), self.free[a].widest)
-        return lease
+        return servers > 1 and servers > fewest_servers(len(devices), self.free[a].widest)
 
     def extend(self, until_s: float) -> list[Command]:
         """All leases run on, past the end of the round; with whole steps, each by as many as fit into it."""
@@ -264,58 +271,68 @@ class Leasing:
         if not self.rules.whole_steps:
             return [Extend(until_s)]
         live = self.live
-        j_L = np.flatnonzero(live.running())
-        speed_L = live["throughput"][j_L, live["type"][j_L]]
-        for n in np.flatnonzero(live["partner"][j_L] != NOBODY).tolist():
-            speed_L[n] = self._speed(int(j_L[n]), int(live["type"][j_L[n]]))
-        until_L = self._round_of_steps(j_L, speed_L)
+        j_L = live.holders()
+        until_L = self._round_of_steps(j_L)
         return [Extend(until_s, dict(zip(live["lease"][j_L].tolist(), until_L.tolist(), strict=True)))]
 
-    def _round_of_steps(self, j_L: Ints, speed_L: Floats) -> Floats:
+    def _round_of_steps(self, j_L: Ints) -> Floats:
         """Up to which step these jobs come in a round of whole steps; notes how long that takes."""
-        live = self.live
+        live, speed_L = self.live, self._speeds(j_L)
         steps_L = np.maximum(1.0, np.floor(speed_L * self.rules.round_s))
         until_L = np.minimum(live["total_steps"][j_L], live["steps_done"][j_L] + steps_L)
         live["round_s"][j_L] = (until_L - live["steps_done"][j_L]) / speed_L
         return np.asarray(until_L, dtype=float)
 
-    def _speed(self, j: int, a: int) -> float:
-        """Steps/s of this job on this type, beside its partner if it has one."""
+    def _speeds(self, j_L: Ints) -> Floats:
+        """Steps/s of these jobs where they run, beside their partners if they have any."""
         live = self.live
-        if (partner := int(live["partner"][j])) == NOBODY:
-            return float(live["throughput"][j, a])
-        pairing = Pairing(live.jobs[j].job_type, live.jobs[live.index[partner]].job_type, self.accelerators[a])
-        return self.throughputs.colocated[pairing]
+        speed_L: Floats = live["throughput"][j_L, live["type"][j_L]]
+        for n in (live["partner"][j_L] != NOBODY).nonzero()[0].tolist():
+            j = int(j_L[n])
+            partner = live.jobs[live.index[int(live["partner"][j])]]
+            pairing = Pairing(live.jobs[j].job_type, partner.job_type, self.accelerators[live["type"][j]])
+            speed_L[n] = self.throughputs.colocated[pairing]
+        return speed_L
 
     # -- taking back ------------------------------------------------------------------------------------------
 
     def stop_all(self, rows: Sequence[int]) -> list[Command]:
         """These jobs give their devices up; what they did since their last report, they have yet to say."""
-        if rows:
-            self._settle(np.array(rows))
-        return [self._stop(j) for j in rows]
-
-    def _stop(self, j: int) -> Stop:
-        live, lease = self.live, self.leases[self.live.jobs[j].id]
-        price = 0.5 if self.rules.split_price and live["partner"][j] != NOBODY else 1.0
-        held_s = float(live["lease_held_s"][j])
-        self._stopped[lease.id] = Stopped(lease.job_id, int(live["type"][j]), held_s, price)
-        self.release(j)
-        return Stop(lease.id)
+        if not rows:
+            return []
+        live, j_L = self.live, np.array(rows)
+        self._settle(j_L)
+        split, stops = self.rules.split_price, list[Command]()
+        for j, a, held_s in zip(rows, live["type"][j_L].tolist(), live["lease_held_s"][j_L].tolist(), strict=True):
+            lease = self.leases[live.jobs[j].id]
+            price = 0.5 if split and live["partner"][j] != NOBODY else 1.0
+            self._stopped[lease.id] = Stopped(lease.job_id, a, held_s, price)
+            self._give_back(j, a)
+            stops.append(Stop(lease.id))
+        self._wait(j_L)
+        return stops
 
     def release(self, j: int) -> None:
         """The job waits again; its devices are free, but for those that its partner keeps."""
+        self._give_back(j, int(self.live["type"][j]))
+        self._wait(np.array([j]))
+
+    def _give_back(self, j: int, a: int) -> None:
+        """The devices of a job are free, or its partner's alone."""
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
         if (partner := int(live["partner"][j])) != NOBODY and partner in self.leases:
             if not self.rules.whole_steps:  # else its time is accounted for when the round ends
                 self._settle(np.array([live.index[partner]]))  # until now it had half of the devices' time
             live["partner"][live.index[partner]] = NOBODY
         else:
-            self.free[live["type"][j]].give_back(lease.devices)
-        live["type"][j], live["partner"][j], live["way"][j] = WAITING, NOBODY, NO_WAY
-        live["spread"][j] = live["over"][j] = False
-        live["stopped_s"][j] = self.now_s
-        self._last_end_s = self.now_s
+            self.free[a].give_back(lease.devices)
+
+    def _wait(self, j_L: Ints) -> None:
+        """These jobs hold nothing any more."""
+        live = self.live
+        live["type"][j_L], live["partner"][j_L], live["way"][j_L] = WAITING, NOBODY, NO_WAY
+        live["spread"][j_L] = live["over"][j_L] = False
+        live["stopped_s"][j_L] = self._last_end_s = self.now_s
 
     def stopped(self, lease_id: int) -> Stopped | None:
         """What was accounted for of a lease that was taken back, until it reports its end."""
@@ -337,7 +354,8 @@ class Leasing:
         live = self.live
         if self.leases:
             self._last_end_s = self.now_s
-        return self.stop_all(np.flatnonzero(live.running() & (live["done"] | live["over"])).tolist())
+        ended_J = live["done"] | live["over"]
+        return self.stop_all((live.running() & ended_J).nonzero()[0].tolist()) if ended_J.any() else []
 
     def longest_s(self) -> float:
         """How long the leases' steps of this round take."""

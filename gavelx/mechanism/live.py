@@ -134,6 +134,10 @@ class LiveJobs:
         runs_J: Bools = self["type"] != WAITING
         return runs_J
 
+    def holders(self) -> Ints:
+        """The rows of those jobs."""
+        return self.running().nonzero()[0]
+
     def _grow(self, capacity: int) -> None:
         for name, column in self._columns.items():
             shape = (capacity, self.types) if name in OF_JOB_AND_TYPE else (capacity,)

@@ -14,8 +14,6 @@ rules that may differ from run to run are in `rules`; who holds which devices is
 Legend: J live jobs, A accelerator types, L leases.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -189,17 +187,18 @@ class Mechanism:
         The first report of a lease says from where it really began: what the last one did may have been lost.
         """
         live = self.live
+        if not len(live):
+            return []
         j_L = np.array([live.index.get(job_id, -1) for job_id in event.job_id_L.tolist()], dtype=np.int64)
-        now_L = np.flatnonzero(j_L >= 0)
-        now_L = now_L[(live["lease"][j_L[now_L]] == event.lease_L[now_L]) & live.running()[j_L[now_L]]]
-        j_L, saved_L = j_L[now_L], event.saved_steps_L[now_L]
-        live["failures"][j_L[saved_L > live["saved_steps"][j_L]]] = 0
-        said_L = np.where(live["heard"][j_L], live["steps_done"][j_L], 0.0)
+        holds_L = (j_L >= 0) & (live["lease"][j_L] == event.lease_L) & (live["type"][j_L] != WAITING)
+        j_L, steps_L, saved_L = j_L[holds_L], event.steps_done_L[holds_L], event.saved_steps_L[holds_L]
+        known_L = live["saved_steps"][j_L]
+        live["failures"][j_L[saved_L > known_L]] = 0
+        steps_L = np.maximum(np.where(live["heard"][j_L], live["steps_done"][j_L], 0.0), steps_L)
         live["heard"][j_L] = True
-        live["steps_done"][j_L] = np.maximum(said_L, event.steps_done_L[now_L])
+        live["steps_done"][j_L], live["saved_steps"][j_L] = steps_L, np.maximum(known_L, saved_L)
         live["steps_at_s"][j_L] = event.time_s
-        live["saved_steps"][j_L] = np.maximum(live["saved_steps"][j_L], saved_L)
-        complete_L = self._complete(j_L) & ~live["done"][j_L]
+        complete_L = (steps_L >= live["total_steps"][j_L]) & ~live["done"][j_L]
         commands = [command for j in j_L[complete_L].tolist() for command in self._finished(j)]
         return [*commands, *self._look_again()] if commands else []
 
@@ -208,7 +207,8 @@ class Mechanism:
         live, j = self.live, self.live.index.get(event.job_id)
         if j is None or live["done"][j]:
             return []
-        holds = live["lease"][j] == event.lease_id and bool(live.running()[j])
+        is_last = live["lease"][j] == event.lease_id
+        holds = is_last and live["type"][j] != WAITING
         first = holds and not live["over"][j]  # it may be said twice
         if holds:
             self._ended(j, event.held_s)
@@ -218,13 +218,14 @@ class Mechanism:
             self._charge(j, stopped.type, seconds * stopped.price)
             if self._capped:  # a ceiling counts the time of its last checkpoint, too
                 self._late_received(j, stopped.type, seconds)
-        if live["lease"][j] != event.lease_id:
+        if not is_last:
             return []
         if event.steps_done > live["saved_steps"][j]:
             live["failures"][j] = 0
         live["steps_done"][j] = live["saved_steps"][j] = event.steps_done
-        live["failures"][j] += event.failed and first
-        if self._complete(j):
+        if event.failed and first:
+            live["failures"][j] += 1
+        if event.steps_done >= live["total_steps"][j]:
             return [*self._finished(j), *self._look_again()]
         if live["failures"][j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
@@ -233,14 +234,11 @@ class Mechanism:
             self.leasing.release(j)
         return self._look_again() if holds else []
 
-    def _complete(self, j_L: Ints | int) -> Any:
-        return self.live["steps_done"][j_L] >= self.live["total_steps"][j_L]
-
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free, or idle until the round of whole steps is over."""
         self.live["done"][j] = True
         self._questions.job_went()
-        runs = bool(self.live.running()[j]) and not self.rules.whole_steps
+        runs = self.live["type"][j] != WAITING and not self.rules.whole_steps
         return self.leasing.stop_all([j]) if runs else []
 
     # -- time and money ---------------------------------------------------------------------------------------
@@ -248,11 +246,11 @@ class Mechanism:
     def _settle(self, j_L: Ints) -> None:
         """These running jobs have held their devices until now, as far as we know."""
         live = self.live
+        since_s_L = live["since_s"][j_L]
         if self.rules.whole_steps:
-            end_s_L = live["since_s"][j_L] + live["round_s"][j_L]
-            seconds_L = np.where(live["over"][j_L], 0.0, end_s_L - live["since_s"][j_L])
+            seconds_L = np.where(live["over"][j_L], 0.0, since_s_L + live["round_s"][j_L] - since_s_L)
         else:
-            seconds_L = self._now_s - live["since_s"][j_L]
+            seconds_L = self._now_s - since_s_L
         live["since_s"][j_L] = self._now_s
         self._received(j_L, seconds_L)
 
@@ -267,13 +265,12 @@ class Mechanism:
         live = self.live
         live["lease_held_s"][j_L] += seconds_L
         live["held_s"][j_L] += seconds_L
-        together_L = live["partner"][j_L] != NOBODY
-        half_L = np.where(together_L, 0.5, 1.0)
-        self._charge(j_L, live["type"][j_L], seconds_L * (half_L if self.rules.split_price else 1.0))
+        shared_L = live["partner"][j_L] != NOBODY
+        half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
+        self._charge(j_L, live["type"][j_L], half_s_L if self.rules.split_price else seconds_L)
         way_L = live["way"][j_L]
         known_L = way_L != NO_WAY
-        half_s_L = seconds_L * half_L  # of a pair, half comes from each
-        self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])
+        self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
 
     def _late_received(self, j: int, type_: int, seconds: float) -> None:
         """A job has held devices of this type for longer than was known when it was stopped there."""
@@ -336,15 +333,15 @@ class Mechanism:
             self.live["promised_s"][:] += self.live["share"] * seconds
             self._accounted_s = self._now_s
         if self.rules.whole_steps and self.leasing.leases:
-            self._settle(np.flatnonzero(self.live.running()))
+            self._settle(self.live.holders())
             self.live["round_s"][:] = 0.0
 
     def _let_go(self) -> list[Command]:
         """Jobs that are done leave."""
         stopped = self.leasing.round_is_over() if self.rules.whole_steps else []
-        done = np.flatnonzero(self.live["done"])
-        if len(done):
-            self.leasing.forget({self.live.jobs[j].id for j in done.tolist()})
+        done = self.live["done"].nonzero()[0].tolist()
+        if done:
+            self.leasing.forget({self.live.jobs[j].id for j in done})
             row_J = self.live.drop_done()
             assert row_J is not None
             self._promise(self.ways.moved(row_J))
@@ -355,7 +352,7 @@ class Mechanism:
         live, J, A = self.live, len(self.live), self.live.types
         self.ways = ways
         live["share"][:] = ways.per_job(ways.share, J)
-        j_L = np.flatnonzero(live.running())
+        j_L = live.holders()
         k_L = np.array([live.index.get(i, NOBODY) for i in live["partner"][j_L].tolist()], dtype=np.int64)
         alone_L = k_L == NOBODY
         first_L = np.where(alone_L, j_L, np.minimum(j_L, k_L))
@@ -436,7 +433,7 @@ class Mechanism:
 
     def _settle_all(self) -> None:
         if not self.rules.whole_steps:  # else it is done when the round ends
-            self._settle(np.flatnonzero(self.live.running()))
+            self._settle(self.live.holders())
 
     def _plan(self) -> list[Command]:
         """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""
@@ -531,22 +528,22 @@ class Mechanism:
     def _select(self, free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Jobs and the types they are to run on, by priority."""
         live, rules, order = self.live, self.rules, self._order_of_types()
-        found = candidates(
-            self.ways, live, rules, candidate_J, self._now_s, strict=self._strict, capped=self._capped
-        )
-        chosen = select(found, live["scale_factor"], free, order)
+        found = candidates(self.ways, live, rules, self._now_s, strict=self._strict, capped=self._capped)
+        chosen = select(found, live["scale_factor"], free, order, candidate_J)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
-        left, width_J = free.copy(), live["scale_factor"].tolist()
+        left, width_J = free.copy(), live["scale_factor"]
         for way in chosen:
-            left[way.type] -= width_J[way.job]
+            left[way.type] -= int(width_J[way.job])
         return chosen + self._fillers(chosen, left, candidate_J)
 
     def _fillers(self, chosen: list[Way], free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Of the other jobs, those that may fill the devices that are left."""
+        if not any(free):
+            return []
         left_J = np.ones(len(self.live), dtype=bool) if candidate_J is None else candidate_J.copy()
         left_J[[member for way in chosen for member in (way.job, way.partner) if member != NOBODY]] = False
-        if not (any(free) and left_J.any()):
+        if not left_J.any():
             return []
         found = fillers(self.live, self.rules, left_J, self._now_s)
         return select(found, self.live["scale_factor"], free, None)

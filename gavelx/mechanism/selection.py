@@ -21,6 +21,8 @@ PROTECTED_S = 1e12
 """Further behind than anybody: a job that must not be preempted now."""
 NEVER = float("inf")
 ROUNDING = 1e-9
+CHUNK = 64
+"""Ways looked at together, beyond twice as many as there are devices."""
 
 
 class Way(NamedTuple):
@@ -46,61 +48,77 @@ class Candidates(NamedTuple):
 
     def only(self, chosen: Bools) -> "Candidates":
         """These of them."""
+        if chosen.all():
+            return self
         columns = (self.job[chosen], self.partner[chosen], self.type[chosen], self.number[chosen])
         return Candidates(*columns, [key[chosen] for key in self.keys])
 
 
 def select(
-    candidates: Candidates, scale_factor_J: Ints, free_A: Sequence[int], order_of_types: Sequence[int] | None
+    candidates: Candidates,
+    scale_factor_J: Ints,
+    free_A: Sequence[int],
+    order_of_types: Sequence[int] | None,
+    candidate_J: Bools | None = None,
 ) -> list[Way]:
-    """Ways taken greedily in descending order of the keys while devices are free.
+    """Ways taken greedily in descending order of the keys while devices are free; by anybody, or these jobs alone.
 
     Equal keys keep the order in which they come. With ``order_of_types`` the types are filled one after another;
     otherwise the greatest key of all goes first. A job is taken once, and a gang either whole or not at all.
     """
-    fits = scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
-    candidates = candidates if fits.all() else candidates.only(fits)
-    keys = candidates.keys
-    order = np.lexsort([-key for key in reversed(keys)]) if len(keys) > 1 else np.argsort(-keys[0], kind="stable")
+    may_V = scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
+    if candidate_J is not None:
+        partner_J = np.append(candidate_J, True)  # NOBODY always may
+        may_V &= candidate_J[candidates.job] & partner_J[candidates.partner]
+    candidates = candidates.only(may_V)
+    keys = [-key for key in reversed(candidates.keys)]
+    taking = _Taking(candidates, scale_factor_J, list(free_A))
     if order_of_types is None:
-        return _take(candidates, order, scale_factor_J, list(free_A), set())
-    chosen: list[Way] = []
-    taken, type_ = set[int](), candidates.type[order]
-    for a in order_of_types:
-        chosen += _take(candidates, order[type_ == a], scale_factor_J, list(free_A), taken)
-    return chosen
+        taking.take(np.lexsort(keys), sum(free_A))
+        return taking.chosen
+    rank_A = np.array([order_of_types.index(a) for a in range(len(free_A))], dtype=np.int64)
+    rank_V = rank_A[candidates.type]
+    order, ends = np.lexsort([*keys, rank_V]), np.bincount(rank_V, minlength=len(free_A)).cumsum().tolist()
+    for a, start, end in zip(order_of_types, [0, *ends], ends, strict=False):
+        taking.take(order[start:end], free_A[a])
+    return taking.chosen
 
 
-def _take(ways: Candidates, order: Ints, scale_factor_J: Ints, free: list[int], taken: set[int]) -> list[Way]:
-    chosen: list[Way] = []
-    job, type_ = ways.job[order], ways.type[order]
-    left = sum(free[a] for a in set(type_.tolist()))
-    columns = job, ways.partner[order], type_, ways.number[order], scale_factor_J[job]
-    for j, k, a, v, width in zip(*(column.tolist() for column in columns), strict=True):
-        if width > free[a] or j in taken or k in taken:
-            continue
-        taken.add(j)
-        if k != NOBODY:
-            taken.add(k)
-        free[a] -= width
-        left -= width
-        chosen.append(Way(j, k, a, v))
-        if left == 0:
-            break
-    return chosen
+class _Taking:
+    """The ways that are ``chosen``, and the devices that they leave ``free``."""
+
+    def __init__(self, ways: Candidates, scale_factor_J: Ints, free: list[int]) -> None:
+        self.ways, self.scale_factor_J, self.free = ways, scale_factor_J, free
+        self.chosen: list[Way] = []
+        self._taken: set[int] = set()
+
+    def take(self, order: Ints, left: int) -> None:
+        """Choose what can be had, in this order, until none of so many devices are left.
+
+        It seldom takes many more ways than there are devices, so not all of them are looked at.
+        """
+        ways, free, taken, size = self.ways, self.free, self._taken, 2 * left + CHUNK
+        for start in range(0, len(order) if left else 0, size):
+            part = order[start : start + size]
+            job = ways.job[part]
+            columns = (job, ways.partner[part], ways.type[part], ways.number[part], self.scale_factor_J[job])
+            for j, k, a, v, width in zip(*(column.tolist() for column in columns), strict=True):
+                if width > free[a] or j in taken or k in taken:
+                    continue
+                taken.add(j)
+                if k != NOBODY:
+                    taken.add(k)
+                free[a] -= width
+                left -= width
+                self.chosen.append(Way(j, k, a, v))
+                if left == 0:
+                    return
 
 
 def candidates(
-    ways: Ways,
-    live: LiveJobs,
-    rules: Rules,
-    candidate_J: Bools | None,
-    now_s: float,
-    *,
-    strict: bool,
-    capped: bool,
+    ways: Ways, live: LiveJobs, rules: Rules, now_s: float, *, strict: bool, capped: bool
 ) -> Candidates:
-    """The ways to run that may be given out now, with the keys that order them; None: to anybody.
+    """The ways to run that may be given out now, with the keys that order them.
 
     A job may run where it was promised a share. The published priority knows the order of all others as well,
     unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody runs
@@ -120,10 +138,7 @@ def candidates(
         found = found.only(ways.share > 0)
     if not (priority.prefers_running or rules.reserve_unallocated):
         found = found.only(allocated_J[found.job])
-    if candidate_J is None:
-        return found
-    partner_J = np.append(candidate_J, True)  # NOBODY always may
-    return found.only(candidate_J[found.job] & partner_J[found.partner])
+    return found
 
 
 def owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Floats:

@@ -57,7 +57,12 @@ TEXT_MAX = 2000
 
 def catalog() -> dict[str, Policy]:
     """Every policy that has a name, ours and those of installed packages that can be loaded."""
-    ours: tuple[Policy, ...] = (
+    return {name: policy for name, policy in installed().items() if isinstance(policy, Policy)} | ours()
+
+
+def ours() -> dict[str, Policy]:
+    """The policies that come with this package, by name."""
+    policies: tuple[Policy, ...] = (
         Allox(),
         Backfill(),
         Deadlines(),
@@ -88,8 +93,7 @@ def catalog() -> dict[str, Policy]:
         Themis(),
         WaterFilling(),
     )
-    policies = {policy.name: policy for policy in ours}
-    return {name: policy for name, policy in installed().items() if isinstance(policy, Policy)} | policies
+    return {policy.name: policy for policy in policies}
 
 
 def installed() -> dict[str, Policy | PolicyError]:
@@ -209,7 +213,7 @@ def load_policy(text: str) -> Policy:
             raise PolicyError(f"{name} does not take {len(options)} options", where=text) from None
     if ":" in text:
         return _load_object(text)
-    if (policy := catalog().get(text)) is None:
+    if (policy := ours().get(text) or catalog().get(text)) is None:  # others' packages are slow to look through
         if isinstance(failure := installed().get(text), PolicyError):
             raise failure
         known = [*catalog(), *(f"{name}(...)" for name in modifiers())]

@@ -69,6 +69,7 @@ class SimulatedCluster:
 
     def __post_init__(self) -> None:
         self._chance = Chance(self.faults)
+        self._overheads = self.faults.overheads or self.rules.overheads
         self._arrivals: Iterator[Job] | None = iter(self.jobs)
         self._missing = len(self.measured) if self.measured is not None else -1
         self._measured_ids: set[int] = set()
@@ -167,6 +168,9 @@ class SimulatedCluster:
 
     def _report(self, event: Event) -> None:
         """Send an event to the scheduler; it may come late or twice, and what is lost is sent again."""
+        if not self._chance.of_reports:
+            self._posted.append(event)
+            return
         for delay_s in self._chance.delays_s(event, self.now_s):
             if delay_s == 0.0:
                 self.post(event)
@@ -333,6 +337,7 @@ class SimulatedCluster:
         for device in lease.devices:
             self._on.setdefault(device, []).append(lease.id)
         others = self._beside(run)
+        run.steps_per_s = self._speed(run, others)
         self._set_pace(run, others)
         self.ledger.started(now_s, lease, job, run.steps_per_s if begin_s == now_s else 0.0)
         for other in others:
@@ -342,22 +347,24 @@ class SimulatedCluster:
 
     def _turn(self, run: Run, until_step: float) -> None:
         """A new stretch begins: another round, or somebody came to the devices, or left them."""
-        run.turn(self.now_s)
+        now_s, others = self.now_s, self._beside(run)
+        run.turn(now_s)
         if run.lease.id in self._closing:
-            run.price_part = self._price_part(self._beside(run))
+            run.price_part = self._price_part(others)
             return
         run.until_step = max(until_step, run.from_steps)
-        self._set_pace(run, self._beside(run))
-        pace = run.steps_per_s if run.from_s == self.now_s else 0.0
-        self.ledger.goes_on(self.now_s, run.lease.id, pace, run.until_step)
+        if others or run.shared:
+            run.steps_per_s = self._speed(run, others)
+        self._set_pace(run, others)
+        pace = run.steps_per_s if run.from_s == now_s else 0.0
+        self.ledger.goes_on(now_s, run.lease.id, pace, run.until_step)
 
     def _price_part(self, others: Sequence[Run]) -> float:
         return 0.5 if others and self.rules.split_price else 1.0
 
     def _set_pace(self, run: Run, others: Sequence[Run]) -> None:
-        """How fast the run goes on beside the others, who pays, and when it will have done its job."""
-        run.steps_per_s = self._speed(run, others)
-        run.price_part = self._price_part(others)
+        """Who pays, and when the run will have done its job at the speed that it has."""
+        run.shared, run.price_part = bool(others), self._price_part(others)
         self._stretches.put(run)
         if run.from_s > self.now_s:  # still loading
             self._push(run.from_s, FREED, ("_runs", run.lease.id, run.version))
@@ -381,9 +388,11 @@ class SimulatedCluster:
         job, lease = run.job, run.lease
         if others:
             return Pairing(job.job_type, others[0].job.job_type, lease.accelerator)
-        spread = Setting(job.job_type, lease.accelerator, job.scale_factor, consolidated=False)
-        is_so = self.rules.spread_speeds and spread in self.throughputs.isolated and self._is_spread(lease)
-        return spread if is_so else spread._replace(consolidated=True)
+        if self.rules.spread_speeds and job.scale_factor > 1 and self._is_spread(lease):
+            apart = Setting(job.job_type, lease.accelerator, job.scale_factor, consolidated=False)
+            if apart in self.throughputs.isolated:
+                return apart
+        return Setting(job.job_type, lease.accelerator, job.scale_factor)
 
     def _is_spread(self, lease: Lease) -> bool:
         servers = len({device.server_id for device in lease.devices})
@@ -476,7 +485,7 @@ class SimulatedCluster:
             self._missing -= 1
 
     def _overhead(self, job: Job) -> Overhead:
-        return (self.faults.overheads or self.rules.overheads).of(job.job_type)
+        return self._overheads.of(job.job_type)
 
     def _push(self, time_s: float, order: int, what: Any) -> None:
         heapq.heappush(self._queue, (time_s, order, next(self._sequence), what))

@@ -56,13 +56,14 @@ class Chance:
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults
+        self.of_reports = faults.lost or faults.late or faults.doubled  # any
         self._random = Random(f"faults:{faults.seed}")
         self._speed_of: dict[int, float] = {}
 
     def delays_s(self, event: Event, now_s: float) -> list[float]:
         """When a report arrives, from now on, each time that it does."""
         faults, random = self.faults, self._random
-        if not (faults.lost or faults.late or faults.doubled) or now_s >= faults.until_s:
+        if not self.of_reports or now_s >= faults.until_s:
             return [0.0]
         if random.random() < faults.lost:
             return [] if isinstance(event, Progress) else [random.uniform(1.0, faults.late_s)]

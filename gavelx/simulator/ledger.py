@@ -40,6 +40,8 @@ def usd_between(prices: Prices, changes: Sequence[tuple[float, Prices]]) -> Call
     tariffs = [later.usd_per_hour for later in (prices, *(later for _, later in changes))]
 
     def usd(accelerator: str, start_s: float, end_s: float) -> float:
+        if not changes:
+            return (end_s - start_s) * tariffs[0].get(accelerator, 0.0) / 3600.0
         first, last = max(0, bisect_right(from_s, start_s) - 1), bisect_right(from_s, end_s)
         return sum(
             max(0.0, min(end_s, until_s[k]) - max(start_s, from_s[k])) * tariffs[k].get(accelerator, 0.0) / 3600.0

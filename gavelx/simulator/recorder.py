@@ -10,6 +10,7 @@ from gavelx.mechanism.commands import Device, Lease
 from gavelx.result import Leases
 
 COLUMNS = ("job", "accelerator", "devices", "start_s", "end_s", "billed_s", "busy_s", "moved")
+WIDTH, END, BILLED, BUSY = len(COLUMNS), *(COLUMNS.index(name) for name in ("end_s", "billed_s", "busy_s"))
 
 
 @dataclass
@@ -21,35 +22,34 @@ class Recorder:
 
     completion_s: dict[int, float] = field(default_factory=dict)
     cut_s: float = -1.0
-    _columns: dict[str, "array[float]"] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
+    _rows: "array[float]" = field(default_factory=lambda: array("d"))  # one after another
     _last: dict[int, tuple[int, tuple[Device, ...]]] = field(default_factory=dict)
     _accelerators: dict[str, int] = field(default_factory=dict)
 
     def lease(self, lease: Lease, start_s: float, end_s: float, billed_s: float, busy_s: float) -> None:
         """A lease ended; its job held its devices from ``start_s`` to ``end_s``."""
-        columns = self._columns
+        rows = self._rows
         row, devices = self._last.get(lease.job_id, (-1, ()))
-        stayed = row >= 0 and devices == lease.devices and columns["end_s"][row] == start_s
+        stayed = row >= 0 and devices == lease.devices and rows[row + END] == start_s
         if stayed and start_s != self.cut_s:
-            columns["end_s"][row] = end_s
-            columns["billed_s"][row] += billed_s
-            columns["busy_s"][row] += busy_s
+            rows[row + END] = end_s
+            rows[row + BILLED] += billed_s
+            rows[row + BUSY] += busy_s
             return
         a = self._accelerators.setdefault(lease.accelerator, len(self._accelerators))
-        self._last[lease.job_id] = (len(columns["job"]), lease.devices)
-        values = (lease.job_id, a, len(lease.devices), start_s, end_s, billed_s, busy_s, row >= 0 and not stayed)
-        for column, value in zip(columns.values(), values, strict=True):
-            column.append(value)
+        self._last[lease.job_id] = (len(rows), lease.devices)
+        moved = row >= 0 and not stayed
+        rows.extend((lease.job_id, a, len(lease.devices), start_s, end_s, billed_s, busy_s, moved))
 
     @property
     def end_s(self) -> float:
         """When the last lease ended."""
-        return max(self._columns["end_s"], default=0.0)
+        return max(self._rows[END::WIDTH], default=0.0)
 
     def leases(self, row_of: Mapping[int, int], accelerators: Sequence[str]) -> Leases:
         """All leases in order of their start, as columns; jobs (by id) and types become indices."""
         types = np.array([accelerators.index(name) for name in self._accelerators], dtype=np.int64)
-        columns = {name: np.array(column, dtype=float) for name, column in self._columns.items()}
+        columns = dict(zip(COLUMNS, np.array(self._rows).reshape(-1, WIDTH).T, strict=True))
         order = np.lexsort([columns["job"], columns["start_s"]])
         columns = {name: column[order] for name, column in columns.items()}
         a_L = columns["accelerator"].astype(np.int64)

@@ -22,7 +22,8 @@ from gavelx.solvers.settings import left_s
 
 Floats = NDArray[np.float64]
 TOLERANCE, STEPS = 1e-8, 100
-SCALINGS = 3
+SCALINGS, TINY = 3, 1e-3
+"""How often rows and columns are scaled; those that are smaller are left as they are."""
 INSIDE, STEP = 0.99, (1e-6, 0.999)
 """Which part of the way to the border is gone, and the least and greatest step."""
 CENTRING = (1e-4, 1.0)
@@ -38,7 +39,7 @@ def embedded_program(cost_V: Floats, matrix_LV: sparse.csr_array, limit_L: Float
     Raises :class:`UnsolvedError`.
     """
     G, row_L, column_V = _equilibrated(matrix_LV)
-    c, h = cost_V / column_V, limit_L / row_L
+    c, h, GT = cost_V / column_V, limit_L / row_L, G.T
     equations = _Equations(G)
     x, s, z = _first(equations, c, h)
     tau = kappa = 1.0
@@ -46,7 +47,7 @@ def embedded_program(cost_V: Floats, matrix_LV: sparse.csr_array, limit_L: Float
     for _ in range(STEPS):
         if not left_s():
             raise UnsolvedError(OUT_OF_TIME)
-        rx, rz, rt = -(z @ G) - tau * c, s + G @ x - tau * h, kappa + c @ x + h @ z
+        rx, rz, rt = -(GT @ z) - tau * c, s + G @ x - tau * h, kappa + c @ x + h @ z
         gap = float(s @ z)
         mu = (gap + kappa * tau) / (len(s) + 1)
         of_z = _norm(rz) / (size_z + _norm(x) + _norm(s))
@@ -84,13 +85,19 @@ def _norm(v: Floats) -> float:
 
 def _equilibrated(matrix_LV: sparse.csr_array) -> tuple[sparse.csr_array, Floats, Floats]:
     """The matrix with rows and columns of about the same size, and what they were divided by."""
-    G, row_L, column_V = sparse.csr_array(matrix_LV), np.ones(matrix_LV.shape[0]), np.ones(matrix_LV.shape[1])
+    G = matrix_LV.copy()
+    G.eliminate_zeros()
+    (L, V), entries = G.shape, (np.arange(G.shape[0]).repeat(np.diff(G.indptr)), G.indices)
+    by = [np.ones(L), np.ones(V)]
     for _ in range(SCALINGS):
-        by_row, by_column = (np.sqrt(abs(G).max(axis=axis).toarray().ravel()) for axis in (1, 0))
-        by_row, by_column = (np.where(by < 1e-3, 1.0, by) for by in (by_row, by_column))
-        G = sparse.csr_array(sparse.diags_array(1.0 / by_row) @ G @ sparse.diags_array(1.0 / by_column))
-        row_L, column_V = row_L * by_row, column_V * by_column
-    return G, row_L, column_V
+        size_E = np.sqrt(np.abs(G.data))
+        for k, at_E in enumerate(entries):
+            size = np.zeros(len(by[k]))
+            np.maximum.at(size, at_E, size_E)
+            size[size < TINY] = 1.0
+            G.data *= (1.0 / size)[at_E]
+            by[k] = by[k] * size
+    return G, *by
 
 
 def _first(equations: "_Equations", c: Floats, h: Floats) -> tuple[Floats, Floats, Floats]:

@@ -27,11 +27,13 @@ Ints = NDArray[np.int64]
 class Grid:
     """Where each configuration of the jobs in ``row_G`` stands in a G x A matrix, flattened; and their devices.
 
-    ``cell_E`` and ``configuration_E`` are slices where the table is the matrix, row by row.
+    ``entry_E`` is where their coefficients stand. It, ``cell_E`` and ``configuration_E`` are slices where
+    the table is the matrix, row by row.
     """
 
     snapshot: Snapshot
     row_G: Ints
+    entry_E: Ints | slice
     cell_E: Ints | slice
     configuration_E: Ints | slice
     scale_G: Floats
@@ -39,7 +41,7 @@ class Grid:
     def gains(self, base_RC: sparse.csr_array) -> Floats:
         """The coefficients of these rows, G x A; 0 where a job cannot run."""
         shape = (len(self.row_G), len(self.snapshot.devices_A))
-        gain_E = base_RC.data if shape[0] == base_RC.shape[0] else base_RC[self.row_G].data
+        gain_E = base_RC.data[self.entry_E]
         usable_E = self.snapshot.usable_C[self.configuration_E]
         gain_E = gain_E if usable_E.all() else np.where(usable_E, gain_E, 0.0)
         if isinstance(self.cell_E, slice):
@@ -68,16 +70,17 @@ def as_grid(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> Grid 
     in_order = len(row_G) == J and table.is_matrix and (base_RC.indices[1:] > base_RC.indices[:-1]).all()
     if in_order:
         own = (table.devices_C.reshape(J, A) == snapshot.scale_factor_J[:, None]).all()
-        return Grid(snapshot, row_G, slice(None), slice(None), scale_G) if own else None
-    rows = base_RC[row_G]
-    length_G = np.diff(rows.indptr)
-    configuration_E = rows.indices.astype(np.int64)
+        return Grid(snapshot, row_G, slice(None), slice(None), slice(None), scale_G) if own else None
+    length_G = np.diff(base_RC.indptr)[row_G]
+    before_G = np.cumsum(length_G) - length_G
+    entry_E = np.arange(length_G.sum()) + (base_RC.indptr[row_G] - before_G).repeat(length_G)
+    configuration_E = base_RC.indices[entry_E].astype(np.int64)
     cell_E = np.arange(len(row_G)).repeat(length_G) * A + table.accelerator_C[configuration_E]
     once = len(np.unique(cell_E)) == len(cell_E)
     own = np.array_equal(table.devices_C[configuration_E], scale_G.repeat(length_G))
     if not once or not own or not (length_G > 0).all():
         return None
-    return Grid(snapshot, row_G, cell_E, configuration_E, scale_G)
+    return Grid(snapshot, row_G, entry_E, cell_E, configuration_E, scale_G)
 
 
 def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool) -> "Priced | None":

@@ -43,10 +43,11 @@ def solve_interior(statement: Statement | RatioStatement) -> Answer:
     rows = Rows(statement, no_classes(statement.snapshot.configurations))
     matrix_KV, limit_K, multiplier_of = _inequalities(rows)
     used_V = _used(statement.snapshot, len(rows.level_weight))
-    counts_K = np.flatnonzero(abs(matrix_KV[:, used_V]).sum(axis=1))
+    matrix_KU = matrix_KV[:, used_V]
+    counts_K = np.flatnonzero(abs(matrix_KU).sum(axis=1))
     if not len(counts_K):
         raise UnsolvedError("no job can run")
-    value_V, dual = embedded_program(-rows.objective_V[used_V], matrix_KV[counts_K][:, used_V], limit_K[counts_K])
+    value_V, dual = embedded_program(-rows.objective_V[used_V], matrix_KU[counts_K], limit_K[counts_K])
     bound, marginal_A = rows.bound(multiplier_of[:, counts_K] @ dual) if rows.objective_V.any() else (None, None)
     return Answer(_shares(rows, used_V, value_V), bound, marginal_A, rows.G, "embedding, interior")
 
@@ -95,10 +96,13 @@ def _inequalities(rows: Rows) -> tuple[sparse.csr_array, Floats, sparse.csr_arra
     has_upper, has_lower = (np.flatnonzero(np.isfinite(side_K)) for side_K in (rows.upper_K, rows.lower_K))
     at = np.concatenate([has_upper, has_lower])
     sign = np.concatenate([np.ones(len(has_upper)), -np.ones(len(has_lower))]) / rows.scale_K[at]
-    matrix_KV = sparse.vstack([sparse.diags_array(sign) @ rows.matrix_KV[at], -sparse.eye_array(Z, V)])
+    stated = rows.matrix_KV[at]
+    value = np.concatenate([stated.data * sign.repeat(np.diff(stated.indptr)), np.full(Z, -1.0)])
+    column, ends = np.concatenate([stated.indices, np.arange(Z)]), stated.nnz + np.arange(1, Z + 1)
+    matrix_KV = sparse.csr_array((value, column, np.concatenate([stated.indptr, ends])), shape=(len(at) + Z, V))
     side = np.concatenate([rows.upper_K[has_upper], rows.lower_K[has_lower]])
     back = sparse.csr_array((sign, (at, np.arange(len(at)))), shape=(K, len(at) + Z))
-    return sparse.csr_array(matrix_KV), np.concatenate([sign * side, np.zeros(Z)]), back
+    return matrix_KV, np.concatenate([sign * side, np.zeros(Z)]), back
 
 
 def _used(snapshot: Snapshot, others: int) -> Ints:

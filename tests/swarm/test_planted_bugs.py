@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gavelx.mechanism import Mechanism
-from gavelx.mechanism.commands import Command, Launch, Lease
+from gavelx.mechanism.commands import Command, Device, Launch, Lease
 from gavelx.mechanism.events import Event, LeaseEnded, Progress
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.placement import FreeDevices
@@ -75,12 +75,15 @@ def completion_not_written_down(patch: pytest.MonkeyPatch) -> None:
 
 
 def gang_half_launched(patch: pytest.MonkeyPatch) -> None:
-    def wrong(right: Any, leasing: Leasing, *args: Any) -> Lease:
-        lease = right(leasing, *args)
-        leasing.leases[lease.job_id] = lease._replace(devices=lease.devices[: max(1, len(lease.devices) // 2)])
-        return leasing.leases[lease.job_id]
+    def wrong(right: Any, leasing: Leasing, *args: Any) -> list[Lease]:
+        leases = [lease._replace(devices=half(lease.devices)) for lease in right(leasing, *args)]
+        leasing.leases |= {lease.job_id: lease for lease in leases}
+        return leases
 
-    around(patch, Leasing, "_lease", wrong)
+    def half(devices: tuple[Device, ...]) -> tuple[Device, ...]:
+        return devices[: max(1, len(devices) // 2)]
+
+    around(patch, Leasing, "_leases", wrong)
 
 
 def bill_off_by_a_round(patch: pytest.MonkeyPatch) -> None:
