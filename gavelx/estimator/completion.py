@@ -50,11 +50,12 @@ class Completion(Completing):
         """
         fit = self._fit
         space = self._space_of(fit, [*once, *wanted])
-        known, covariance = space.cells([*fit.ways, *once]), space.covariance(fit.variance_P)
-        known = known[_sample(known, EXACT_MAX)]
-        noise_G = np.array([fit.noise_of.get(name, PAIR_NOISE) for name in ("", *space.devices)])
-        solved = _solved(known, np.zeros(len(known)), noise_G[known.group_N], covariance)
-        cells = space.cells(wanted)
+        covariance, cells = space.covariance(fit.variance_P), space.cells(wanted)
+        few = _sample(space.cells(fit.ways), EXACT_MAX)
+        known = space.cells([*(fit.ways[n] for n in few), *once])
+        error_N = np.concatenate([fit.error_N[few], np.zeros(len(once))])
+        noise_N = np.array([fit.noise_of.get(name, PAIR_NOISE) for name in ("", *space.devices)])[known.group_N]
+        solved = _solved(known, np.zeros(len(known)), noise_N + error_N**2, covariance)
         return solved.ask(covariance.between(cells, known), covariance.of(cells))[1]
 
     def _space_of(self, fit: "_Fit", more: Sequence[Way]) -> Space:

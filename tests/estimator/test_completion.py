@@ -88,7 +88,11 @@ def test_gangs_of_one_size_may_run_on_faster_servers() -> None:
     assert abs(eight - four) < 0.25 and abs(eight - two) < 0.25
 
 
-def test_doubt_is_lessened_most_of_what_is_like_what_is_measured() -> None:
+@pytest.mark.parametrize("together", [2500, 40])
+def test_doubt_is_lessened_most_of_what_is_like_what_is_measured(
+    together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gavelx.estimator.completion.EXACT_MAX", together)
     truth = {way: v for way, v in world(7).items() if isinstance(way, Setting)}
     estimator = Completion(load_data_sheets())
     estimator.observe(Measurement(way, v) for way, v in truth.items() if way.accelerator != "t4")
