@@ -5,7 +5,8 @@
 Three ways to hide cells, each with several seeds:
 
 * so many per cent of pairs measured (both speeds of a pair at once), all job types alone;
-* an accelerator type of which only the cells of two job types (and their pairs) are known;
+* an accelerator type of which only the cells of two job types (and their pairs) are known: any two, and once the
+  two that `completion` would choose to measure there;
 * four job types of which only two cells alone are known each, and no pair.
 
 Writes estimation.json, RESULTS.md and estimation.png into ``results``. Errors are relative, of hidden cells that

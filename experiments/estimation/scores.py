@@ -4,10 +4,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from experiments.estimation.hiding import hidings, truth_of
+from experiments.estimation.hiding import chosen, hidings, truth_of
 from gavelx.estimator import make_estimator
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.measurements import Measurement, Way
@@ -39,12 +40,12 @@ def score(tables: Sequence[str], names: Sequence[str], seeds: Sequence[int], tin
     found: dict[tuple[str, str, str, str], list[Run]] = {}
     for table in tables:
         truth = truth_of(table, tiny)
-        for seed in seeds:
-            for regime, known in hidings(truth, seed, FEW_SHARES if tiny else SHARES):
-                for name in names:
-                    for kind, one in _one(truth, known, name).items():
-                        found.setdefault((table, regime, kind, name), []).append(one)
-                print(table, seed, regime, file=sys.stderr, flush=True)
+        drawn = (hidings(truth, seed, FEW_SHARES if tiny else SHARES) for seed in seeds)
+        for regime, known in chain(*drawn, chosen(truth)):
+            for name in names:
+                for kind, one in _one(truth, known, name).items():
+                    found.setdefault((table, regime, kind, name), []).append(one)
+            print(table, regime, file=sys.stderr, flush=True)
     return [_score(key, runs) for key, runs in found.items()]
 
 

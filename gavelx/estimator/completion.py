@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gavelx.estimator.effects import ALONE_NOISE, LEARNT, MODE_P, PAIR_NOISE, Cells, Covariance, Space
-from gavelx.estimator.intervals import half_widths
+from gavelx.estimator.intervals import half_widths, inflation
 from gavelx.estimator.known import Completing
 from gavelx.estimator.kriging import Floats, Solved, Whole, likely_variances
 from gavelx.estimator.likeness import likely_covariance, well_known
@@ -42,18 +41,40 @@ class Completion(Completing):
         ran = {way: speed for way, speed in self.speed_of.items() if speed > 0}
         return _Fit.of(Space(list(ran), self.data_sheets), ran, [self.error_of[way] for way in ran])
 
+    def doubt(self, wanted: Sequence[Way], once: Sequence[Way]) -> Floats:
+        """How unsure these speeds will be once those have been measured as well, whatever comes out.
+
+        Standard deviations of the logarithm, without the noise of measurements (M). What is worth measuring
+        lessens them; no speed has to be known for it. Where more was measured than is solved together, a sample
+        counts.
+        """
+        fit = self._fit
+        space = self._space_of(fit, [*once, *wanted])
+        covariance, cells = space.covariance(fit.variance_P), space.cells(wanted)
+        few = _sample(space.cells(fit.ways), EXACT_MAX)
+        known = space.cells([*(fit.ways[n] for n in few), *once])
+        error_N = np.concatenate([fit.error_N[few], np.zeros(len(once))])
+        noise_N = np.array([fit.noise_of.get(name, PAIR_NOISE) for name in ("", *space.devices)])[known.group_N]
+        solved = _solved(known, np.zeros(len(known)), noise_N + error_N**2, covariance)
+        return solved.ask(covariance.between(cells, known), covariance.of(cells))[1]
+
+    def _space_of(self, fit: "_Fit", more: Sequence[Way]) -> Space:
+        """The space of what was measured and of these ways to run, with what was learnt of devices."""
+        space = Space([*fit.ways, *more], self.data_sheets)
+        space.learn(fit.space.device["learnt"], fit.space.devices)
+        return space
+
     def complete(self, missing: Sequence[Way], level: float) -> list[Estimate | None]:
         fit = self._fit
-        space = Space([*fit.ways, *missing], self.data_sheets)
-        space.learn(fit.space.device["learnt"], fit.space.devices)
+        space = self._space_of(fit, missing)
         wanted = space.cells(missing)
         level_N = np.array([fit.level_of.get(way.job_type, np.nan) for way in missing])
-        mean_N, sd_N = fit.ask(space, wanted)
+        mean_N, sd_N = fit.ask(space, wanted, level)
         center_N = mean_N + wanted.prior_N + level_N
         half_N = np.empty(len(wanted))
         for of_pairs in (False, True):
             some = wanted.is_pair_N == of_pairs
-            half_N[some] = half_widths(sd_N[some], *fit.left_out_of(of_pairs), level)
+            half_N[some] = half_widths(sd_N[some], *fit.left_out_of(of_pairs, level), level)
         logs_NX = np.stack([center_N, center_N - half_N, center_N + half_N], axis=1)
         speeds_NX = np.exp(np.minimum(logs_NX, LOG_MAX))
         return [
@@ -65,7 +86,8 @@ class Completion(Completing):
 class _Fit:
     """What was made of the measurements: levels, variances, and how well each cell is foretold by all others.
 
-    ``y_N`` are logarithms of speed less the prior and the level of the job; ``noise_of`` is by device, "" alone.
+    ``y_N`` are logarithms of speed less the prior and the level of the job; ``noise_of`` is by device, "" alone;
+    ``told_of``, by device too, is how many cells' worth of evidence there is of that noise.
     """
 
     space: Space
@@ -75,8 +97,9 @@ class _Fit:
     level_of: dict[str, float]
     variance_P: Floats
     noise_of: dict[str, float]
+    told_of: dict[str, float]
     solved: Solved
-    left_out: tuple[Floats, Floats, NDArray[np.bool_]]
+    left_out: tuple[Floats, Floats, Whole]
 
     @classmethod
     def of(cls, space: Space, speed_of: dict[Way, float], errors: Sequence[float]) -> "_Fit":
@@ -89,26 +112,40 @@ class _Fit:
         y_N = y_N - level_J[cells.job_N]
         few = _sample(cells, FITTED_MAX)
         variance_P, noise_G = _likely(space, cells[few], y_N[few], error_N[few])
-        noise_of = dict(zip(("", *space.devices), noise_G.tolist(), strict=True))
         some = np.arange(len(cells)) if len(cells) <= EXACT_MAX else few
         solved = _solved(
             cells[some], y_N[some], noise_G[cells.group_N[some]] + error_N[some] ** 2, space.covariance(variance_P)
         )
-        left_out = (*solved.left_out(), cells[some].is_pair_N)
-        return cls(space, ways, y_N, error_N, level_of, variance_P, noise_of, solved, left_out)
+        left_out = (*solved.left_out(), cells[some].group_N)
+        _, sd_N, group_N = left_out
+        groups = ("", *space.devices)
+        # what effects may explain as well says little of the noise: the share of it in each cell's own variance
+        told_G = np.bincount(group_N, noise_G[group_N] / sd_N**2, minlength=len(groups))
+        noise_of, told_of = (dict(zip(groups, of_G.tolist(), strict=True)) for of_G in (noise_G, told_G))
+        return cls(space, ways, y_N, error_N, level_of, variance_P, noise_of, told_of, solved, left_out)
 
-    def left_out_of(self, pairs: bool) -> tuple[Floats, Floats]:
+    def left_out_of(self, pairs: bool, level: float) -> tuple[Floats, Floats]:
         """Error and standard deviation of measured cells of one kind, each foretold by all others."""
-        error_N, sd_N, is_pair_N = self.left_out
-        return error_N[is_pair_N == pairs], sd_N[is_pair_N == pairs]
+        error_N, sd_N, group_N = self.left_out
+        noise_G, counted_G = self._noise(self.space, level)
+        sd_N = np.sqrt(sd_N**2 + (counted_G - noise_G)[group_N])
+        return error_N[(group_N > 0) == pairs], sd_N[(group_N > 0) == pairs]
 
-    def ask(self, space: Space, wanted: Cells) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of what is wanted, in a space that has the measured ways as well."""
+    def _noise(self, space: Space, level: float) -> tuple[Floats, Floats]:
+        """Variance of each group of noise in a space: the most likely, and as it counts in intervals."""
+        groups = ("", *space.devices)
+        noise_G = np.array([self.noise_of.get(name, PAIR_NOISE) for name in groups])
+        told_G = np.array([self.told_of.get(name, 0.0) for name in groups])
+        return noise_G, noise_G * inflation(told_G, level)
+
+    def ask(self, space: Space, wanted: Cells, level: float) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of what is wanted, in a space that has the measured ways as well.
+
+        The noise counts as it does in intervals of this level, for it is not surely known (``inflation``).
+        """
         known, covariance = space.cells(self.ways), space.covariance(self.variance_P)
-        noise_G = np.array([self.noise_of[""]] + [self.noise_of.get(name, PAIR_NOISE) for name in space.devices])
-        # a variance known from few is as wide as Student's t makes it: three times at two degrees of freedom
-        unsure_G = 1 + 2 / (1 + np.bincount(known.group_N, minlength=len(noise_G)))
-        variance_M = covariance.of(wanted) + (noise_G * unsure_G)[wanted.group_N]
+        noise_G, counted_G = self._noise(space, level)
+        variance_M = covariance.of(wanted) + counted_G[wanted.group_N]
         mean_M, sd_M = np.empty(len(wanted)), np.empty(len(wanted))
         for some_M, near_N in self._asked_together(wanted, known, covariance):
             near, solved = known[near_N], self.solved

@@ -17,7 +17,8 @@ of devices         ``all``; ``specs`` (linear in the logarithms of bandwidth, fp
                    specifications); ``own``; ``learnt`` (as ``own``, until speeds say which devices suit the
                    same jobs: ``likeness``); ``unnamed`` (devices whose specifications nobody knows)
 of shapes          ``one``: all are; ``several`` devices, more so the more there are; ``spread`` over several
-                   servers, likewise; ``apart``: said to be spread out, even where it is one device
+                   servers, likewise; ``apart``: said to be spread out, even where it is one device; ``size``:
+                   so many devices, and no other number of them
 =================  =============================================================================================
 
 The sizes without evidence come from elsewhere: in vendors' published figures of 131 workloads on 17 accelerators,
@@ -82,7 +83,8 @@ def _alone() -> list[Effect]:
             ("speed", "several"): 0.03,
         }
         effects += [Effect(size * part, job, device, shape) for (device, shape), size in sizes.items()]
-    return effects
+    # gangs of each size run on servers of their own, which a cloud builds differently for each device
+    return [*effects, Effect(0.005, "all", "own", "size")]
 
 
 def _slowdown() -> list[Effect]:
@@ -281,6 +283,7 @@ def _shape_kernels(shapes: Sequence[tuple[int, bool]]) -> tuple[dict[str, Floats
     return {
         "one": np.ones((len(shapes),) * 2),
         "several": growing_SS,
+        "size": (octave_S[:, None] == octave_S) * np.outer(several_S, several_S),
         "spread": growing_SS * np.outer(apart_S, apart_S),
         "apart": np.outer(apart_S, apart_S),
     }, SCALING * np.log(2) * octave_S + SPREADING * apart_S * several_S

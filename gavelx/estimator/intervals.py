@@ -12,13 +12,16 @@ cell is less sure of than they are stays normal:
 
 with u the median standard deviation of the cells left out, q their quantile and z the normal's. Few cells left out
 say little, so q is the mean of theirs and of z, the latter counting as much as PRIOR cells.
+
+The noise of pairs on a device on which few were seen is hardly known itself, and counts for more (``inflation``).
 """
 
 from statistics import NormalDist
 
 import numpy as np
+from scipy.special import stdtrit
 
-from gavelx.estimator.kriging import Floats
+from gavelx.estimator.kriging import PRIOR_SHAPE, Floats
 
 PRIOR = 10
 
@@ -33,3 +36,16 @@ def half_widths(sd_M: Floats, error_N: Floats, sd_N: Floats, level: float) -> Fl
     q = (N * float(np.quantile(np.abs(error_N) / sd_N, rank)) + PRIOR * z) / (N + PRIOR)
     like_M = np.minimum(sd_M**2, float(np.median(sd_N)) ** 2)
     return np.sqrt(q**2 * like_M + z**2 * (sd_M**2 - like_M))
+
+
+def inflation(told_G: Floats, level: float) -> Floats:
+    """How many times its most likely value a variance counts in intervals, known from so many cells' worth.
+
+    If a variance is inverse gamma of shape a and mode v, an error is Student's t with 2 a degrees of freedom and a
+    scale of sqrt((a + 1) v / a), so this is (a + 1) / a (t / z)^2, where a = PRIOR_SHAPE + cells / 2 (Gelman and
+    others, "Bayesian Data Analysis", 2013, section 3.2): 6 times where nothing was seen, at a level of 90 %.
+    """
+    upper = (1 + level) / 2
+    shape_G = PRIOR_SHAPE + told_G / 2
+    t_G: Floats = stdtrit(2 * shape_G, upper)
+    return (shape_G + 1) / shape_G * (t_G / NormalDist().inv_cdf(upper)) ** 2

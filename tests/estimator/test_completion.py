@@ -72,6 +72,37 @@ def test_a_device_of_which_two_jobs_are_known(device: str) -> None:
     assert held > 0.8
 
 
+def test_gangs_of_one_size_may_run_on_faster_servers() -> None:
+    random = np.random.default_rng(11)
+    fit = {key: random.normal(0, 0.1) for key in itertools.product(JOBS, DEVICES)}
+    faster = {("h100-80gb", 8): 1.0}  # only these have a fast network
+    truth: dict[Way, float] = {
+        Setting(job, d, n): n**0.8 * math.exp(fit[job, d] + faster.get((d, n), 0.0))
+        for job, d, n in itertools.product(JOBS, DEVICES, (1, 2, 4, 8))
+    }
+    few = {JOBS[0], JOBS[7]}
+    known = {w: v for w, v in truth.items() if w.accelerator != "h100-80gb" or w.job_type in few}
+    wanted = [Setting(JOBS[3], "h100-80gb", n) for n in (2, 4, 8)]
+    answers = zip(wanted, asked(known, wanted), strict=True)
+    two, four, eight = (math.log(one.steps_per_second / truth[way]) for way, one in answers)
+    assert abs(eight - four) < 0.25 and abs(eight - two) < 0.25
+
+
+@pytest.mark.parametrize("together", [2500, 40])
+def test_doubt_is_lessened_most_of_what_is_like_what_is_measured(
+    together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gavelx.estimator.completion.EXACT_MAX", together)
+    truth = {way: v for way, v in world(7).items() if isinstance(way, Setting)}
+    estimator = Completion(load_data_sheets())
+    estimator.observe(Measurement(way, v) for way, v in truth.items() if way.accelerator != "t4")
+    measured, kin, other = (Setting(job, "t4") for job in (JOBS[0], JOBS[1], JOBS[9]))
+    before, after = (estimator.doubt([measured, kin, other], once) for once in ([], [measured]))
+    lessened = 1 - after / before
+    assert lessened[0] > lessened[1] > lessened[2] > 0
+    assert estimator.estimate([measured])[0].origin == "estimated"  # nothing was taken for known
+
+
 def test_a_job_of_which_two_cells_are_known() -> None:
     truth = {way: v for way, v in world(4).items() if isinstance(way, Setting)}
     new = JOBS[5]

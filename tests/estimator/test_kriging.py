@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gavelx.estimator.intervals import half_widths
+from gavelx.estimator.intervals import half_widths, inflation
 from gavelx.estimator.kriging import Solved, likely_variances
 
 
@@ -54,3 +54,10 @@ def test_half_widths_follow_errors_of_cells_left_out() -> None:
 def test_what_is_less_sure_than_cells_left_out_stays_normal() -> None:
     half = half_widths(np.array([10.0]), np.zeros(1000), np.ones(1000), 0.9)[0]
     assert half == pytest.approx(1.645 * np.sqrt(99), rel=0.01)
+
+
+def test_a_variance_known_from_little_counts_as_in_student_t() -> None:
+    none, some, many = inflation(np.array([0.0, 4.0, 1e6]), 0.9)
+    assert none == pytest.approx(2 * (2.920 / 1.645) ** 2, rel=1e-3)  # t with 2 degrees of freedom
+    assert some == pytest.approx(4 / 3 * (1.943 / 1.645) ** 2, rel=1e-3)  # with 6
+    assert many == pytest.approx(1.0, rel=1e-3)
