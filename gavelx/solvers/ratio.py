@@ -61,7 +61,7 @@ def _with_what_is_left(statement: RatioStatement, best: Answer, level: float) ->
 
 def _by_price(statement: RatioStatement) -> Answer | None:
     """The answer of the price engine, where it applies and finds one."""
-    priced = ratios_by_price(statement)
+    priced = ratios_by_price(statement, lexicographic=statement.then is None)
     if priced is None:
         return None
     rows = len(statement.denominator.constant_R)
