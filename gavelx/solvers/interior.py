@@ -20,7 +20,6 @@ from gavelx.solvers.certify import repaired
 from gavelx.solvers.collapse import no_classes
 from gavelx.solvers.conic import interior_program
 from gavelx.solvers.embedding import embedded_program
-from gavelx.solvers.grid import ratios_by_price
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.linear import Answer
 from gavelx.solvers.ratio import proven
@@ -84,8 +83,7 @@ def _ratio(statement: RatioStatement) -> Answer:
     matrix_LV = sparse.csc_matrix(in_cones[order][:, used_V])
     value_V, _ = interior_program(cost_V[used_V], matrix_LV, limits[order], first)
     share_C = _shares(rows, used_V, value_V)
-    priced = ratios_by_price(statement, lexicographic=False)
-    bound = priced.bound if priced else proven(statement, statement.objective(share_C), share_C, PROVEN)
+    bound = proven(statement, statement.objective(share_C), share_C, PROVEN)
     return Answer(share_C, bound, None, rows.G, "clarabel, interior")
 
 
