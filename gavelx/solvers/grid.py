@@ -114,8 +114,11 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
     return Priced(share_C, float(level), worst.weight * answer.price_A, path, answer.cheapest)
 
 
-def ratios_by_price(statement: RatioStatement) -> "Priced | None":
-    """A ratio program, by prices; None where it is too small, no grid, or the engine finds no answer."""
+def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) -> "Priced | None":
+    """A ratio program, by prices; None where it is too small, no grid, or the engine finds no answer.
+
+    It goes beyond the largest ratio only if ``lexicographic``.
+    """
     top, bottom, snapshot = statement.numerator, statement.denominator, statement.snapshot
     if top.base_RC is not bottom.base_RC or statement.requirements or (bottom.constant_R != 0).any():
         return None
@@ -135,12 +138,12 @@ def ratios_by_price(statement: RatioStatement) -> "Priced | None":
             scale_G=grid.scale_G,
             count_G=np.ones(len(row_G)),
             capacity_A=snapshot.devices_A.astype(float),
-            lexicographic=statement.then is None,
+            lexicographic=lexicographic,
             price_A=money(snapshot),
         )
     except UnsolvedError:
         return None
-    path = _path(answer.rounds, complete=answer.complete or statement.then is not None)
+    path = _path(answer.rounds, complete=answer.complete or not lexicographic)
     return Priced(grid.shares(answer.share_GA), answer.bound, None, path, answer.cheapest)
 
 

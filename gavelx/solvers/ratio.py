@@ -61,7 +61,7 @@ def _with_what_is_left(statement: RatioStatement, best: Answer, level: float) ->
 
 def _by_price(statement: RatioStatement) -> Answer | None:
     """The answer of the price engine, where it applies and finds one."""
-    priced = ratios_by_price(statement)
+    priced = ratios_by_price(statement, lexicographic=statement.then is None)
     if priced is None:
         return None
     rows = len(statement.denominator.constant_R)
@@ -78,7 +78,11 @@ def proven(
     statement: RatioStatement, level: float, share_C: Floats, parts: tuple[float, ...] = PROVEN
 ) -> float | None:
     """A level that no shares reach, below this one by one of these parts of it; None if that cannot be proven."""
-    return next((low for part in parts if _beyond(statement, low := level * (1.0 - part), share_C)), None)
+    priced = ratios_by_price(statement, lexicographic=False)  # one bound for all of them
+    lows = (level * (1.0 - part) for part in parts)
+    return next(
+        (low for low in lows if (low < priced.bound if priced else _beyond(statement, low, share_C))), None
+    )
 
 
 def _try(program: Statement, *, lexicographic: bool = False) -> Answer | None:
