@@ -62,13 +62,7 @@ def simulate(
     """
     started = time.perf_counter()
     told = _told(throughputs, believed)
-    if isinstance(jobs, Sequence):
-        check_workload(jobs, cluster, told)
-        jobs = sorted(jobs, key=lambda job: job.arrival_s)
-        measured = None if window is None else range(len(jobs))[window]
-    else:
-        assert window is not None, "jobs without end need a window"
-        jobs, measured = checked(jobs, cluster, told), range(window.start, window.stop)
+    jobs, measured = _in_order(jobs, cluster, told, window)
     prices, price_changes = prices or Prices({}), sorted(price_changes, key=lambda change: change[0])
     ledger = Ledger(usd_between(prices, price_changes))
     backend = SimulatedCluster(
@@ -82,30 +76,51 @@ def simulate(
         backend.ran = learning.ran
     drive(mechanism, stopwatch.allocate, seen)
     stopwatch.report()
-    completion_s = backend.recorder.completion_s
-    submitted, accelerators = tuple(backend.submitted), cluster.accelerators
-    result = Result(
-        policy=str(policy),
-        rules=rules.name,
-        cluster=cluster,
+    result = _result(str(policy), backend, mechanism, stopwatch, prices, window)
+    _check_books(result, backend, mechanism)
+    return replace(result, wall_seconds=time.perf_counter() - started)
+
+
+def _in_order(
+    jobs: Iterable[Job], cluster: Cluster, told: Throughputs, window: slice | None
+) -> tuple[Iterable[Job], range | None]:
+    """Jobs as they arrive, each of which can run, and the positions of those that are measured (None: all)."""
+    if isinstance(jobs, Sequence):
+        check_workload(jobs, cluster, told)
+        return sorted(jobs, key=lambda job: job.arrival_s), None if window is None else range(len(jobs))[window]
+    assert window is not None, "jobs without end need a window"
+    return checked(jobs, cluster, told), range(window.start, window.stop)
+
+
+def _result(
+    policy: str,
+    backend: SimulatedCluster,
+    mechanism: Mechanism,
+    stopwatch: "_Stopwatch",
+    prices: Prices,
+    window: slice | None,
+) -> Result:
+    """What has happened, by the backend's log."""
+    submitted, log, types = tuple(backend.submitted), backend.recorder, backend.cluster.accelerators
+    return Result(
+        policy=policy,
+        rules=backend.rules.name,
+        cluster=backend.cluster,
         jobs=submitted,
-        throughput_JA=throughputs.matrix(submitted, accelerators),
-        usd_per_hour_A=prices.array(accelerators),
-        completion_s_J=np.array([completion_s.get(job.id, np.nan) for job in submitted]),
-        leases=backend.recorder.leases({job.id: j for j, job in enumerate(submitted)}, accelerators),
+        throughput_JA=backend.throughputs.matrix(submitted, types),
+        usd_per_hour_A=prices.array(types),
+        completion_s_J=np.array([log.completion_s.get(job.id, np.nan) for job in submitted]),
+        leases=log.leases({job.id: j for j, job in enumerate(submitted)}, types),
         rounds=mechanism.rounds,
-        end_s=backend.recorder.end_s,
+        end_s=log.end_s,
         measured=window,
         solver_failures=tuple(stopwatch.policy.failures),
-        price_changes=tuple((time_s, later.array(accelerators)) for time_s, later in price_changes),
+        price_changes=tuple((time_s, later.array(types)) for time_s, later in backend.price_changes),
         given_up=tuple(mechanism.given_up),
         most_behind_s=mechanism.most_behind_s,
-        up_s_A=np.array([ledger.available_s(name, backend.recorder.end_s) for name in accelerators]),
+        up_s_A=np.array([backend.ledger.available_s(name, log.end_s) for name in types]),
         policy_seconds=stopwatch.seconds,
-        wall_seconds=time.perf_counter() - started,
     )
-    _check_books(result, backend, mechanism)
-    return result
 
 
 def _told(true: Throughputs, believed: Throughputs | Learns | None) -> Throughputs:
