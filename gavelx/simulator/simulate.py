@@ -76,7 +76,7 @@ def simulate(
         backend.ran = learning.ran
     drive(mechanism, stopwatch.allocate, seen)
     stopwatch.report()
-    result = _result(str(policy), backend, mechanism, stopwatch, prices, window)
+    result = _result(backend, mechanism, stopwatch, prices, window)
     _check_books(result, backend, mechanism)
     return replace(result, wall_seconds=time.perf_counter() - started)
 
@@ -93,7 +93,6 @@ def _in_order(
 
 
 def _result(
-    policy: str,
     backend: SimulatedCluster,
     mechanism: Mechanism,
     stopwatch: "_Stopwatch",
@@ -103,7 +102,7 @@ def _result(
     """What has happened, by the backend's log."""
     submitted, log, types = tuple(backend.submitted), backend.recorder, backend.cluster.accelerators
     return Result(
-        policy=policy,
+        policy=str(stopwatch.policy.policy),
         rules=backend.rules.name,
         cluster=backend.cluster,
         jobs=submitted,
