@@ -125,12 +125,12 @@ class _Equations:
         row_E, column_E, self.value_E = entries.row + V, entries.col, entries.data
         corner = np.arange(V + L)
         self.corner = np.concatenate([np.full(V, REGULAR), np.full(L, -1.0)])
-        self.regular = np.concatenate([np.full(V, REGULAR), np.zeros(L)])
         rows, columns = np.concatenate([row_E, column_E, corner]), np.concatenate([column_E, row_E, corner])
         self._lay_out(rows, columns)
         place = self._factors(np.ones(L), "MMD_AT_PLUS_A").perm_c
         self._lay_out(place[rows], place[columns])
-        self.place, self.V = place, V
+        self.place, self.V, self.regular = place, V, np.zeros(V + L)
+        self.regular[place[:V]] = REGULAR
 
     def _lay_out(self, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> None:
         """Entries in these places."""
@@ -147,9 +147,7 @@ class _Equations:
     def scaled_by(self, W: Floats) -> Callable[[Floats, Floats], tuple[Floats, Floats]]:
         """The function that solves them for ``bx, bz``, until ``scaled_by`` is called again."""
         factors, V = self._factors(W, "NATURAL"), self.V
-        matrix, place = self.matrix, self.place
-        regular = np.empty_like(self.regular)
-        regular[place] = self.regular
+        matrix, place, regular = self.matrix, self.place, self.regular
 
         def solve(bx: Floats, bz: Floats) -> tuple[Floats, Floats]:
             b = np.empty(len(place))
