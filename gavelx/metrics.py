@@ -34,12 +34,20 @@ def equal_share_throughput(
 ) -> Floats:
     """Steps/s of each job if it held an equal share of every type, with ``sharers_J`` jobs sharing the cluster.
 
-    The share is N_a / (n s_j), scaled down where a job's shares add up to more than its whole time (Gavel,
-    OSDI'20, section 4: the isolated allocation). Where nothing is known of a type its share gives nothing.
+    Where nothing is known of a type its share gives nothing.
     """
-    share_JA = devices_A / (sharers_J * scale_factor_J)[:, None]
+    return np.asarray(np.nansum(throughput_JA * equal_share(scale_factor_J, devices_A, sharers_J), axis=1))
+
+
+def equal_share(scale_factor_J: Floats, devices_A: NDArray[np.int64], sharers_J: Floats | int) -> Floats:
+    """The equal share that each job has of the devices of every type, J x A, with so many jobs sharing them.
+
+    It is N_a / (n s_j), scaled down where a job's shares add up to more than its whole time (Gavel, OSDI'20,
+    section 4: the isolated allocation).
+    """
+    share_JA: Floats = devices_A / (sharers_J * scale_factor_J)[:, None]
     share_JA /= np.maximum(1.0, share_JA.sum(axis=1, keepdims=True))
-    return np.asarray(np.nansum(throughput_JA * share_JA, axis=1))
+    return share_JA
 
 
 def mean_live_jobs(arrival_s_J: Floats, leave_s_J: Floats) -> Floats:

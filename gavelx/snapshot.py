@@ -147,7 +147,7 @@ class Snapshot:
     def open_C(self) -> NDArray[np.bool_]:
         """Which of the known configurations a policy may use."""
         use_C = np.ones(len(self.known), dtype=bool)
-        if "pairs" not in self.opened:
+        if "pairs" not in self.opened and len(self.known.job_M) > len(self.known):
             use_C &= self.known.members_C == 1
         if "placements" not in self.opened:
             use_C &= ~self.known.spread_C

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.mechanism.live import LiveJobs
-from gavelx.metrics import equal_share_throughput
+from gavelx.metrics import equal_share
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,8 +23,7 @@ def account_equal_share(live: LiveJobs, devices_A: Ints, usd_per_s_A: Floats) ->
     live["equal_share_s"][:] += seconds_J
     live["equal_share_usd"][:] += seconds_J * live["equal_share_usd_per_s"]
     live["steps_then"][:] = live["steps_done"]
-    n_J = np.full(len(live), float(len(live)))
     scale_J = live["scale_factor"]
-    live["equal_share_speed"][:] = equal_share_throughput(live["throughput"], scale_J, devices_A, n_J)
-    usd_JA = np.tile(usd_per_s_A, (len(live), 1))
-    live["equal_share_usd_per_s"][:] = equal_share_throughput(usd_JA, scale_J, devices_A, n_J) * scale_J
+    share_JA = equal_share(scale_J, devices_A, len(live))
+    live["equal_share_speed"][:] = np.nansum(live["throughput"] * share_JA, axis=1)
+    live["equal_share_usd_per_s"][:] = (share_JA * usd_per_s_A).sum(axis=1) * scale_J

@@ -7,7 +7,7 @@ Legend: J jobs, A accelerator types, C configurations.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,7 +179,7 @@ class View:
     @property
     def nothing(self) -> Affine:
         """Zero, whatever the shares are, as a single row."""
-        return Affine(sparse.csr_array((1, len(self.snapshot.configurations))), np.zeros(1), "total")
+        return Affine(_nothing(len(self.snapshot.configurations)), np.zeros(1), "total")
 
     @property
     def J(self) -> int:
@@ -212,3 +212,9 @@ class View:
 
     def _per_job(self, matrix_JC: sparse.csr_array) -> Affine:
         return Affine(matrix_JC, np.zeros(self.J), "job")
+
+
+@lru_cache(maxsize=64)
+def _nothing(columns: int) -> sparse.csr_array:
+    """One row of zeros; scipy takes longer to make it than a small program takes to state."""
+    return sparse.csr_array((1, columns))

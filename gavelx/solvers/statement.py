@@ -39,6 +39,8 @@ class Affine:
     factor_R: Floats | None = None
 
     def __call__(self, share_C: Floats) -> Floats:
+        if not self.base_RC.nnz:
+            return self.constant_R
         value_R = np.asarray(self.base_RC @ share_C)
         return (value_R if self.factor_R is None else value_R * self.factor_R) + self.constant_R
 

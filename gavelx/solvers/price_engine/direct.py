@@ -76,7 +76,7 @@ class Direct:
             objective_V=np.append(np.zeros(E), -1.0),
             lower_V=np.zeros(E + 1),
             upper_V=np.append(np.ones(E), np.inf),
-            matrix_KV=self._matrix(g, a),
+            matrix_KV=_matrix(rows, g, a),
             lower_K=np.concatenate([np.zeros(G), np.full(G + rows.A, -np.inf)]),
             upper_K=np.concatenate([np.full(G, np.inf), np.ones(G), np.zeros(rows.A)]),
         )
@@ -88,19 +88,6 @@ class Direct:
         self.share_GA = np.zeros((G, rows.A))
         self.fixed_G = np.zeros(G, dtype=bool)
         self.floor_G = np.zeros(G)
-
-    def _matrix(self, g: Ints, a: Ints) -> sparse.csr_array:
-        """Needs, times and devices; the entries of the first two are sorted as they come."""
-        rows, G, E = self.rows, len(self.rows), len(g)
-        by_type = np.argsort(a, kind="stable")
-        ends_A = np.cumsum(np.bincount(a, minlength=rows.A))
-        part_E = (rows.load_G[g] / rows.devices_A[a])[by_type]
-        values = [rows.gain_AG[a, g], np.ones(E), np.insert(part_E, ends_A, -1.0)]
-        columns = [np.arange(E), np.arange(E), np.insert(by_type, ends_A, E)]
-        ends_G = np.cumsum(np.bincount(g, minlength=G))
-        ends = np.concatenate([[0], ends_G, E + ends_G, 2 * E + ends_A + np.arange(1, rows.A + 1)])
-        shape = (2 * G + rows.A, E + 1)
-        return sparse.csr_array((np.concatenate(values), np.concatenate(columns), ends), shape=shape)
 
     def solve(self, need_G: Floats) -> tuple[float, Multipliers]:
         """How full the fullest type is at least, with these needs, and what proves it."""
@@ -170,7 +157,7 @@ class Direct:
             need_of_n, rise_n = capped(need_n, top_n, level)
             return float(weight_n @ need_of_n) - worth, float(weight_n @ rise_n)
 
-        kinks = np.unique(cap_n[cap_n < level])
+        kinks = np.sort(cap_n[cap_n < level])
         low, high = 0, len(kinks)  # the root is above the kinks before `low`, and not above `high`
         while low < high:
             middle = (low + high) // 2
@@ -223,6 +210,17 @@ class Direct:
             return
         if cost_E @ value_V[:-1] < cost_E @ self.share_GA.ravel()[self._cell_E]:
             self.share_GA.ravel()[self._cell_E] = value_V[:-1]
+
+
+def _matrix(rows: Rows, g: Ints, a: Ints) -> sparse.csc_array:
+    """Needs, times and devices, column by column: a share is in one row of each kind, z in those of devices."""
+    G, A, E = len(rows), rows.A, len(g)
+    value_E3 = np.stack([rows.gain_AG[a, g], np.ones(E), rows.load_G[g] / rows.devices_A[a]], axis=1)
+    row_E3 = np.stack([g, G + g, 2 * G + a], axis=1)
+    values = np.concatenate([value_E3.ravel(), np.full(A, -1.0)])
+    places = np.concatenate([row_E3.ravel(), np.arange(2 * G, 2 * G + A)])
+    ends = np.append(np.arange(0, 3 * E + 1, 3), 3 * E + A)
+    return sparse.csc_array((values, places, ends), shape=(2 * G + A, E + 1))
 
 
 def raise_rows(direct: Direct, need: Need, *, lexicographic: bool = True) -> Raised:

@@ -18,7 +18,7 @@ constraints.
 Legend: G rows (jobs, or classes of identical ones), A accelerator types, B blocks of rows, E shares of a program.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from scipy import sparse
 
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
 from gavelx.solvers.price_engine.direct import Direct, raise_rows
-from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, RatioNeed, Replies, Rows
+from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, Need, RatioNeed, Replies, Rows
 from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, Prices, find_level, prove
 
 Bools = NDArray[np.bool_]
@@ -102,8 +102,8 @@ def solve_levels(
     """
     if not (slope_G > 0).any():
         raise UnsolvedError("no row has a slope")
-    rows, best_G = _rows(gain_GA, scale_G * count_G, capacity_A)
-    rows = replace(rows, need=LinearNeed(constant_G, slope_G, best_G))
+    gain_AG, best_G = _gains(gain_GA, capacity_A)
+    rows = _rows(gain_AG, scale_G * count_G, capacity_A, LinearNeed(constant_G, slope_G, best_G))
     if (rows.need.cap_G == -np.inf).any():
         raise UnsolvedError("infeasible")
     if len(rows) <= limits.few:
@@ -158,10 +158,10 @@ def solve_ratios(
     Every row needs steps > 0 and a type it can run on: leave out the others. Raises
     :class:`~gavelx.solvers.highs.UnsolvedError` if bound and ratio do not meet within 1e-8.
     """
-    rows, best_G = _rows(throughput_GA, scale_G * count_G, capacity_A)
+    gain_AG, best_G = _gains(throughput_GA, capacity_A)
     assert (best_G > 0).all() and (steps_G > 0).all(), "rows without steps or without a type are to be left out"
     need = RatioNeed(elapsed_G, steps_G, deadline_G, best_G)
-    rows = replace(rows, need=need)
+    rows = _rows(gain_AG, scale_G * count_G, capacity_A, need)
     if len(rows) <= limits.few:
         return _ratios_directly(rows, need, price_A, lexicographic=lexicographic)
     cap, share_GA = float(rows.need.cap_G.min()), _saturated(rows, limits)
@@ -268,17 +268,17 @@ def _reaches(rows: Rows, found: Found, level: float) -> bool:
     return _largest_ratio(rows, found.share_GA) <= -level * (1.0 + CERTIFIED)
 
 
-def _rows(gain_GA: Floats, load_G: Floats, capacity_A: Floats) -> tuple[Rows, Floats]:
-    """The rows (their need is still to come) and their largest gains. Nobody can use a type without devices."""
+def _gains(gain_GA: Floats, capacity_A: Floats) -> tuple[Floats, Floats]:
+    """The gains as parts of each row's largest one, and that. Nobody can use a type without devices."""
     gain_AG = np.array(gain_GA.T, dtype=float, order="C")  # a copy in any case
     gain_AG[capacity_A <= 0] = 0.0
     best_G = gain_AG.max(axis=0)
     gain_AG /= np.where(best_G > 0, best_G, 1.0)
-    nothing_G = np.zeros(len(best_G))
-    devices_A = np.where(capacity_A > 0, capacity_A, 1.0)
-    return Rows(
-        gain_AG, np.asarray(load_G, dtype=float), devices_A, LinearNeed(nothing_G, nothing_G, best_G)
-    ), best_G
+    return gain_AG, best_G
+
+
+def _rows(gain_AG: Floats, load_G: Floats, capacity_A: Floats, need: Need) -> Rows:
+    return Rows(gain_AG, np.asarray(load_G, dtype=float), np.where(capacity_A > 0, capacity_A, 1.0), need)
 
 
 @dataclass(frozen=True, eq=False)

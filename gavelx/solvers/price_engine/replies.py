@@ -63,8 +63,15 @@ class LinearNeed:
     best_G: Floats
 
     def __call__(self, level: float) -> tuple[Floats, Floats]:
-        unit_G = np.where(self.best_G > 0, self.best_G, 1.0)
-        return (self.slope_G * level - self.constant_G) / unit_G, self.slope_G / unit_G
+        return (self.slope_G * level - self.constant_G) / self._unit_G, self._rise_G
+
+    @cached_property
+    def _unit_G(self) -> Floats:
+        return np.where(self.best_G > 0, self.best_G, 1.0)
+
+    @cached_property
+    def _rise_G(self) -> Floats:
+        return self.slope_G / self._unit_G
 
     @cached_property
     def cap_G(self) -> Floats:
