@@ -161,19 +161,19 @@ class Leasing:
 
     def launch(self, ways: Iterable[Way], until_s: float) -> list[Command]:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
-        types, widths = self.live["type"], self.live["scale_factor"]
+        types, widths = self.live["type"].tolist(), self.live["scale_factor"].tolist()
         commands: list[Command] = []
         given: list[Given] = []
         homeless: list[Way] = []
         self.left_out = []
         new = [w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)]
         for way in sorted(new, key=lambda way: -widths[way.job]):
-            devices, moved = self._devices(way, int(widths[way.job]))
+            devices, moved = self._devices(way, widths[way.job])
             if moved:
                 homeless += [Way(j, NOBODY, way.type, int(self.live["way"][j])) for j in moved]
                 commands += [*self._let(given, until_s), *self.stop_all(moved)]
                 given.clear()
-                devices, _ = self._devices(way, int(widths[way.job]))
+                devices, _ = self._devices(way, widths[way.job])
             if devices is None:
                 self.left_out.append(way.job)
             else:

@@ -378,7 +378,7 @@ class Mechanism:
 
     def _let_in(self, new_J: Ints) -> None:
         """A few of very many jobs may run where they are fast, before the policy is asked about them."""
-        speed_JA = np.nan_to_num(self.live["throughput"][new_J])
+        speed_JA = np.fmax(self.live["throughput"][new_J], 0.0)  # 0 where it is unknown
         part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
         self.ways = self.ways.joined(Ways.of(new_J[n], np.full(len(n), NOBODY), types, part_JA[n, types]))
@@ -473,10 +473,13 @@ class Mechanism:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
         if self.rules.sleep_s < self.rules.round_s or self._questions.stale:
             return False
-        if self.rules.backfill is not None and not self._strict and not self.live.running().all():
+        if len(self.leasing.leases) < len(self.ways):  # some way is not being run
             return False
-        way_L = self.live["way"][self.live.running()]
-        paired = (self.live["partner"][self.live.running()] != NOBODY).sum() // 2
+        runs_J = self.live.running()
+        if self.rules.backfill is not None and not self._strict and not runs_J.all():
+            return False
+        way_L = self.live["way"][runs_J]
+        paired = (self.live["partner"][runs_J] != NOBODY).sum() // 2
         if self._capped and (self.ways.share < 1.0 - NEGLIGIBLE).any():
             return False
         runs_all = len(way_L) - paired == len(self.ways) and not (way_L == NO_WAY).any()
@@ -529,12 +532,9 @@ class Mechanism:
         """Jobs and the types they are to run on, by priority."""
         live, rules, order = self.live, self.rules, self._order_of_types()
         found = candidates(self.ways, live, rules, self._now_s, strict=self._strict, capped=self._capped)
-        chosen = select(found, live["scale_factor"], free, order, candidate_J)
+        chosen, left = select(found, live["scale_factor"], free, order, candidate_J)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
-        left, width_J = free.copy(), live["scale_factor"]
-        for way in chosen:
-            left[way.type] -= int(width_J[way.job])
         return chosen + self._fillers(chosen, left, candidate_J)
 
     def _fillers(self, chosen: list[Way], free: list[int], candidate_J: Bools | None) -> list[Way]:
@@ -546,7 +546,7 @@ class Mechanism:
         if not left_J.any():
             return []
         found = fillers(self.live, self.rules, left_J, self._now_s)
-        return select(found, self.live["scale_factor"], free, None)
+        return select(found, self.live["scale_factor"], free, None)[0]
 
     def _order_of_types(self) -> list[int] | None:
         if not self.rules.by_type:

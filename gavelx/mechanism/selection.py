@@ -60,11 +60,12 @@ def select(
     free_A: Sequence[int],
     order_of_types: Sequence[int] | None,
     candidate_J: Bools | None = None,
-) -> list[Way]:
+) -> tuple[list[Way], list[int]]:
     """Ways taken greedily in descending order of the keys while devices are free; by anybody, or these jobs alone.
 
     Equal keys keep the order in which they come. With ``order_of_types`` the types are filled one after another;
     otherwise the greatest key of all goes first. A job is taken once, and a gang either whole or not at all.
+    Also says how many devices of each type are left.
     """
     may_V = scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
     if candidate_J is not None:
@@ -75,13 +76,13 @@ def select(
     taking = _Taking(candidates, scale_factor_J, list(free_A))
     if order_of_types is None:
         taking.take(np.lexsort(keys), sum(free_A))
-        return taking.chosen
+        return taking.chosen, taking.free
     rank_A = np.array([order_of_types.index(a) for a in range(len(free_A))], dtype=np.int64)
     rank_V = rank_A[candidates.type]
     order, ends = np.lexsort([*keys, rank_V]), np.bincount(rank_V, minlength=len(free_A)).cumsum().tolist()
     for a, start, end in zip(order_of_types, [0, *ends], ends, strict=False):
         taking.take(order[start:end], free_A[a])
-    return taking.chosen
+    return taking.chosen, taking.free
 
 
 class _Taking:
@@ -157,8 +158,8 @@ def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: floa
     that will be complete within a round stays: it would wait long for so little.
     """
     turn_J = np.maximum(rules.round_s, rules.turn * live["held_s"])
-    turn_V = turn_J[ways.job]
-    if (ways.partner != NOBODY).any():
+    turn_V, pairs = turn_J[ways.job], (ways.partner != NOBODY).any()
+    if pairs:
         turn_V = np.minimum(turn_V, np.append(turn_J, NEVER)[ways.partner])
     j = (live["way"] != NO_WAY).nonzero()[0]
     if len(j):
@@ -167,12 +168,10 @@ def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: floa
         stays = ends_within(rules.round_s, live, j, now_s)
         if rules.min_run_s:
             stays |= now_s - live["launched_s"][j] < rules.min_run_s
-        gain_s = np.where(stays, PROTECTED_S, gain_s)
-        together = live["partner"][j] != NOBODY
-        if not together.any():
-            key[way] += gain_s
-        else:
-            np.add.at(key, way, np.where(together, gain_s / 2, gain_s))  # half from each of the two
+        gain_s[stays] = PROTECTED_S
+        if pairs:
+            gain_s = np.where(live["partner"][j] != NOBODY, gain_s / 2, gain_s)  # half from each of the two
+        np.add.at(key, way, gain_s)
     key /= turn_V
 
 
@@ -197,7 +196,7 @@ def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -
 
 def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float) -> Candidates:
     """Where jobs that got nothing may fill idle devices: who runs there first, then where they are fastest."""
-    speed_JA = np.nan_to_num(live["throughput"])
+    speed_JA = np.fmax(live["throughput"], 0.0)  # 0 where it is unknown
     best_J = speed_JA.max(axis=1, initial=0.0)
     open_JA = (speed_JA > 0) & (speed_JA >= (rules.backfill or 0.0) * best_J[:, None])
     waited_J = live.running() | (now_s - live["stopped_s"] >= rules.backfill_after_s)
