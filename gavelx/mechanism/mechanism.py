@@ -546,7 +546,7 @@ class Mechanism:
         if not left_J.any():
             return []
         found = fillers(self.live, self.rules, left_J, self._now_s)
-        return select(found, self.live["scale_factor"], free, None)[0]
+        return select(found, self.live["scale_factor"], free, None, left_J)[0]
 
     def _order_of_types(self) -> list[int] | None:
         if not self.rules.by_type:

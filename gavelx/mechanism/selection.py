@@ -67,21 +67,18 @@ def select(
     otherwise the greatest key of all goes first. A job is taken once, and a gang either whole or not at all.
     Also says how many devices of each type are left.
     """
-    may_V = scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
     if candidate_J is not None:
         partner_J = np.append(candidate_J, True)  # NOBODY always may
-        may_V &= candidate_J[candidates.job] & partner_J[candidates.partner]
-    candidates = candidates.only(may_V)
-    keys = [-key for key in reversed(candidates.keys)]
+        fits_V = scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
+        candidates = candidates.only(fits_V & candidate_J[candidates.job] & partner_J[candidates.partner])
+    order = np.lexsort([-key for key in reversed(candidates.keys)])
     taking = _Taking(candidates, scale_factor_J, list(free_A))
     if order_of_types is None:
-        taking.take(np.lexsort(keys), sum(free_A))
+        taking.take(order, sum(free_A))
         return taking.chosen, taking.free
-    rank_A = np.array([order_of_types.index(a) for a in range(len(free_A))], dtype=np.int64)
-    rank_V = rank_A[candidates.type]
-    order, ends = np.lexsort([*keys, rank_V]), np.bincount(rank_V, minlength=len(free_A)).cumsum().tolist()
-    for a, start, end in zip(order_of_types, [0, *ends], ends, strict=False):
-        taking.take(order[start:end], free_A[a])
+    type_V = candidates.type[order]
+    for a in order_of_types:
+        taking.take(order[type_V == a], free_A[a])
     return taking.chosen, taking.free
 
 
