@@ -1,29 +1,150 @@
-"""What an equal share of the cluster would have taken for the steps that every live job has done.
+"""Accounts of the live jobs: time promised and received, what it cost, what an equal share would have taken.
 
-Legend: J live jobs, A accelerator types.
+Leases are accounted for when somebody has to know: when one ends, when its price changes, before the policy is
+asked. Rounds of whole steps are accounted for at their end.
+
+Legend: J live jobs, A accelerator types, L leases.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.mechanism.live import LiveJobs
+from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.rules import Rules
+from gavelx.mechanism.service import received_s
 from gavelx.metrics import equal_share
+from gavelx.prices import Prices
+from gavelx.promises import NOBODY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def account_equal_share(live: LiveJobs, devices_A: Ints, usd_per_s_A: Floats) -> None:
-    """Time and dollars that the steps done since the last time would have taken with the equal share of that time.
+class Accounts:
+    """What live jobs were promised, have held and have paid (columns of ``live``), and what each way is owed."""
 
-    And from now on, the speed and the price of the equal share among the jobs that live now.
-    """
-    steps_J, speed_J = live["steps_done"] - live["steps_then"], live["equal_share_speed"]
-    seconds_J = np.divide(steps_J, speed_J, out=np.zeros(len(live)), where=speed_J > 0)
-    live["equal_share_s"][:] += seconds_J
-    live["equal_share_usd"][:] += seconds_J * live["equal_share_usd_per_s"]
-    live["steps_then"][:] = live["steps_done"]
-    scale_J = live["scale_factor"]
-    share_JA = equal_share(scale_J, devices_A, len(live))
-    live["equal_share_speed"][:] = np.nansum(live["throughput"] * share_JA, axis=1)
-    live["equal_share_usd_per_s"][:] = (share_JA * usd_per_s_A).sum(axis=1) * scale_J
+    def __init__(self, live: LiveJobs, prices: Prices, rules: Rules) -> None:
+        self.live, self.prices, self.rules = live, prices, rules
+        self.ways = Ways()
+        self.priority = rules.priority(rules.round_s)
+        self.most_behind_s = 0.0  # by how much any job ever was behind what it was promised, when a round began
+        self._usd_per_s_A = np.zeros(0)
+        self._accrued_s = 0.0  # promises have accrued until then
+
+    # -- what is promised -------------------------------------------------------------------------------------
+
+    def admit(self, new_J: Ints) -> None:
+        """These jobs are new."""
+        self.ways = self.priority.admitted(self.ways, self.live, new_J)
+
+    def allocate(self, ways: Ways, *, since_s: float) -> None:
+        """The policy has promised these ways, so long after its last answer."""
+        self.promise(self.priority.allocated(self.ways, ways, self.live, since_s))
+
+    def promise(self, ways: Ways) -> None:
+        """These are the ways to run from now on; those who run do so in one of them, or in none."""
+        live, J, A = self.live, len(self.live), self.live.types
+        self.ways = ways
+        live["share"][:] = ways.per_job(ways.share, J)
+        j_L = live.holders()
+        k_L = np.array([live.index.get(i, NOBODY) for i in live["partner"][j_L].tolist()], dtype=np.int64)
+        alone_L = k_L == NOBODY
+        first_L = np.where(alone_L, j_L, np.minimum(j_L, k_L))
+        second_L = np.where(alone_L, NOBODY, np.maximum(j_L, k_L))
+        live["way"][j_L] = ways.find((first_L * (J + 1) + second_L + 1) * A + live["type"][j_L], J, A)
+
+    def accrue(self, now_s: float) -> None:
+        """Promises accrue until now; a round of whole steps that is over is accounted for."""
+        seconds = now_s - self._accrued_s
+        if seconds > 0:
+            self.priority.passed(self.ways, seconds)
+            self.live["promised_s"][:] += self.live["share"] * seconds
+            self._accrued_s = now_s
+        if self.rules.whole_steps and len(j_L := self.live.holders()):
+            self.settle(j_L, now_s)
+            self.live["round_s"][:] = 0.0
+
+    # -- what is received -------------------------------------------------------------------------------------
+
+    def settle(self, j_L: Ints, now_s: float) -> None:
+        """These running jobs have held their devices until now, as far as we know."""
+        live = self.live
+        since_s_L = live["since_s"][j_L]
+        if self.rules.whole_steps:
+            seconds_L = np.where(live["over"][j_L], 0.0, since_s_L + live["round_s"][j_L] - since_s_L)
+        else:
+            seconds_L = now_s - since_s_L
+        live["since_s"][j_L] = now_s
+        self._received(j_L, seconds_L)
+
+    def settle_all(self, now_s: float) -> None:
+        """All leases are accounted for until now, but for rounds of whole steps."""
+        if not self.rules.whole_steps:
+            self.settle(self.live.holders(), now_s)
+
+    def ended(self, j: int, held_s: float, now_s: float) -> None:
+        """The lease of this job has ended, and says for how long it was held."""
+        live = self.live
+        self._received(np.array([j]), np.array([held_s - live["lease_held_s"][j]]))
+        live["since_s"][j], live["over"][j] = now_s, True
+
+    def ended_late(self, j: int, type_: int, seconds: float, *, price: float, capped: bool) -> None:
+        """A job has held devices of this type, at a part of their price, for longer than was known.
+
+        Where shares are ceilings (``capped``), the time of its last checkpoint counts, too.
+        """
+        self.live["held_s"][j] += seconds
+        self._charge(j, type_, seconds * price)
+        J, A = len(self.live), self.live.types
+        if capped:
+            way = self.ways.find(np.array([(j * (J + 1) + NOBODY + 1) * A + type_]), J, A)
+            if way[0] != NO_WAY:
+                self.priority.received(self.ways, way, np.array([seconds]))
+
+    def _received(self, j_L: Ints, seconds_L: Floats) -> None:
+        """These jobs have held devices for so much longer."""
+        live = self.live
+        live["lease_held_s"][j_L] += seconds_L
+        live["held_s"][j_L] += seconds_L
+        shared_L = live["partner"][j_L] != NOBODY
+        half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
+        self._charge(j_L, live["type"][j_L], half_s_L if self.rules.split_price else seconds_L)
+        way_L = live["way"][j_L]
+        known_L = way_L != NO_WAY
+        self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
+
+    def received_s_J(self, now_s: float) -> Floats:
+        """What each live job has received, as of now."""
+        return received_s(self.live, now_s, whole_steps=self.rules.whole_steps)
+
+    def note_who_is_behind(self, now_s: float) -> None:
+        """A round begins: the job that is furthest behind may be further than any ever was."""
+        behind_s_J = self.live["promised_s"] - self.received_s_J(now_s)
+        self.most_behind_s = max(self.most_behind_s, float(behind_s_J.max(initial=0.0)))
+
+    # -- what it costs ----------------------------------------------------------------------------------------
+
+    def reprice(self, prices: Prices, accelerators: list[str]) -> None:
+        """Devices of these types cost so much from now on; those without a known price cost nothing here."""
+        self.prices = prices
+        self._usd_per_s_A = np.nan_to_num(prices.array(accelerators)) / 3600.0
+
+    def _charge(self, j_L: Ints | int, a_L: Ints | int, seconds_L: Floats | float) -> None:
+        self.live["spent_usd"][j_L] += seconds_L * self._usd_per_s_A[a_L] * self.live["scale_factor"][j_L]
+
+    def compare_with_equal_share(self, devices_A: Ints) -> None:
+        """Time and dollars that the steps done since the last time would have taken with the equal share of then.
+
+        And from now on, the speed and the price of the equal share among the jobs that live now.
+        """
+        live = self.live
+        steps_J, speed_J = live["steps_done"] - live["steps_then"], live["equal_share_speed"]
+        seconds_J = np.divide(steps_J, speed_J, out=np.zeros(len(live)), where=speed_J > 0)
+        live["equal_share_s"][:] += seconds_J
+        live["equal_share_usd"][:] += seconds_J * live["equal_share_usd_per_s"]
+        live["steps_then"][:] = live["steps_done"]
+        scale_J = live["scale_factor"]
+        share_JA = equal_share(scale_J, devices_A, len(live))
+        live["equal_share_speed"][:] = np.nansum(live["throughput"] * share_JA, axis=1)
+        live["equal_share_usd_per_s"][:] = (share_JA * self._usd_per_s_A).sum(axis=1) * scale_J

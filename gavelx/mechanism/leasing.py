@@ -43,10 +43,10 @@ class Leasing:
     """Servers, leases, and the changes to them."""
 
     def __init__(
-        self, live: LiveJobs, throughputs: Throughputs, rules: Rules, settle: Callable[[Ints], None]
+        self, live: LiveJobs, throughputs: Throughputs, rules: Rules, settle: Callable[[Ints, float], None]
     ) -> None:
         self.live, self.throughputs, self.rules = live, throughputs, rules
-        self._settle = settle  # accounts for the time of these running jobs until now
+        self._settle = settle  # accounts for the time of these running jobs until then
         self.now_s = 0.0
         self.leases: dict[int, Lease] = {}  # by job id
         self.servers: dict[int, Server] = {}
@@ -301,7 +301,7 @@ class Leasing:
         if not rows:
             return []
         live, j_L = self.live, np.array(rows)
-        self._settle(j_L)
+        self._settle(j_L, self.now_s)
         split, stops = self.rules.split_price, list[Command]()
         for j, a, held_s in zip(rows, live["type"][j_L].tolist(), live["lease_held_s"][j_L].tolist(), strict=True):
             lease = self.leases[live.jobs[j].id]
@@ -322,7 +322,9 @@ class Leasing:
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
         if (partner := int(live["partner"][j])) != NOBODY and partner in self.leases:
             if not self.rules.whole_steps:  # else its time is accounted for when the round ends
-                self._settle(np.array([live.index[partner]]))  # until now it had half of the devices' time
+                self._settle(
+                    np.array([live.index[partner]]), self.now_s
+                )  # until now it had half of the devices' time
             live["partner"][live.index[partner]] = NOBODY
         else:
             self.free[a].give_back(lease.devices)

@@ -22,7 +22,7 @@ from gavelx.cluster import Server
 from gavelx.configurations import Configurations
 from gavelx.jobs import Job
 from gavelx.mechanism import events
-from gavelx.mechanism.accounts import account_equal_share
+from gavelx.mechanism.accounts import Accounts
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
@@ -30,7 +30,7 @@ from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import Way, candidates, fillers, owed_by_round_end_s, select
-from gavelx.mechanism.service import Service, received_s
+from gavelx.mechanism.service import Service
 from gavelx.mechanism.shuffle import ShuffledTypes
 from gavelx.prices import Prices
 from gavelx.promises import NOBODY, Promises
@@ -61,13 +61,11 @@ class Mechanism:
         rules: Rules = DEFAULT,
         opens: frozenset[Kind] = frozenset(),
     ) -> None:
-        self.throughputs, self.prices, self.rules, self.opens = throughputs, prices or Prices({}), rules, opens
+        self.throughputs, self.rules, self.opens = throughputs, rules, opens
         self.live = LiveJobs()
-        self.ways = Ways()
-        self.leasing = Leasing(self.live, throughputs, rules, self._settle)
-        self.priority = rules.priority(rules.round_s)
+        self.accounts = Accounts(self.live, prices or Prices({}), rules)
+        self.leasing = Leasing(self.live, throughputs, rules, self.accounts.settle)
         self.rounds = 0
-        self.most_behind_s = 0.0  # by how much any job ever was behind what it was promised, when a round began
         self.given_up: list[int] = []  # ids of jobs that failed too often
         self._arrived: list[Job] = []
         self._known: set[int] = set()  # every job that was ever submitted
@@ -81,8 +79,7 @@ class Mechanism:
         self._shuffled = ShuffledTypes(rules.seed)
         self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
-        self._usd_per_s_A = np.zeros(0)
-        self._now_s = self._accounted_s = self._round_end_s = 0.0
+        self._now_s = self._round_end_s = 0.0
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -149,7 +146,7 @@ class Mechanism:
     def _worker_joined(self, server: Server, epoch: int) -> list[Command]:
         if server.accelerator not in self.leasing.accelerators:
             self.leasing.add_type(server.accelerator)
-            self._reprice()
+            self.accounts.reprice(self.accounts.prices, self.leasing.accelerators)
             jobs, added = self.live.jobs, [server.accelerator]
             self.live.add_type(*(self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (True, False)))
         return self._servers_changed(self.leasing.join(server, epoch))
@@ -164,10 +161,9 @@ class Mechanism:
 
     def _prices_changed(self, prices: Prices) -> list[Command]:
         """What was held until now is paid at the old prices; the policy hears of new ones at the next round."""
-        self._settle_all()
-        self.prices = prices
+        self.accounts.settle_all(self._now_s)
+        self.accounts.reprice(prices, self.leasing.accelerators)
         self._questions.all_changed()
-        self._reprice()
         return []
 
     def _throughputs_changed(self, throughputs: Throughputs) -> list[Command]:
@@ -211,13 +207,10 @@ class Mechanism:
         holds = is_last and live["type"][j] != WAITING
         first = holds and not live["over"][j]  # it may be said twice
         if holds:
-            self._ended(j, event.held_s)
+            self.accounts.ended(j, event.held_s, self._now_s)
         elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
             stopped, seconds = word
-            live["held_s"][j] += seconds
-            self._charge(j, stopped.type, seconds * stopped.price)
-            if self._capped:  # a ceiling counts the time of its last checkpoint, too
-                self._late_received(j, stopped.type, seconds)
+            self.accounts.ended_late(j, stopped.type, seconds, price=stopped.price, capped=self._capped)
         if not is_last:
             return []
         if event.steps_done > live["saved_steps"][j]:
@@ -241,52 +234,6 @@ class Mechanism:
         runs = self.live["type"][j] != WAITING and not self.rules.whole_steps
         return self.leasing.stop_all([j]) if runs else []
 
-    # -- time and money ---------------------------------------------------------------------------------------
-
-    def _settle(self, j_L: Ints) -> None:
-        """These running jobs have held their devices until now, as far as we know."""
-        live = self.live
-        since_s_L = live["since_s"][j_L]
-        if self.rules.whole_steps:
-            seconds_L = np.where(live["over"][j_L], 0.0, since_s_L + live["round_s"][j_L] - since_s_L)
-        else:
-            seconds_L = self._now_s - since_s_L
-        live["since_s"][j_L] = self._now_s
-        self._received(j_L, seconds_L)
-
-    def _ended(self, j: int, held_s: float) -> None:
-        """The lease of this job has ended, and says for how long it was held."""
-        live = self.live
-        self._received(np.array([j]), np.array([held_s - live["lease_held_s"][j]]))
-        live["since_s"][j], live["over"][j] = self._now_s, True
-
-    def _received(self, j_L: Ints, seconds_L: Floats) -> None:
-        """These jobs have held devices for so much longer."""
-        live = self.live
-        live["lease_held_s"][j_L] += seconds_L
-        live["held_s"][j_L] += seconds_L
-        shared_L = live["partner"][j_L] != NOBODY
-        half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
-        self._charge(j_L, live["type"][j_L], half_s_L if self.rules.split_price else seconds_L)
-        way_L = live["way"][j_L]
-        known_L = way_L != NO_WAY
-        self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
-
-    def _late_received(self, j: int, type_: int, seconds: float) -> None:
-        """A job has held devices of this type for longer than was known when it was stopped there."""
-        J, A = len(self.live), self.live.types
-        alone = np.array([(j * (J + 1) + NOBODY + 1) * A + type_])
-        way = self.ways.find(alone, J, A)
-        if way[0] != NO_WAY:
-            self.priority.received(self.ways, way, np.array([seconds]))
-
-    def _charge(self, j_L: Ints | int, a_L: Ints | int, seconds_L: Floats | float) -> None:
-        self.live["spent_usd"][j_L] += seconds_L * self._usd_per_s_A[a_L] * self.live["scale_factor"][j_L]
-
-    def _reprice(self) -> None:
-        """Types without a known price cost nothing here."""
-        self._usd_per_s_A = np.nan_to_num(self.prices.array(self.leasing.accelerators)) / 3600.0
-
     def _look_again(self) -> list[Command]:
         """Devices or jobs changed: see at once what can be done, unless a round lasts as long as its leases."""
         if self.rules.whole_steps and self.leasing.leases:
@@ -298,11 +245,10 @@ class Mechanism:
     def _wake(self) -> list[Command]:
         if self.rules.whole_steps and self.leasing.leases and self._now_s < self._round_end_s:
             return []
-        self._account()
+        self.accounts.accrue(self._now_s)
         due = self._now_s >= self._round_end_s
         if due:
-            behind_s_J = self.live["promised_s"] - self.received_s_J()
-            self.most_behind_s = max(self.most_behind_s, float(behind_s_J.max(initial=0.0)))
+            self.accounts.note_who_is_behind(self._now_s)
         stopped = self._let_go() if due else []
         self._admit()
         self._begin_round_if_due()
@@ -325,17 +271,6 @@ class Mechanism:
             self._questions.round_begins(self._now_s)
         return due
 
-    def _account(self) -> None:
-        """Promises accrue; with whole steps, the time of a round is accounted for at its end."""
-        seconds = self._now_s - self._accounted_s
-        if seconds > 0:
-            self.priority.passed(self.ways, seconds)
-            self.live["promised_s"][:] += self.live["share"] * seconds
-            self._accounted_s = self._now_s
-        if self.rules.whole_steps and self.leasing.leases:
-            self._settle(self.live.holders())
-            self.live["round_s"][:] = 0.0
-
     def _let_go(self) -> list[Command]:
         """Jobs that are done leave."""
         stopped = self.leasing.round_is_over() if self.rules.whole_steps else []
@@ -344,20 +279,8 @@ class Mechanism:
             self.leasing.forget({self.live.jobs[j].id for j in done})
             row_J = self.live.drop_done()
             assert row_J is not None
-            self._promise(self.ways.moved(row_J))
+            self.accounts.promise(self.accounts.ways.moved(row_J))
         return stopped
-
-    def _promise(self, ways: Ways) -> None:
-        """These are the ways to run from now on; those who run do so in one of them, or in none."""
-        live, J, A = self.live, len(self.live), self.live.types
-        self.ways = ways
-        live["share"][:] = ways.per_job(ways.share, J)
-        j_L = live.holders()
-        k_L = np.array([live.index.get(i, NOBODY) for i in live["partner"][j_L].tolist()], dtype=np.int64)
-        alone_L = k_L == NOBODY
-        first_L = np.where(alone_L, j_L, np.minimum(j_L, k_L))
-        second_L = np.where(alone_L, NOBODY, np.maximum(j_L, k_L))
-        live["way"][j_L] = ways.find((first_L * (J + 1) + second_L + 1) * A + live["type"][j_L], J, A)
 
     def _admit(self) -> None:
         if not self._arrived:
@@ -370,7 +293,7 @@ class Mechanism:
             new_J.append(live.add(job, kind, *speeds[kind], self.rules.overheads.of(job.job_type)))
         live.look()
         live["stopped_s"][new_J] = self._now_s
-        self.ways = self.priority.admitted(self.ways, live, np.array(new_J))
+        self.accounts.admit(np.array(new_J))
         if not self._strict and self._questions.are_few(len(new_J), len(live)):
             self._let_in(np.array(new_J))
         self._questions.stale = True
@@ -381,7 +304,8 @@ class Mechanism:
         speed_JA = np.fmax(self.live["throughput"][new_J], 0.0)  # 0 where it is unknown
         part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
-        self.ways = self.ways.joined(Ways.of(new_J[n], np.full(len(n), NOBODY), types, part_JA[n, types]))
+        ways = Ways.of(new_J[n], np.full(len(n), NOBODY), types, part_JA[n, types])
+        self.accounts.ways = self.accounts.ways.joined(ways)
         self.live["allocated"][new_J] = True
 
     def _speeds(self, job: Job, consolidated: bool) -> Floats:
@@ -412,17 +336,16 @@ class Mechanism:
         """Take over the policy's answer; jobs that came or went since it was asked do no harm."""
         if allocation.snapshot.time_s != self._questions.open_s:
             return []  # a doubled answer
-        self._account()
+        self.accounts.accrue(self._now_s)
         stopped = self._let_go()  # what ended while the policy thought
         self._begin_round_if_due()
-        self._settle_all()
+        self.accounts.settle_all(self._now_s)
         self._promises = allocation.promises(above=0.0 if self.rules.interior else NEGLIGIBLE)
         new = promised_ways(self.live, self._promises, self.leasing.accelerators)
-        new = self.priority.allocated(self.ways, new, self.live, self._now_s - self._questions.last_s)
         known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
         self.live["allocated"][:] = False
         self.live["allocated"][known] = True
-        self._promise(new)
+        self.accounts.allocate(new, since_s=self._now_s - self._questions.last_s)
         self._strict, self._type_blind = allocation.strict, allocation.type_blind
         self._capped = allocation.capped
         self.leasing.unmoved = allocation.unmoved
@@ -430,10 +353,6 @@ class Mechanism:
         commands = [*stopped, *self._plan()]
         changed = self._questions.stale  # in the meantime
         return [*commands, *self._look_again()] if changed else commands
-
-    def _settle_all(self) -> None:
-        if not self.rules.whole_steps:  # else it is done when the round ends
-            self._settle(self.live.holders())
 
     def _plan(self) -> list[Command]:
         """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""
@@ -462,10 +381,11 @@ class Mechanism:
 
     def _wait_until_owed(self) -> list[Command]:
         """Where shares are ceilings and nobody may run yet: until the first is owed a round."""
-        share_V = self.ways.share
+        ways, rules = self.accounts.ways, self.rules
+        share_V = ways.share
         if not self._capped or not (share_V > 0).any():
             return []
-        missing_s = self.rules.round_s - owed_by_round_end_s(self.ways, self.live, self.rules, self._now_s)
+        missing_s = rules.round_s - owed_by_round_end_s(ways, self.live, rules, self._now_s)
         wait_s = float((missing_s[share_V > 0] / share_V[share_V > 0]).min())
         return [WakeAt(self._now_s + max(SHORTEST_S, wait_s))]
 
@@ -473,16 +393,17 @@ class Mechanism:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
         if self.rules.sleep_s < self.rules.round_s or self._questions.stale:
             return False
-        if len(self.leasing.leases) < len(self.ways):  # some way is not being run
+        ways = self.accounts.ways
+        if len(self.leasing.leases) < len(ways):  # some way is not being run
             return False
         runs_J = self.live.running()
         if self.rules.backfill is not None and not self._strict and not runs_J.all():
             return False
         way_L = self.live["way"][runs_J]
         paired = (self.live["partner"][runs_J] != NOBODY).sum() // 2
-        if self._capped and (self.ways.share < 1.0 - NEGLIGIBLE).any():
+        if self._capped and (ways.share < 1.0 - NEGLIGIBLE).any():
             return False
-        runs_all = len(way_L) - paired == len(self.ways) and not (way_L == NO_WAY).any()
+        runs_all = len(way_L) - paired == len(ways) and not (way_L == NO_WAY).any()
         return bool(runs_all and self._questions.renew_s == NEVER and not self.live["spread"].any())
 
     def _sleep(self) -> list[Command]:
@@ -531,7 +452,8 @@ class Mechanism:
     def _select(self, free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Jobs and the types they are to run on, by priority."""
         live, rules, order = self.live, self.rules, self._order_of_types()
-        found = candidates(self.ways, live, rules, self._now_s, strict=self._strict, capped=self._capped)
+        ways, strict, capped = self.accounts.ways, self._strict, self._capped
+        found = candidates(ways, live, rules, self._now_s, strict=strict, capped=capped)
         chosen, left = select(found, live["scale_factor"], free, order, candidate_J)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
@@ -559,24 +481,24 @@ class Mechanism:
     def service(self) -> Service:
         """What each live job was promised and has received, and how far behind any job has been."""
         ids = tuple(job.id for job in self.live.jobs)
-        return Service(ids, self.live["promised_s"].copy(), self.received_s_J(), self.most_behind_s)
+        return Service(ids, self.live["promised_s"].copy(), self.received_s_J(), self.accounts.most_behind_s)
 
     def received_s_J(self) -> Floats:
         """What each live job has received, as of now."""
-        return received_s(self.live, self._now_s, whole_steps=self.rules.whole_steps)
+        return self.accounts.received_s_J(self._now_s)
 
     def _snapshot(self) -> Snapshot:
         """All that the policy may know now."""
-        self._settle_all()
+        self.accounts.settle_all(self._now_s)
         live, cluster = self.live, self.leasing.cluster
-        account_equal_share(live, cluster.devices_A, self._usd_per_s_A)
+        self.accounts.compare_with_equal_share(cluster.devices_A)
         return Snapshot(
             cluster=cluster,
             jobs=tuple(live.jobs),
             known=self._known_ways(),
             steps_left_J=np.maximum(0.0, live["total_steps"] - live["steps_done"]),
             elapsed_s_J=self._now_s - live["arrival_s"],
-            usd_per_hour_A=self.prices.array(cluster.accelerators),
+            usd_per_hour_A=self.accounts.prices.array(cluster.accelerators),
             time_s=self._now_s,
             equal_share_s_J=live["equal_share_s"].copy(),
             spent_usd_J=live["spent_usd"].copy(),
@@ -603,6 +525,7 @@ class Mechanism:
         if not self.rules.whole_steps:
             return np.where(self.live["way"] == NO_WAY, WAITING, self.live["type"])
         holding_J = np.full(len(self.live), WAITING)
-        whole = self.ways.share == 1.0
-        holding_J[self.ways.job[whole]] = self.ways.type[whole]
+        ways = self.accounts.ways
+        whole = ways.share == 1.0
+        holding_J[ways.job[whole]] = ways.type[whole]
         return holding_J

@@ -53,7 +53,7 @@ class Gauges:
             "devices": devices,
             "devices_leased": devices - sum(mechanism.leasing.free_devices()),
             "rounds": mechanism.rounds,
-            "most_behind_seconds": mechanism.most_behind_s,
+            "most_behind_seconds": mechanism.accounts.most_behind_s,
             "speeds_measured": sum(map(state.online.is_known, state.online)),
             "speeds_wrong": len(state.online.wrong()),
             "speeds_drifts": state.online.drifts,

@@ -352,7 +352,9 @@ class Service:
             _, opens = await self.solver.load(text)
             await self.scheduler.post(lambda now_s: [Entry(PolicyChanged(now_s, opens), {"policy": text})])
         prices = self.wanted.prices
-        if not self.same_prices and dict(prices.usd_per_hour) != dict(state.mechanism.prices.usd_per_hour):
+        if not self.same_prices and dict(prices.usd_per_hour) != dict(
+            state.mechanism.accounts.prices.usd_per_hour
+        ):
             await self.scheduler.post(lambda now_s: [Entry(PriceChanged(now_s, prices))])
 
     async def _listen(self, guard: Guard) -> None:

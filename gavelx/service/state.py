@@ -248,7 +248,7 @@ class State:
         lease, stopped = run.lease, run.stopped
         assert stopped is not None, "its lease was taken back when it ended"
         seconds = event.held_s - stopped.held_s
-        usd_per_s = self.mechanism.prices.usd_per_hour.get(lease.accelerator, 0.0) / 3600.0
+        usd_per_s = self.mechanism.accounts.prices.usd_per_hour.get(lease.accelerator, 0.0) / 3600.0
         known.received_s += seconds
         known.spent_usd += seconds * stopped.price * usd_per_s * len(lease.devices)
         known.steps_done = max(known.steps_done, event.steps_done)

@@ -116,7 +116,7 @@ def progress(time_s: float, lease: Lease, steps: float, saved: float = 0.0) -> P
 
 def promised_J(mechanism: Mechanism) -> list[float]:
     """The share of its time that each job was promised in the ways to run."""
-    ways = mechanism.ways
+    ways = mechanism.accounts.ways
     return ways.per_job(ways.share, len(mechanism.live)).tolist()
 
 

@@ -28,7 +28,8 @@ def plain(state: State) -> dict[str, Any]:
     mechanism, live = state.mechanism, state.mechanism.live
     columns = {name: live[name].tobytes() for name in live._columns}
     ways = {
-        name: getattr(mechanism.ways, name).tobytes() for name in ("job", "partner", "type", "share", "credit_s")
+        name: getattr(mechanism.accounts.ways, name).tobytes()
+        for name in ("job", "partner", "type", "share", "credit_s")
     }
     return {
         **columns,
@@ -259,7 +260,7 @@ def test_prices_change_with_a_restart_and_back(tmp_path: Path) -> None:
 
             async with serving(tmp_path, configure=configure) as service:
                 await service.scheduler.ask(lambda now_s: [])
-                prices.append(service.scheduler.state.mechanism.prices.usd_per_hour["v100"])
+                prices.append(service.scheduler.state.mechanism.accounts.prices.usd_per_hour["v100"])
 
     prices: list[float] = []
     run(main())
