@@ -61,8 +61,8 @@ class Accounts:
             self.priority.passed(self.ways, seconds)
             self.live["promised_s"][:] += self.live["share"] * seconds
             self._accrued_s = now_s
-        if self.rules.whole_steps and len(j_L := self.live.holders()):
-            self.settle(j_L, now_s)
+        if self.rules.whole_steps:
+            self.settle(self.live.holders(), now_s)
             self.live["round_s"][:] = 0.0
 
     # -- what is received -------------------------------------------------------------------------------------

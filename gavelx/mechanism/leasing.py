@@ -361,4 +361,4 @@ class Leasing:
 
     def longest_s(self) -> float:
         """How long the leases' steps of this round take."""
-        return float(self.live["round_s"][self.live.running()].max())
+        return float(self.live["round_s"].max())

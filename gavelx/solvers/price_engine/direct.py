@@ -215,11 +215,13 @@ class Direct:
 def _matrix(rows: Rows, g: Ints, a: Ints) -> sparse.csc_array:
     """Needs, times and devices, column by column: a share is in one row of each kind, z in those of devices."""
     G, A, E = len(rows), rows.A, len(g)
-    value_E3 = np.stack([rows.gain_AG[a, g], np.ones(E), rows.load_G[g] / rows.devices_A[a]], axis=1)
-    row_E3 = np.stack([g, G + g, 2 * G + a], axis=1)
+    value_E3, row_E3 = np.ones((E, 3)), np.empty((E, 3), dtype=np.int32)
+    value_E3[:, 0], row_E3[:, 0] = rows.gain_AG[a, g], g
+    row_E3[:, 1] = G + g
+    value_E3[:, 2], row_E3[:, 2] = rows.load_G[g] / rows.devices_A[a], 2 * G + a
     values = np.concatenate([value_E3.ravel(), np.full(A, -1.0)])
-    places = np.concatenate([row_E3.ravel(), np.arange(2 * G, 2 * G + A)])
-    ends = np.append(np.arange(0, 3 * E + 1, 3), 3 * E + A)
+    places = np.concatenate([row_E3.ravel(), np.arange(2 * G, 2 * G + A, dtype=np.int32)])
+    ends = np.append(np.arange(0, 3 * E + 1, 3, dtype=np.int32), np.int32(3 * E + A))
     return sparse.csc_array((values, places, ends), shape=(2 * G + A, E + 1))
 
 
