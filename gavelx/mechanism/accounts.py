@@ -94,6 +94,8 @@ class Accounts:
 
         Where shares are ceilings (``capped``), the time of its last checkpoint counts, too.
         """
+        if not seconds:
+            return  # as ever when nothing had to be saved
         self.live["held_s"][j] += seconds
         self._charge(j, type_, seconds * price)
         J, A = len(self.live), self.live.types

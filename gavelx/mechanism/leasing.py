@@ -162,11 +162,11 @@ class Leasing:
     def launch(self, ways: Iterable[Way], until_s: float) -> list[Command]:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
         types, widths = self.live["type"].tolist(), self.live["scale_factor"].tolist()
-        commands: list[Command] = []
-        given: list[Given] = []
-        homeless: list[Way] = []
+        commands, given, homeless = list[Command](), list[Given](), list[Way]()
         self.left_out = []
         new = [w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)]
+        if not new:
+            return []
         for way in sorted(new, key=lambda way: -widths[way.job]):
             devices, moved = self._devices(way, widths[way.job])
             if moved:
@@ -321,11 +321,10 @@ class Leasing:
         """The devices of a job are free, or its partner's alone."""
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
         if (partner := int(live["partner"][j])) != NOBODY and partner in self.leases:
+            k_L = np.array([live.index[partner]])
             if not self.rules.whole_steps:  # else its time is accounted for when the round ends
-                self._settle(
-                    np.array([live.index[partner]]), self.now_s
-                )  # until now it had half of the devices' time
-            live["partner"][live.index[partner]] = NOBODY
+                self._settle(k_L, self.now_s)  # until now it had half of the devices' time
+            live["partner"][k_L] = NOBODY
         else:
             self.free[a].give_back(lease.devices)
 

@@ -14,7 +14,7 @@ class FreeDevices:
     """The devices of one accelerator type that nobody holds, by server."""
 
     def __init__(self) -> None:
-        self._free: dict[int, list[int]] = {}
+        self._free: dict[int, list[Device]] = {}
         self._with: list[dict[int, None]] = [{}]  # servers with so many free devices
         self._count = 0
 
@@ -27,7 +27,7 @@ class FreeDevices:
             self._with.append({})
         self._free[server.id] = []
         self._with[0][server.id] = None
-        self._put(server.id, list(range(server.device_count)))
+        self._put(server.id, [Device(server.id, slot) for slot in range(server.device_count)])
 
     def lose(self, server_id: int) -> None:
         """A server takes its devices away."""
@@ -37,10 +37,10 @@ class FreeDevices:
 
     def give_back(self, devices: Iterable[Device]) -> None:
         """A lease ended; devices of a server that is gone are gone too."""
-        for server_id, slot in devices:
-            if server_id in self._free:
-                assert slot not in self._free[server_id], (server_id, slot)
-                self._put(server_id, [slot])
+        for device in devices:
+            if (free := self._free.get(device.server_id)) is not None:
+                assert device not in free, device
+                self._put(device.server_id, [device])
 
     def holds_together(self, count: int) -> bool:
         """Whether a gang of ``count`` fits as few servers as it can, as they are."""
@@ -74,12 +74,12 @@ class FreeDevices:
                 break
         return tuple(taken)
 
-    def _put(self, server_id: int, slots: list[int]) -> None:
+    def _put(self, server_id: int, devices: list[Device]) -> None:
         free = self._free[server_id]
         del self._with[len(free)][server_id]
-        free.extend(slots)
+        free.extend(devices)
         self._with[len(free)][server_id] = None
-        self._count += len(slots)
+        self._count += len(devices)
 
     def _take_from(self, server_id: int, count: int) -> tuple[Device, ...]:
         free = self._free[server_id]
@@ -88,4 +88,4 @@ class FreeDevices:
         self._free[server_id] = free[count:]
         self._with[len(free) - count][server_id] = None
         self._count -= count
-        return tuple(Device(server_id, slot) for slot in free[:count])
+        return tuple(free[:count])

@@ -132,7 +132,7 @@ def device_leased_twice(patch: pytest.MonkeyPatch) -> None:
     def wrong(right: Any, free: FreeDevices, server_id: int, count: int) -> Any:
         taken = right(free, server_id, count)
         if len(free._free[server_id]) == 0:
-            free._put(server_id, [taken[-1].slot])
+            free._put(server_id, [taken[-1]])
         return taken
 
     around(patch, FreeDevices, "_take_from", wrong)
