@@ -75,10 +75,10 @@ def select(
     taking = _Taking(candidates, scale_factor_J, list(free_A))
     if order_of_types is None:
         taking.take(order, sum(free_A))
-        return taking.chosen, taking.free
-    type_V = candidates.type[order]
-    for a in order_of_types:
-        taking.take(order[type_V == a], free_A[a])
+    else:
+        type_V = candidates.type[order]
+        for a in order_of_types:
+            taking.take(order[type_V == a], free_A[a])
     return taking.chosen, taking.free
 
 
