@@ -6,8 +6,7 @@ Legend: V variables, K constraints.
 from typing import Any
 
 import numpy as np
-from highspy import HighsLp, HighsModelStatus, MatrixFormat, ObjSense, kHighsInf
-from highspy import _Highs as Highs  # type: ignore[attr-defined]
+from highspy import Highs, HighsLp, HighsModelStatus, MatrixFormat, ObjSense, kHighsInf
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -89,7 +88,7 @@ class LinearProgram:
     def set_lowers(self, row_n: NDArray[np.int32], lower_n: Floats) -> None:
         """Replace the lower bounds of these constraints; they have no upper ones."""
         no_upper_n = np.full(len(row_n), kHighsInf)
-        self._highs.changeRowsBounds(len(row_n), row_n, lower_n, no_upper_n)
+        self._highs.changeRowsBounds(len(row_n), row_n, lower_n, no_upper_n)  # type: ignore[attr-defined]
 
     def set_upper_of_last(self, upper: float) -> None:
         """The last variable is at most this, and at least 0."""
@@ -117,8 +116,7 @@ def _model(
 
 
 def _highs() -> Highs:
-    """A solver without the callbacks of ``highspy.Highs``: they take as long to set up as a small program."""
-    highs = Highs()
+    highs = Highs()  # type: ignore[no-untyped-call]
     for option, value in OPTIONS.items():
         highs.setOptionValue(option, value)
     return highs
