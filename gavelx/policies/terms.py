@@ -207,14 +207,15 @@ class FinishTimeRatio(Fractional):
 
     rho_j = (a_j + r_j / e_j) / (D_j + r_j / e_j(equal share)), where a is the time since arrival, r the steps
     left, and D the time that an equal share would have taken for the steps done so far. Source: Themis
-    (NSDI'20), section 3; Gavel (OSDI'20), section 4.2.
+    (NSDI'20), section 3; Gavel (OSDI'20), section 4.2. It is stated over e_j, as the published program is: where
+    that ends among optima depends on units.
     """
 
     def numerator(self, view: View) -> Affine:
-        return view.throughput.scaled(view.elapsed_s_J).shifted(view.steps_left_J)
+        return _time_left(view, view.throughput, self.equal_share_s(view))
 
     def denominator(self, view: View) -> Affine:
-        return view.throughput.scaled(self.equal_share_s(view))
+        return view.throughput
 
     def equal_share_s(self, view: View) -> Floats:
         """Seconds from arrival to completion with an equal share: D_j + r_j / e_j(equal share)."""
@@ -252,13 +253,19 @@ class ThesisCostRatio(Fractional):
     """
 
     def numerator(self, view: View) -> Affine:
-        return view.throughput_per_dollar.scaled(view.elapsed_s_J).shifted(view.steps_left_J)
-
-    def denominator(self, view: View) -> Affine:
         worth_J = view.with_equal_share(1.0 / view.usd_per_hour_A)
         steps_J = view.equal_share_s_J * view.equal_share_throughput_J + view.steps_left_J
         alone_J = np.divide(steps_J, worth_J, out=np.zeros(view.J), where=worth_J > 0)
-        return view.throughput_per_dollar.scaled(alone_J)
+        return _time_left(view, view.throughput_per_dollar, alone_J)
+
+    def denominator(self, view: View) -> Affine:
+        return view.throughput_per_dollar
+
+
+def _time_left(view: View, speed: Affine, alone_J: Floats) -> Affine:
+    """``(a speed + r) / alone``: over the speed, the time to completion beside that of being alone."""
+    per_J = np.divide(1.0, alone_J, out=np.zeros(view.J), where=alone_J > 0)
+    return speed.scaled(view.elapsed_s_J * per_J).shifted(view.steps_left_J * per_J)
 
 
 @dataclass(frozen=True, repr=False)

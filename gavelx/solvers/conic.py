@@ -15,8 +15,6 @@ from gavelx.solvers.settings import left_s
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-11
-OWN_TOLERANCE = 1e-8
-"""What the solver, like other interior-point solvers, is content with if it is not asked for more."""
 SOLVED = (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
 
 
@@ -47,19 +45,6 @@ def exponential_program(
     V, cones = len(cost_V), (len(limit_L) - inequalities) // 3
     kinds = [clarabel.NonnegativeConeT(inequalities), *(clarabel.ExponentialConeT() for _ in range(cones))]
     return _clarabel(sparse.csc_matrix((V, V)), cost_V, matrix_LV, limit_L, kinds)
-
-
-def interior_program(
-    cost_V: Floats, matrix_LV: sparse.csc_matrix, limit_L: Floats, inequalities: int
-) -> tuple[Floats, Floats]:
-    """Minimise ``cost . v`` with ``limit - matrix @ v`` >= 0 in the first rows, and in the second-order cone
-    (y^2 + z^2 <= x^2 for rows x, y, z) in the others, three by three, at the solver's own tolerances.
-
-    Returns v and the multipliers of the rows. Raises :class:`UnsolvedError`.
-    """
-    V, cones = len(cost_V), (len(limit_L) - inequalities) // 3
-    kinds = [clarabel.NonnegativeConeT(inequalities), *(clarabel.SecondOrderConeT(3) for _ in range(cones))]
-    return _clarabel(sparse.csc_matrix((V, V)), cost_V, matrix_LV, limit_L, kinds, tolerance=OWN_TOLERANCE)
 
 
 def _clarabel(

@@ -1,13 +1,13 @@
-"""Linear programs by the interior-point method that the published systems' solver uses, step by step as it does.
+"""Linear and second-order cone programs by the method of the published systems' solver, step by step as it does.
 
 Where an optimum is not unique, the point that an interior-point solver ends at depends on where it begins and
 how far it steps; to repeat a published schedule is to repeat those. This is the homogeneous self-dual embedding
 with Mehrotra's predictor and corrector and the constants of ECOS: A. Domahidi, E. Chu and S. Boyd, "ECOS: an SOCP
 solver for embedded systems" (European Control Conference 2013), section III; the first point is that of L.
 Vandenberghe, "The CVXOPT linear and quadratic cone program solvers" (2010), section 5.3; the scaling of rows and
-columns is D. Ruiz's (2001). Only the cone of nonnegative numbers is here. Names are those of the papers.
+columns is D. Ruiz's (2001). Names are those of the papers.
 
-Legend: V variables, L rows.
+Legend: V variables, L rows, E entries.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
 
+from gavelx.solvers.cones import Cones, Scaling
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
 from gavelx.solvers.settings import left_s
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 TOLERANCE, STEPS = 1e-8, 100
 SCALINGS, TINY = 3, 1e-3
 """How often rows and columns are scaled; those that are smaller are left as they are."""
@@ -33,46 +35,50 @@ PIVOT = 0.01
 """A pivot on the diagonal is tiny if it is less than this part of the largest of its column."""
 
 
-def embedded_program(cost_V: Floats, matrix_LV: sparse.csr_array, limit_L: Floats) -> tuple[Floats, Floats]:
-    """Minimise ``cost . v`` with ``limit - matrix @ v`` >= 0. Returns v and the multipliers of the rows.
+def embedded_program(
+    cost_V: Floats, matrix_LV: sparse.csr_array, limit_L: Floats, second_order: int = 0
+) -> tuple[Floats, Floats]:
+    """Minimise ``cost . v`` with ``limit - matrix @ v`` >= 0, its last rows in second-order cones, three by three.
 
-    Raises :class:`UnsolvedError`.
+    Returns v and the multipliers of the rows. Raises :class:`UnsolvedError`.
     """
-    G, row_L, column_V = _equilibrated(matrix_LV)
+    cones = Cones(len(limit_L) - 3 * second_order, second_order)
+    G, row_L, column_V = _equilibrated(matrix_LV, cones)
     c, h, GT = cost_V / column_V, limit_L / row_L, G.T
-    equations = _Equations(G)
+    equations = _Equations(G, cones)
     x, s, z = _first(equations, c, h)
-    tau = kappa = 1.0
+    tau, kappa, unit = 1.0, 1.0, cones.unit()
     size_x, size_z = max(1.0, _norm(c)), max(1.0, _norm(h))
     for _ in range(STEPS):
         if not left_s():
             raise UnsolvedError(OUT_OF_TIME)
         rx, rz, rt = -(GT @ z) - tau * c, s + G @ x - tau * h, kappa + c @ x + h @ z
         gap = float(s @ z)
-        mu = (gap + kappa * tau) / (len(s) + 1)
+        mu = (gap + kappa * tau) / (cones.degree + 1)
         of_z = _norm(rz) / (size_z + _norm(x) + _norm(s))
         missed = max(of_z, _norm(rx) / (size_x + _norm(z))) / tau
         value = abs(c @ x) / tau
         if missed < TOLERANCE and (gap < TOLERANCE or gap < TOLERANCE * value):
             return x / (tau * column_V), z / (tau * row_L)
-        W, lam = np.sqrt(s / z), np.sqrt(s * z)
+        W = Scaling(cones, s, z)
         solve = equations.scaled_by(W)
         x1, z1 = solve(-c, h)
         slope = kappa / tau - c @ x1 - h @ z1
         x2, z2 = solve(rx, s - rz)
         dtau = float((rt - kappa + c @ x2 + h @ z2) / slope)
-        dz = W * (z2 + dtau * z1)
-        ds, dkappa = -dz - lam, -kappa - kappa / tau * dtau
-        far = _step(lam, ds, dz, (tau, dtau), (kappa, dkappa))
+        dz = W.by(z2 + dtau * z1)
+        ds, dkappa = -dz - W.lam, -kappa - kappa / tau * dtau
+        far = _step(W, ds, dz, (tau, dtau), (kappa, dkappa))
         sigma = float(np.clip((1.0 - far) ** 3, *CENTRING))
-        target = (lam * lam + ds * dz - sigma * mu) / lam
+        target = W.over(cones.product(W.lam, W.lam) + cones.product(ds, dz) - sigma * mu * unit)
         bkappa = kappa * tau + dkappa * dtau - sigma * mu
-        x2, z2 = solve((1.0 - sigma) * rx, W * target - (1.0 - sigma) * rz)
+        x2, z2 = solve((1.0 - sigma) * rx, W.by(target) - (1.0 - sigma) * rz)
         dtau = float(((1.0 - sigma) * rt - bkappa / tau + c @ x2 + h @ z2) / slope)
         dx, dz = x2 + dtau * x1, z2 + dtau * z1
-        ds, dkappa = -(target + W * dz), -(bkappa + kappa * dtau) / tau
-        step = INSIDE * _step(lam, ds, W * dz, (tau, dtau), (kappa, dkappa))
-        x, s, z = x + step * dx, s + step * W * ds, z + step * dz
+        scaled_dz = W.by(dz)
+        ds, dkappa = -(target + scaled_dz), -(bkappa + kappa * dtau) / tau
+        step = INSIDE * _step(W, ds, scaled_dz, (tau, dtau), (kappa, dkappa))
+        x, s, z = x + step * dx, s + W.by(ds, step), z + step * dz
         tau, kappa = float(tau + step * dtau), float(kappa + step * dkappa)
         if not (np.isfinite(x).all() and tau > TOLERANCE * kappa):
             raise UnsolvedError("no interior point")
@@ -83,17 +89,18 @@ def _norm(v: Floats) -> float:
     return float(np.linalg.norm(v))
 
 
-def _equilibrated(matrix_LV: sparse.csr_array) -> tuple[sparse.csr_array, Floats, Floats]:
+def _equilibrated(matrix_LV: sparse.csr_array, cones: Cones) -> tuple[sparse.csr_array, Floats, Floats]:
     """The matrix with rows and columns of about the same size, and what they were divided by."""
     G = matrix_LV.copy()
     G.eliminate_zeros()
     (L, V), entries = G.shape, (np.arange(G.shape[0]).repeat(np.diff(G.indptr)), G.indices)
     by = [np.ones(L), np.ones(V)]
     for _ in range(SCALINGS):
-        size_E = np.sqrt(np.abs(G.data))
+        size_E = np.abs(G.data)
         for k, at_E in enumerate(entries):
             size = np.zeros(len(by[k]))
             np.maximum.at(size, at_E, size_E)
+            size = np.sqrt(size if k else cones.alike(size))
             size[size < TINY] = 1.0
             G.data *= (1.0 / size)[at_E]
             by[k] = by[k] * size
@@ -102,32 +109,37 @@ def _equilibrated(matrix_LV: sparse.csr_array) -> tuple[sparse.csr_array, Floats
 
 def _first(equations: "_Equations", c: Floats, h: Floats) -> tuple[Floats, Floats, Floats]:
     """The shares with the least slack and the multipliers of least size, both moved inside."""
-    solve = equations.scaled_by(np.ones(len(h)))
+    cones, unit = equations.cones, equations.cones.unit()
+    solve = equations.scaled_by(Scaling(cones, unit, unit))
     x, minus_r = solve(np.zeros(len(c)), h)
     _, z = solve(-c, np.zeros(len(h)))
-    return x, _inside(-minus_r), _inside(z)
+    return x, _inside(cones, -minus_r), _inside(cones, z)
 
 
-def _inside(r: Floats) -> Floats:
-    return r + 1.0 + max(-INSIDE, float((-r[r <= 0]).max(initial=-INSIDE)))
+def _inside(cones: Cones, r: Floats) -> Floats:
+    depth, unit = cones.depth(r), cones.unit()
+    return r + unit + max(-INSIDE, float((-depth[depth <= 0]).max(initial=-INSIDE))) * unit
 
 
 class _Equations:
     """``G' z = bx, G x - W^2 z = bz``, in variables scaled so that only 1 stands in the corner.
 
-    They are quasidefinite, so any order of elimination will do: one with few new entries is found once, and left
-    only where a pivot would be tiny.
+    With ``V V' = W^-2`` they are ``G' V v = bx, V' G x - v = V' bz`` and ``z = V v``. They are quasidefinite, so
+    any order of elimination will do: one with few new entries is found once, and left only where a pivot would be
+    tiny. V' mixes the three rows of a second-order cone, so each has the entries of all; ``mixed`` makes them.
     """
 
-    def __init__(self, G: sparse.csr_array) -> None:
-        (L, V), entries = G.shape, G.tocoo()
-        self.entry_of = entries.row
-        row_E, column_E, self.value_E = entries.row + V, entries.col, entries.data
+    def __init__(self, G: sparse.csr_array, cones: Cones) -> None:
+        (L, V), N, self.cones = G.shape, cones.nonnegative, cones
+        alone, together = G[:N].tocoo(), G[N:].tocoo()
+        self.row_of, self.value_E = alone.row, alone.data
+        rows, columns, self.mixed = _mixed(together)
+        row_E, column_E = np.concatenate([alone.row, N + rows]) + V, np.concatenate([alone.col, columns])
         corner = np.arange(V + L)
         self.corner = np.concatenate([np.full(V, REGULAR), np.full(L, -1.0)])
         rows, columns = np.concatenate([row_E, column_E, corner]), np.concatenate([column_E, row_E, corner])
         self._lay_out(rows, columns)
-        place = self._factors(np.ones(L), "MMD_AT_PLUS_A").perm_c
+        place = self._factors(Scaling(cones, cones.unit(), cones.unit()), "MMD_AT_PLUS_A").perm_c
         self._lay_out(place[rows], place[columns])
         self.place, self.V, self.regular = place, V, np.zeros(V + L)
         self.regular[place[:V]] = REGULAR
@@ -139,32 +151,42 @@ class _Equations:
         starts = np.append(0, np.cumsum(np.bincount(columns, minlength=size)))
         self.matrix = sparse.csc_matrix((np.ones(len(rows)), rows[self.order], starts), shape=(size, size))
 
-    def _factors(self, W: Floats, ordering: str) -> SuperLU:
-        value_E = self.value_E / W[self.entry_of]
+    def _factors(self, W: Scaling, ordering: str) -> SuperLU:
+        value_E = np.concatenate([self.value_E / W.W_N[self.row_of], self.mixed @ W.half_K33.ravel()])
         self.matrix.data = np.concatenate([value_E, value_E, self.corner])[self.order]
         return splu(self.matrix, ordering, diag_pivot_thresh=PIVOT, panel_size=1, options={"SymmetricMode": True})
 
-    def scaled_by(self, W: Floats) -> Callable[[Floats, Floats], tuple[Floats, Floats]]:
+    def scaled_by(self, W: Scaling) -> Callable[[Floats, Floats], tuple[Floats, Floats]]:
         """The function that solves them for ``bx, bz``, until ``scaled_by`` is called again."""
         factors, V = self._factors(W, "NATURAL"), self.V
         matrix, place, regular = self.matrix, self.place, self.regular
 
         def solve(bx: Floats, bz: Floats) -> tuple[Floats, Floats]:
             b = np.empty(len(place))
-            b[place] = np.concatenate([bx, bz / W])
+            b[place] = np.concatenate([bx, W.half(bz)])
             v = factors.solve(b)
             for _ in range(REFINED):
                 v += factors.solve(b - matrix @ v + regular * v)
             v = v[place]
-            return v[:V], v[V:] / W
+            return v[:V], W.whole(v[V:])
 
         return solve
 
 
-def _step(lam: Floats, ds: Floats, dz: Floats, *others: tuple[float, float]) -> float:
+def _mixed(G: sparse.coo_array) -> tuple[Ints, Ints, sparse.csr_array]:
+    """Where ``V' G`` has entries, and the matrix that makes them of those of V', cone by cone."""
+    (rows, V), of_cone, third = G.shape, G.row // 3 * 3, np.arange(3)
+    place = (of_cone + third[:, None]) * V + G.col
+    factor = of_cone * 3 + 3 * third[:, None] + G.row % 3
+    found, at = np.unique(place, return_inverse=True)
+    value = np.tile(G.data, 3)
+    made = sparse.csr_array((value, (at.ravel(), factor.ravel())), shape=(len(found), 3 * rows))
+    return found // V, found % V, made
+
+
+def _step(W: Scaling, ds: Floats, dz: Floats, *others: tuple[float, float]) -> float:
     """How far it is to the border, in scaled variables."""
-    least = min(float((ds / lam).min()), float((dz / lam).min()))
-    far = 1.0 / max(-least, 1e-13)
+    far = 1.0 / max(W.room(ds), W.room(dz), 1e-13)
     for value, change in others:
         if change < 0:
             far = min(far, -value / change)

@@ -4,9 +4,9 @@ An optimum is seldom unique. A simplex solver ends in a corner; an interior-poin
 all optima, where jobs alike get shares alike. It also leaves a trace of a share, about inverse to what it would
 cost, with those who were nearly promised something. The published mechanism fills idle devices in the order of
 those traces, so its schedules cannot be had from a corner. Nothing is collapsed, for classes would have another
-centre, no second stage follows, and tolerances are the solver's own. Linear programs go to `embedding`.
+centre, and no second stage follows. The solver is that of `embedding`.
 
-Ratios ``a_r + c_r / q_r`` become ``a_r + u_r`` with ``u_r q_r >= c_r``, a second-order cone, as in cvxpy.
+Ratios ``a_r + c_r / q_r`` become ``a_r + c_r u_r`` with ``u_r q_r >= 1``, a second-order cone, as in cvxpy.
 
 Legend: C configurations, V variables, K linear rows, R rows of one expression, L all rows.
 """
@@ -18,12 +18,11 @@ from scipy import sparse
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.certify import repaired
 from gavelx.solvers.collapse import no_classes
-from gavelx.solvers.conic import interior_program
 from gavelx.solvers.embedding import embedded_program
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.linear import Answer
 from gavelx.solvers.ratio import proven
-from gavelx.solvers.reference import PROVEN, Parts, rough_level
+from gavelx.solvers.reference import PROVEN, Parts
 from gavelx.solvers.rows import Rows
 from gavelx.solvers.statement import Affine, RatioStatement, Statement
 
@@ -57,34 +56,33 @@ def _ratio(statement: RatioStatement) -> Answer:
     counts = np.flatnonzero(statement.finite_R & (parts.need_R > 0))
     if not (parts.convex and len(counts)):
         raise UnsolvedError("no convex ratio")
-    C, U, level = len(snapshot.configurations), len(counts), rough_level(statement)
+    C, U = len(snapshot.configurations), len(counts)
     nothing = Affine(sparse.csr_array((1, C)), np.zeros(1), "total")
     base = Statement(snapshot, (), nothing, statement.requirements, statement.text)
     rows = Rows(base, no_classes(snapshot.configurations))
     matrix_KC, limit_K, _ = _inequalities(rows)
-    bottom = statement.denominator.of_rows(counts).scaled(level / parts.need_R[counts])
-    one_U1, eye_UU = np.ones((U, 1)), sparse.eye_array(U)
-    in_cones = sparse.block_array(  # level >= a + u; and (u + q, u - q, 2) in the cone, so that u q >= 1
+    bottom = statement.denominator.of_rows(counts)
+    one_U1, eye_UU, need_UU = np.ones((U, 1)), sparse.eye_array(U), sparse.diags_array(parts.need_R[counts])
+    in_cones = sparse.block_array(  # level >= a + c u; and (q + u, q - u, 2) in the cone, so that u q >= 1
         [
             [matrix_KC, None, None],
-            [None, -one_U1, eye_UU],
+            [None, -one_U1, need_UU],
             [-bottom.matrix_RC, None, -eye_UU],
-            [bottom.matrix_RC, None, -eye_UU],
+            [-bottom.matrix_RC, None, eye_UU],
             [sparse.csr_array((U, C)), None, None],
         ],
         format="csr",
     )
-    offset_U, q_U = parts.offset_R[counts] / level, bottom.constant_R
-    limits = np.concatenate([limit_K, -offset_U, q_U, -q_U, np.full(U, 2.0)])
+    q_U = bottom.constant_R
+    limits = np.concatenate([limit_K, -parts.offset_R[counts], q_U, q_U, np.full(U, 2.0)])
     first = len(limit_K) + U
     order = np.concatenate([np.arange(first), first + np.arange(3 * U).reshape(3, U).T.ravel()])
     cost_V = np.concatenate([np.zeros(C), [1.0], np.zeros(U)])
     used_V = _used(snapshot, 1 + U)
-    matrix_LV = sparse.csc_matrix(in_cones[order][:, used_V])
-    value_V, _ = interior_program(cost_V[used_V], matrix_LV, limits[order], first)
+    value_V, _ = embedded_program(cost_V[used_V], in_cones[order][:, used_V], limits[order], second_order=U)
     share_C = _shares(rows, used_V, value_V)
     bound = proven(statement, statement.objective(share_C), share_C, PROVEN)
-    return Answer(share_C, bound, None, rows.G, "clarabel, interior")
+    return Answer(share_C, bound, None, rows.G, "embedding, interior")
 
 
 def _inequalities(rows: Rows) -> tuple[sparse.csr_array, Floats, sparse.csr_array]:

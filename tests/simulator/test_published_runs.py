@@ -46,8 +46,8 @@ SAME_FIGURES = {
 }
 FIGURES = ("makespan_s", "avg_jct_s", "total_cost_usd", "utilization")
 LONG = 40
-"""Jobs from which on the choice among optima moves no figure by more than 2 %."""
-CLOSE, WORSE = 0.02, 0.03
+"""Jobs from which on the choice among optima moves no figure by more than 1 %."""
+CLOSE, WORSE = 0.01, 0.03
 A_FEW_ROUNDS, WORSE_BY_A_LEASE = 3, 0.05
 """In a run of so few rounds one lease more is 4 % of the cost."""
 

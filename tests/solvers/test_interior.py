@@ -10,6 +10,7 @@ from gavelx.policies import load_policy
 from gavelx.policies.makespan import bisected
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import available, using
+from gavelx.solvers.cones import Cones
 from gavelx.solvers.embedding import embedded_program
 from gavelx.solvers.highs import UnsolvedError
 from tests.policies.strategies import snapshot_of
@@ -48,6 +49,61 @@ def test_it_ends_where_ecos_does(seed: int, aims: bool) -> None:
         cost = np.zeros(matrix.shape[1])
     theirs = ecos.solve(cost, sparse.csc_matrix(matrix), limits, {"l": len(limits), "q": []}, verbose=False)["x"]
     np.testing.assert_allclose(embedded_program(cost, matrix, limits)[0], theirs, atol=1e-5)
+
+
+def ratios(seed: int, jobs: int) -> tuple[np.ndarray, sparse.csr_array, np.ndarray]:
+    """Finish-time fairness of so many jobs on 3 types, as cvxpy hands the published program to its solver.
+
+    In rows of cones: ``(e + u, e - u, 2)``, so that u is at least 1 / e.
+    """
+    random, (J, A) = np.random.default_rng(seed), (jobs, 3)
+    speed_JA, left_J = random.uniform(0.5, 8.0, (J, A)), random.uniform(1e2, 1e5, J)
+    elapsed_J = random.uniform(0.0, 1e5, J)
+    alone_J = elapsed_J + random.uniform(0.5, 2.0, J) * left_J / 2.0
+    each, types, nothing = np.eye(J), np.eye(A), np.zeros((J, 1))
+    time_JC, speed_JC = np.kron(each, np.ones(A)), np.kron(each, np.ones(A)) * speed_JA.ravel()
+    cones = [
+        np.hstack([-speed_JC, nothing, -each]),
+        np.hstack([-speed_JC, nothing, each]),
+        np.zeros((J, J * 4 + 1)),
+    ]
+    rows = [
+        np.hstack([-np.eye(J * A), np.zeros((J * A, J + 1))]),
+        np.hstack([np.tile(types, (1, J)), np.zeros((A, J + 1))]),
+        np.hstack([time_JC, np.zeros((J, J + 1))]),
+        np.hstack([np.zeros((J, J * A)), nothing - 1.0, np.diag(left_J / alone_J)]),
+        np.stack(cones, axis=1).reshape(3 * J, -1),
+    ]
+    limits = [np.zeros(J * A), np.full(A, 4.0), np.ones(J), -elapsed_J / alone_J, np.tile([0.0, 0.0, 2.0], J)]
+    cost = np.zeros(J * A + 1 + J)
+    cost[J * A] = 1.0
+    return cost, sparse.csr_array(np.vstack(rows)), np.concatenate(limits)
+
+
+@pytest.mark.skipif(not available("ecos"), reason="ecos is not installed")
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("jobs", [3, 12, 60])
+def test_with_cones_it_ends_where_ecos_does(seed: int, jobs: int) -> None:
+    import ecos
+
+    cost, matrix, limits = ratios(seed, jobs)
+    cones = {"l": len(limits) - 3 * jobs, "q": [3] * jobs}
+    theirs = ecos.solve(cost, sparse.csc_matrix(matrix), limits, cones, verbose=False)["x"][: 3 * jobs + 1]
+    ours = embedded_program(cost, matrix, limits, second_order=jobs)[0][: 3 * jobs + 1]
+    assert ours[-1] == pytest.approx(theirs[-1], rel=1e-8)
+    np.testing.assert_allclose(ours, theirs, atol=0.01)
+    assert np.median(abs(ours - theirs)) < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_level_of_ratios_is_the_least(seed: int) -> None:
+    """By the multipliers of the rows: no other point has a smaller cost."""
+    cost, matrix, limits = ratios(seed, 20)
+    value, dual = embedded_program(cost, matrix, limits, second_order=20)
+    assert cost @ value == pytest.approx(-limits @ dual, rel=1e-6)
+    np.testing.assert_allclose(matrix.T @ dual, -cost, atol=1e-6)
+    assert Cones(len(limits) - 60, 20).depth(dual).min() >= -1e-12
+    assert Cones(len(limits) - 60, 20).depth(limits - matrix @ value).min() >= -1e-6
 
 
 def test_what_nothing_meets_is_not_solved() -> None:
