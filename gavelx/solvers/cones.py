@@ -73,6 +73,9 @@ class Scaling:
         self.axes_K33, self.stretch_K3 = _nesterov_todd(s_K3, z_K3)
         self.half_K33 = self.axes_K33.transpose(0, 2, 1) / self.stretch_K3[:, :, None]
         self.lam = np.concatenate([np.sqrt(s_N * z_N), self._along(z_K3)])
+        self._determinant_K = _determinant(cones.split(self.lam)[1])
+        if not self._determinant_K.all():
+            raise UnsolvedError("no interior point")
 
     def by(self, v: Floats, part: float = 1.0) -> Floats:
         """``W v``, or so large a part of it."""
@@ -94,17 +97,18 @@ class Scaling:
         (lam_N, lam_K3), (v_N, v_K3) = self.cones.split(self.lam), self.cones.split(v)
         first_K, rest_K2 = lam_K3[:, 0], lam_K3[:, 1:]
         along_K = (rest_K2 * v_K3[:, 1:]).sum(axis=1)
-        u_K = (first_K * v_K3[:, 0] - along_K) / _determinant(lam_K3)
+        u_K = (first_K * v_K3[:, 0] - along_K) / self._determinant_K
         u_K2 = (v_K3[:, 1:] - u_K[:, None] * rest_K2) / first_K[:, None]
         return np.concatenate([v_N / lam_N, np.column_stack([u_K, u_K2]).ravel()])
 
     def room(self, d: Floats) -> float:
         """Which part of d it is from lambda to the border, inverted; not positive if the border is never met."""
         (lam_N, lam_K3), (d_N, d_K3) = self.cones.split(self.lam), self.cones.split(d)
-        nearest = -float((d_N / lam_N).min(initial=np.inf))
-        if not len(lam_K3):
+        nearest, inside_K = -float((d_N / lam_N).min(initial=np.inf)), self._determinant_K > 0.0
+        if not inside_K.any():
             return nearest
-        size_K1 = np.sqrt(_determinant(lam_K3))[:, None]
+        lam_K3, d_K3 = lam_K3[inside_K], d_K3[inside_K]  # rounding may put one outside, as it does in ECOS
+        size_K1 = np.sqrt(self._determinant_K[inside_K])[:, None]
         unit_K3 = lam_K3 / size_K1
         first_K1 = (unit_K3 * d_K3 * (1.0, -1.0, -1.0)).sum(axis=1, keepdims=True)
         rest_K2 = d_K3[:, 1:] - (first_K1 + d_K3[:, :1]) / (unit_K3[:, :1] + 1.0) * unit_K3[:, 1:]
