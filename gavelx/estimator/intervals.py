@@ -5,13 +5,14 @@ measurements is not sure of its own variances. So each measured cell is predicte
 in standard deviations, and the quantile of |z| takes the place of the normal's: split conformal prediction (Vovk,
 Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005) with leave-one-out scores.
 
-Cells left out one by one have near neighbours, cells of a device that nobody measured have none. What a wanted
-cell is less sure of than they are stays normal:
+Cells left out one by one have near neighbours, cells of a device that nobody measured have none. How far devices
+differ is known from few examples, so what a wanted cell is less sure of than cells left out is Student's:
 
-    half width^2 = q^2 min(sd^2, u^2) + z^2 (sd^2 - min(sd^2, u^2))
+    half width^2 = q^2 min(sd^2, u^2) + t^2 (sd^2 - min(sd^2, u^2))
 
-with u the median standard deviation of the cells left out, q their quantile and z the normal's. Few cells left out
-say little, so q is the mean of theirs and of z, the latter counting as much as PRIOR cells.
+with u the median standard deviation of the cells left out, q their quantile and t Student's, with as many degrees of
+freedom as there are examples: the other devices, and the job types that were measured on this one. Few cells
+left out say little, so q is the mean of theirs and of the normal's, z, the latter counting as much as PRIOR cells.
 
 The noise of pairs on a device on which few were seen is hardly known itself, and counts for more (``inflation``).
 """
@@ -24,18 +25,22 @@ from scipy.special import stdtrit
 from gavelx.estimator.kriging import PRIOR_SHAPE, Floats
 
 PRIOR = 10
+EXAMPLES_MIN = 2
+"""What is known of devices in general counts as so many."""
 
 
-def half_widths(sd_M: Floats, error_N: Floats, sd_N: Floats, level: float) -> Floats:
+def half_widths(sd_M: Floats, examples_M: Floats, error_N: Floats, sd_N: Floats, level: float) -> Floats:
     """Half the width of each wanted interval, in the unit of sd, from errors of cells left out."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    N = len(error_N)
+    upper, N = (1 + level) / 2, len(error_N)
+    z = NormalDist().inv_cdf(upper)
+    t_M: Floats = stdtrit(np.maximum(examples_M, EXAMPLES_MIN), upper)
     if N == 0:
-        return z * sd_M
+        return t_M * sd_M
     rank = min(1.0, level * (N + 1) / N)
     q = (N * float(np.quantile(np.abs(error_N) / sd_N, rank)) + PRIOR * z) / (N + PRIOR)
     like_M = np.minimum(sd_M**2, float(np.median(sd_N)) ** 2)
-    return np.sqrt(q**2 * like_M + z**2 * (sd_M**2 - like_M))
+    half_M: Floats = np.sqrt(q**2 * like_M + t_M**2 * (sd_M**2 - like_M))
+    return half_M
 
 
 def inflation(told_G: Floats, level: float) -> Floats:
