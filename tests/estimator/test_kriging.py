@@ -6,7 +6,6 @@ import pytest
 from gavelx.estimator.intervals import half_widths, inflation
 from gavelx.estimator.kriging import Solved, likely_variances
 
-
 MANY = np.array([1e6])
 
 
