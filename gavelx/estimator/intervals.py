@@ -10,9 +10,9 @@ differ is known from few examples, so what a wanted cell is less sure of than ce
 
     half width^2 = q^2 min(sd^2, u^2) + t^2 (sd^2 - min(sd^2, u^2))
 
-with u the median standard deviation of the cells left out, q their quantile and t Student's. Its degrees of freedom
-are the examples that there are: the other devices, and the job types that were measured on this one. Few cells left
-out say little, so q is the mean of theirs and of the normal's, z, the latter counting as much as PRIOR cells.
+with u the median standard deviation of the cells left out, q their quantile and t Student's. Its degrees of
+freedom are the examples that there are: the other devices, and the job types that were measured on this one. Few
+cells left out say little, so q is the mean of theirs and of z, the normal's, which counts as much as PRIOR cells.
 
 The noise of pairs on a device on which few were seen is hardly known itself, and counts for more (``inflation``).
 """
