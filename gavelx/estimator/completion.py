@@ -74,9 +74,11 @@ class Completion(Completing):
         mean_N, sd_N = fit.ask(space, wanted, level)
         center_N = mean_N + wanted.prior_N + level_N
         examples_N, half_N = fit.examples(space)[wanted.device_N], np.empty(len(wanted))
-        for of_pairs in (False, True):
-            some = wanted.is_pair_N == of_pairs
-            half_N[some] = half_widths(sd_N[some], examples_N[some], *fit.left_out_of(of_pairs, level), level)
+        for group in np.unique(2 * wanted.device_N + wanted.is_pair_N).tolist():
+            device, of_pairs = divmod(group, 2)
+            some = (wanted.device_N == device) & (wanted.is_pair_N == of_pairs)
+            left_out = fit.left_out_of(bool(of_pairs), space.devices[device], level)
+            half_N[some] = half_widths(sd_N[some], examples_N[some], left_out, level)
         logs_NX = np.stack([center_N, center_N - half_N, center_N + half_N], axis=1)
         speeds_NX = np.exp(np.minimum(logs_NX, LOG_MAX))
         return [
@@ -101,7 +103,7 @@ class _Fit:
     noise_of: dict[str, float]
     told_of: dict[str, float]
     solved: Solved
-    left_out: tuple[Floats, Floats, Whole]
+    left_out: tuple[Floats, Floats, Cells]
 
     @classmethod
     def of(cls, space: Space, speed_of: dict[Way, float], errors: Sequence[float]) -> "_Fit":
@@ -118,20 +120,23 @@ class _Fit:
         solved = _solved(
             cells[some], y_N[some], noise_G[cells.group_N[some]] + error_N[some] ** 2, space.covariance(variance_P)
         )
-        left_out = (*solved.left_out(), cells[some].group_N)
-        _, sd_N, group_N = left_out
+        left_out = (*solved.left_out(), cells[some])
+        _, sd_N, _ = left_out
+        group_N = cells.group_N[some]
         groups = ("", *space.devices)
         # what effects may explain as well says little of the noise: the share of it in each cell's own variance
         told_G = np.bincount(group_N, noise_G[group_N] / sd_N**2, minlength=len(groups))
         noise_of, told_of = (dict(zip(groups, of_G.tolist(), strict=True)) for of_G in (noise_G, told_G))
         return cls(space, ways, y_N, error_N, level_of, variance_P, noise_of, told_of, solved, left_out)
 
-    def left_out_of(self, pairs: bool, level: float) -> tuple[Floats, Floats]:
-        """Error and standard deviation of measured cells of one kind, each foretold by all others."""
-        error_N, sd_N, group_N = self.left_out
+    def left_out_of(self, pairs: bool, device: str, level: float) -> list[tuple[Floats, Floats]]:
+        """Error and standard deviation of cells foretold by all others: of one kind, and of that on a device."""
+        error_N, sd_N, cells = self.left_out
         noise_G, counted_G = self._noise(self.space, level)
-        sd_N = np.sqrt(sd_N**2 + (counted_G - noise_G)[group_N])
-        return error_N[(group_N > 0) == pairs], sd_N[(group_N > 0) == pairs]
+        sd_N = np.sqrt(sd_N**2 + (counted_G - noise_G)[cells.group_N])
+        kind_N = cells.is_pair_N == pairs
+        here_N = kind_N & (np.array(self.space.devices)[cells.device_N] == device)
+        return [(error_N[some_N], sd_N[some_N]) for some_N in (kind_N, here_N)]
 
     def examples(self, space: Space) -> Floats:
         """By how many examples each device of a space is known: other devices, and job types measured on it."""
