@@ -14,8 +14,8 @@ with u the median standard deviation of the cells left out, q their quantile and
 freedom are the examples that there are: the other devices, and the job types that were measured on this one.
 
 The errors that count are those on the same device, where there are many: intervals are to hold what they say on
-each device, not only on all together ("Mondrian" prediction, ibidem, section 4.5). Few say little: q and u begin as
-z, the normal's, and 0, go to those of all devices, then to those of this one; PRIOR cells take them half-way.
+each device, not only on all together ("Mondrian" prediction, ibidem, section 4.5). Few say little: q and u begin
+as z, the normal's, and 0, go to those of all devices, then to those of this one; PRIOR cells take them half-way.
 
 The noise of pairs on a device on which few were seen is hardly known itself, and counts for more (``inflation``).
 """
