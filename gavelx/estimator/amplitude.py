@@ -1,9 +1,9 @@
 """How much it matters on a device who runs beside whom: learnt from speeds, as no data sheet says.
 
 A device that every job fills divides its time evenly; on a larger one some pairs hardly notice each other while
-others suffer. So each effect of partners counts g_d times on device d, with log g_d ~ Normal(0, SPREAD^2): the
+others suffer. So each effect of partners counts g_d times on device d, with log g_d ~ Normal(m, SPREAD^2): the
 slowdowns of a cell n on device d and a cell m on device e vary together as g_d g_e slowdown_NM. The amplitudes are
-those under which what was measured is most likely; a device without pairs keeps 1.
+those under which what was measured is most likely, over their geometric mean; where no pairs are known it is 1.
 
 Legend: N measured cells, D devices.
 """
@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from gavelx.estimator.kriging import Floats, Whole
 
-SPREAD, STEPS_MAX = 0.5, 8
+SPREAD, STEPS_MAX = 0.5, 15
 
 
 def likely_amplitudes(y_N: Floats, rest_NN: Floats, slowdown_NN: Floats, device_N: Whole, D: int) -> Floats:
@@ -30,10 +30,11 @@ def likely_amplitudes(y_N: Floats, rest_NN: Floats, slowdown_NN: Floats, device_
         factor = cho_factor(rest_NN + scaled_NN, lower=True)
         inverse = cho_solve(factor, np.eye(len(y_N)))
         a_N = inverse @ y_N
-        value = y_N @ a_N / 2 + np.log(np.diag(factor[0])).sum() + log_D @ log_D / (2 * SPREAD**2)
+        apart_D = log_D - log_D.mean()
+        value = y_N @ a_N / 2 + np.log(np.diag(factor[0])).sum() + apart_D @ apart_D / (2 * SPREAD**2)
         slope_N = (inverse * scaled_NN).sum(axis=1) - a_N * (scaled_NN @ a_N)
-        return value, np.bincount(device_N, slope_N, minlength=D) + log_D / SPREAD**2
+        return value, np.bincount(device_N, slope_N, minlength=D) + apart_D / SPREAD**2
 
     found = minimize(surprise, np.zeros(D), jac=True, method="L-BFGS-B", options={"maxiter": STEPS_MAX})
-    result: Floats = np.exp(found.x)
+    result: Floats = np.exp(found.x - found.x.mean())
     return result
