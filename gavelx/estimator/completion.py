@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gavelx.estimator.amplitude import likely_amplitudes
+from gavelx.estimator.amplitude import PAIRS_MIN, likely_amplitudes
 from gavelx.estimator.effects import ALONE_NOISE, EFFECTS, LEARNT, MODE_P, PAIR_NOISE, Cells, Covariance, Space
 from gavelx.estimator.intervals import half_widths, inflation
 from gavelx.estimator.known import Completing
@@ -226,7 +226,8 @@ def _amplitudes(space: Space, cells: Cells, y_N: Floats, noise_N: Floats) -> Flo
     kernel_PNN, beside_P = space.kernels(cells), [bool(effect.partner) for effect in EFFECTS]
     slowdown_NN = np.tensordot(MODE_P * beside_P, kernel_PNN, 1)
     rest_NN = np.tensordot(MODE_P, kernel_PNN, 1) - slowdown_NN + np.diag(noise_N)
-    return likely_amplitudes(y_N, rest_NN, slowdown_NN, cells.device_N, len(space.devices))
+    pairs_D = np.bincount(cells.device_N, cells.is_pair_N, minlength=len(space.devices))
+    return likely_amplitudes(y_N, rest_NN, slowdown_NN, cells.device_N, pairs_D >= PAIRS_MIN)
 
 
 def _sample(cells: Cells, count: int) -> Whole:
