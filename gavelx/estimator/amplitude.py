@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from gavelx.estimator.kriging import Floats, Whole
 
 SPREAD, STEPS_MAX = 0.5, 15
-PAIRS_MIN = 20
+PAIRS_MIN = 10
 """Fewer cells of pairs say nothing sure of a device."""
 
 

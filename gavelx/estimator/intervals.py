@@ -11,7 +11,7 @@ differ is known from few examples, so what a wanted cell is less sure of than ce
     half width^2 = q^2 min(sd^2, u^2) + t^2 (sd^2 - min(sd^2, u^2))
 
 with u the median standard deviation of the cells left out, q their quantile and t Student's. Its degrees of
-freedom are the examples that there are: the other devices, and the job types that were measured on this one.
+freedom are the examples that there are: the other devices, the job types that were measured on this one, and two.
 
 The errors that count are those on the same device, where there are many: intervals are to hold what they say on
 each device, not only on all together ("Mondrian" prediction, ibidem, section 4.5). Few say little: q and u begin
@@ -29,8 +29,8 @@ from scipy.special import stdtrit
 from gavelx.estimator.kriging import PRIOR_SHAPE, Floats
 
 PRIOR = 10
-EXAMPLES_MIN = 2
-"""What is known of devices in general counts as so many."""
+EXAMPLES = 2
+"""What is known of devices beforehand counts as so many."""
 
 
 def half_widths(
@@ -48,7 +48,7 @@ def half_widths(
             quantile = float(np.quantile(np.abs(error_N) / sd_N, min(1.0, level * (N + 1) / N)))
             weight = N / (N + PRIOR)
             q, u = q + weight * (quantile - q), u + weight * (float(np.median(sd_N)) - u)
-    t_M: Floats = stdtrit(np.maximum(examples_M, EXAMPLES_MIN), upper)
+    t_M: Floats = stdtrit(EXAMPLES + examples_M, upper)
     like_M = np.minimum(sd_M**2, u**2)
     half_M: Floats = np.sqrt(q**2 * like_M + t_M**2 * (sd_M**2 - like_M))
     return half_M

@@ -54,9 +54,9 @@ def test_half_widths_follow_errors_of_cells_left_out() -> None:
 
 
 def test_what_is_less_sure_than_cells_left_out_is_students_of_the_examples() -> None:
-    examples = np.array([0.0, 2.0, 4.0, 1e6])
-    half = half_widths(np.full(4, 10.0), examples, [(np.zeros(1000), np.ones(1000))], 0.9)
-    assert half / np.sqrt(99) == pytest.approx([2.920, 2.920, 2.132, 1.645], rel=0.01)
+    examples = np.array([0.0, 2.0, 1e6])
+    half = half_widths(np.full(3, 10.0), examples, [(np.zeros(1000), np.ones(1000))], 0.9)
+    assert half / np.sqrt(99) == pytest.approx([2.920, 2.132, 1.645], rel=0.01)
 
 
 def test_errors_on_the_same_device_count_most_where_there_are_many() -> None:
