@@ -1,12 +1,14 @@
 """The default: every measured speed says something about every other, as far as they have something in common."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from gavelx.estimator.effects import ALONE_NOISE, LEARNT, MODE_P, PAIR_NOISE, Cells, Covariance, Space
+from gavelx.estimator.amplitude import PAIRS_MIN, likely_amplitudes
+from gavelx.estimator.effects import ALONE_NOISE, EFFECTS, LEARNT, MODE_P, PAIR_NOISE, Cells, Covariance, Space
 from gavelx.estimator.intervals import half_widths, inflation
 from gavelx.estimator.known import Completing
 from gavelx.estimator.kriging import Floats, Solved, Whole, likely_variances
@@ -61,7 +63,7 @@ class Completion(Completing):
     def _space_of(self, fit: "_Fit", more: Sequence[Way]) -> Space:
         """The space of what was measured and of these ways to run, with what was learnt of devices."""
         space = Space([*fit.ways, *more], self.data_sheets)
-        space.learn(fit.space.device["learnt"], fit.space.devices)
+        space.learn(fit.space.device["learnt"], fit.space.amplitude_D, fit.space.devices)
         return space
 
     def complete(self, missing: Sequence[Way], level: float) -> list[Estimate | None]:
@@ -71,10 +73,12 @@ class Completion(Completing):
         level_N = np.array([fit.level_of.get(way.job_type, np.nan) for way in missing])
         mean_N, sd_N = fit.ask(space, wanted, level)
         center_N = mean_N + wanted.prior_N + level_N
-        half_N = np.empty(len(wanted))
-        for of_pairs in (False, True):
-            some = wanted.is_pair_N == of_pairs
-            half_N[some] = half_widths(sd_N[some], *fit.left_out_of(of_pairs, level), level)
+        examples_N, half_N = fit.examples(space)[wanted.device_N], np.empty(len(wanted))
+        for group in np.unique(2 * wanted.device_N + wanted.is_pair_N).tolist():
+            device, of_pairs = divmod(group, 2)
+            some = (wanted.device_N == device) & (wanted.is_pair_N == of_pairs)
+            left_out = fit.left_out_of(bool(of_pairs), space.devices[device], level)
+            half_N[some] = half_widths(sd_N[some], examples_N[some], left_out, level)
         logs_NX = np.stack([center_N, center_N - half_N, center_N + half_N], axis=1)
         speeds_NX = np.exp(np.minimum(logs_NX, LOG_MAX))
         return [
@@ -99,7 +103,7 @@ class _Fit:
     noise_of: dict[str, float]
     told_of: dict[str, float]
     solved: Solved
-    left_out: tuple[Floats, Floats, Whole]
+    left_out: tuple[Floats, Floats, Cells]
 
     @classmethod
     def of(cls, space: Space, speed_of: dict[Way, float], errors: Sequence[float]) -> "_Fit":
@@ -116,20 +120,29 @@ class _Fit:
         solved = _solved(
             cells[some], y_N[some], noise_G[cells.group_N[some]] + error_N[some] ** 2, space.covariance(variance_P)
         )
-        left_out = (*solved.left_out(), cells[some].group_N)
-        _, sd_N, group_N = left_out
+        left_out = (*solved.left_out(), cells[some])
+        _, sd_N, _ = left_out
+        group_N = cells.group_N[some]
         groups = ("", *space.devices)
         # what effects may explain as well says little of the noise: the share of it in each cell's own variance
         told_G = np.bincount(group_N, noise_G[group_N] / sd_N**2, minlength=len(groups))
         noise_of, told_of = (dict(zip(groups, of_G.tolist(), strict=True)) for of_G in (noise_G, told_G))
         return cls(space, ways, y_N, error_N, level_of, variance_P, noise_of, told_of, solved, left_out)
 
-    def left_out_of(self, pairs: bool, level: float) -> tuple[Floats, Floats]:
-        """Error and standard deviation of measured cells of one kind, each foretold by all others."""
-        error_N, sd_N, group_N = self.left_out
+    def left_out_of(self, pairs: bool, device: str, level: float) -> list[tuple[Floats, Floats]]:
+        """Error and standard deviation of cells foretold by all others: of one kind, and of that on a device."""
+        error_N, sd_N, cells = self.left_out
         noise_G, counted_G = self._noise(self.space, level)
-        sd_N = np.sqrt(sd_N**2 + (counted_G - noise_G)[group_N])
-        return error_N[(group_N > 0) == pairs], sd_N[(group_N > 0) == pairs]
+        sd_N = np.sqrt(sd_N**2 + (counted_G - noise_G)[cells.group_N])
+        kind_N = cells.is_pair_N == pairs
+        here_N = kind_N & (np.array(self.space.devices)[cells.device_N] == device)
+        return [(error_N[some_N], sd_N[some_N]) for some_N in (kind_N, here_N)]
+
+    def examples(self, space: Space) -> Floats:
+        """By how many examples each device of a space is known: other devices, and job types measured on it."""
+        jobs_on = Counter(device for _, device in {(way.job_type, way.accelerator) for way in self.ways})
+        others = [len(jobs_on) - (name in jobs_on) for name in space.devices]
+        return np.array([jobs_on[name] + n for name, n in zip(space.devices, others, strict=True)], float)
 
     def _noise(self, space: Space, level: float) -> tuple[Floats, Floats]:
         """Variance of each group of noise in a space: the most likely, and as it counts in intervals."""
@@ -179,6 +192,8 @@ def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[F
     mode_G = np.array([ALONE_NOISE] + [PAIR_NOISE] * len(space.devices))
     variance_P, noise_G = MODE_P, mode_G
     learns = well_known(cells.job_N, cells.device_N, len(space.devices)).any()
+    if cells.is_pair_N.any():
+        space.amplitude_D = _amplitudes(space, cells, y_N, mode_G[cells.group_N] + error_N**2)
     for turn in range(TURNS if learns else 1):
         kernel_PNN = space.kernels(cells)
         if turn:
@@ -192,7 +207,7 @@ def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[F
                 variance=float(variance_P[LEARNT]),
                 C_DD=space.device["learnt"],
             )
-            space.learn(C_DD, space.devices)
+            space.learn(C_DD, space.amplitude_D, space.devices)
             kernel_PNN = space.kernels(cells)
         variance_P, noise_G = likely_variances(
             y_N,
@@ -204,6 +219,15 @@ def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[F
             start=(variance_P, noise_G),
         )
     return variance_P, noise_G
+
+
+def _amplitudes(space: Space, cells: Cells, y_N: Floats, noise_N: Floats) -> Floats:
+    """How much partners matter on each device, with variances of effects as they are without evidence."""
+    kernel_PNN, beside_P = space.kernels(cells), [bool(effect.partner) for effect in EFFECTS]
+    slowdown_NN = np.tensordot(MODE_P * beside_P, kernel_PNN, 1)
+    rest_NN = np.tensordot(MODE_P, kernel_PNN, 1) - slowdown_NN + np.diag(noise_N)
+    pairs_D = np.bincount(cells.device_N, cells.is_pair_N, minlength=len(space.devices))
+    return likely_amplitudes(y_N, rest_NN, slowdown_NN, cells.device_N, pairs_D >= PAIRS_MIN)
 
 
 def _sample(cells: Cells, count: int) -> Whole:

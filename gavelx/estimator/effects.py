@@ -8,10 +8,12 @@ The logarithm of a speed is a sum
 An effect is a product of kernels, one for each side, so a line of ``EFFECTS`` reads: *what jobs of one kin have in
 common on one device*. Whatever is in no effect is noise, of its own size alone and for pairs on each device. So a
 job that is known on one device is known on others as far as their data sheets go, and every further measurement
-says more about the job, its kin, the device, and whatever is like them.
+says more about the job, its kin, the device, and whatever is like them. Slowdowns have an amplitude on each
+device (``amplitude``).
 
 =================  =============================================================================================
-of job types       ``all`` are one; ``kin`` are one model at batch sizes near each other; ``own``
+of job types       ``all`` are one; ``kin`` are one model at batch sizes near each other; ``own``; ``either``:
+                   of two that run together, whichever is asked about
 of devices         ``all``; ``specs`` (linear in the logarithms of bandwidth, fp32 and tensor arithmetic);
                    ``speed`` (the one figure that the prior makes of them); ``alike`` (near in their
                    specifications); ``own``; ``learnt`` (as ``own``, until speeds say which devices suit the
@@ -29,10 +31,10 @@ Legend: J job types, D devices, S shapes, N and M cells, P effects, G groups of 
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import NamedTuple
+from functools import cache, reduce
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +55,9 @@ SCALING, SPREADING, BESIDE = 0.8, -0.15, -0.5
 """Prior: n devices are n^0.8 as fast, a seventh less over several servers; two on a device get 0.6 each."""
 ALONE_NOISE, PAIR_NOISE = 0.005, 0.01
 """Variances without evidence."""
+
+
+Side = Literal["job_N", "partner_N"]
 
 
 class Effect(NamedTuple):
@@ -97,6 +102,8 @@ def _slowdown() -> list[Effect]:
         ("kin", "kin"): 0.01,
         ("kin", "own"): 0.005,
         ("own", "kin"): 0.005,
+        ("either", "kin"): 0.01,
+        ("either", "own"): 0.005,
     }
     everywhere = [Effect(size, job, "all", partner=partner) for (job, partner), size in sizes.items()]
     return everywhere + [Effect(size / 2, job, "alike", partner=partner) for (job, partner), size in sizes.items()]
@@ -150,6 +157,7 @@ class Space:
         self.job = _job_kernels(jobs)
         self.device, self._speed_D = _device_kernels(self.devices, data_sheets)
         self.shape, self._prior_S = _shape_kernels(shapes)
+        self.amplitude_D = np.ones(len(self.devices))
 
     def cells(self, ways: Sequence[Way]) -> Cells:
         job_N, device_N, shape_N, partner_N = np.array([self._indices(way) for way in ways], int).reshape(-1, 4).T
@@ -162,31 +170,53 @@ class Space:
             return job, device, self._shape_of[1, True], self._job_of[way.partner]
         return job, device, self._shape_of[way.scale_factor, way.consolidated], -1
 
-    def learn(self, C_DD: Floats, devices: Sequence[str]) -> None:
-        """Which of these devices suit the same jobs; others are by themselves, and differ as much as any."""
+    def learn(self, C_DD: Floats, amplitude_D: Floats, devices: Sequence[str]) -> None:
+        """Which of these devices suit the same jobs, and how much partners matter there.
+
+        Others are by themselves, and differ as much as any.
+        """
         at = [self._device_of[name] for name in devices]
         learnt_DD = np.diag(C_DD).max(initial=0.0) * np.eye(len(self.devices))
         learnt_DD[np.ix_(at, at)] = C_DD
         self.device["learnt"] = learnt_DD
+        self.amplitude_D[at] = amplitude_D
 
     def kernels(self, cells: Cells) -> Floats:
         """The kernel of each effect among these cells (P x N x N)."""
-        job, device, shape, partner = (
+        job, device, shape = (
             {name: K[np.ix_(index_N, index_N)] for name, K in kernels.items()}
             for kernels, index_N in (
                 (self.job, cells.job_N),
                 (self.device, cells.device_N),
                 (self.shape, cells.shape_N),
-                (self.job, cells.partner_N),
             )
         )
-        both = np.outer(cells.is_pair_N, cells.is_pair_N)
+        amplitude_N = self.amplitude_D[cells.device_N] * cells.is_pair_N
+        both = np.outer(amplitude_N, amplitude_N)
+        beside = self.beside(cells, cells)
         return np.array(
             [
-                job[e.job] * device[e.device] * (partner[e.partner] * both if e.partner else shape[e.shape])
+                device[e.device] * (beside(e.job, e.partner) * both if e.partner else job[e.job] * shape[e.shape])
                 for e in EFFECTS
             ]
         )
+
+    def beside(self, a: Cells, b: Cells) -> Callable[[str, str], Floats]:
+        """The kernel of job and partner by their names (M x N); for ``either`` it does not matter who is which."""
+
+        @cache
+        def kernel(name: str, of_a: Side, of_b: Side) -> Floats:
+            found: Floats = self.job[name][np.ix_(getattr(a, of_a), getattr(b, of_b))]
+            return found
+
+        def both(job: str, partner: str) -> Floats:
+            straight = kernel(partner, "partner_N", "partner_N")
+            if job != "either":
+                return kernel(job, "job_N", "job_N") * straight
+            crossed = kernel(partner, "job_N", "partner_N") * kernel(partner, "partner_N", "job_N")
+            return (kernel(partner, "job_N", "job_N") * straight + crossed) / 2
+
+        return both
 
     def covariance(self, variance_P: Floats) -> "Covariance":
         """How any two cells vary together, with these variances of the effects."""
@@ -203,6 +233,7 @@ class Covariance:
         for effect, variance in zip(EFFECTS, variance_P, strict=True):
             device = variance * space.device[effect.device]
             if effect.partner:
+                device = device * np.outer(space.amplitude_D, space.amplitude_D)
                 self._slowdown[effect.job, effect.partner] = self._slowdown[effect.job, effect.partner] + device
             else:
                 self._alone[effect.job] = self._alone[effect.job] + np.kron(device, space.shape[effect.shape])
@@ -220,24 +251,25 @@ class Covariance:
         return total
 
     def _of_slowdowns(self, a: Cells, b: Cells) -> Floats:
-        job, partner = (
-            {name: K[np.ix_(of_a, of_b)] for name, K in self._space.job.items()}
-            for of_a, of_b in ((a.job_N, b.job_N), (a.partner_N, b.partner_N))
-        )
-        total = np.zeros((len(a), len(b)))
-        for (of_job, of_partner), device in self._slowdown.items():
-            total += job[of_job] * partner[of_partner] * device[np.ix_(a.device_N, b.device_N)]
+        total, beside = np.zeros((len(a), len(b))), self._space.beside(a, b)
+        for (job, partner), device in self._slowdown.items():
+            total += beside(job, partner) * device[np.ix_(a.device_N, b.device_N)]
         return total
 
     def of(self, cells: Cells) -> Floats:
         """The variance of each cell, without noise."""
         space, (j, d, s, p) = self._space, (cells.job_N, cells.device_N, cells.shape_N, cells.partner_N)
+        job, amplitude_N = space.job, space.amplitude_D[d] * cells.is_pair_N
         total_N = np.zeros(len(cells))
         for effect, variance in zip(EFFECTS, self._variance_P, strict=True):
-            other_N = (
-                space.job[effect.partner][p, p] * (p >= 0) if effect.partner else space.shape[effect.shape][s, s]
-            )
-            total_N += variance * space.job[effect.job][j, j] * space.device[effect.device][d, d] * other_N
+            if effect.job == "either":
+                K = job[effect.partner]
+                rest_N = (K[j, j] * K[p, p] + K[j, p] ** 2) / 2 * amplitude_N**2
+            elif effect.partner:
+                rest_N = job[effect.job][j, j] * job[effect.partner][p, p] * amplitude_N**2
+            else:
+                rest_N = job[effect.job][j, j] * space.shape[effect.shape][s, s]
+            total_N += variance * space.device[effect.device][d, d] * rest_N
         return total_N
 
 

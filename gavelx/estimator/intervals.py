@@ -5,17 +5,22 @@ measurements is not sure of its own variances. So each measured cell is predicte
 in standard deviations, and the quantile of |z| takes the place of the normal's: split conformal prediction (Vovk,
 Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005) with leave-one-out scores.
 
-Cells left out one by one have near neighbours, cells of a device that nobody measured have none. What a wanted
-cell is less sure of than they are stays normal:
+Cells left out one by one have near neighbours, cells of a device that nobody measured have none. How far devices
+differ is known from few examples, so what a wanted cell is less sure of than cells left out is Student's:
 
-    half width^2 = q^2 min(sd^2, u^2) + z^2 (sd^2 - min(sd^2, u^2))
+    half width^2 = q^2 min(sd^2, u^2) + t^2 (sd^2 - min(sd^2, u^2))
 
-with u the median standard deviation of the cells left out, q their quantile and z the normal's. Few cells left out
-say little, so q is the mean of theirs and of z, the latter counting as much as PRIOR cells.
+with u the median standard deviation of the cells left out, q their quantile and t Student's. Its degrees of
+freedom are the examples that there are: the other devices, the job types that were measured on this one, and two.
+
+The errors that count are those on the same device, where there are many: intervals are to hold what they say on
+each device, not only on all together ("Mondrian" prediction, ibidem, section 4.5). Few say little: q and u begin
+as z, the normal's, and 0, go to those of all devices, then to those of this one; PRIOR cells take them half-way.
 
 The noise of pairs on a device on which few were seen is hardly known itself, and counts for more (``inflation``).
 """
 
+from collections.abc import Iterable
 from statistics import NormalDist
 
 import numpy as np
@@ -24,18 +29,29 @@ from scipy.special import stdtrit
 from gavelx.estimator.kriging import PRIOR_SHAPE, Floats
 
 PRIOR = 10
+EXAMPLES = 2
+"""What is known of devices beforehand counts as so many."""
 
 
-def half_widths(sd_M: Floats, error_N: Floats, sd_N: Floats, level: float) -> Floats:
-    """Half the width of each wanted interval, in the unit of sd, from errors of cells left out."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    N = len(error_N)
-    if N == 0:
-        return z * sd_M
-    rank = min(1.0, level * (N + 1) / N)
-    q = (N * float(np.quantile(np.abs(error_N) / sd_N, rank)) + PRIOR * z) / (N + PRIOR)
-    like_M = np.minimum(sd_M**2, float(np.median(sd_N)) ** 2)
-    return np.sqrt(q**2 * like_M + z**2 * (sd_M**2 - like_M))
+def half_widths(
+    sd_M: Floats, examples_M: Floats, left_out: Iterable[tuple[Floats, Floats]], level: float
+) -> Floats:
+    """Half the width of each wanted interval, in the unit of sd.
+
+    ``left_out`` are errors and standard deviations of cells left out, those that are most alike last.
+    """
+    upper = (1 + level) / 2
+    q, u = NormalDist().inv_cdf(upper), 0.0
+    for error_N, sd_N in left_out:
+        N = len(error_N)
+        if N > 0:
+            quantile = float(np.quantile(np.abs(error_N) / sd_N, min(1.0, level * (N + 1) / N)))
+            weight = N / (N + PRIOR)
+            q, u = q + weight * (quantile - q), u + weight * (float(np.median(sd_N)) - u)
+    t_M: Floats = stdtrit(EXAMPLES + examples_M, upper)
+    like_M = np.minimum(sd_M**2, u**2)
+    half_M: Floats = np.sqrt(q**2 * like_M + t_M**2 * (sd_M**2 - like_M))
+    return half_M
 
 
 def inflation(told_G: Floats, level: float) -> Floats:

@@ -6,6 +6,8 @@ import pytest
 from gavelx.estimator.intervals import half_widths, inflation
 from gavelx.estimator.kriging import Solved, likely_variances
 
+MANY = np.array([1e6])
+
 
 def test_cells_left_out_are_those_solved_without_them() -> None:
     random = np.random.default_rng(0)
@@ -44,16 +46,27 @@ def test_an_effect_without_evidence_keeps_its_mode() -> None:
 def test_half_widths_follow_errors_of_cells_left_out() -> None:
     sd_N = np.ones(1000)
     error_N = np.random.default_rng(3).standard_t(3, 1000)
-    wide = half_widths(np.ones(1), 2 * error_N, sd_N, 0.9)[0]
-    usual = half_widths(np.ones(1), error_N, sd_N, 0.9)[0]
+    wide = half_widths(np.ones(1), MANY, [(2 * error_N, sd_N)], 0.9)[0]
+    usual = half_widths(np.ones(1), MANY, [(error_N, sd_N)], 0.9)[0]
     assert usual == pytest.approx(2.35, rel=0.1)  # the quantile of t with 3 degrees of freedom
     assert wide == pytest.approx(2 * usual, rel=0.02)
-    assert half_widths(np.array([2.0]), [], np.zeros(0), 0.9)[0] == pytest.approx(2 * 1.645, rel=1e-3)
+    assert half_widths(np.array([2.0]), MANY, [], 0.9)[0] == pytest.approx(2 * 1.645, rel=1e-3)
 
 
-def test_what_is_less_sure_than_cells_left_out_stays_normal() -> None:
-    half = half_widths(np.array([10.0]), np.zeros(1000), np.ones(1000), 0.9)[0]
-    assert half == pytest.approx(1.645 * np.sqrt(99), rel=0.01)
+def test_what_is_less_sure_than_cells_left_out_is_students_of_the_examples() -> None:
+    examples = np.array([0.0, 2.0, 1e6])
+    half = half_widths(np.full(3, 10.0), examples, [(np.zeros(1000), np.ones(1000))], 0.9)
+    assert half / np.sqrt(99) == pytest.approx([2.920, 2.132, 1.645], rel=0.01)
+
+
+def test_errors_on_the_same_device_count_most_where_there_are_many() -> None:
+    error_N = np.random.default_rng(4).normal(0, 1, 1000)
+    everywhere, here = (error_N, np.ones(1000)), (2 * error_N, np.ones(1000))
+    many, few = (
+        half_widths(np.ones(1), MANY, [everywhere, its], 0.9)[0] for its in (here, (here[0][:3], here[1][:3]))
+    )
+    assert many == pytest.approx(2 * 1.645, rel=0.1)
+    assert few < 0.75 * many
 
 
 def test_a_variance_known_from_little_counts_as_in_student_t() -> None:
