@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.errors import PolicyError
-from gavelx.metrics import equal_share_throughput
+from gavelx.metrics import equal_share, equal_share_throughput
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.statement import Affine
 
@@ -133,10 +133,8 @@ class View:
     def equal_share_usd_per_hour_J(self) -> Floats:
         """What the equal share of each job costs while the job holds it."""
         self._check_prices()
-        scale_J, devices_A = self.scale_factor_J, self.snapshot.devices_A
-        share_JA = devices_A / (max(1, self.J) * scale_J)[:, None]
-        share_JA /= np.maximum(1.0, share_JA.sum(axis=1, keepdims=True))
-        return np.asarray(scale_J * (share_JA @ self.usd_per_hour_A))
+        share_JA = equal_share(self.scale_factor_J, self.snapshot.devices_A, max(1, self.J))
+        return np.asarray(self.scale_factor_J * (share_JA @ self.usd_per_hour_A))
 
     def with_equal_share(self, worth_A: Floats) -> Floats:
         """Steps/s of each job with an equal share of the cluster, a step on type a counting ``worth_A``."""

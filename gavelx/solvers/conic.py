@@ -53,8 +53,6 @@ def _clarabel(
     rows: sparse.csc_matrix,
     limits: Floats,
     cones: list[Any],
-    *,
-    tolerance: float = TOLERANCE,
 ) -> tuple[Floats, Floats]:
     """Minimise ``1/2 v.curvature.v + objective.v`` with ``limits - rows @ v`` in the cones; and the multipliers.
 
@@ -64,7 +62,7 @@ def _clarabel(
     settings.verbose = False
     settings.max_threads = 1
     settings.time_limit = left_s()
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
     solution = clarabel.DefaultSolver(curvature, objective, rows, limits, cones, settings).solve()
     if solution.status not in SOLVED:
         infeasible = solution.status == clarabel.SolverStatus.PrimalInfeasible

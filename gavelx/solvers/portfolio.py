@@ -78,7 +78,7 @@ def paths(statement: Statement | RatioStatement, solver: SolverName = "auto") ->
     """The ways to an answer that suit the program, best first. Raises :class:`PolicyError` if there is none."""
     found = []
     if solver == "auto" and settings().interior and _is_linear(statement):
-        found.append(Path("clarabel, interior", solve_interior))
+        found.append(Path("embedding, interior", solve_interior))
     if solver in ("auto", "highs") and _is_linear(statement):
         found += [Path("highs", _by_highs), Path("highs interior point", _by_highs, "ipm")]
     if solver == "auto" and isinstance(statement, Statement) and _has_only_logs(statement):
