@@ -18,10 +18,11 @@ FEW_JOBS, CHOICES = 6, 3
 
 
 class Hidden(NamedTuple):
-    """What is hidden in one way: the name of the way, and which cells are known."""
+    """What is hidden in one way: the name of the way, which cells are known, and of what it is one case."""
 
     regime: str
     known: set[Way]
+    case_of: str = ""
 
 
 def truth_of(table: str, tiny: bool) -> dict[Way, float]:
@@ -46,7 +47,8 @@ def hidings(truth: Mapping[Way, float], seed: int, shares: Sequence[float]) -> I
     jobs = sorted({way.job_type for way in alone})
     for device in sorted({way.accelerator for way in alone}):
         few = set(random.choice(jobs, KNOWN_JOBS, replace=False))
-        yield Hidden(f"{device} hidden but for two job types", _but_for(truth, device, few))
+        rest = "hidden but for two job types"
+        yield Hidden(f"{device} {rest}", _but_for(truth, device, few), case_of=f"each device in turn {rest}")
     gone = set(random.choice(jobs, HIDDEN_JOBS, replace=False))
     known = {way for way in truth if not _job_types(way) & gone}
     for job in sorted(gone):
@@ -68,7 +70,8 @@ def chosen(truth: Mapping[Way, float]) -> Iterator[Hidden]:
         column = [way for way in alone if way.accelerator == device]
         choices = combinations(sorted({way.job_type for way in column}), KNOWN_JOBS)
         for few in sorted(choices, key=partial(_doubt, estimator, column))[:CHOICES]:
-            yield Hidden(f"{device} hidden but for two job types that it chose", _but_for(truth, device, set(few)))
+            rest, known = "hidden but for two job types that it chose", _but_for(truth, device, set(few))
+            yield Hidden(f"{device} {rest}", known, case_of=f"each device in turn {rest}")
 
 
 def _doubt(estimator: Completion, column: Sequence[Way], few: Sequence[str]) -> float:

@@ -18,6 +18,8 @@ SHARES, FEW_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9), (0.3,)
 LEVEL = 0.9
 Run = tuple[list[float], list[bool], float]
 """Errors, whether the interval held the truth, and seconds."""
+Key = tuple[str, str, str, str]
+"""Table, regime, kind of cells, estimator."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,18 @@ class Score:
 
 def score(tables: Sequence[str], names: Sequence[str], seeds: Sequence[int], tiny: bool) -> list[Score]:
     """Every estimator in every way to hide; cells of all seeds are taken together."""
-    found: dict[tuple[str, str, str, str], list[Run]] = {}
+    found, together = dict[Key, list[Run]](), dict[Key, list[Run]]()
     for table in tables:
         truth = truth_of(table, tiny)
         drawn = (hidings(truth, seed, FEW_SHARES if tiny else SHARES) for seed in seeds)
-        for regime, known in chain(*drawn, chosen(truth)):
+        for hidden in chain(*drawn, chosen(truth)):
             for name in names:
-                for kind, one in _one(truth, known, name).items():
-                    found.setdefault((table, regime, kind, name), []).append(one)
-            print(table, regime, file=sys.stderr, flush=True)
-    return [_score(key, runs) for key, runs in found.items()]
+                for kind, one in _one(truth, hidden.known, name).items():
+                    found.setdefault((table, hidden.regime, kind, name), []).append(one)
+                    if hidden.case_of:
+                        together.setdefault((table, hidden.case_of, kind, name), []).append(one)
+            print(table, hidden.regime, file=sys.stderr, flush=True)
+    return [_score(key, runs) for key, runs in (found | together).items()]
 
 
 def _one(truth: Mapping[Way, float], known: set[Way], name: str) -> dict[str, Run]:
@@ -65,7 +69,7 @@ def _one(truth: Mapping[Way, float], known: set[Way], name: str) -> dict[str, Ru
     return found
 
 
-def _score(key: tuple[str, str, str, str], runs: Sequence[Run]) -> Score:
+def _score(key: Key, runs: Sequence[Run]) -> Score:
     table, regime, kind, name = key
     errors, hits = (np.concatenate(column) for column in list(zip(*runs, strict=True))[:2])
     median, p90 = (round(float(np.quantile(errors, share)), 4) for share in (0.5, 0.9))

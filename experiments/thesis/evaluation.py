@@ -14,6 +14,7 @@ from experiments.published.thesis import Setting
 from experiments.runner import Task
 from experiments.store import Store
 from experiments.thesis.settings import (
+    BRANCH,
     CLUSTERS,
     COST_CLUSTER,
     COST_JOBS,
@@ -81,6 +82,7 @@ class Evaluation:
     loads: Sequence[float]
     figures: Sequence[Figure]
     table: str = ""
+    series: Sequence[Series] = tuple(one for one in SERIES if one is not BRANCH)
 
     @property
     def load_name(self) -> str:
@@ -95,7 +97,7 @@ class Evaluation:
                 point(series, Setting(self.trace, series.published, cluster, load), seed, tiny=selection.tiny),
                 rules,
             )
-            for series in SERIES
+            for series in self.series
             if selection.wants_policy(series.policy, series.label, series.published)
             for rules in [RULES[series.rules]]
             for load in loads[: 1 if selection.tiny else None]
@@ -106,7 +108,7 @@ class Evaluation:
     def report(self, store: Store, folder: Path, tiny: bool) -> str:
         rows = self.rows(store, tiny)
         write_atomically(folder / f"{self.name}.png", panels_plot(self.title, list(self._panels(rows))))
-        total = len(SERIES) * len(self.loads) * len(self.clusters) * len(SEEDS)
+        total = len(self.series) * len(self.loads) * len(self.clusters) * len(SEEDS)
         numbers = ", ".join(figure.number for figure in self.figures)
         parts = [
             f"## {self.title}",
@@ -120,7 +122,7 @@ class Evaluation:
     def rows(self, store: Store, tiny: bool = False) -> list[Row]:
         """All that is done, policy by policy."""
         found = []
-        for series in SERIES:
+        for series in self.series:
             for cluster in self.clusters:
                 for load in self.loads:
                     setting = Setting(self.trace, series.published, cluster, load)
@@ -133,7 +135,7 @@ class Evaluation:
     def _panels(self, rows: Sequence[Row]) -> Iterator[Panel]:
         for figure in self.figures:
             lines = []
-            for series in SERIES:
+            for series in self.series:
                 for cluster in figure.clusters:
                     label = f"{series.label}, {cluster}" if figure.policy else series.label
                     mine = [
@@ -161,7 +163,7 @@ class Evaluation:
         for printed in thesis.tables():
             if printed.table != self.table:
                 continue
-            for series in (one for one in SERIES if one.published == printed.policy):
+            for series in (one for one in self.series if one.published == printed.policy):
                 mine = [r for r in rows if r.series == series and r.setting.load == self.loads[-1] and r.whole]
                 line = [series.label, f"{printed.utilization:.3f}", "", f"{printed.jct_mean_h:.1f}", "", ""]
                 if len(mine) == len(self.clusters):
@@ -278,4 +280,5 @@ COST = Evaluation(
     clusters=(COST_CLUSTER,),
     loads=COST_JOBS,
     figures=(Figure("6.6", "cost_usd", (COST_CLUSTER,)),),
+    series=SERIES,
 )

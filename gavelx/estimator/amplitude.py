@@ -1,9 +1,11 @@
 """How much it matters on a device who runs beside whom: learnt from speeds, as no data sheet says.
 
 A device that every job fills divides its time evenly; on a larger one some pairs hardly notice each other while
-others suffer. So each effect of partners counts g_d times on device d, with log g_d ~ Normal(m, SPREAD^2): the
-slowdowns of a cell n on device d and a cell m on device e vary together as g_d g_e slowdown_NM. The amplitudes are
-those under which what was measured is most likely, over their geometric mean; where few pairs are known it is 1.
+others suffer. So whatever pairs differ by counts g_d times on device d: slowdowns of a cell n on device d and of a
+cell m on device e vary together as g_d g_e slowdown_NM, with log g_d ~ Normal(m, SPREAD^2). The amplitudes are
+those under which what was measured is most likely, over their geometric mean.
+
+Where few pairs are known, the amplitude is foretold from those of other devices: it grows with a device's speed.
 
 Legend: N measured cells, D devices.
 """
@@ -16,6 +18,8 @@ from scipy.optimize import minimize
 from gavelx.estimator.kriging import Floats, Whole
 
 SPREAD, STEPS_MAX = 0.5, 15
+GROWTH, GROWTH_SPREAD, COMMON_SPREAD = 0.5, 0.5, 1.0
+"""Prior: the amplitude grows as the device's speed to this power, give or take; so far may all differ from 1."""
 PAIRS_MIN = 10
 """Fewer cells of pairs say nothing sure of a device."""
 
@@ -23,13 +27,11 @@ PAIRS_MIN = 10
 def likely_amplitudes(
     y_N: Floats, rest_NN: Floats, slowdown_NN: Floats, device_N: Whole, known_D: NDArray[np.bool_]
 ) -> Floats:
-    """The most likely amplitude of each device; of those where enough pairs are known, the others keep 1.
+    """The logarithm of each device's most likely amplitude; NaN where too few pairs are known.
 
     ``slowdown_NN`` is the covariance of slowdowns at amplitudes of 1, ``rest_NN`` all else, noise included.
     """
     D = len(known_D)
-    if not known_D.any():
-        return np.ones(D)
 
     def surprise(log_D: Floats) -> tuple[float, Floats]:
         """Minus the logarithm of the likelihood and of the prior, and its gradient."""
@@ -44,5 +46,21 @@ def likely_amplitudes(
         return value, np.bincount(device_N, slope_N, minlength=D) + apart_D / SPREAD**2
 
     found = minimize(surprise, np.zeros(D), jac=True, method="L-BFGS-B", options={"maxiter": STEPS_MAX})
-    result: Floats = np.where(known_D, np.exp(found.x - found.x[known_D].mean()), 1.0)
+    result: Floats = np.where(known_D, found.x - found.x[known_D].mean(), np.nan)
     return result
+
+
+def foretold_amplitudes(log_D: Floats, speed_D: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of the logarithm of every amplitude, given some (the others NaN) and speeds.
+
+    ``speed_D`` are logarithms, too. Simple kriging of log g_d = c + b speed_d + rest_d; where no amplitude is
+    known, effects are as large as they are, and c is 0.
+    """
+    known = np.flatnonzero(~np.isnan(log_D))
+    common = COMMON_SPREAD**2 if len(known) else 0.0
+    K_DD = common + SPREAD**2 * np.eye(len(log_D)) + GROWTH_SPREAD**2 * np.outer(speed_D, speed_D)
+    weight_KD = np.linalg.solve(K_DD[np.ix_(known, known)], K_DD[known])
+    mean_D = GROWTH * speed_D
+    mean_D = mean_D + (log_D[known] - mean_D[known]) @ weight_KD
+    variance_D = np.diag(K_DD) - (K_DD[known] * weight_KD).sum(axis=0)
+    return mean_D, np.sqrt(np.maximum(variance_D, 0.0))

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from gavelx.estimator.amplitude import PAIRS_MIN, likely_amplitudes
-from gavelx.estimator.effects import ALONE_NOISE, EFFECTS, LEARNT, MODE_P, PAIR_NOISE, Cells, Covariance, Space
+from gavelx.estimator.effects import EFFECTS, LEARNT, MODE_P, Cells, Covariance, Space
 from gavelx.estimator.intervals import half_widths, inflation
 from gavelx.estimator.known import Completing
 from gavelx.estimator.kriging import Floats, Solved, Whole, likely_variances
@@ -56,14 +56,15 @@ class Completion(Completing):
         few = _sample(space.cells(fit.ways), EXACT_MAX)
         known = space.cells([*(fit.ways[n] for n in few), *once])
         error_N = np.concatenate([fit.error_N[few], np.zeros(len(once))])
-        noise_N = np.array([fit.noise_of.get(name, PAIR_NOISE) for name in ("", *space.devices)])[known.group_N]
-        solved = _solved(known, np.zeros(len(known)), noise_N + error_N**2, covariance)
+        noise_N = fit.likely_noise(space)[known.group_N] + error_N**2
+        solved = _solved(known, np.zeros(len(known)), noise_N, covariance)
         return solved.ask(covariance.between(cells, known), covariance.of(cells))[1]
 
     def _space_of(self, fit: "_Fit", more: Sequence[Way]) -> Space:
         """The space of what was measured and of these ways to run, with what was learnt of devices."""
         space = Space([*fit.ways, *more], self.data_sheets)
-        space.learn(fit.space.device["learnt"], fit.space.amplitude_D, fit.space.devices)
+        space.learn_likeness(fit.space.device["learnt"], fit.space.devices)
+        space.learn_amplitudes(fit.log_amplitude_D, fit.space.devices)
         return space
 
     def complete(self, missing: Sequence[Way], level: float) -> list[Estimate | None]:
@@ -99,6 +100,7 @@ class _Fit:
     y_N: Floats
     error_N: Floats
     level_of: dict[str, float]
+    log_amplitude_D: Floats
     variance_P: Floats
     noise_of: dict[str, float]
     told_of: dict[str, float]
@@ -115,6 +117,8 @@ class _Fit:
         level_of = {way.job_type: float(level_J[j]) for way, j in zip(ways, cells.job_N, strict=True)}
         y_N = y_N - level_J[cells.job_N]
         few = _sample(cells, FITTED_MAX)
+        log_D = _log_amplitudes(space, cells[few], y_N[few], error_N[few])
+        space.learn_amplitudes(log_D, space.devices)
         variance_P, noise_G = _likely(space, cells[few], y_N[few], error_N[few])
         some = np.arange(len(cells)) if len(cells) <= EXACT_MAX else few
         solved = _solved(
@@ -127,7 +131,7 @@ class _Fit:
         # what effects may explain as well says little of the noise: the share of it in each cell's own variance
         told_G = np.bincount(group_N, noise_G[group_N] / sd_N**2, minlength=len(groups))
         noise_of, told_of = (dict(zip(groups, of_G.tolist(), strict=True)) for of_G in (noise_G, told_G))
-        return cls(space, ways, y_N, error_N, level_of, variance_P, noise_of, told_of, solved, left_out)
+        return cls(space, ways, y_N, error_N, level_of, log_D, variance_P, noise_of, told_of, solved, left_out)
 
     def left_out_of(self, pairs: bool, device: str, level: float) -> list[tuple[Floats, Floats]]:
         """Error and standard deviation of cells foretold by all others: of one kind, and of that on a device."""
@@ -144,11 +148,15 @@ class _Fit:
         others = [len(jobs_on) - (name in jobs_on) for name in space.devices]
         return np.array([jobs_on[name] + n for name, n in zip(space.devices, others, strict=True)], float)
 
+    def likely_noise(self, space: Space) -> Floats:
+        """The most likely variance of each group of noise in a space."""
+        groups = zip(("", *space.devices), space.usual_noise_G.tolist(), strict=True)
+        return np.array([self.noise_of.get(name, usual) for name, usual in groups])
+
     def _noise(self, space: Space, level: float) -> tuple[Floats, Floats]:
         """Variance of each group of noise in a space: the most likely, and as it counts in intervals."""
-        groups = ("", *space.devices)
-        noise_G = np.array([self.noise_of.get(name, PAIR_NOISE) for name in groups])
-        told_G = np.array([self.told_of.get(name, 0.0) for name in groups])
+        noise_G = self.likely_noise(space)
+        told_G = np.array([self.told_of.get(name, 0.0) for name in ("", *space.devices)])
         return noise_G, noise_G * inflation(told_G, level)
 
     def ask(self, space: Space, wanted: Cells, level: float) -> tuple[Floats, Floats]:
@@ -189,11 +197,9 @@ class _Fit:
 
 def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[Floats, Floats]:
     """Variances of effects and noise, and in the space which devices are alike: each given the other, in turns."""
-    mode_G = np.array([ALONE_NOISE] + [PAIR_NOISE] * len(space.devices))
+    mode_G = space.usual_noise_G
     variance_P, noise_G = MODE_P, mode_G
     learns = well_known(cells.job_N, cells.device_N, len(space.devices)).any()
-    if cells.is_pair_N.any():
-        space.amplitude_D = _amplitudes(space, cells, y_N, mode_G[cells.group_N] + error_N**2)
     for turn in range(TURNS if learns else 1):
         kernel_PNN = space.kernels(cells)
         if turn:
@@ -207,7 +213,7 @@ def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[F
                 variance=float(variance_P[LEARNT]),
                 C_DD=space.device["learnt"],
             )
-            space.learn(C_DD, space.amplitude_D, space.devices)
+            space.learn_likeness(C_DD, space.devices)
             kernel_PNN = space.kernels(cells)
         variance_P, noise_G = likely_variances(
             y_N,
@@ -221,13 +227,16 @@ def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[F
     return variance_P, noise_G
 
 
-def _amplitudes(space: Space, cells: Cells, y_N: Floats, noise_N: Floats) -> Floats:
+def _log_amplitudes(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> Floats:
     """How much partners matter on each device, with variances of effects as they are without evidence."""
-    kernel_PNN, beside_P = space.kernels(cells), [bool(effect.partner) for effect in EFFECTS]
-    slowdown_NN = np.tensordot(MODE_P * beside_P, kernel_PNN, 1)
+    known_D = np.bincount(cells.device_N, cells.is_pair_N, minlength=len(space.devices)) >= PAIRS_MIN
+    if not known_D.any():
+        return np.full(len(known_D), np.nan)
+    kernel_PNN, differs_P = space.kernels(cells), [effect.differs for effect in EFFECTS]
+    slowdown_NN = np.tensordot(MODE_P * differs_P, kernel_PNN, 1)
+    noise_N = space.usual_noise_G[cells.group_N] + error_N**2
     rest_NN = np.tensordot(MODE_P, kernel_PNN, 1) - slowdown_NN + np.diag(noise_N)
-    pairs_D = np.bincount(cells.device_N, cells.is_pair_N, minlength=len(space.devices))
-    return likely_amplitudes(y_N, rest_NN, slowdown_NN, cells.device_N, pairs_D >= PAIRS_MIN)
+    return likely_amplitudes(y_N, rest_NN, slowdown_NN, cells.device_N, known_D)
 
 
 def _sample(cells: Cells, count: int) -> Whole:

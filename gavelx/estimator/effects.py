@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.accelerators import DataSheets
+from gavelx.estimator.amplitude import foretold_amplitudes
 from gavelx.estimator.kriging import Floats, Whole
 from gavelx.estimator.names import read_name
 from gavelx.measurements import Way
@@ -68,6 +69,11 @@ class Effect(NamedTuple):
     device: str
     shape: str = "one"
     partner: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether pairs differ by it; what they all have in common is no larger where the amplitude is."""
+        return bool(self.partner) and (self.job, self.partner) != ("all", "all")
 
 
 def _alone() -> list[Effect]:
@@ -157,7 +163,7 @@ class Space:
         self.job = _job_kernels(jobs)
         self.device, self._speed_D = _device_kernels(self.devices, data_sheets)
         self.shape, self._prior_S = _shape_kernels(shapes)
-        self.amplitude_D = np.ones(len(self.devices))
+        self.amplitude_D, self.doubt_D = np.ones(len(self.devices)), np.zeros(len(self.devices))
 
     def cells(self, ways: Sequence[Way]) -> Cells:
         job_N, device_N, shape_N, partner_N = np.array([self._indices(way) for way in ways], int).reshape(-1, 4).T
@@ -170,16 +176,24 @@ class Space:
             return job, device, self._shape_of[1, True], self._job_of[way.partner]
         return job, device, self._shape_of[way.scale_factor, way.consolidated], -1
 
-    def learn(self, C_DD: Floats, amplitude_D: Floats, devices: Sequence[str]) -> None:
-        """Which of these devices suit the same jobs, and how much partners matter there.
-
-        Others are by themselves, and differ as much as any.
-        """
+    def learn_likeness(self, C_DD: Floats, devices: Sequence[str]) -> None:
+        """Which of these devices suit the same jobs. Others are by themselves, and differ as much as any."""
         at = [self._device_of[name] for name in devices]
         learnt_DD = np.diag(C_DD).max(initial=0.0) * np.eye(len(self.devices))
         learnt_DD[np.ix_(at, at)] = C_DD
         self.device["learnt"] = learnt_DD
-        self.amplitude_D[at] = amplitude_D
+
+    def learn_amplitudes(self, log_D: Floats, devices: Sequence[str]) -> None:
+        """How much partners matter on these devices; where it is NaN, and on others, as is foretold."""
+        known_D = np.full(len(self.devices), np.nan)
+        known_D[[self._device_of[name] for name in devices]] = log_D
+        mean_D, self.doubt_D = foretold_amplitudes(known_D, self._speed_D)
+        self.amplitude_D = np.exp(mean_D)
+
+    @property
+    def usual_noise_G(self) -> Floats:
+        """The variance of each group of noise without evidence: of pairs, larger where partners matter more."""
+        return np.concatenate([[ALONE_NOISE], PAIR_NOISE * self.amplitude_D**2])
 
     def kernels(self, cells: Cells) -> Floats:
         """The kernel of each effect among these cells (P x N x N)."""
@@ -191,12 +205,13 @@ class Space:
                 (self.shape, cells.shape_N),
             )
         )
-        amplitude_N = self.amplitude_D[cells.device_N] * cells.is_pair_N
-        both = np.outer(amplitude_N, amplitude_N)
-        beside = self.beside(cells, cells)
+        is_pair_N, beside = cells.is_pair_N * 1.0, self.beside(cells, cells)
+        amplitude_N = self.amplitude_D[cells.device_N] * is_pair_N
+        pairs = {effect: np.outer(a_N, a_N) for effect, a_N in ((False, is_pair_N), (True, amplitude_N))}
         return np.array(
             [
-                device[e.device] * (beside(e.job, e.partner) * both if e.partner else job[e.job] * shape[e.shape])
+                device[e.device]
+                * (beside(e.job, e.partner) * pairs[e.differs] if e.partner else job[e.job] * shape[e.shape])
                 for e in EFFECTS
             ]
         )
@@ -233,7 +248,8 @@ class Covariance:
         for effect, variance in zip(EFFECTS, variance_P, strict=True):
             device = variance * space.device[effect.device]
             if effect.partner:
-                device = device * np.outer(space.amplitude_D, space.amplitude_D)
+                if effect.differs:
+                    device = device * np.outer(space.amplitude_D, space.amplitude_D)
                 self._slowdown[effect.job, effect.partner] = self._slowdown[effect.job, effect.partner] + device
             else:
                 self._alone[effect.job] = self._alone[effect.job] + np.kron(device, space.shape[effect.shape])
@@ -259,14 +275,16 @@ class Covariance:
     def of(self, cells: Cells) -> Floats:
         """The variance of each cell, without noise."""
         space, (j, d, s, p) = self._space, (cells.job_N, cells.device_N, cells.shape_N, cells.partner_N)
-        job, amplitude_N = space.job, space.amplitude_D[d] * cells.is_pair_N
-        total_N = np.zeros(len(cells))
+        job, total_N = space.job, np.zeros(len(cells))
+        # the amplitude itself is unsure: E[g^2] of a lognormal
+        square_N = (space.amplitude_D**2 * np.exp(space.doubt_D**2))[d]
         for effect, variance in zip(EFFECTS, self._variance_P, strict=True):
+            pairs_N = cells.is_pair_N * (square_N if effect.differs else 1.0)
             if effect.job == "either":
                 K = job[effect.partner]
-                rest_N = (K[j, j] * K[p, p] + K[j, p] ** 2) / 2 * amplitude_N**2
+                rest_N = (K[j, j] * K[p, p] + K[j, p] ** 2) / 2 * pairs_N
             elif effect.partner:
-                rest_N = job[effect.job][j, j] * job[effect.partner][p, p] * amplitude_N**2
+                rest_N = job[effect.job][j, j] * job[effect.partner][p, p] * pairs_N
             else:
                 rest_N = job[effect.job][j, j] * space.shape[effect.shape][s, s]
             total_N += variance * space.device[effect.device][d, d] * rest_N

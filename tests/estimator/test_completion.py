@@ -59,7 +59,7 @@ def test_pairs_from_a_share_of_them(share: float) -> None:
     known = {way: v for way, v in truth.items() if isinstance(way, Setting) or random.random() < share}
     error, held = judged(truth, known)
     assert error < 0.10
-    assert 0.85 <= held <= 0.98
+    assert 0.85 <= held <= 0.985
 
 
 @pytest.mark.parametrize("device", ["t4", "h100-80gb"])

@@ -18,7 +18,12 @@ def test_the_command_writes_scores_page_and_plot(tmp_path: Path) -> None:
     assert main(["--tiny", "--tables", "simulation", "--estimators", *names, "--out", str(tmp_path)]) == 0
     scores = json.loads((tmp_path / "estimation.json").read_text())
     assert {one["estimator"] for one in scores} == set(names)
-    assert len({one["regime"] for one in scores}) == 8
+    assert len({one["regime"] for one in scores}) == 10
+    alone = {
+        one["regime"]: one["cells"] for one in scores if (one["kind"], one["estimator"]) == ("alone", names[0])
+    }
+    of_each = [cells for regime, cells in alone.items() if regime.endswith("100 hidden but for two job types")]
+    assert alone["each device in turn hidden but for two job types"] > sum(of_each) > 0
     assert all(0 < one["median_error"] <= one["p90_error"] and 0 <= one["coverage"] <= 1 for one in scores)
     page = (tmp_path / "RESULTS.md").read_text()
     assert "30% of pairs measured" in page and "`column_mean`" in page
