@@ -49,7 +49,7 @@ from gavelx.throughputs import Pairing, Setting, Throughputs
 
 FOLDER = Path(__file__).parent / "results"
 NAME = "estimation_end_to_end"
-CLUSTER, RATES, SEEDS, JOBS = "v100=4,p100=4,k80=4", (0.5, 0.8, 1.1), (0, 1, 2), 120
+CLUSTER, RATES, SEEDS, JOBS = "v100=4,p100=4,k80=4", (0.5, 0.8, 1.1), tuple(range(6)), 120
 TRUE, TENTH, ALONE_ON_ONE = "true", "10 % of pairs", "10 %, alone on one"
 FAIR = "max_min_fairness"
 

@@ -12,6 +12,9 @@ differ is known from few examples, so what a wanted cell is less sure of than ce
 
 with u the median standard deviation of the cells left out, q their quantile and t Student's. Its degrees of
 freedom are the examples that there are: the other devices, the job types that were measured on this one, and two.
+Where many job types were measured on a device it is new job types that are unsure there. So each is left out as a
+whole, but for two cells, and the more of them there are (beyond EXAMPLES) the nearer t is to the quantile of these
+errors.
 
 The errors that count are those on the same device, where there are many: intervals are to hold what they say on
 each device, not only on all together ("Mondrian" prediction, ibidem, section 4.5). Few say little: q and u begin
@@ -22,6 +25,7 @@ The noise of pairs on a device on which few were seen is hardly known itself, an
 
 from collections.abc import Iterable
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -33,24 +37,39 @@ EXAMPLES = 2
 """What is known of devices beforehand counts as so many."""
 
 
+class Errors(NamedTuple):
+    """Errors of cells that were left out, and the standard deviations that were foretold of them."""
+
+    error_N: Floats
+    sd_N: Floats
+
+    def quantile(self, level: float) -> float:
+        """Of the errors in standard deviations, one more of which would be within it at this level."""
+        N = len(self.error_N)
+        return float(np.quantile(np.abs(self.error_N) / self.sd_N, min(1.0, level * (N + 1) / N)))
+
+
 def half_widths(
-    sd_M: Floats, examples_M: Floats, left_out: Iterable[tuple[Floats, Floats]], level: float
+    sd_M: Floats, examples: float, left_out: Iterable[Errors], jobs_left_out: tuple[Errors, int], level: float
 ) -> Floats:
     """Half the width of each wanted interval, in the unit of sd.
 
-    ``left_out`` are errors and standard deviations of cells left out, those that are most alike last.
+    ``left_out`` are errors and standard deviations of cells left out one by one, those that are most alike last;
+    ``jobs_left_out`` those of so many whole job types.
     """
     upper = (1 + level) / 2
     q, u = NormalDist().inv_cdf(upper), 0.0
-    for error_N, sd_N in left_out:
-        N = len(error_N)
-        if N > 0:
-            quantile = float(np.quantile(np.abs(error_N) / sd_N, min(1.0, level * (N + 1) / N)))
+    for errors in left_out:
+        if N := len(errors.error_N):
             weight = N / (N + PRIOR)
-            q, u = q + weight * (quantile - q), u + weight * (float(np.median(sd_N)) - u)
-    t_M: Floats = stdtrit(EXAMPLES + examples_M, upper)
+            q += weight * (errors.quantile(level) - q)
+            u += weight * (float(np.median(errors.sd_N)) - u)
+    errors, jobs = jobs_left_out
+    t = float(stdtrit(EXAMPLES + examples, upper))
+    if jobs > EXAMPLES:
+        t += (jobs - EXAMPLES) / (jobs - EXAMPLES + PRIOR) * (errors.quantile(level) - t)
     like_M = np.minimum(sd_M**2, u**2)
-    half_M: Floats = np.sqrt(q**2 * like_M + t_M**2 * (sd_M**2 - like_M))
+    half_M: Floats = np.sqrt(q**2 * like_M + t**2 * (sd_M**2 - like_M))
     return half_M
 
 

@@ -11,6 +11,7 @@ Legend: N measured cells, M wanted cells, P effects, G groups of noise.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,26 @@ class Solved:
         explained_M = np.einsum("nm,nm->m", root_NM, root_NM)
         return K_MN @ self.weight_N, np.sqrt(np.maximum(variance_M - explained_M, 1e-12))
 
-    def left_out(self) -> tuple[Floats, Floats]:
-        """Each measured cell as if all but it had been measured: error and standard deviation (equation 5.12)."""
-        precision_N = np.diag(cho_solve(self.factor, np.eye(len(self.weight_N))))
+    def left_out(self) -> "LeftOut":
+        """What measured cells would be, had they not been measured."""
+        return LeftOut(cho_solve(self.factor, np.eye(len(self.weight_N))), self.weight_N)
+
+
+class LeftOut(NamedTuple):
+    """Measured cells as if some had not been (equation 5.12): errors and standard deviations.
+
+    ``precision_NN`` is K^-1.
+    """
+
+    precision_NN: Floats
+    weight_N: Floats
+
+    def each(self) -> tuple[Floats, Floats]:
+        """Each as if all but it had been measured."""
+        precision_N = np.diag(self.precision_NN)
         return self.weight_N / precision_N, precision_N**-0.5
+
+    def together(self, some: Whole) -> tuple[Floats, Floats]:
+        """These, as if none of them had been."""
+        covariance = cho_solve(cho_factor(self.precision_NN[np.ix_(some, some)]), np.eye(len(some)))
+        return covariance @ self.weight_N[some], np.sqrt(np.diag(covariance))

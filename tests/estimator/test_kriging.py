@@ -3,22 +3,35 @@
 import numpy as np
 import pytest
 
-from gavelx.estimator.intervals import half_widths, inflation
+from gavelx.estimator.intervals import Errors, half_widths, inflation
 from gavelx.estimator.kriging import Solved, likely_variances
 
-MANY = np.array([1e6])
+MANY = 1e6
+NO_JOBS = Errors(np.zeros(0), np.zeros(0)), 0
 
 
 def test_cells_left_out_are_those_solved_without_them() -> None:
     random = np.random.default_rng(0)
     root = random.normal(size=(12, 12))
     K, y = root @ root.T + np.eye(12), random.normal(size=12)
-    error_N, sd_N = Solved.of(K, y).left_out()
+    error_N, sd_N = Solved.of(K, y).left_out().each()
     for n in range(12):
         rest = np.arange(12) != n
         mean, sd = Solved.of(K[np.ix_(rest, rest)], y[rest]).ask(K[[n]][:, rest], K[[n], [n]])
         assert error_N[n] == pytest.approx(y[n] - mean[0])
         assert sd_N[n] == pytest.approx(sd[0])
+
+
+def test_cells_left_out_together_are_those_solved_without_any_of_them() -> None:
+    random = np.random.default_rng(0)
+    root = random.normal(size=(12, 12))
+    K, y = root @ root.T + np.eye(12), random.normal(size=12)
+    some = np.array([1, 4, 9])
+    rest = np.setdiff1d(np.arange(12), some)
+    error_n, sd_n = Solved.of(K, y).left_out().together(some)
+    mean, sd = Solved.of(K[np.ix_(rest, rest)], y[rest]).ask(K[np.ix_(some, rest)], np.diag(K)[some])
+    assert error_n == pytest.approx(y[some] - mean)
+    assert sd_n == pytest.approx(sd)
 
 
 def test_variances_are_found_again() -> None:
@@ -46,25 +59,34 @@ def test_an_effect_without_evidence_keeps_its_mode() -> None:
 def test_half_widths_follow_errors_of_cells_left_out() -> None:
     sd_N = np.ones(1000)
     error_N = np.random.default_rng(3).standard_t(3, 1000)
-    wide = half_widths(np.ones(1), MANY, [(2 * error_N, sd_N)], 0.9)[0]
-    usual = half_widths(np.ones(1), MANY, [(error_N, sd_N)], 0.9)[0]
+    wide = half_widths(np.ones(1), MANY, [Errors(2 * error_N, sd_N)], NO_JOBS, 0.9)[0]
+    usual = half_widths(np.ones(1), MANY, [Errors(error_N, sd_N)], NO_JOBS, 0.9)[0]
     assert usual == pytest.approx(2.35, rel=0.1)  # the quantile of t with 3 degrees of freedom
     assert wide == pytest.approx(2 * usual, rel=0.02)
-    assert half_widths(np.array([2.0]), MANY, [], 0.9)[0] == pytest.approx(2 * 1.645, rel=1e-3)
+    assert half_widths(np.array([2.0]), MANY, [], NO_JOBS, 0.9)[0] == pytest.approx(2 * 1.645, rel=1e-3)
 
 
-def test_what_is_less_sure_than_cells_left_out_is_students_of_the_examples() -> None:
-    examples = np.array([0.0, 2.0, 1e6])
-    half = half_widths(np.full(3, 10.0), examples, [(np.zeros(1000), np.ones(1000))], 0.9)
-    assert half / np.sqrt(99) == pytest.approx([2.920, 2.132, 1.645], rel=0.01)
+@pytest.mark.parametrize(("examples", "times"), [(0.0, 2.920), (2.0, 2.132), (MANY, 1.645)])
+def test_what_is_less_sure_than_cells_left_out_is_students_of_the_examples(examples: float, times: float) -> None:
+    half = half_widths(np.array([10.0]), examples, [Errors(np.zeros(1000), np.ones(1000))], NO_JOBS, 0.9)
+    assert half / np.sqrt(99) == pytest.approx([times], rel=0.01)
+
+
+def test_of_a_device_with_many_job_types_new_ones_are_as_unsure_as_those_left_out() -> None:
+    errors = Errors(np.random.default_rng(5).normal(0, 0.5, 1000), np.ones(1000))
+    two, some, many = (
+        half_widths(np.array([10.0]), MANY, [], (errors, jobs), 0.9)[0] / 10.0 for jobs in (2, 12, 100_000)
+    )
+    assert two == pytest.approx(1.645, rel=1e-3)
+    assert many == pytest.approx(1.645 / 2, rel=0.1)
+    assert some == pytest.approx((two + many) / 2, rel=1e-3)
 
 
 def test_errors_on_the_same_device_count_most_where_there_are_many() -> None:
     error_N = np.random.default_rng(4).normal(0, 1, 1000)
-    everywhere, here = (error_N, np.ones(1000)), (2 * error_N, np.ones(1000))
-    many, few = (
-        half_widths(np.ones(1), MANY, [everywhere, its], 0.9)[0] for its in (here, (here[0][:3], here[1][:3]))
-    )
+    everywhere, here = Errors(error_N, np.ones(1000)), Errors(2 * error_N, np.ones(1000))
+    few_here = Errors(here.error_N[:3], here.sd_N[:3])
+    many, few = (half_widths(np.ones(1), MANY, [everywhere, its], NO_JOBS, 0.9)[0] for its in (here, few_here))
     assert many == pytest.approx(2 * 1.645, rel=0.1)
     assert few < 0.75 * many
 
