@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gavelx.estimator.amplitude import PAIRS_MIN, likely_amplitudes
+from gavelx.estimator.calibration import Calibration, Noise
 from gavelx.estimator.effects import EFFECTS, LEARNT, MODE_P, Cells, Covariance, Space
-from gavelx.estimator.intervals import Errors, half_widths, inflation
+from gavelx.estimator.intervals import half_widths
 from gavelx.estimator.known import Completing
-from gavelx.estimator.kriging import Floats, LeftOut, Solved, Whole, likely_variances
+from gavelx.estimator.kriging import Floats, Solved, Whole, likely_variances
 from gavelx.estimator.likeness import likely_covariance, well_known
 from gavelx.measurements import Estimate, Way
 
 FITTED_MAX, EXACT_MAX, TURNS = 400, 2500, 3
 """Cells that variances are fitted to; cells that are solved together; how often all is fitted."""
-KNOWN = 2
-"""Cells of a job type that stay when it is left out."""
 PARTS, SAMPLE, NEAR_MIN, NEAR_MAX, WORK_MAX = 30, 20, 300, 1000, 1e11
 """Where there are more: the parts into which job types are cut, the wanted cells of each part that choose measured
 ones, how many of these, and the multiplications that all parts may take together."""
@@ -59,7 +57,7 @@ class Completion(Completing):
         few = _sample(space.cells(fit.ways), EXACT_MAX)
         known = space.cells([*(fit.ways[n] for n in few), *once])
         error_N = np.concatenate([fit.error_N[few], np.zeros(len(once))])
-        noise_N = fit.likely_noise(space)[known.group_N] + error_N**2
+        noise_N = fit.noise.likely(space)[known.group_N] + error_N**2
         solved = _solved(known, np.zeros(len(known)), noise_N, covariance)
         return solved.ask(covariance.between(cells, known), covariance.of(cells))[1]
 
@@ -82,8 +80,8 @@ class Completion(Completing):
             device, of_pairs = divmod(group, 2)
             some = (wanted.device_N == device) & (wanted.is_pair_N == of_pairs)
             whose = bool(of_pairs), space.devices[device], level
-            left_out, jobs_left_out = fit.left_out_of(*whose), fit.jobs_left_out_of(*whose)
-            half_N[some] = half_widths(sd_N[some], examples_D[device], left_out, jobs_left_out, level)
+            like, of_jobs = fit.calibration.like(*whose), fit.calibration.of_jobs(*whose)
+            half_N[some] = half_widths(sd_N[some], examples_D[device], like, of_jobs, level)
         logs_NX = np.stack([center_N, center_N - half_N, center_N + half_N], axis=1)
         speeds_NX = np.exp(np.minimum(logs_NX, LOG_MAX))
         return [
@@ -95,8 +93,8 @@ class Completion(Completing):
 class _Fit:
     """What was made of the measurements: levels, variances, and how well each cell is foretold by all others.
 
-    ``y_N`` are logarithms of speed less the prior and the level of the job; ``noise_of`` is by device, "" alone;
-    ``told_of``, by device too, is how many cells' worth of evidence there is of that noise.
+    ``y_N`` are logarithms of speed less the prior and the level of the job; ``log_amplitude_D`` is NaN where too
+    few pairs are known.
     """
 
     space: Space
@@ -106,11 +104,12 @@ class _Fit:
     level_of: dict[str, float]
     log_amplitude_D: Floats
     variance_P: Floats
-    noise_of: dict[str, float]
-    told_of: dict[str, float]
     solved: Solved
-    left_out: tuple[Floats, Floats, Cells]
-    jobs_left_out: tuple[Floats, Floats, Cells]
+    calibration: Calibration
+
+    @property
+    def noise(self) -> Noise:
+        return self.calibration.noise
 
     @classmethod
     def of(cls, space: Space, speed_of: dict[Way, float], errors: Sequence[float]) -> "_Fit":
@@ -129,51 +128,8 @@ class _Fit:
         solved = _solved(
             cells[some], y_N[some], noise_G[cells.group_N[some]] + error_N[some] ** 2, space.covariance(variance_P)
         )
-        without = solved.left_out()
-        left_out = (*without.each(), cells[some])
-        jobs_left_out = _jobs_left_out(without, cells[some])
-        _, sd_N, _ = left_out
-        group_N = cells.group_N[some]
-        groups = ("", *space.devices)
-        # what effects may explain as well says little of the noise: the share of it in each cell's own variance
-        told_G = np.bincount(group_N, noise_G[group_N] / sd_N**2, minlength=len(groups))
-        noise_of, told_of = (dict(zip(groups, of_G.tolist(), strict=True)) for of_G in (noise_G, told_G))
-        return cls(
-            space,
-            ways,
-            y_N,
-            error_N,
-            level_of,
-            log_D,
-            variance_P,
-            noise_of,
-            told_of,
-            solved,
-            left_out,
-            jobs_left_out,
-        )
-
-    def left_out_of(self, pairs: bool, device: str, level: float) -> list[Errors]:
-        """What came of cells foretold by all others: of one kind, and of that on a device."""
-        errors, cells = self._counted(*self.left_out, level)
-        kind_N = cells.is_pair_N == pairs
-        here_N = kind_N & self._on(device, cells)
-        return [Errors(errors.error_N[some_N], errors.sd_N[some_N]) for some_N in (kind_N, here_N)]
-
-    def jobs_left_out_of(self, pairs: bool, device: str, level: float) -> tuple[Errors, int]:
-        """What came of job types left out but for two cells: of one kind on a device; and how many they are."""
-        errors, cells = self._counted(*self.jobs_left_out, level)
-        here_N = (cells.is_pair_N == pairs) & self._on(device, cells)
-        return Errors(errors.error_N[here_N], errors.sd_N[here_N]), len(np.unique(cells.job_N[here_N]))
-
-    def _on(self, device: str, cells: Cells) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = np.array(self.space.devices)[cells.device_N] == device
-        return found
-
-    def _counted(self, error_N: Floats, sd_N: Floats, cells: Cells, level: float) -> tuple[Errors, Cells]:
-        """With the noise as it counts in intervals."""
-        noise_G, counted_G = self._noise(self.space, level)
-        return Errors(error_N, np.sqrt(sd_N**2 + (counted_G - noise_G)[cells.group_N])), cells
+        calibration = Calibration.of(space, cells[some], noise_G, solved)
+        return cls(space, ways, y_N, error_N, level_of, log_D, variance_P, solved, calibration)
 
     def examples(self, space: Space) -> list[float]:
         """By how many examples each device of a space is known: other devices, and job types measured on it."""
@@ -181,24 +137,13 @@ class _Fit:
         others = [len(jobs_on) - (name in jobs_on) for name in space.devices]
         return [float(jobs_on[name] + n) for name, n in zip(space.devices, others, strict=True)]
 
-    def likely_noise(self, space: Space) -> Floats:
-        """The most likely variance of each group of noise in a space."""
-        groups = zip(("", *space.devices), space.usual_noise_G.tolist(), strict=True)
-        return np.array([self.noise_of.get(name, usual) for name, usual in groups])
-
-    def _noise(self, space: Space, level: float) -> tuple[Floats, Floats]:
-        """Variance of each group of noise in a space: the most likely, and as it counts in intervals."""
-        noise_G = self.likely_noise(space)
-        told_G = np.array([self.told_of.get(name, 0.0) for name in ("", *space.devices)])
-        return noise_G, noise_G * inflation(told_G, level)
-
     def ask(self, space: Space, wanted: Cells, level: float) -> tuple[Floats, Floats]:
         """Mean and standard deviation of what is wanted, in a space that has the measured ways as well.
 
         The noise counts as it does in intervals of this level, for it is not surely known (``inflation``).
         """
         known, covariance = space.cells(self.ways), space.covariance(self.variance_P)
-        noise_G, counted_G = self._noise(space, level)
+        noise_G, counted_G = self.noise.likely(space), self.noise.counted(space, level)
         variance_M = covariance.of(wanted) + counted_G[wanted.group_N]
         mean_M, sd_M = np.empty(len(wanted)), np.empty(len(wanted))
         for some_M, near_N in self._asked_together(wanted, known, covariance):
@@ -270,21 +215,6 @@ def _log_amplitudes(space: Space, cells: Cells, y_N: Floats, error_N: Floats) ->
     noise_N = space.usual_noise_G[cells.group_N] + error_N**2
     rest_NN = np.tensordot(MODE_P, kernel_PNN, 1) - slowdown_NN + np.diag(noise_N)
     return likely_amplitudes(y_N, rest_NN, slowdown_NN, cells.device_N, known_D)
-
-
-def _jobs_left_out(without: LeftOut, cells: Cells) -> tuple[Floats, Floats, Cells]:
-    """Error and standard deviation of what was measured of each job type, had it been two cells alone only."""
-    random, left = np.random.default_rng(0), []
-    for job in np.unique(cells.job_N).tolist():
-        alone = np.flatnonzero((cells.job_N == job) & ~cells.is_pair_N)
-        known = random.permutation(alone)[:KNOWN]
-        gone = np.setdiff1d(np.flatnonzero((cells.job_N == job) | (cells.partner_N == job)), known)
-        if len(known) == KNOWN and len(gone):
-            error_n, sd_n = without.together(gone)
-            own = cells.job_N[gone] == job
-            left.append((error_n[own], sd_n[own], gone[own]))
-    error_N, sd_N, at_N = (np.concatenate(column) for column in zip(*left, strict=True)) if left else ([], [], [])
-    return np.asarray(error_N, float), np.asarray(sd_N, float), cells[np.asarray(at_N, int)]
 
 
 def _sample(cells: Cells, count: int) -> Whole:

@@ -25,28 +25,15 @@ The noise of pairs on a device on which few were seen is hardly known itself, an
 
 from collections.abc import Iterable
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
-from gavelx.estimator.kriging import PRIOR_SHAPE, Floats
+from gavelx.estimator.kriging import PRIOR_SHAPE, Errors, Floats
 
 PRIOR = 10
 EXAMPLES = 2
 """What is known of devices beforehand counts as so many."""
-
-
-class Errors(NamedTuple):
-    """Errors of cells that were left out, and the standard deviations that were foretold of them."""
-
-    error_N: Floats
-    sd_N: Floats
-
-    def quantile(self, level: float) -> float:
-        """Of the errors in standard deviations, one more of which would be within it at this level."""
-        N = len(self.error_N)
-        return float(np.quantile(np.abs(self.error_N) / self.sd_N, min(1.0, level * (N + 1) / N)))
 
 
 def half_widths(
@@ -60,7 +47,7 @@ def half_widths(
     upper = (1 + level) / 2
     q, u = NormalDist().inv_cdf(upper), 0.0
     for errors in left_out:
-        if N := len(errors.error_N):
+        if N := len(errors):
             weight = N / (N + PRIOR)
             q += weight * (errors.quantile(level) - q)
             u += weight * (float(np.median(errors.sd_N)) - u)

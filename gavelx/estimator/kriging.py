@@ -86,21 +86,37 @@ class Solved:
         return LeftOut(cho_solve(self.factor, np.eye(len(self.weight_N))), self.weight_N)
 
 
-class LeftOut(NamedTuple):
-    """Measured cells as if some had not been (equation 5.12): errors and standard deviations.
+@dataclass(frozen=True)
+class Errors:
+    """Errors of cells that were left out, and the standard deviations that were foretold of them."""
 
-    ``precision_NN`` is K^-1.
-    """
+    error_N: Floats
+    sd_N: Floats
+
+    def __len__(self) -> int:
+        return len(self.error_N)
+
+    def __getitem__(self, some: Whole | NDArray[np.bool_]) -> "Errors":
+        return Errors(self.error_N[some], self.sd_N[some])
+
+    def quantile(self, level: float) -> float:
+        """Of the errors in standard deviations, such that one more would be within it at this level."""
+        N = len(self)
+        return float(np.quantile(np.abs(self.error_N) / self.sd_N, min(1.0, level * (N + 1) / N)))
+
+
+class LeftOut(NamedTuple):
+    """Measured cells as if some had not been (equation 5.12); ``precision_NN`` is K^-1."""
 
     precision_NN: Floats
     weight_N: Floats
 
-    def each(self) -> tuple[Floats, Floats]:
+    def each(self) -> Errors:
         """Each as if all but it had been measured."""
         precision_N = np.diag(self.precision_NN)
-        return self.weight_N / precision_N, precision_N**-0.5
+        return Errors(self.weight_N / precision_N, precision_N**-0.5)
 
-    def together(self, some: Whole) -> tuple[Floats, Floats]:
+    def together(self, some: Whole) -> Errors:
         """These, as if none of them had been."""
         covariance = cho_solve(cho_factor(self.precision_NN[np.ix_(some, some)]), np.eye(len(some)))
-        return covariance @ self.weight_N[some], np.sqrt(np.diag(covariance))
+        return Errors(covariance @ self.weight_N[some], np.sqrt(np.diag(covariance)))

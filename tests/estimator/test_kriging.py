@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gavelx.estimator.intervals import Errors, half_widths, inflation
-from gavelx.estimator.kriging import Solved, likely_variances
+from gavelx.estimator.intervals import half_widths, inflation
+from gavelx.estimator.kriging import Errors, Solved, likely_variances
 
 MANY = 1e6
 NO_JOBS = Errors(np.zeros(0), np.zeros(0)), 0
@@ -14,12 +14,12 @@ def test_cells_left_out_are_those_solved_without_them() -> None:
     random = np.random.default_rng(0)
     root = random.normal(size=(12, 12))
     K, y = root @ root.T + np.eye(12), random.normal(size=12)
-    error_N, sd_N = Solved.of(K, y).left_out().each()
+    errors = Solved.of(K, y).left_out().each()
     for n in range(12):
         rest = np.arange(12) != n
         mean, sd = Solved.of(K[np.ix_(rest, rest)], y[rest]).ask(K[[n]][:, rest], K[[n], [n]])
-        assert error_N[n] == pytest.approx(y[n] - mean[0])
-        assert sd_N[n] == pytest.approx(sd[0])
+        assert errors.error_N[n] == pytest.approx(y[n] - mean[0])
+        assert errors.sd_N[n] == pytest.approx(sd[0])
 
 
 def test_cells_left_out_together_are_those_solved_without_any_of_them() -> None:
@@ -28,10 +28,10 @@ def test_cells_left_out_together_are_those_solved_without_any_of_them() -> None:
     K, y = root @ root.T + np.eye(12), random.normal(size=12)
     some = np.array([1, 4, 9])
     rest = np.setdiff1d(np.arange(12), some)
-    error_n, sd_n = Solved.of(K, y).left_out().together(some)
+    errors = Solved.of(K, y).left_out().together(some)
     mean, sd = Solved.of(K[np.ix_(rest, rest)], y[rest]).ask(K[np.ix_(some, rest)], np.diag(K)[some])
-    assert error_n == pytest.approx(y[some] - mean)
-    assert sd_n == pytest.approx(sd)
+    assert errors.error_N == pytest.approx(y[some] - mean)
+    assert errors.sd_N == pytest.approx(sd)
 
 
 def test_variances_are_found_again() -> None:
@@ -85,7 +85,7 @@ def test_of_a_device_with_many_job_types_new_ones_are_as_unsure_as_those_left_ou
 def test_errors_on_the_same_device_count_most_where_there_are_many() -> None:
     error_N = np.random.default_rng(4).normal(0, 1, 1000)
     everywhere, here = Errors(error_N, np.ones(1000)), Errors(2 * error_N, np.ones(1000))
-    few_here = Errors(here.error_N[:3], here.sd_N[:3])
+    few_here = here[np.arange(3)]
     many, few = (half_widths(np.ones(1), MANY, [everywhere, its], NO_JOBS, 0.9)[0] for its in (here, few_here))
     assert many == pytest.approx(2 * 1.645, rel=0.1)
     assert few < 0.75 * many
