@@ -223,7 +223,7 @@ def plot(done: dict[Run, float | None]) -> bytes:
             color = COLORS[policies.index(line.policy)]
             means = [fmean(hours[rate]) for rate in rates]
             axes.plot(rates, means, color=color, linestyle=dashes, linewidth=1.8, label=str(line))
-        figure.legend(loc="outside lower center", ncols=1, frameon=False, fontsize=8)
+        figure.legend(loc="outside lower center", ncols=1, frameon=False, fontsize=8, handlelength=4)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
         return buffer.getvalue()
