@@ -4,14 +4,9 @@ from dataclasses import replace
 
 from gavelx.allocation import Allocation
 from gavelx.policies import FinishTimeFairness
-from gavelx.policies.allox import Allox
 from gavelx.snapshot import Snapshot
 
-ALLOX = "experiments.thesis.policies:allox_of_long_queues"
 INFORMED = "experiments.thesis.policies:informed_finish_time_fairness"
-
-allox_of_long_queues = Allox(matrix_max=1_000_000_000)
-"""``allox`` that chooses as the published code among equally good plans of any length: exact, and slow."""
 
 
 class InformedFinishTimeFairness(FinishTimeFairness):

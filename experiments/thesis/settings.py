@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from experiments.points import Point
 from experiments.published.thesis import Setting
-from experiments.thesis.policies import ALLOX, INFORMED
+from experiments.thesis.policies import INFORMED
 from gavelx.mechanism import PUBLISHED, Rules
 
 SEEDS = (5, 8, 9)
@@ -44,7 +44,7 @@ BRANCH = Series(
 )
 """Shown once: where it cannot be the published series, it is not simulated at every other setting."""
 SERIES = (
-    Series("AlloX", "allox", ALLOX),
+    Series("AlloX", "allox", "allox"),
     Series("max-min fairness", "max_min_fairness", "agnostic(max_min_fairness)"),
     Series(
         "finish-time fairness, informed",

@@ -17,8 +17,8 @@ from gavelx.solvers.matching import Plan, match, starts_by_matrix
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-MATRIX_MAX = 200_000
-"""Entries of the published matrix up to which its choice among equally good plans is made."""
+QUEUE_MAX = 1_000
+"""Jobs that wait up to which the published choice among equally good plans is made: so many take seconds."""
 
 
 class Allox(Policy):
@@ -31,16 +31,13 @@ class Allox(Policy):
 
     Only jobs of one device can be planned: raises :class:`PolicyError` for a gang. A job that can run on no type
     with a free device stays out; the published code plans a job where it cannot run, at 1e-10 steps/s, and gives
-    it the device. Among equally good plans a short queue takes the one that the published code takes, which hangs
-    on the order in which its solver reads a matrix, here of up to ``matrix_max`` entries; in a long one the longer
-    of two jobs starts now. Of equal jobs it is the older one. Source: AlloX (EuroSys 2020), as the published code
-    of Gavel (OSDI'20) has it, with all jobs of the queue (its alpha is 1).
+    it the device. Among equally good plans the one is taken that the published code takes, which hangs on the
+    order in which its solver reads a matrix. In a queue of more than 1,000 jobs that would take too long: there
+    the longer of two jobs starts now, and of equal jobs the older one. Source: AlloX (EuroSys 2020), as the
+    published code of Gavel (OSDI'20) has it, with all jobs of the queue (its alpha is 1).
     """
 
     name = "allox"
-
-    def __init__(self, matrix_max: int | None = None) -> None:
-        self.matrix_max = MATRIX_MAX if matrix_max is None else matrix_max
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         started = perf_counter()
@@ -53,22 +50,23 @@ class Allox(Policy):
         queue = the_queue(snapshot, (type_J == WAITING) & can_start_J)
         seconds_QA = length_JA[queue]
         plan = match(seconds_QA, free_A)
-        if len(queue) ** 2 * free_A.sum() <= self.matrix_max:
-            type_Q = self._as_published(snapshot, queue, seconds_QA, free_A)
+        if len(queue) <= QUEUE_MAX:
+            type_Q = as_published(snapshot, queue, seconds_QA, free_A)
         else:
-            type_Q = starting(plan, seconds_QA, free_A)
-        for q, a in zip(queue.tolist(), older_first(type_Q, seconds_QA).tolist(), strict=True):
+            type_Q = older_first(starting(plan, seconds_QA, free_A), seconds_QA)
+        for q, a in zip(queue.tolist(), type_Q.tolist(), strict=True):
             if a != WAITING:
                 handout.start(q, a)
         return handout.allocation(
             path="matching", seconds=perf_counter() - started, objective=plan.cost, bound=plan.bound
         )
 
-    def _as_published(self, snapshot: Snapshot, queue: Ints, seconds_QA: Floats, free_A: Ints) -> Ints:
-        """Who starts where, as the published code reads its matrix: types by name, ages added to the rows."""
-        order_A = np.argsort(np.array(snapshot.accelerators))
-        type_Q = starts_by_matrix(seconds_QA[:, order_A], free_A[order_A], snapshot.elapsed_s_J[queue])
-        return np.where(type_Q == WAITING, WAITING, order_A[type_Q])
+
+def as_published(snapshot: Snapshot, queue: Ints, seconds_QA: Floats, free_A: Ints) -> Ints:
+    """Who starts where, as the published code reads its matrix: types by name, ages added to the rows."""
+    order_A = np.argsort(np.array(snapshot.accelerators))
+    type_Q = starts_by_matrix(seconds_QA[:, order_A], free_A[order_A], snapshot.elapsed_s_J[queue])
+    return np.where(type_Q == WAITING, WAITING, order_A[type_Q])
 
 
 def assert_one_device(snapshot: Snapshot) -> None:

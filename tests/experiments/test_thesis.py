@@ -19,7 +19,7 @@ from experiments.thesis.catalog import THESIS
 from experiments.thesis.evaluation import CONTINUOUS, COST, STATIC
 from experiments.thesis.floor import equal_share_due_s, floor_usd, least_usd
 from experiments.thesis.honest import FIRST, HONEST, LOADS, OTHERS
-from experiments.thesis.policies import ALLOX, INFORMED
+from experiments.thesis.policies import INFORMED
 from experiments.thesis.settings import SEEDS, SERIES, point
 from gavelx.cluster import Cluster
 from gavelx.files.price_tables import load_prices
@@ -75,8 +75,6 @@ def test_allox_is_equal_as_printed_on_a_published_point() -> None:
 
 
 def test_policies_of_the_page_can_be_named() -> None:
-    small = Point(ALLOX, "v100=1,p100=1,k80=1", rate=0.0, jobs=6)
-    assert measure(small, PUBLISHED, Limits())["jobs_completed"] == 6
     blind = Point(INFORMED, "v100=1,p100=1,k80=1", rate=0.0, jobs=6)
     aware = Point("finish_time_fairness", "v100=1,p100=1,k80=1", rate=0.0, jobs=6)
     one, other = (measure(run, PUBLISHED, Limits()) for run in (blind, aware))

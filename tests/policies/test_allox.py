@@ -46,7 +46,8 @@ def test_a_long_job_behind_a_short_one_on_a_fast_device_beats_a_slow_device() ->
     assert allocation.certificate.objective == pytest.approx(12.0)
 
 
-def test_of_equal_jobs_the_older_start() -> None:
+def test_of_equal_jobs_in_a_long_queue_the_older_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gavelx.policies.allox.QUEUE_MAX", 0)
     for count in range(1, 9):
         share_JA = Allox().allocate(snapshot([7.0] * count, {"a": 1, "b": 2}, a=1.0, b=1.0)).share_JA
         assert share_JA.sum(axis=1).tolist() == [float(j < 3) for j in range(count)]

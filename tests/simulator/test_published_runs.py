@@ -27,6 +27,7 @@ from gavelx.mechanism.rules import RULES
 from gavelx.policies import load_policy
 from gavelx.result import Result
 from gavelx.simulator import simulate
+from gavelx.simulator.random_jobs import random_jobs
 from gavelx.throughputs import Throughputs
 
 DATA = Path(__file__).parents[1] / "data"
@@ -110,6 +111,20 @@ def test_so_it_does_with_the_matrix_as_published(golden: dict[str, Any]) -> None
     """With its own choice among best plans."""
     result = repeat(golden, "tests.policies.published_allox:PublishedAllox")
     assert figures(result)["avg_jct_s"] == pytest.approx(golden["avg_jct_s"], rel=1e-6)
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_so_does_a_run_of_another_queue_longer_than_any_reference_run(alike: bool) -> None:
+    """130 jobs that are all there at the start, random or many of them equal, on a cluster of no reference run."""
+    table, cluster = load_throughputs("simulation"), Cluster.of({"v100": 4, "p100": 9, "k80": 6}, 1)
+    jobs = random_jobs(130, table, seed=11)
+    if alike:
+        jobs = [replace(job, job_type=jobs[job.id % 7].job_type, total_steps=4000.0) for job in jobs[:60]]
+    ours, published = (
+        simulate(load_policy(name), jobs, cluster, table, rules=RULES["published"])
+        for name in ("allox", "tests.policies.published_allox:PublishedAllox")
+    )
+    np.testing.assert_allclose(ours.jct_s_J, published.jct_s_J, rtol=1e-6)
 
 
 @runs(SAME_FIGURES)
