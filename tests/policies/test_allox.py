@@ -70,7 +70,7 @@ def test_no_share_where_nothing_is_free_or_a_job_cannot_run() -> None:
 
 @pytest.mark.parametrize("speed", [1e-300, 1e-40])
 def test_a_speed_that_never_gets_anywhere_is_none(speed: float) -> None:
-    given = snapshot([1e9, 1e9, 1e9], {"v100": 1, "k80": 1}, v100=1.0, k80=speed)
+    given = snapshot([1e9, 2e9, 3e9], {"v100": 1, "k80": 1}, v100=1.0, k80=speed)
     assert Allox().allocate(given).share_JA.tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
 
 
