@@ -34,7 +34,7 @@ class Makespan(Minimize):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         if not settings().interior:
             return super().allocate(snapshot)
-        with using(interior=False):
+        with using(interior=False, lexicographic=False):
             best = super().allocate(snapshot)
         if best.certificate.objective is None:  # no job can run
             return best

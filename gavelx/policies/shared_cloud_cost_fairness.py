@@ -12,6 +12,7 @@ from gavelx.policies.terms import CostRatio, FinishTimeRatio, Largest, Linear, S
 from gavelx.policies.v100 import on_v100
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
+from gavelx.solvers import using
 from gavelx.solvers.statement import Affine, RatioStatement, Statement
 
 HAIR = 1e-9
@@ -63,11 +64,12 @@ class SharedCloudCostFairness(Policy):
         self.rho_cap = rho_cap
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        soonest = Minimize(Largest(FinishTimeRatio())).allocate(snapshot)
-        rho = max(self.rho_cap, soonest.certificate.objective or 0.0) * (1.0 + HAIR)
-        in_time = FinishTimeRatio() <= rho
-        fairest = Minimize(Largest(CostRatio()), [in_time]).allocate(snapshot)
-        mu = max(1.0, fairest.certificate.objective or 0.0) * (1.0 + HAIR)
+        with using(lexicographic=False):
+            soonest = Minimize(Largest(FinishTimeRatio())).allocate(snapshot)
+            rho = max(self.rho_cap, soonest.certificate.objective or 0.0) * (1.0 + HAIR)
+            in_time = FinishTimeRatio() <= rho
+            fairest = Minimize(Largest(CostRatio()), [in_time]).allocate(snapshot)
+            mu = max(1.0, fairest.certificate.objective or 0.0) * (1.0 + HAIR)
         cheapest = Minimize(Sum(Overpaid(1.0 + HURRY)), [in_time, CostRatio() <= mu]).allocate(snapshot)
         return replace(cheapest, strict=True)
 

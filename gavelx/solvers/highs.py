@@ -23,7 +23,7 @@ OPTIONS = {
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
 }
-PRIMAL = 4
+DUAL, PRIMAL = 1, 4
 SMALL = 2000
 """Variables up to which presolve costs more time than it saves."""
 BARE: dict[str, Any] = {"presolve": "off"}  # tells infeasible from unbounded, and does without a fragile postsolve
@@ -61,9 +61,12 @@ class LinearProgram:
         lp = _model(objective_V, (lower_V, upper_V), matrix_KV, (lower_K, upper_K))
         lp.sense_ = ObjSense.kMaximize
         self._highs = _highs()
-        if primal:
-            self._highs.setOptionValue("simplex_strategy", PRIMAL)
+        self.prefer(primal=primal)
         self._highs.passModel(lp)
+
+    def prefer(self, *, primal: bool) -> None:
+        """Which simplex the next solve is by."""
+        self._highs.setOptionValue("simplex_strategy", PRIMAL if primal else DUAL)
 
     def solve(self) -> tuple[Floats, Floats]:
         """The optimal variables and the constraints' multipliers (gain in the objective per unit of slack).
@@ -73,6 +76,20 @@ class LinearProgram:
         _run(self._highs)
         solution = self._highs.getSolution()
         return np.array(solution.col_value), np.array(solution.row_dual)
+
+    def infeasible_by(self) -> Floats | None:
+        """Multipliers with which the constraints contradict each other, where the last solve has found such."""
+        _, found, ray_K = self._highs.getDualRay()  # type: ignore[attr-defined]
+        return np.array(ray_K) if found else None
+
+    def add_columns(
+        self, objective_N: Floats, upper_N: Floats, matrix_KN: sparse.csc_array | sparse.csc_matrix
+    ) -> None:
+        """N variables more, from 0 on."""
+        starts, rows = matrix_KN.indptr[:-1].astype(np.int32), matrix_KN.indices.astype(np.int32)
+        lower_N = np.zeros(len(upper_N))
+        entries = matrix_KN.nnz, starts, rows, matrix_KN.data
+        self._highs.addCols(len(upper_N), objective_N, lower_N, upper_N, *entries)
 
     def forget(self) -> None:
         """Start the next solve from nothing."""

@@ -20,6 +20,7 @@ Legend: G classes, A accelerator types, Z kinds of configurations, R rows of an 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from gavelx.solvers.collapse import Classes, collapse
 from gavelx.solvers.grid import levels_by_price
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
 from gavelx.solvers.rows import ALL, Rows, money
+from gavelx.solvers.sifting import SiftedProgram, worth_it
 from gavelx.solvers.sparse import sparser
 from gavelx.solvers.statement import Affine, Requirement, Statement
 
@@ -58,9 +60,10 @@ class Answer:
     path: str
 
 
-def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
+def solve_linear(statement: Statement, *, lexicographic: bool = True, near_C: Floats | None = None) -> Answer:
     """Solve a stated program; a pure max-min one beyond its first level only if ``lexicographic``.
 
+    ``near_C``: shares that may be near the answer; where there are very many configurations it begins with theirs.
     Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
     """
     if lexicographic and (best := everybody_at_his_best(statement)) is not None:
@@ -70,15 +73,7 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
     if (answer := _by_price(statement, classes, lexicographic)) is not None:
         return answer
     rows = Rows(statement, classes)
-    program = LinearProgram(
-        objective_V=rows.objective_V,
-        upper_V=rows.upper_V,
-        lower_V=rows.lower_V,
-        matrix_KV=rows.matrix_KV,
-        lower_K=rows.lower_K,
-        upper_K=rows.upper_K,
-        primal=not statement.requirements,
-    )
+    program = _program(rows, near_C)
     value_V, multiplier_K = program.solve()
     bound, marginal_A = rows.bound(multiplier_K)
     path = "highs"
@@ -90,6 +85,26 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True) -> Answer:
     if lexicographic:
         share_C = sparser(statement.snapshot, classes, share_C)
     return Answer(share_C, bound, marginal_A, len(classes), path)
+
+
+def _program(rows: Rows, near_C: Floats | None) -> LinearProgram:
+    """The program of all rows; sifted where there are very many kinds, first those of one class alone."""
+    parts: dict[str, Any] = {
+        "objective_V": rows.objective_V,
+        "upper_V": rows.upper_V,
+        "lower_V": rows.lower_V,
+        "matrix_KV": rows.matrix_KV,
+        "lower_K": rows.lower_K,
+        "upper_K": rows.upper_K,
+        "primal": not rows.statement.requirements,
+    }
+    if not worth_it(rows.matrix_KV):
+        return LinearProgram(**parts)
+    first_V = np.ones(len(rows.upper_V), dtype=bool)
+    first_V[: rows.Z] = np.bincount(rows.time_GZ.indices, minlength=rows.Z) <= 1
+    if near_C is not None:
+        first_V[rows.classes.kinds(np.flatnonzero(near_C))] = True
+    return SiftedProgram(first_V=first_V, **parts)
 
 
 def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> Answer | None:
@@ -120,7 +135,7 @@ def spend_least(snapshot: Snapshot, affine: Affine, share_C: Floats) -> Floats:
     cost = Affine(snapshot.configurations.devices_AC, np.zeros(len(in_use_A)), "accelerator")
     least = cost.scaled(-money(snapshot)).total()
     try:
-        return solve_linear(Statement(snapshot, (), least, (floor,), "least money")).share_C
+        return solve_linear(Statement(snapshot, (), least, (floor,), "least money"), near_C=share_C).share_C
     except UnsolvedError:
         return share_C
 

@@ -176,7 +176,10 @@ def _has_only_logs(statement: Statement) -> bool:
 
 
 def _by_highs(statement: Statement | RatioStatement) -> Answer:
-    return solve_linear(statement) if isinstance(statement, Statement) else solve_ratio(statement)
+    lexicographic = settings().lexicographic
+    if isinstance(statement, Statement):
+        return solve_linear(statement, lexicographic=lexicographic)
+    return solve_ratio(statement, lexicographic=lexicographic)
 
 
 def _by_cvxpy(solver: SolverName, gap: float = GAP) -> Path:

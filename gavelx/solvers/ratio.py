@@ -33,39 +33,42 @@ PROVEN = (1e-9, 1e-7)
 """How far below the optimum levels are tried that provably no shares reach, relative to it."""
 
 
-def solve_ratio(statement: RatioStatement) -> Answer:
-    """Solve a ratio program, by prices where many rows differ.
+def solve_ratio(statement: RatioStatement, *, lexicographic: bool = True) -> Answer:
+    """Solve a ratio program, by prices where many rows differ; beyond the largest ratio only if ``lexicographic``.
 
     Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
     """
-    if (answer := _by_price(statement)) is not None:
+    if (answer := _by_price(statement, lexicographic)) is not None:
         return answer
-    best = solve_linear(_everyone_runs(statement), lexicographic=False)
+    best = solve_linear(_begin(statement), lexicographic=False)
     level, steps = statement.objective(best.share_C), 0
     while steps < STEPS:
         steps += 1
-        answer = _try(_gain(statement, level, best.share_C))
+        answer = _try(_gain(statement, level, best.share_C), best.share_C)
         if answer is None or not statement.objective(answer.share_C) < level * (1.0 - CONVERGED):
             break
         best, level = answer, statement.objective(answer.share_C)
     bound = proven(statement, level, best.share_C)
-    best = _with_what_is_left(statement, best, level)
+    if lexicographic:
+        best = _with_what_is_left(statement, best, level)
     return Answer(best.share_C, bound, None, best.classes, f"dinkelbach, {steps} steps; {best.path}")
 
 
 def _with_what_is_left(statement: RatioStatement, best: Answer, level: float) -> Answer:
     """The last stage, unless the solver gives up or it would cost part of the level."""
-    last = _try(_last(statement, level), lexicographic=True)
+    last = _try(_last(statement, level), best.share_C, lexicographic=True)
     return last if last is not None and statement.objective(last.share_C) <= level * (1.0 + 1e-9) else best
 
 
-def _by_price(statement: RatioStatement) -> Answer | None:
+def _by_price(statement: RatioStatement, lexicographic: bool) -> Answer | None:
     """The answer of the price engine, where it applies and finds one."""
-    priced = ratios_by_price(statement, lexicographic=statement.then is None)
+    priced = ratios_by_price(statement, lexicographic=lexicographic and statement.then is None)
     if priced is None:
         return None
     rows = len(statement.denominator.constant_R)
     best = Answer(priced.share_C, priced.bound, None, rows, priced.path)
+    if not lexicographic:
+        return best
     if statement.then is not None:
         last = _with_what_is_left(statement, best, statement.objective(best.share_C))
         return replace(best, share_C=last.share_C, path=f"{priced.path}; {last.path}")
@@ -85,25 +88,27 @@ def proven(
     )
 
 
-def _try(program: Statement, *, lexicographic: bool = False) -> Answer | None:
+def _try(program: Statement, near_C: Floats, *, lexicographic: bool = False) -> Answer | None:
     """The answer, or None where the solver gives up: what was reached before is kept then."""
     try:
-        return solve_linear(program, lexicographic=lexicographic)
+        return solve_linear(program, lexicographic=lexicographic, near_C=near_C)
     except UnsolvedError:
         return None
 
 
 def _beyond(statement: RatioStatement, level: float, share_C: Floats) -> bool:
     """Whether a dual bound proves that no shares reach this level."""
-    answer = _try(_gain(statement, level, share_C))
+    answer = _try(_gain(statement, level, share_C), share_C)
     return answer is not None and answer.bound is not None and answer.bound < 0.0
 
 
-def _everyone_runs(statement: RatioStatement) -> Statement:
-    """Where to begin: shares under which every ratio is finite."""
+def _begin(statement: RatioStatement) -> Statement:
+    """Where to begin: shares under which every ratio is finite; the best of all where numerators are numbers."""
     most_R = statement.denominator.matrix_RC.max(axis=1).toarray().ravel() + statement.denominator.constant_R
-    largest_R = np.maximum(most_R, 1e-300)
-    return _program(statement, statement.denominator, 1.0 / largest_R, content=1.0)
+    largest_R, need_R = np.maximum(most_R, 1e-300), statement.numerator.constant_R
+    numbers = not statement.numerator.matrix_RC.data.any() and (need_R > 0.0).all()
+    scale_R = 1.0 / (need_R if numbers else largest_R)
+    return _program(statement, statement.denominator, scale_R, content=float((largest_R * scale_R).max()))
 
 
 def _gain(statement: RatioStatement, level: float, share_C: Floats) -> Statement:

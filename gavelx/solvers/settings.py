@@ -21,12 +21,15 @@ class Settings:
     """``auto`` tries what fits the program, in order; any other name is the only solver tried.
 
     ``interior`` asks programs for the answer of an interior point instead of the exact one (see `interior`).
+    ``lexicographic``: what the first optimum of a max-min program or of ratios leaves free is shared out as well;
+    without it the objective alone is best, for those who want to know no more.
     ``budget_s`` is the wall-clock time that one program may take, over all paths that are tried for it.
     """
 
     solver: SolverName = "auto"
     budget_s: float = 60.0
     interior: bool = False
+    lexicographic: bool = True
 
 
 @dataclass(frozen=True)
