@@ -94,8 +94,8 @@ def test_when_all_fail_the_message_says_how(monkeypatch: pytest.MonkeyPatch) -> 
 def test_shares_that_are_feasible_but_not_best_are_not_used(monkeypatch: pytest.MonkeyPatch, part: float) -> None:
     solve = portfolio.solve_linear
 
-    def worse(stated: Statement) -> Answer:
-        answer = solve(stated)
+    def worse(stated: Statement, **options: bool) -> Answer:
+        answer = solve(stated, **options)
         if highs_method() == "ipm":
             return answer
         return Answer(part * answer.share_C, answer.bound, answer.marginal_A, answer.classes, "worse")
@@ -178,7 +178,7 @@ def test_every_path_gets_half_of_the_time_left_and_the_last_one_all(monkeypatch:
     monkeypatch.setattr(time, "perf_counter", lambda: 1000.0)
     seen: list[float] = []
 
-    def give_up(*_: object) -> Answer:
+    def give_up(*_: object, **__: object) -> Answer:
         seen.append(left_s())
         raise UnsolvedError("gave up")
 
