@@ -18,6 +18,7 @@ from scipy import sparse
 from gavelx.solvers.highs import TOLERANCE, LinearProgram, UnsolvedError
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 MANY, MANY_A_ROW = 2000, 5
 """A program with so many variables, and so many for each constraint, is sifted."""
 
@@ -69,10 +70,10 @@ class SiftedProgram(LinearProgram):
             try:
                 value_v, multiplier_K = super().solve()
             except UnsolvedError as error:
-                if not (error.status == "infeasible" and self._add(self._may_help())):
+                if not (error.status == "infeasible" and self._add(self._helpful())):
                     raise
             else:
-                if not self._add(self._objective_V - multiplier_K @ self._matrix_KV):
+                if not self._add(self._best(self._objective_V - multiplier_K @ self._matrix_KV)):
                     value_V = np.zeros(len(self._objective_V))
                     value_V[self._here_v] = value_v
                     return value_V, multiplier_K
@@ -85,21 +86,24 @@ class SiftedProgram(LinearProgram):
         self._objective_V = objective_V
         super().set_objective(objective_V[self._here_v])
 
-    def _may_help(self) -> Floats:
-        """By how much each variable is against the proof that those that are here have no solution."""
+    def _best(self, gain_V: Floats) -> Ints:
+        """The waiting variables that gain most, as many as there are constraints."""
+        gaining, most = np.flatnonzero(self._waits_V & (gain_V > TOLERANCE)), self._matrix_KV.shape[0]
+        if len(gaining) <= most:
+            return gaining
+        return gaining[np.argpartition(gain_V[gaining], -most)[-most:]]
+
+    def _helpful(self) -> Ints:
+        """Those that are most against the proof that the others have no solution; all, if there is no proof."""
         ray_K = self.infeasible_by()
         if ray_K is None:
-            return np.ones(len(self._waits_V))
-        return np.asarray(ray_K @ self._matrix_KV / np.abs(ray_K).max())
+            return np.flatnonzero(self._waits_V)
+        return self._best(ray_K @ self._matrix_KV / np.abs(ray_K).max())
 
-    def _add(self, gain_V: Floats) -> bool:
-        """Add the variables that gain most, as many as there are constraints; False if none gains anything."""
-        gaining = np.flatnonzero(self._waits_V & (gain_V > TOLERANCE))
-        if len(gaining) > (most := self._matrix_KV.shape[0]):
-            gaining = gaining[np.argpartition(gain_V[gaining], -most)[-most:]]
-        if not len(gaining):
-            return False
-        self.add_columns(self._objective_V[gaining], self._upper_V[gaining], self._matrix_KV[:, gaining])
-        self._waits_V[gaining] = False
-        self._here_v = np.concatenate([self._here_v, gaining])
-        return True
+    def _add(self, new: Ints) -> bool:
+        """Give these to the solver; False if there are none."""
+        if len(new):
+            self.add_columns(self._objective_V[new], self._upper_V[new], self._matrix_KV[:, new])
+            self._waits_V[new] = False
+            self._here_v = np.concatenate([self._here_v, new])
+        return len(new) > 0
