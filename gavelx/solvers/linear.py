@@ -193,7 +193,7 @@ def _leap(
     best is below that level has it: were he below, all that have less than he are at their best and lose nothing
     by what raises him. The highest such level is found by bisection over the bests.
     """
-    if rows.best_R is None:
+    if rows.best_R is None or isinstance(program, SiftedProgram):  # sifted, many levels are quicker
         return None
     level_R = (rows.best_R - lower_R) / rows.scale_K[rows.worst]
     levels = np.unique(level_R[rising_R])
