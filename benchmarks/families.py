@@ -4,7 +4,7 @@ Legend: J jobs, A accelerator types.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
@@ -88,6 +88,13 @@ def _largest_ratio(instance: Instance, share_JA: Floats, rate_JA: Floats, past_J
 def total(instance: Instance, value: float) -> float:
     """The sum of completion times that a plan states."""
     return float(value)
+
+
+def ratio_of_throughput(instance: Instance, throughput_J: Floats) -> float:
+    """The largest finish-time ratio from effective throughputs."""
+    with np.errstate(divide="ignore"):
+        left_J = instance.steps_left_J / throughput_J
+    return float(((instance.elapsed_s_J + left_J) / published.finish_alone(instance)).max())
 
 
 def _real(size: Size, seed: int) -> Instance:
@@ -180,6 +187,22 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         ours=by_policy("allox", of_certificate),
         objective=total,
         targets={(200, 36): 50.0, (400, 36): 250.0, (400, 108): 1000.0},
+        speed=None,
+    ),
+    Benchmark(
+        name="distinct_pairs",
+        says="packed finish-time fairness over every pair of jobs that all differ, one cvxpy expression per job",
+        sizes=((64,), (128,), (256,)),
+        warm=(16,),
+        make=lambda size, seed: replace(instances.with_history(size[0], seed), pairs=True),
+        published=Side(
+            "cvxpy per job, ECOS",
+            published.packed_finish_time_fairness,
+            ready=lambda instance: (instance, instances.snapshot_of(instance)),
+            read=lambda instance, throughput_J: Answer(throughput_J),
+        ),
+        ours=by_policy("packed(finish_time_fairness)", of_throughput),
+        objective=ratio_of_throughput,
         speed=None,
     ),
     Benchmark(

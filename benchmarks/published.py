@@ -14,6 +14,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.instances import Instance
+from gavelx.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +54,28 @@ def _largest_ratio(instance: Instance, rate_JA: Floats, past_J: Floats) -> Float
         ratios.append(expected / alone_J[j])
     largest = cp.maximum(*ratios) if len(ratios) > 1 else ratios[0]
     return _solved(cp.Minimize(largest), x_JA, instance)
+
+
+def packed_finish_time_fairness(ready: tuple[Instance, Snapshot]) -> Floats:
+    """The same over every pair of jobs too, one share for each; Gavel, section 4.2 with 3.1, ECOS. Gives e_J."""
+    instance, snapshot = ready
+    table, devices_A = snapshot.known, instance.devices_A
+    speed_JC, alone_J = table.throughput_JC, finish_alone(instance)
+    x_C = cp.Variable(len(table))
+    ratios = []
+    for j in range(len(alone_J)):
+        row = speed_JC[[j]]
+        rate = row.data @ x_C[row.indices]
+        expected = instance.elapsed_s_J[j] + instance.steps_left_J[j] * cp.inv_pos(rate)
+        ratios.append(expected / alone_J[j])
+    base = [x_C >= 0, table.membership_JC @ x_C <= 1, table.devices_AC @ x_C <= devices_A]
+    cp.Problem(cp.Minimize(cp.maximum(*ratios)), base).solve(solver=cp.ECOS)
+    return np.asarray(speed_JC @ np.asarray(x_C.value).clip(0.0, 1.0))
+
+
+def finish_alone(instance: Instance) -> Floats:
+    """D_j + r_j/e_j(equal share)."""
+    return instance.equal_share_s_J + instance.steps_left_J / instance.equal_share_of(instance.throughput_JA)
 
 
 def _solved(objective: cp.Minimize | cp.Maximize, x_JA: cp.Variable, instance: Instance) -> Floats:
