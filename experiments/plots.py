@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from experiments.sweep import Curve, Sweep
 
 MARKERS = "os^Dv*"
+NEAR = 24.0
+"""Points nearer than this, in pixels, are named together."""
 LINES = {STORED: (0, (5, 1.5)), REPLICATION: (0, (1.2, 1.5))}
 
 
@@ -122,9 +124,9 @@ def panels_plot(title: str, panels: Sequence[Panel]) -> bytes:
                 axes.plot(*_line(dict(line.ours)), **style)
                 axes.plot(*_line(dict(line.published)), color=color, linewidth=1.2, linestyle=LINES[STORED])
                 handles.setdefault(line.label, Line2D([], [], label=line.label, **style))
-                for x, name in line.names.items():
-                    axes.annotate(name, (x, line.ours[x]), (3, 4), textcoords="offset points", fontsize=7)
                 seen.append(line.group)
+            for line in panel.lines:
+                _name_points(axes, line)
             if panel.from_zero:
                 axes.set_ylim(bottom=0.0)
         if any(line.published for panel in panels for line in panel.lines):
@@ -132,6 +134,18 @@ def panels_plot(title: str, panels: Sequence[Panel]) -> bytes:
         columns = 2 if len(panels) == 1 else 3
         figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=columns, frameon=False)
         return _png(figure)
+
+
+def _name_points(axes: Axes, line: Line) -> None:
+    """Write the names beside the points; those of neighbours too near to be told apart in one."""
+    axes.autoscale_view()
+    last = None
+    for x, name in line.names.items():
+        at = axes.transData.transform((x, line.ours[x]))
+        if last is not None and np.hypot(*(at - last[0])) < NEAR:
+            last[1].set_text(f"{last[1].get_text()}, {name}")
+        else:
+            last = at, axes.annotate(name, (x, line.ours[x]), (3, 4), textcoords="offset points", fontsize=7)
 
 
 class BarPanel(NamedTuple):
