@@ -162,10 +162,10 @@ def test_a_solver_that_fails_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPa
 
     solve, calls = portfolio.solve_linear, iter(range(1000))
 
-    def sometimes(*arguments: Any) -> Any:
+    def sometimes(*arguments: Any, **options: Any) -> Any:
         if next(calls) in (2, 3):
             raise UnsolvedError("solve error")
-        return solve(*arguments)
+        return solve(*arguments, **options)
 
     monkeypatch.setattr(portfolio, "solve_linear", sometimes)
     monkeypatch.setattr(portfolio, "available", lambda solver: False)
