@@ -235,7 +235,8 @@ def test_a_machine_that_boots_again_is_another_one(tmp_path: Path) -> None:
 
     async def after(m: Machine) -> None:
         ended = await m.scheduler.end_of(1)
-        assert (ended.failed, ended.steps_done, ended.held_s) == (True, 20.0, 0.0)
+        assert (ended.failed, ended.steps_done) == (True, 20.0)
+        assert 0.0 <= ended.held_s < 60.0  # as far as was written down before
         assert "restarted" in ended.reason
 
     play(tmp_path, after)
