@@ -65,12 +65,18 @@ def level_of_throughput(instance: Instance, throughput_J: Floats) -> float:
 
 def ratio(instance: Instance, share_JA: Floats) -> float:
     """The largest finish-time ratio: max_j (a_j + r_j/e_j) / (D_j + r_j/e_j(equal share))."""
-    return _largest_ratio(instance, share_JA, instance.throughput_JA, instance.equal_share_s_J)
+    return ratio_of_throughput(instance, (instance.throughput_JA * share_JA).sum(axis=1))
+
+
+def ratio_of_throughput(instance: Instance, throughput_J: Floats) -> float:
+    """The same from effective throughputs."""
+    return _largest_ratio(instance, throughput_J, instance.throughput_JA, instance.equal_share_s_J)
 
 
 def cost_ratio(instance: Instance, share_JA: Floats) -> float:
     """The same with speeds divided by prices and nothing spent so far (Algorithm 5.1)."""
-    return _largest_ratio(instance, share_JA, per_dollar(instance), 0.0)
+    rate_JA = per_dollar(instance)
+    return _largest_ratio(instance, (rate_JA * share_JA).sum(axis=1), rate_JA, np.zeros(len(rate_JA)))
 
 
 def per_dollar(instance: Instance) -> Floats:
@@ -78,23 +84,15 @@ def per_dollar(instance: Instance) -> Floats:
     return instance.throughput_JA / instance.usd_per_hour_A
 
 
-def _largest_ratio(instance: Instance, share_JA: Floats, rate_JA: Floats, past_J: Floats | float) -> float:
+def _largest_ratio(instance: Instance, rate_J: Floats, rate_JA: Floats, past_J: Floats) -> float:
     with np.errstate(divide="ignore"):
-        left_J = instance.steps_left_J / (rate_JA * share_JA).sum(axis=1)
-    alone_J = past_J + instance.steps_left_J / instance.equal_share_of(rate_JA)
-    return float(((instance.elapsed_s_J + left_J) / alone_J).max())
+        left_J = instance.steps_left_J / rate_J
+    return float(((instance.elapsed_s_J + left_J) / published.alone(instance, rate_JA, past_J)).max())
 
 
 def total(instance: Instance, value: float) -> float:
     """The sum of completion times that a plan states."""
     return float(value)
-
-
-def ratio_of_throughput(instance: Instance, throughput_J: Floats) -> float:
-    """The largest finish-time ratio from effective throughputs."""
-    with np.errstate(divide="ignore"):
-        left_J = instance.steps_left_J / throughput_J
-    return float(((instance.elapsed_s_J + left_J) / published.finish_alone(instance)).max())
 
 
 def _real(size: Size, seed: int) -> Instance:

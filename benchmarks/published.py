@@ -46,7 +46,7 @@ def shared_cloud_cost_fairness(instance: Instance) -> Floats:
 def _largest_ratio(instance: Instance, rate_JA: Floats, past_J: Floats) -> Floats:
     """One cvxpy expression per job, as published."""
     x_JA = cp.Variable(rate_JA.shape)
-    alone_J = past_J + instance.steps_left_J / instance.equal_share_of(rate_JA)
+    alone_J = alone(instance, rate_JA, past_J)
     ratios = []
     for j in range(len(rate_JA)):
         rate = cp.sum(cp.multiply(rate_JA[j], x_JA[j]))
@@ -60,7 +60,8 @@ def packed_finish_time_fairness(ready: tuple[Instance, Snapshot]) -> Floats:
     """The same over every pair of jobs too, one share for each; Gavel, section 4.2 with 3.1, ECOS. Gives e_J."""
     instance, snapshot = ready
     table, devices_A = snapshot.known, instance.devices_A
-    speed_JC, alone_J = table.throughput_JC, finish_alone(instance)
+    speed_JC = table.throughput_JC
+    alone_J = alone(instance, instance.throughput_JA, instance.equal_share_s_J)
     x_C = cp.Variable(len(table))
     ratios = []
     for j in range(len(alone_J)):
@@ -73,9 +74,9 @@ def packed_finish_time_fairness(ready: tuple[Instance, Snapshot]) -> Floats:
     return np.asarray(speed_JC @ np.asarray(x_C.value).clip(0.0, 1.0))
 
 
-def finish_alone(instance: Instance) -> Floats:
-    """D_j + r_j/e_j(equal share)."""
-    return instance.equal_share_s_J + instance.steps_left_J / instance.equal_share_of(instance.throughput_JA)
+def alone(instance: Instance, rate_JA: Floats, past_J: Floats) -> Floats:
+    """D_j + r_j/e_j(equal share), at these rates, D being the past."""
+    return past_J + instance.steps_left_J / instance.equal_share_of(rate_JA)
 
 
 def _solved(objective: cp.Minimize | cp.Maximize, x_JA: cp.Variable, instance: Instance) -> Floats:
