@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import SuperLU, splu
 
+from gavelx.solvers.arrow import Arrow
 from gavelx.solvers.cones import Cones, Scaling
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
 from gavelx.solvers.settings import left_s
@@ -24,15 +24,15 @@ from gavelx.solvers.settings import left_s
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 TOLERANCE, STEPS = 1e-8, 100
+ALMOST = 5e-5
+"""How far off a point may be that no step leads on from."""
 SCALINGS, TINY = 3, 1e-3
 """How often rows and columns are scaled; those that are smaller are left as they are."""
 INSIDE, STEP = 0.99, (1e-6, 0.999)
 """Which part of the way to the border is gone, and the least and greatest step."""
 CENTRING = (1e-4, 1.0)
-REGULAR, REFINED = 1e-11, 1
-"""What makes the equations regular, and how often their solution is refined."""
-PIVOT = 0.01
-"""A pivot on the diagonal is tiny if it is less than this part of the largest of its column."""
+REGULAR, REFINED, ROUNDING = 1e-8, 6, 1e-14
+"""What makes the equations regular, how often their solution is refined at most, and where that ends."""
 
 
 def embedded_program(
@@ -57,10 +57,18 @@ def embedded_program(
         mu = (gap + kappa * tau) / (cones.degree + 1)
         of_z = _norm(rz) / (size_z + _norm(x) + _norm(s))
         missed = max(of_z, _norm(rx) / (size_x + _norm(z))) / tau
-        value = abs(c @ x) / tau
-        if missed < TOLERANCE and (gap < TOLERANCE or gap < TOLERANCE * value):
-            return x / (tau * column_V), z / (tau * row_L)
-        W = Scaling(cones, s, z)
+        off, point = (
+            max(missed, gap / max(1.0, float(abs(c @ x)) / tau)),
+            (x / (tau * column_V), z / (tau * row_L)),
+        )
+        if off < TOLERANCE:
+            return point
+        try:
+            W = Scaling(cones, s, z)
+        except UnsolvedError:
+            if off < ALMOST:
+                return point
+            raise
         solve = equations.scaled_by(W)
         x1, z1 = solve(-c, h)
         slope = kappa / tau - c @ x1 - h @ z1
@@ -92,14 +100,14 @@ def _norm(v: Floats) -> float:
 def _equilibrated(matrix_LV: sparse.csr_array, cones: Cones) -> tuple[sparse.csr_array, Floats, Floats]:
     """The matrix with rows and columns of about the same size, and what they were divided by."""
     G = matrix_LV.copy()
+    G.sum_duplicates()
     G.eliminate_zeros()
     (L, V), entries = G.shape, (np.arange(G.shape[0]).repeat(np.diff(G.indptr)), G.indices)
     by = [np.ones(L), np.ones(V)]
     for _ in range(SCALINGS):
-        size_E = np.abs(G.data)
+        size_LV = abs(G)
         for k, at_E in enumerate(entries):
-            size = np.zeros(len(by[k]))
-            np.maximum.at(size, at_E, size_E)
+            size = size_LV.max(axis=1 - k).toarray()
             size = np.sqrt(size if k else cones.alike(size))
             size[size < TINY] = 1.0
             G.data *= (1.0 / size)[at_E]
@@ -124,53 +132,66 @@ def _inside(cones: Cones, r: Floats) -> Floats:
 class _Equations:
     """``G' z = bx, G x - W^2 z = bz``, in variables scaled so that only 1 stands in the corner.
 
-    With ``V V' = W^-2`` they are ``G' V v = bx, V' G x - v = V' bz`` and ``z = V v``. They are quasidefinite, so
-    any order of elimination will do: one with few new entries is found once, and left only where a pivot would be
-    tiny. V' mixes the three rows of a second-order cone, so each has the entries of all; ``mixed`` makes them.
+    With ``V V' = W^-2`` they are ``G' V v = bx, V' G x - v = V' bz`` and ``z = V v``. A row of one entry is a
+    bound: its v is put into the other equations. V' mixes the three rows of a second-order cone, so each has the
+    entries of all; ``mixed`` makes them. Regular equations are solved, and the solution refined.
     """
 
     def __init__(self, G: sparse.csr_array, cones: Cones) -> None:
-        (L, V), N, self.cones = G.shape, cones.nonnegative, cones
-        alone, together = G[:N].tocoo(), G[N:].tocoo()
-        self.row_of, self.value_E = alone.row, alone.data
+        (_, V), N, self.cones = G.shape, cones.nonnegative, cones
+        is_bound_L = np.diff(G.indptr) == 1
+        is_bound_L[N:] = False
+        self.bound, self.kept = np.flatnonzero(is_bound_L), np.flatnonzero(~is_bound_L)
+        bounds, alone, together = G[self.bound], G[np.flatnonzero(~is_bound_L[:N])].tocoo(), G[N:].tocoo()
+        self.bounded, self.bounding = bounds.indices, bounds.data
+        self.row_of, self.value_E = self.kept[alone.row], alone.data
         rows, columns, self.mixed = _mixed(together)
-        row_E, column_E = np.concatenate([alone.row, N + rows]) + V, np.concatenate([alone.col, columns])
-        corner = np.arange(V + L)
-        self.corner = np.concatenate([np.full(V, REGULAR), np.full(L, -1.0)])
+        row_E, column_E = (
+            np.concatenate([alone.row, alone.shape[0] + rows]) + V,
+            np.concatenate([alone.col, columns]),
+        )
+        corner, self.V = np.arange(V + len(self.kept)), V
         rows, columns = np.concatenate([row_E, column_E, corner]), np.concatenate([column_E, row_E, corner])
-        self._lay_out(rows, columns)
-        place = self._factors(Scaling(cones, cones.unit(), cones.unit()), "MMD_AT_PLUS_A").perm_c
-        self._lay_out(place[rows], place[columns])
-        self.place, self.V, self.regular = place, V, np.zeros(V + L)
-        self.regular[place[:V]] = REGULAR
-
-    def _lay_out(self, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> None:
-        """Entries in these places."""
-        self.order = np.lexsort((rows, columns))
-        size = len(self.corner)
-        starts = np.append(0, np.cumsum(np.bincount(columns, minlength=size)))
-        self.matrix = sparse.csc_matrix((np.ones(len(rows)), rows[self.order], starts), shape=(size, size))
-
-    def _factors(self, W: Scaling, ordering: str) -> SuperLU:
-        value_E = np.concatenate([self.value_E / W.W_N[self.row_of], self.mixed @ W.half_K33.ravel()])
-        self.matrix.data = np.concatenate([value_E, value_E, self.corner])[self.order]
-        return splu(self.matrix, ordering, diag_pivot_thresh=PIVOT, panel_size=1, options={"SymmetricMode": True})
+        self.arrow = Arrow(rows, columns, len(corner))
+        self.order = np.lexsort((columns, rows))
+        ends = np.cumsum(np.bincount(rows, minlength=len(corner)))
+        self.matrix = sparse.csr_array((np.ones(len(rows)), columns[self.order], np.append(0, ends)))
 
     def scaled_by(self, W: Scaling) -> Callable[[Floats, Floats], tuple[Floats, Floats]]:
         """The function that solves them for ``bx, bz``, until ``scaled_by`` is called again."""
-        factors, V = self._factors(W, "NATURAL"), self.V
-        matrix, place, regular = self.matrix, self.place, self.regular
+        V, matrix, bound, bounded, kept = self.V, self.matrix, self.bound, self.bounded, self.kept
+        of_bound = self.bounding / W.W_N[bound]
+        value_E = np.concatenate([self.value_E / W.W_N[self.row_of], self.mixed @ W.half_K33.ravel()])
+        corner = np.concatenate([np.bincount(bounded, of_bound**2, V), np.full(len(kept), -1.0)])
+        matrix.data = np.concatenate([value_E, value_E, corner])[self.order]
+        corner[:V] += REGULAR
+        solved = self.arrow.factored(np.concatenate([value_E, value_E, corner]))
 
         def solve(bx: Floats, bz: Floats) -> tuple[Floats, Floats]:
-            b = np.empty(len(place))
-            b[place] = np.concatenate([bx, W.half(bz)])
-            v = factors.solve(b)
-            for _ in range(REFINED):
-                v += factors.solve(b - matrix @ v + regular * v)
-            v = v[place]
-            return v[:V], W.whole(v[V:])
+            bv = W.half(bz)
+            b = np.concatenate([bx + np.bincount(bounded, of_bound * bv[bound], V), bv[kept]])
+            v = _refined(solved, matrix, b)
+            bv[kept], bv[bound] = v[V:], of_bound * v[bounded] - bv[bound]
+            return v[:V], W.whole(bv)
 
         return solve
+
+
+def _refined(solved: Callable[[Floats], Floats], matrix: sparse.csr_array, b: Floats) -> Floats:
+    """The solution for a matrix of one that is nearly the same, as long as it gets better."""
+    v = solved(b)
+    left = b - matrix @ v
+    missed, enough = _norm(left), ROUNDING * (1.0 + _norm(b))
+    for _ in range(REFINED):
+        if missed <= enough:
+            break
+        better = v + solved(left)
+        left = b - matrix @ better
+        before, missed = missed, _norm(left)
+        if not missed < before:
+            break
+        v = better
+    return v
 
 
 def _mixed(G: sparse.coo_array) -> tuple[Ints, Ints, sparse.csr_array]:

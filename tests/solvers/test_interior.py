@@ -1,9 +1,12 @@
 """Answers as the published systems give them: near the centre of the optima, with traces of shares."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from benchmarks import instances
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
 from gavelx.policies import load_policy
@@ -130,6 +133,19 @@ def test_it_is_as_good_and_jobs_alike_get_shares_alike(name: str) -> None:
     assert central.certificate.objective == pytest.approx(exact.certificate.objective, rel=1e-6)
     assert (central.share_JA[0] == central.share_JA[1]).all()
     assert (central.share_JA[0] == central.share_JA[2]).all()
+
+
+@pytest.mark.parametrize("name", ["packed(max_min_fairness)", "packed(finish_time_fairness)"])
+@pytest.mark.parametrize("jobs", [3, 6, 12, 30])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_it_is_as_good_where_jobs_share_devices(name: str, jobs: int, seed: int) -> None:
+    """Pairs tie all jobs together, and near the border the equations are as uneven as they get."""
+    snapshot = instances.snapshot_of(replace(instances.with_history(jobs, seed), pairs=True))
+    exact = load_policy(name).allocate(snapshot)
+    with using(interior=True):
+        central = load_policy(name).allocate(snapshot)
+    assert central.certificate.path == "embedding, interior"
+    assert central.certificate.objective == pytest.approx(exact.certificate.objective, rel=1e-6)
 
 
 def test_those_who_were_nearly_promised_something_have_a_trace_of_it() -> None:
