@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -63,12 +64,14 @@ def _run(tasks: Sequence[Task], store: Store, options: argparse.Namespace, words
     possible = [task for task in tasks if not reasons[task.point.policy]]
     about, started, had = machine(), time.perf_counter(), len(store)
     failed: list[Outcome] = []
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # `timeout` ends it as Ctrl-C does
     try:
         failed = run(possible, store, Limits(options.limit_s, options.patience_h), options.jobs)
     except KeyboardInterrupt:
         say("interrupted; the same command goes on from here")
         raise SystemExit(130) from None
     finally:
+        signal.signal(signal.SIGTERM, before)
         session = {
             "command": shlex.join(["python", "-m", _module(), *words]),
             "points": len(store) - had,

@@ -1,6 +1,7 @@
 """The experiments run end to end on a tiny cluster, go on where they stopped, and compare like with like."""
 
 import json
+import signal
 import math
 from pathlib import Path
 
@@ -77,12 +78,13 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, capsys: pytest.CaptureFi
     ]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(point: Point, *args: object) -> Record:
         if (tmp_path / "points.jsonl").exists():
-            raise KeyboardInterrupt
+            signal.raise_signal(number)
         return measure(point, *args)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_:
@@ -90,6 +92,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(
         main([*FEW, "--out", str(tmp_path)])
     assert exit_.value.code == 130
     assert len(lines(tmp_path)) == 1
+    assert json.loads((tmp_path / "sessions.jsonl").read_text())["points"] == 1
     with (tmp_path / "points.jsonl").open("a") as file:
         file.write('{"point": {"policy": "max_mi')  # the power fails while a line is written
     assert main([*FEW, "--out", str(tmp_path)]) == 0
