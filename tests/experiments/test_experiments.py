@@ -1,8 +1,8 @@
 """The experiments run end to end on a tiny cluster, go on where they stopped, and compare like with like."""
 
 import json
-import signal
 import math
+import signal
 from pathlib import Path
 
 import pytest
