@@ -94,6 +94,12 @@ class Handout:
         self.type_J[j] = a
         self.free_A[a] -= self._scale_J[j]
 
+    def move(self, j: int, a: int) -> None:
+        """The job gets devices on type a instead of those that it has."""
+        self.free_A[self.type_J[j]] += self._scale_J[j]
+        self.type_J[j] = WAITING
+        self.start(j, a)
+
     def allocation(self, **facts: Any) -> Allocation:
         """What was handed out, as a certified allocation; ``facts`` go to :func:`~gavelx.solvers.certified`."""
         table, type_J = self.snapshot.configurations, np.array(self.type_J, dtype=np.int64)

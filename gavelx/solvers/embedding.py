@@ -31,7 +31,7 @@ SCALINGS, TINY = 3, 1e-3
 INSIDE, STEP = 0.99, (1e-6, 0.999)
 """Which part of the way to the border is gone, and the least and greatest step."""
 CENTRING = (1e-4, 1.0)
-REGULAR, REFINED, ROUNDING = 1e-8, 6, 1e-14
+REGULAR, REFINED, ROUNDING = 7e-8, 9, 1e-14
 """What makes the equations regular, how often their solution is refined at most, and where that ends."""
 
 

@@ -13,6 +13,7 @@ from gavelx.errors import PolicyError
 from gavelx.jobs import Job
 from gavelx.policies import Allox, load_policy
 from gavelx.snapshot import WAITING, Snapshot
+from gavelx.solvers import using
 from gavelx.throughputs import Setting, Throughputs
 from tests.policies.published_allox import assert_starts_of, published_allox
 from tests.policies.strategies import snapshot_of, snapshots
@@ -55,6 +56,35 @@ def test_of_equal_jobs_the_older_start() -> None:
 def test_a_job_keeps_the_device_that_it_holds() -> None:
     held = snapshot([1000.0, 1.0, 2.0], {"v100": 1, "k80": 1}, [0, WAITING, WAITING], v100=10.0, k80=1.0)
     assert Allox().allocate(held).share_JA.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+
+
+def test_a_device_that_nobody_waits_for_goes_to_whom_it_saves_most() -> None:
+    """Job 1 has the most left on the k80s; its k80 stays free, for nobody would gain by it."""
+    held = snapshot([50.0, 100.0, 10.0], {"v100": 1, "k80": 3}, [1, 1, 1], v100=10.0, k80=1.0)
+    assert Allox().allocate(held).share_JA.tolist() == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+
+
+def test_what_is_moved_leaves_a_device_for_the_next() -> None:
+    jobs = tuple(Job(j, "net", 100.0) for j in range(2))
+    speed_JA = np.array([[4.0, 2.0, 1.0], [4.0, 2.0, 1.0]])
+    held = snapshot_of(jobs, Cluster.of({"v100": 1, "p100": 1, "k80": 1}), speed_JA)
+    held = held.replace(running_J=np.array([1, 2]), steps_left_J=np.array([99.0, 1.0]))
+    assert Allox().allocate(held).share_JA.tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+
+
+def test_those_who_wait_come_first_and_nobody_moves_for_little() -> None:
+    one = {"v100": 1, "k80": 1}
+    waits = snapshot([100.0, 1.0], one, [1, WAITING], v100=10.0, k80=1.0)
+    assert Allox().allocate(waits).share_JA.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    for speed, moves in ((1.05, False), (1.2, True)):
+        little = snapshot([100.0], one, [1], v100=speed, k80=1.0)
+        assert Allox().allocate(little).share_JA.tolist() == [[float(moves), float(not moves)]]
+
+
+def test_under_the_published_rules_the_policy_moves_nobody() -> None:
+    held = snapshot([100.0], {"v100": 1, "k80": 1}, [1], v100=10.0, k80=1.0)
+    with using(interior=True):
+        assert Allox().allocate(held).share_JA.tolist() == [[0.0, 1.0]]
 
 
 def test_a_job_gives_up_a_device_on_which_it_cannot_run() -> None:
