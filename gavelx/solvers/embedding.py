@@ -170,14 +170,14 @@ class _Equations:
         def solve(bx: Floats, bz: Floats) -> tuple[Floats, Floats]:
             bv = W.half(bz)
             b = np.concatenate([bx + np.bincount(bounded, of_bound * bv[bound], V), bv[kept]])
-            v = _refined(solved, matrix, b)
+            v = refined(solved, matrix, b)
             bv[kept], bv[bound] = v[V:], of_bound * v[bounded] - bv[bound]
             return v[:V], W.whole(bv)
 
         return solve
 
 
-def _refined(solved: Callable[[Floats], Floats], matrix: sparse.csr_array, b: Floats) -> Floats:
+def refined(solved: Callable[[Floats], Floats], matrix: sparse.csr_array, b: Floats) -> Floats:
     """The solution for a matrix of one that is nearly the same, as long as it gets better."""
     v = solved(b)
     left = b - matrix @ v

@@ -64,6 +64,11 @@ def test_a_device_that_nobody_waits_for_goes_to_whom_it_saves_most() -> None:
     assert Allox().allocate(held).share_JA.tolist() == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
 
 
+def test_it_goes_to_the_fastest_and_stays_there() -> None:
+    held = snapshot([100.0], {"v100": 1, "p100": 1, "k80": 1}, [2], v100=10.0, p100=5.0, k80=1.0)
+    assert Allox().allocate(held).share_JA.tolist() == [[1.0, 0.0, 0.0]]
+
+
 def test_what_is_moved_leaves_a_device_for_the_next() -> None:
     jobs = tuple(Job(j, "net", 100.0) for j in range(2))
     speed_JA = np.array([[4.0, 2.0, 1.0], [4.0, 2.0, 1.0]])
