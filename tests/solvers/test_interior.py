@@ -144,7 +144,7 @@ def test_it_is_as_good_and_jobs_alike_get_shares_alike(name: str) -> None:
 @pytest.mark.parametrize("name", ["packed(max_min_fairness)", "packed(finish_time_fairness)"])
 @pytest.mark.parametrize(("jobs", "seed"), [(3, 0), (3, 1), (6, 0), (6, 1), (12, 0), (30, 1), (33, 5), (40, 5)])
 def test_it_is_as_good_where_jobs_share_devices(name: str, jobs: int, seed: int) -> None:
-    """Pairs tie all jobs together, and the equations get as uneven as can be; with seed 5 it ends on the border."""
+    """Pairs tie all jobs together, and equations get as uneven as can be; with seed 5 it ends on the border."""
     snapshot = instances.snapshot_of(replace(instances.with_history(jobs, seed), pairs=True))
     exact = load_policy(name).allocate(snapshot)
     with using(interior=True):
