@@ -57,10 +57,8 @@ def embedded_program(
         mu = (gap + kappa * tau) / (cones.degree + 1)
         of_z = _norm(rz) / (size_z + _norm(x) + _norm(s))
         missed = max(of_z, _norm(rx) / (size_x + _norm(z))) / tau
-        off, point = (
-            max(missed, gap / max(1.0, float(abs(c @ x)) / tau)),
-            (x / (tau * column_V), z / (tau * row_L)),
-        )
+        off = max(missed, gap / max(1.0, float(abs(c @ x)) / tau))
+        point = x / (tau * column_V), z / (tau * row_L)
         if off < TOLERANCE:
             return point
         try:
@@ -146,10 +144,8 @@ class _Equations:
         self.bounded, self.bounding = bounds.indices, bounds.data
         self.row_of, self.value_E = self.kept[alone.row], alone.data
         rows, columns, self.mixed = _mixed(together)
-        row_E, column_E = (
-            np.concatenate([alone.row, alone.shape[0] + rows]) + V,
-            np.concatenate([alone.col, columns]),
-        )
+        row_E = np.concatenate([alone.row, alone.shape[0] + rows]) + V
+        column_E = np.concatenate([alone.col, columns])
         corner, self.V = np.arange(V + len(self.kept)), V
         rows, columns = np.concatenate([row_E, column_E, corner]), np.concatenate([column_E, row_E, corner])
         self.arrow = Arrow(rows, columns, len(corner))
