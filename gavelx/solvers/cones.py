@@ -79,21 +79,29 @@ class Scaling:
 
     def by(self, v: Floats, part: float = 1.0) -> Floats:
         """``W v``, or so large a part of it."""
+        if not self.cones.second_order:
+            return part * self.W_N * v
         v_N, v_K3 = self.cones.split(v)
         return np.concatenate([part * self.W_N * v_N, part * self._along(v_K3)])
 
     def half(self, v: Floats) -> Floats:
         """``V' v``, where ``V V' = W^-2``: the inverse along the axes, not turned back."""
+        if not self.cones.second_order:
+            return v / self.W_N
         v_N, v_K3 = self.cones.split(v)
         return np.concatenate([v_N / self.W_N, np.einsum("kij,kj->ki", self.half_K33, v_K3).ravel()])
 
     def whole(self, v: Floats) -> Floats:
         """``V v``."""
+        if not self.cones.second_order:
+            return v / self.W_N
         v_N, v_K3 = self.cones.split(v)
         return np.concatenate([v_N / self.W_N, np.einsum("kji,kj->ki", self.half_K33, v_K3).ravel()])
 
     def over(self, v: Floats) -> Floats:
         """The u with ``lambda o u = v``."""
+        if not self.cones.second_order:
+            return np.asarray(v / self.lam)
         (lam_N, lam_K3), (v_N, v_K3) = self.cones.split(self.lam), self.cones.split(v)
         first_K, rest_K2 = lam_K3[:, 0], lam_K3[:, 1:]
         along_K = (rest_K2 * v_K3[:, 1:]).sum(axis=1)
@@ -123,6 +131,8 @@ class Scaling:
 
 def _nesterov_todd(s_K3: Floats, z_K3: Floats) -> tuple[Floats, Floats]:
     """The axes of W in each cone, in columns, and how much it stretches along each."""
+    if not len(s_K3):
+        return np.empty((0, 3, 3)), s_K3
     of_s_K1, of_z_K1 = _determinant(s_K3)[:, None], _determinant(z_K3)[:, None]
     one_s_K3, one_z_K3, size_K1 = s_K3 / np.sqrt(of_s_K1), z_K3 / np.sqrt(of_z_K1), (of_s_K1 / of_z_K1) ** 0.25
     w_K3 = one_s_K3 + one_z_K3 * (1.0, -1.0, -1.0)
