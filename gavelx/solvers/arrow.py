@@ -6,11 +6,11 @@ once; what is left for the hubs is their Schur complement (G. Golub and C. Van L
 edition, section 3.2.11). Pivots are chosen within a block, so the work never depends on the numbers, as that of a
 sparse factorization does where a pivot is tiny; near an optimum many are.
 
-Legend: E entries, U unknowns, H hubs, R other unknowns, B blocks of one size, N unknowns of a block.
+Legend: E entries, U unknowns, H hubs, B blocks of one shape, N unknowns of a block, M hubs that it meets.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ LARGEST = 64
 
 @dataclass(frozen=True)
 class _Entries:
-    """Which entries, and at which places they are in a matrix, or in those of all blocks, one after the other."""
+    """Which entries, and at which places they are in the matrices of all blocks, one after the other."""
 
     which: Ints
     place: Ints
@@ -42,11 +42,13 @@ class _Entries:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Blocks of as many unknowns, at these rows among the unknowns that are in blocks."""
+    """Blocks of one shape: their unknowns, the hubs that they meet, and pairs of those by place."""
 
-    rows: slice
-    shape: tuple[int, int, int]
-    inside: _Entries
+    at_BN: Ints
+    hub_BM: Ints
+    pair_BMM: Ints
+    inner: _Entries
+    border: _Entries
 
 
 class Arrow:
@@ -54,55 +56,43 @@ class Arrow:
 
     def __init__(self, row_E: Ints, column_E: Ints, unknowns: int) -> None:
         block_U = _block_of(row_E, column_E, unknowns)
-        size_U = np.where(block_U < 0, 0, np.bincount(block_U + 1, minlength=1)[block_U + 1])
-        order = np.lexsort([block_U, size_U])
-        hubs = int(np.count_nonzero(block_U < 0))
-        self.hubs, self.others = order[:hubs], order[hubs:]
-        place_U = np.empty(unknowns, dtype=np.int64)
-        place_U[order] = np.arange(unknowns) - hubs  # negative for a hub
-        row, column, H = place_U[row_E], place_U[column_E], hubs
-        among, across = np.flatnonzero((row < 0) & (column < 0)), np.flatnonzero((row >= 0) & (column < 0))
-        self.among_hubs = _Entries(among, (row[among] + H) * H + column[among] + H)
-        self.border = _Entries(across, row[across] * H + column[across] + H)
-        self.blocks, size_R, start = list[_Blocks](), size_U[self.others], 0
-        for N in np.unique(size_R).tolist():
-            end = start + int(np.count_nonzero(size_R == N))
-            inside = np.flatnonzero((row >= start) & (row < end) & (column >= 0))
-            at = _Entries(inside, (row[inside] - start) * N + (column[inside] - start) % N)
-            self.blocks.append(_Blocks(slice(start, end), ((end - start) // N, N, N), at))
-            start = end
+        self.hubs = np.flatnonzero(block_U < 0)
+        hub_U = np.full(unknowns, -1)
+        hub_U[self.hubs] = np.arange(len(self.hubs))
+        among = np.flatnonzero((hub_U[row_E] >= 0) & (hub_U[column_E] >= 0))
+        self.among_hubs = _Entries(among, hub_U[row_E[among]] * len(self.hubs) + hub_U[column_E[among]])
+        self.blocks = list(_alike(row_E, column_E, block_U, hub_U))
 
     def factored(self, value_E: Floats) -> Callable[[Floats], Floats]:
         """The function that solves it for a right-hand side. Raises :class:`UnsolvedError` if it is singular."""
-        R, H = len(self.others), len(self.hubs)
-        hubs_HH, border_RH = self.among_hubs.filled(value_E, (H, H)), self.border.filled(value_E, (R, H))
-        inverses = [(b.rows, _inverted(b.inside.filled(value_E, b.shape))) for b in self.blocks]
-        through_RH = _by_block(inverses, border_RH)
-        hubs_HH -= border_RH.T @ through_RH
+        H = len(self.hubs)
+        hubs_HH, solved = self.among_hubs.filled(value_E, (H, H)), []
+        for blocks in self.blocks:
+            (B, N), M = blocks.at_BN.shape, blocks.hub_BM.shape[1]
+            inverse_BNN = _inverted(blocks.inner.filled(value_E, (B, N, N)))
+            border_BNM = blocks.border.filled(value_E, (B, N, M))
+            through_BNM = inverse_BNN @ border_BNM
+            less_BMM = border_BNM.transpose(0, 2, 1) @ through_BNM
+            hubs_HH -= np.bincount(blocks.pair_BMM.ravel(), less_BMM.ravel(), H * H).reshape(H, H)
+            solved.append((blocks, inverse_BNN, through_BNM))
         factors, pivots, failed = lapack.dgetrf(hubs_HH) if H else (None, None, 0)
         if failed:
             raise UnsolvedError("a singular system")
 
         def solve(b_U: Floats) -> Floats:
-            x_U, b_R = np.empty(len(b_U)), b_U[self.others, None]
-            x_R = _by_block(inverses, b_R)
+            x_U, x_H = np.empty(len(b_U)), b_U[self.hubs]
+            for blocks, _, through_BNM in solved:
+                less_B1M = b_U[blocks.at_BN][:, None, :] @ through_BNM
+                x_H -= np.bincount(blocks.hub_BM.ravel(), less_B1M.ravel(), H)
             if H:
-                x_H, _ = lapack.dgetrs(factors, pivots, b_U[self.hubs, None] - through_RH.T @ b_R)
-                x_R -= through_RH @ x_H
-                x_U[self.hubs] = x_H[:, 0]
-            x_U[self.others] = x_R[:, 0]
+                x_H, _ = lapack.dgetrs(factors, pivots, x_H)
+            for blocks, inverse_BNN, through_BNM in solved:
+                alone_BN1 = inverse_BNN @ b_U[blocks.at_BN][:, :, None]
+                x_U[blocks.at_BN] = (alone_BN1 - through_BNM @ x_H[blocks.hub_BM][:, :, None])[:, :, 0]
+            x_U[self.hubs] = x_H
             return x_U
 
         return solve
-
-
-def _by_block(inverses: Sequence[tuple[slice, Floats]], b_RK: Floats) -> Floats:
-    """What is left of several right-hand sides when each block is solved alone."""
-    x_RK = np.empty_like(b_RK)
-    for rows, inverse_BNN in inverses:
-        B, N, _ = inverse_BNN.shape
-        x_RK[rows] = (inverse_BNN @ b_RK[rows].reshape(B, N, -1)).reshape(B * N, -1)
-    return x_RK
 
 
 def _inverted(block_BNN: Floats) -> Floats:
@@ -129,4 +119,33 @@ def _block_of(row_E: Ints, column_E: Ints, unknowns: int) -> Ints:
         return bool(np.bincount(apart(most) + 1)[1:].max(initial=0) <= LARGEST)
 
     limits = [*np.unique(meets_U)[::-1], 0]
-    return apart(limits[bisect_left(limits, True, key=fits)])
+    block_U = apart(limits[bisect_left(limits, True, key=fits)])
+    inside = block_U >= 0
+    block_U[inside] = np.unique(block_U[inside], return_inverse=True)[1]
+    return block_U
+
+
+def _alike(row_E: Ints, column_E: Ints, block_U: Ints, hub_U: Ints) -> Iterator[_Blocks]:
+    """Blocks with as many unknowns that meet as many hubs, shape by shape."""
+    within = np.flatnonzero((block_U[row_E] >= 0) & (block_U[column_E] >= 0))
+    across = np.flatnonzero((block_U[row_E] >= 0) & (hub_U[column_E] >= 0))
+    H, blocks = max(1, int(hub_U.max()) + 1), int(block_U.max()) + 1
+    meeting_E = block_U[row_E[across]] * H + hub_U[column_E[across]]
+    meeting = np.unique(meeting_E)
+    size, hubs = np.bincount(block_U[block_U >= 0], minlength=blocks), np.bincount(meeting // H, minlength=blocks)
+    in_order = np.argsort(block_U, kind="stable")
+    for N, M in np.unique(np.stack([size, hubs]), axis=1).T:
+        alike = np.append((size == N) & (hubs == M), False)  # the last is the block of hubs, -1
+        at_BN = in_order[alike[block_U[in_order]]].reshape(-1, N)
+        meeting_BM = meeting[alike[meeting // H]].reshape(len(at_BN), M)
+        hub_BM, place_U = meeting_BM % H, np.full(len(block_U), -1)
+        place_U[at_BN.ravel()] = np.arange(at_BN.size)
+        inner, edge = within[place_U[row_E[within]] >= 0], np.flatnonzero(place_U[row_E[across]] >= 0)
+        border, met = across[edge], np.searchsorted(meeting_BM.ravel(), meeting_E[edge])
+        yield _Blocks(
+            at_BN,
+            hub_BM,
+            hub_BM[:, :, None] * H + hub_BM[:, None, :],
+            _Entries(inner, place_U[row_E[inner]] * N + place_U[column_E[inner]] % N),
+            _Entries(border, place_U[row_E[border]] * M + met % max(1, M)),
+        )

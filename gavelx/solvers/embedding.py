@@ -7,12 +7,17 @@ solver for embedded systems" (European Control Conference 2013), section III; th
 Vandenberghe, "The CVXOPT linear and quadratic cone program solvers" (2010), section 5.3; the scaling of rows and
 columns is D. Ruiz's (2001). Names are those of the papers.
 
+Matrices are small, and there are thousands of programs: a second thread of BLAS only waits, at full speed.
+
 Legend: V variables, L rows, E entries.
 """
+
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from threadpoolctl import ThreadpoolController
 
 from gavelx.solvers.cones import Cones, Scaling
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
@@ -37,6 +42,18 @@ def embedded_program(
 
     Returns v and the multipliers of the rows. Raises :class:`UnsolvedError`.
     """
+    with _libraries().limit(limits=1):
+        return _interior_path(cost_V, matrix_LV, limit_L, second_order)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _interior_path(
+    cost_V: Floats, matrix_LV: sparse.csr_array, limit_L: Floats, second_order: int
+) -> tuple[Floats, Floats]:
     cones = Cones(len(limit_L) - 3 * second_order, second_order)
     G, row_L, column_V = _equilibrated(matrix_LV, cones)
     c, h, GT = cost_V / column_V, limit_L / row_L, G.T
