@@ -96,15 +96,21 @@ class Node:
             raise self.mistake("the text is empty", expected="a name")
         return text
 
-    def number(self, *, low: float = -math.inf, above: float = -math.inf) -> float:
-        """A finite number, at least ``low`` and greater than ``above``."""
+    def number(
+        self, *, low: float = -math.inf, above: float = -math.inf, high: float = sys.float_info.max
+    ) -> float:
+        """A finite number, at least ``low``, greater than ``above``, and at most ``high``."""
         kind = "a finite number"
         if above > -math.inf:
             kind += f" above {above:g}"
         elif low > -math.inf:
             kind += f", {low:g} or more"
+        if high < sys.float_info.max:
+            kind += f", {high:g} at most"
         value = self._of((int, float), kind)
-        if isinstance(value, bool) or not (abs(value) <= sys.float_info.max and value >= low and value > above):
+        if isinstance(value, bool) or not (
+            -sys.float_info.max <= value <= high and value >= low and value > above
+        ):
             raise self.mistake(f"{shown(value)} cannot be used", expected=kind)
         return float(value)
 

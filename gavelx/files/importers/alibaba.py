@@ -61,4 +61,5 @@ def openb_pod(row: Row) -> Outcome:
         return reason or NEVER_STARTED
     start_s, end_s = seconds(row, "scheduled_time"), seconds(row, "deletion_time")
     duration_s = later(row, start_s, "deletion_time", end_s)
-    return ran(gpus, duration_s) or Recorded(arrival_s=arrival_s, gpus=gpus, duration_s=duration_s)
+    told = f"{row.text('name')} {arrival_s} {duration_s}"
+    return ran(gpus, duration_s) or Recorded(arrival_s=arrival_s, gpus=gpus, duration_s=duration_s, told=told)

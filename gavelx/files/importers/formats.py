@@ -53,7 +53,9 @@ def _tabs(name: str, what: str, recorded: Callable[[Any], Outcome], columns: Seq
 def _is_pai(head: Sequence[str]) -> bool:
     there = [rows.head_cells(line, ",") for line in head]
     tasks = [cells for cells in there if len(cells) == len(alibaba.TASK_COLUMNS)]
-    return any(cells[3] in alibaba.TASK_STATUSES or tuple(cells) == alibaba.TASK_COLUMNS for cells in tasks)
+    return any(
+        cells[3] in alibaba.TASK_STATUSES or sorted(cells) == sorted(alibaba.TASK_COLUMNS) for cells in tasks
+    )
 
 
 LAYOUTS = (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gavelx.errors import InputFileError, UserError
 from gavelx.files.importers.formats import AUTO, Layout, find_layout
-from gavelx.files.importers.recorded import Recorded, joined
+from gavelx.files.importers.recorded import TWICE, Recorded, joined
 from gavelx.files.importers.steps import REFERENCE, Conversion
 from gavelx.files.texts import shown
 from gavelx.jobs import Job
@@ -102,6 +102,7 @@ class _Reading:
         self.rows = 0
         self.recorded: list[tuple[int, Recorded]] = []
         self.row_of_id: dict[int, int] = {}
+        self.told: set[str] = set()
         self.bad: list[tuple[int, UserError]] = []
         self.left_out: Counter[str] = Counter()
 
@@ -112,10 +113,13 @@ class _Reading:
             if isinstance(row, InputFileError):
                 raise row
             outcome = self.layout.recorded(row)
+            if isinstance(outcome, Recorded) and outcome.told and outcome.told in self.told:
+                outcome = TWICE
             if isinstance(outcome, str):
                 self.left_out[outcome] += 1
             else:
                 self.recorded.append((number, self._checked(number, outcome)))
+                self.told.add(outcome.told)
         except UserError as error:
             self.bad.append((number, error.with_traceback(None)))  # a million of them would keep every frame
 
@@ -134,8 +138,8 @@ class _Reading:
     def join_parts(self) -> None:
         """Make one job of the records that are part of one."""
         groups: dict[object, list[tuple[int, Recorded]]] = {}
-        for number, job in self.recorded:
-            groups.setdefault(job.part_of or number, []).append((number, job))
+        for position, (number, job) in enumerate(self.recorded):
+            groups.setdefault(job.part_of or position, []).append((number, job))
         self.recorded = [
             group[0] if len(group) == 1 else (group[0][0], joined([job for _, job in group]))
             for group in groups.values()

@@ -14,6 +14,7 @@ NEVER_STARTED = "never started"
 STILL_RUNNING = "still running"
 FAILED = "failed"
 NO_TIME = "took no time"
+TWICE = "there already"
 """Why a job is left out. These are facts about the job, not mistakes in the file."""
 
 SHORTEST_S = 1e-3
@@ -29,7 +30,7 @@ class Recorded:
     Its work is one of three: ``total_steps`` of ``job_type``; ``duration_s`` on ``gpus`` devices, which may be a
     fraction; or ``samples`` to train on. ``batch_size`` is that of one device. ``deadline_s`` is a time on the
     clock of the file, ``slo`` a multiple of the duration. Records with the same ``part_of`` are one job. A job
-    without an ``id`` is numbered by its arrival.
+    without an ``id`` is numbered by its arrival. What has the same ``told`` is the same record once more.
     """
 
     arrival_s: float
@@ -46,6 +47,7 @@ class Recorded:
     deadline_s: float | None = None
     owner: str = ""
     part_of: str = ""
+    told: str = ""
 
 
 Outcome = Recorded | str

@@ -62,9 +62,11 @@ def _header(path: Path, number: int, cells: list[str], required: Sequence[str]) 
 
 
 def without_header(path: Path, separator: str, columns: Sequence[str]) -> Iterator[Item]:
-    """The rows of a file whose columns are known; a first line that names them all the same is skipped."""
+    """The rows of a file whose columns are known; a first line that names them all says in which order."""
     for count, (number, line) in enumerate(_lines(path)):
-        if count > 0 or line.strip().split(separator) != list(columns):
+        if count == 0 and sorted(cells := head_cells(line, separator)) == sorted(columns):
+            columns = cells
+        else:
             yield number, _row(path, number, line, separator, columns)
 
 
@@ -72,26 +74,40 @@ def json_elements(path: Path) -> Iterator[Item]:
     """The elements of a JSON list. Raises :class:`InputFileError` where the file is no such list."""
     text = read_text(path)
     decoder = json.JSONDecoder()
-    position, number = _skip(text, 0, " \t\r\n"), 1
+    position, number, count = _skip(text, 0), 1, 0
     if text[position : position + 1] != "[":
         raise InputFileError("is no list", where=str(path), expected="a JSON list of jobs: [{...}, {...}]")
     end = position + 1
     number += text.count("\n", 0, end)
-    while (position := _skip(text, end, " \t\r\n,")) < len(text) and text[position] != "]":
+    while (position := _skip(text, end)) < len(text) and text[position] != "]":
+        if count and text[position] == ",":
+            position = _skip(text, position + 1)
+        elif count:
+            raise InputFileError(f"a comma is missing after job {count}", where=f"{path}, row {number}")
+        if position == len(text):
+            break
         number += text.count("\n", end, position)
+        count += 1
+        where = f"{path}, row {number}, job {count}"
         try:
             value, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             reason = getattr(error, "msg", str(error))[:100] or "nested too deeply"
-            raise InputFileError(f"is no JSON: {reason}", where=f"{path}, row {number}") from None
-        yield number, Node(value, f"{path}, row {number}")
+            raise InputFileError(f"is no JSON: {reason}", where=where) from None
+        yield number, Node(value, where)
         number += text.count("\n", position, end)
     if position >= len(text):
         raise InputFileError("the file ends early", where=f"{path}, row {number}", expected="]")
+    if (after := _skip(text, position + 1)) < len(text):
+        number += text.count("\n", end, after)
+        raise InputFileError(
+            "something follows the list", where=f"{path}, row {number}", expected="one list in a file"
+        )
 
 
-def _skip(text: str, position: int, these: str) -> int:
-    while position < len(text) and text[position] in these:
+def _skip(text: str, position: int) -> int:
+    """The position of what follows blanks."""
+    while position < len(text) and text[position] in " \t\r\n":
         position += 1
     return position
 

@@ -6,8 +6,9 @@
 ``JobID``, ``Submit``, one of ``ElapsedRaw`` and ``Elapsed``, and one of ``AllocTRES``, ``ReqTRES``, ``AllocGRES``
 and ``ReqGRES`` are needed; GRES counts are per node, so ``NNodes`` multiplies them. Steps of a job (``123.batch``)
 are passed over; elements of an array (``123_4``) are jobs. Jobs that were cancelled or ran into their time limit
-held their devices until then, and are kept; failed ones are left out. The owner is ``Account/User``. ``Priority``
-is a place in the queue, not a share, and is not kept: every job weighs 1.
+held their devices until then, and are kept; failed ones are left out; without ``State`` all count as completed.
+What is there twice, as in overlapping lists, is one job; each time that a requeued job ran is a job. The owner is
+``Account/User``. ``Priority`` is a place in the queue, not a share, and is not kept: every job weighs 1.
 
 Source: Slurm documentation, sacct (job states, TRES, Elapsed).
 """
@@ -62,7 +63,10 @@ def slurm_job(row: Row) -> Outcome:
     if duration_s == 0:
         return NEVER_STARTED
     owner = "/".join(row.text(column) for column in ("Account", "User") if row.has(column))
-    return ran(gpus, duration_s) or Recorded(arrival_s=arrival_s, gpus=gpus, duration_s=duration_s, owner=owner)
+    told = f"{row.text('JobID')} {arrival_s} {duration_s}"
+    return ran(gpus, duration_s) or Recorded(
+        arrival_s=arrival_s, gpus=gpus, duration_s=duration_s, owner=owner, told=told
+    )
 
 
 def _gpus(row: Row) -> int:

@@ -1,11 +1,13 @@
 """What each family makes of its rows."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from gavelx.errors import InputFileError
 from gavelx.files.importers import Imported, import_trace
+from gavelx.files.importers.alibaba import TASK_COLUMNS
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from tests.files.importers.samples import LM, SAMPLES, tabs, write
@@ -46,6 +48,30 @@ def test_the_philly_log_counts_all_attempts(tmp_path: Path) -> None:
     assert imported.left_out == {"failed": 1, "never started": 1, "still running": 1}
     assert imported.jobs[0].owner == "6214e9/ce2f4c"
     assert imported.shifted_s == 1507338689  # 2017-10-07 01:11:29 UTC
+
+
+def test_the_philly_log_may_be_a_single_line(tmp_path: Path) -> None:
+    text = json.dumps(json.loads(SAMPLES["philly_log"].text))
+    assert "\n" not in text
+    assert load(tmp_path, text).jobs == sample(tmp_path, "philly_log").jobs
+
+
+def test_what_is_there_twice_is_one_job(tmp_path: Path) -> None:
+    """As in overlapping lists; a job of the same name that ran again is another."""
+    text = SAMPLES["slurm"].text.rstrip("\n")
+    first = text.splitlines()[1]
+    once, twice = load(tmp_path, text), load(tmp_path, f"{text}\n{first}\n{first}\n")
+    assert twice.jobs == once.jobs and twice.left_out["there already"] == 2
+    again = load(tmp_path, f"{text}\n{first.replace('1-01:00:00', '1-02:00:00')}\n")
+    assert len(again.jobs) == len(once.jobs) + 1
+
+
+def test_alibaba_with_its_header_in_another_order(tmp_path: Path) -> None:
+    rows = [line.split(",") for line in SAMPLES["alibaba2020"].text.splitlines()]
+    order = [9, 8, 0, 3, 1, 2, 4, 5, 6, 7]
+    table = [[TASK_COLUMNS[k] for k in order], *([row[k] for k in order] for row in rows)]
+    text = "\n".join(", ".join(f'"{cell}"' if cell == "job_name" else cell for cell in row) for row in table)
+    assert load(tmp_path, text.replace(', "', ',"')).jobs == sample(tmp_path, "alibaba2020").jobs
 
 
 def test_philly_lists(tmp_path: Path) -> None:
@@ -187,11 +213,13 @@ GAVEL = tabs(*LM, 5.0, -1, 0)
         (SAMPLES["slurm"].text.replace("gpu=4", "gpu=" + "9" * 9), "row 2, column AllocTRES: .* GPUs"),
         ("\n".join(POD).replace("9447497", "9437500"), "row 2, column deletion_time: .* before the start"),
         (SAMPLES["philly_log"].text.replace("Killed", "Lost"), "row 30, .*status: 'Lost' is not known"),
-        (SAMPLES["philly_log"].text.replace("02:00:00", "then"), "row 30, attempts.1..start_time: .* then'"),
-        ("[{}, 3]", "row 1: the key 'status' is missing"),
+        (SAMPLES["philly_log"].text.replace("02:00:00", "then"), "row 30, job .*attempts.1..start_time.* then'"),
+        ("[{}, 3]", "row 1, job 1: the key 'status' is missing"),
         ("[{},", "row 1: the file ends early"),
-        ("[\n{},\n{]", "row 3: is no JSON"),
-        ("[" * 100_000, "row 1: is no JSON"),
+        ("[\n{},\n{]", "row 3, job 2: is no JSON"),
+        ("[" * 100_000, "row 1, job 1: is no JSON"),
+        (SAMPLES["philly_log"].text.replace("\n    },", "\n    }"), "row 29: a comma is missing after job 1"),
+        ("[]\n[{}]", "row 2: something follows the list; expected one list"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
