@@ -19,7 +19,7 @@ from gavelx.files.amounts import read_amounts
 from gavelx.files.atomic import write_atomically
 from gavelx.files.energy_tables import find_grid, load_pue, load_tdp_w, read_grid
 from gavelx.files.price_rows import read_rates
-from gavelx.files.price_tables import Quote, Terms, load_quotes, read_discounts, split_specs
+from gavelx.files.price_tables import Quote, Terms, check_discounts, load_quotes, read_discounts, split_specs
 from gavelx.files.results import Usage, read_usages
 from gavelx.pricing.bill import Bill, bill_of
 from gavelx.pricing.energy import Draw, Footprint, footprint_of
@@ -44,11 +44,13 @@ def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> No
     """Make every bill; print the matrix, and write what was asked for."""
     outputs.check()
     terms = Terms(typed.as_of, typed.kind.lower().replace("-", "_"), read_discounts(typed.discount))
+    specs = split_specs(typed.prices)
+    check_discounts(terms.discounts, specs)
     rates = read_rates(typed.currency)
     if len(rates) > 1:
         raise OptionError("a bill is in one currency", where="--currency", hint="--currency EUR=1.08")
     usages = _told_apart([(path, usage) for path in results for usage in read_usages(path)])
-    charges = [charge for spec in split_specs(typed.prices) for charge in _charges(usages, spec, terms, typed)]
+    charges = [charge for spec in specs for charge in _charges(usages, spec, terms, typed)]
     for line in dict.fromkeys(line for charge in charges for line in _ages(charge, typed.as_of)):
         stderr().print(line, markup=False, soft_wrap=True)
     if outputs.json is not None:
@@ -194,19 +196,20 @@ def _about(results: Sequence[str], typed: BillOptions) -> list[tuple[str, str]]:
 def _print(charges: Sequence[Charge], rates: Mapping[str, Decimal]) -> None:
     """The matrix, policies down and tables across; then the bills of each table; of a single one its parts."""
     currency, usd = next(iter(rates.items()), ("US dollars", Decimal(1)))
+    charges = [replace(charge, bill=charge.bill.at_rate(usd)) for charge in charges]
     specs = list(dict.fromkeys(charge.bill.prices for charge in charges))
     of_spec = {spec: [charge for charge in charges if charge.bill.prices == spec] for spec in specs}
     if len(charges) > len(specs) > 1:
         for heading, what in (("total", attrgetter("total_usd")), ("busy", attrgetter("busy_usd"))):
             table = _table(f"{heading} under", [short(spec, 24) for spec in specs])
             for bills in zip(*([charge.bill for charge in of_spec[spec]] for spec in specs), strict=True):
-                table.add_row(policy_cell(short(bills[0].policy)), *(f"{what(bill) / usd:,.2f}" for bill in bills))
+                table.add_row(policy_cell(short(bills[0].policy)), *(f"{what(bill):,.2f}" for bill in bills))
             stdout().print(table)
             stdout().print()
     for spec, of_one in of_spec.items():
-        _print_bills(spec, of_one, usd)
+        _print_bills(spec, of_one)
     if len(charges) == 1:
-        _print_parts(charges[0].bill, usd)
+        _print_parts(charges[0].bill)
     stdout().print(
         f"{currency}. busy: devices that jobs held. idle: devices that were there and nobody held. MWh and CO2e "
         "are estimates: TDP x utilization x PUE, and the annual average of the region's grid.",
@@ -214,11 +217,11 @@ def _print(charges: Sequence[Charge], rates: Mapping[str, Decimal]) -> None:
     )
 
 
-def _print_bills(spec: str, charges: Sequence[Charge], usd: Decimal) -> None:
+def _print_bills(spec: str, charges: Sequence[Charge]) -> None:
     table = _table(short(spec, 32), ("total", "busy", "idle", "MWh", "t CO2e"))
     for charge in charges:
         bill, kwh, kg_co2 = charge.bill, charge.footprint.kwh, charge.footprint.kg_co2
-        amounts = (f"{amount / usd:,.2f}" for amount in (bill.total_usd, bill.busy_usd, bill.idle_usd))
+        amounts = (f"{amount:,.2f}" for amount in (bill.total_usd, bill.busy_usd, bill.idle_usd))
         thousands = (number(None if value is None else value / 1000) for value in (kwh, kg_co2))
         table.add_row(policy_cell(short(bill.policy, 32)), *amounts, *thousands)
     stdout().print(table)
@@ -233,7 +236,7 @@ def _table(first: str, amounts: Sequence[str]) -> Table:
     return table
 
 
-def _print_parts(bill: Bill, usd: Decimal) -> None:
+def _print_parts(bill: Bill) -> None:
     """Who pays how much: by type, by owner where there are any, and the dearest jobs."""
     dearest = sorted(bill.by_job, key=lambda job: -job[2])[:SHOWN]
     parts: list[tuple[str, Mapping[str, Decimal]]] = [("accelerator", bill.by_accelerator)]
@@ -243,5 +246,5 @@ def _print_parts(bill: Bill, usd: Decimal) -> None:
     for heading, amounts in parts:
         table = _table(heading, ["busy"])
         for name, amount in amounts.items():
-            table.add_row(policy_cell(name or "(nobody)"), f"{amount / usd:,.2f}")
+            table.add_row(policy_cell(name or "(nobody)"), f"{amount:,.2f}")
         stdout().print(table)

@@ -8,7 +8,7 @@ from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError, PolicyError
 from gavelx.files.price_rows import PriceRow
-from gavelx.files.price_tables import Terms, clouds, load_quotes, price_rows, read_discounts
+from gavelx.files.price_tables import Terms, check_discounts, clouds, load_quotes, price_rows, read_discounts
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import catalog, modifiers
 from gavelx.policies.catalog import installed
@@ -84,18 +84,19 @@ def list_prices(
 ) -> None:
     """What one device costs under each cloud's name; for one cloud or kind, every offer of the price table."""
     terms = Terms(as_of, discounts=read_discounts(discount))
+    check_discounts(terms.discounts, [cloud] if cloud is not None else clouds())
     wanted = None if accelerators is None else [name.strip().lower() for name in accelerators.split(",")]
     if cloud is None and kind is None:
         rows = _prices_in_use(wanted or sorted({row.accelerator for row in price_rows()}), terms)
     else:
         offers = price_rows(cloud, wanted, kind)
         rows = [_offer(row, terms) for row in offers if as_of is None or row.as_of[: len(as_of)] <= as_of]
-    if as_json:
-        print_json({"rows": rows})
-    elif not rows:
+    if not rows:
         asked = {"--cloud": cloud, "--accelerators": accelerators, "--kind": kind, "--as-of": as_of}
         where = " ".join(f"{option} {value}" for option, value in asked.items() if value is not None)
         raise OptionError("no row of the price table matches", where=where, hint="gavelx prices show")
+    if as_json:
+        print_json({"rows": rows})
     elif cloud is None and kind is None:
         _print_prices_in_use(rows)
     else:

@@ -16,8 +16,9 @@ from gavelx.files.limits import WHOLE_MAX
 from gavelx.files.texts import read_lines, shown
 from gavelx.spelling import meant, nearest
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-"""How a number may be written: no blanks, no underscores, no other digits, no ``inf`` or ``nan``."""
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+"""How a number may be written: no blanks, no underscores, no other digits, no ``inf`` or ``nan``,
+and no exponent that only serves to break things."""
 
 
 class Row:

@@ -16,6 +16,7 @@ def load_data_sheets() -> DataSheets:
     return DataSheets(by_name, accelerator_aliases())
 
 
+@cache
 def accelerator_aliases() -> dict[str, str]:
     """Short accelerator name -> the device in ``accelerators.csv`` that it stands for; all lower case."""
     rows = read_rows(data_path("throughputs", "accelerator_aliases"), ("name", "accelerator"))

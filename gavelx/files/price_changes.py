@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gavelx.errors import InputFileError
 from gavelx.files.csvs import read_rows
+from gavelx.files.price_rows import PRICE_MAX
 from gavelx.prices import Prices
 
 
@@ -20,7 +21,7 @@ def load_price_changes(
     changes: dict[float, dict[str, float]] = {}
     for row in read_rows(path, ("time_s", "accelerator", "usd_per_hour")):
         time_s, name = row.number("time_s", low=0.0), row.text("accelerator").lower()
-        usd_per_hour = row.number("usd_per_hour", low=0.0)
+        usd_per_hour = row.number("usd_per_hour", low=0.0, high=PRICE_MAX)
         if name in changes.setdefault(time_s, {}):
             raise row.mistake("accelerator", f"{name!r} changes twice at {time_s:g} s", expected="one price")
         changes[time_s][name] = usd_per_hour

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable
 from decimal import Decimal
 
 from gavelx.errors import InputFileError
+from gavelx.files.data_sheets import accelerator_aliases
 from gavelx.files.price_rows import PriceRow
 
 SENTINELS = (Decimal(0), Decimal(700), Decimal(9999), Decimal(99999))
@@ -17,7 +18,8 @@ NO_SENTINEL = "a price; catalogues write this where they know none"
 
 def offer_key(row: PriceRow) -> Hashable:
     """What has one price: an instance type, or so many devices of a source, at one place and date, of one kind."""
-    what = (row.instance_type,) if row.instance_type else (row.accelerator, row.devices, row.source)
+    device = accelerator_aliases().get(row.accelerator, row.accelerator)
+    what = (row.instance_type,) if row.instance_type else (device, row.devices, row.source)
     return row.cloud, row.region, row.zone, row.kind, row.as_of, what
 
 

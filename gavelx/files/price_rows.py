@@ -34,6 +34,9 @@ KINDS = ("on_demand", "spot", "reserved")
 USD = "USD"
 PRICE_MAX = 1e9
 """Of any currency per hour; more is no price, and too much for a bill to the cent."""
+PRICE_MIN = Decimal("1e-6")
+"""Less is a slip of the pen; 0 is a price that somebody did not know, which is seen to where it would be used."""
+DEVICES_MAX = 10_000
 COLUMNS = (
     *("cloud", "region", "zone", "instance_type", "accelerator", "accelerator_count", "vcpus", "memory_gib"),
     *("price_usd_per_hour", "price_kind", "as_of", "as_of_precision", "source"),
@@ -106,8 +109,10 @@ def price_row(row: Row, rates: Rates | None = None) -> PriceRow:
     if kind not in KINDS:
         raise row.mistake("price_kind", f"{shown(kind)} is not known", expected=" or ".join(KINDS))
     row.number("price_usd_per_hour", low=0, high=PRICE_MAX)
+    if 0 < Decimal(price := row.text("price_usd_per_hour")) < PRICE_MIN:
+        raise row.mistake("price_usd_per_hour", f"{shown(price)} cannot be used", expected=f"{PRICE_MIN} at least")
     try:
-        usd = in_usd(Decimal(row.text("price_usd_per_hour")), row.text("currency", USD), rates or {})
+        usd = in_usd(Decimal(price), row.text("currency", USD), rates or {})
     except UserError as error:
         raise row.mistake("currency", error.problem, expected=error.expected, hint=error.hint) from None
     return PriceRow(
@@ -116,7 +121,7 @@ def price_row(row: Row, rates: Rates | None = None) -> PriceRow:
         zone=row.text("zone", ""),
         instance_type=row.text("instance_type", ""),
         accelerator=row.text("accelerator").lower(),
-        devices=row.number("accelerator_count", above=0, default=1.0),
+        devices=row.number("accelerator_count", above=0, high=DEVICES_MAX, default=1.0),
         vcpus=row.number("vcpus", low=0) if row.has("vcpus") else None,
         memory_gib=row.number("memory_gib", low=0) if row.has("memory_gib") else None,
         usd=usd,

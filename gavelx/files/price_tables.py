@@ -62,12 +62,20 @@ class Terms:
         """What one device of an offer costs per hour; the discount of the longest family that fits."""
         if row.kind == "spot":
             return row.usd_per_device
-        instance = f"{row.cloud}:{row.instance_type.lower()}"
-        fits = [name for name in self.discounts if instance.startswith(name if ":" in name else name + ":")]
+        fits = [name for name in self.discounts if _is_of(row, name)]
         return row.usd_per_device * (1 - self.discounts[max(fits, key=len)]) if fits else row.usd_per_device
 
 
 ON_DEMAND = Terms()
+
+
+def _is_of(row: PriceRow, name: str) -> bool:
+    """Whether a cloud, or an instance family of it, sells this: ``p3`` is neither p3dn nor p33, ``NC`` has NC6."""
+    cloud, _, family = name.partition(":")
+    instance = row.instance_type.lower()
+    rest = instance.removeprefix(family)[:1]
+    ends = not rest.isalpha() and not (rest.isdigit() and family[-1:].isdigit())
+    return row.cloud == cloud and (not family or (instance.startswith(family) and ends))
 
 
 class Quote(NamedTuple):
@@ -192,12 +200,22 @@ def read_discounts(spec: str | None) -> dict[str, Decimal]:
             expected = "CLOUD=PERCENT% or CLOUD:FAMILY=PERCENT%, from 0% to 100%"
             problem = f"cannot read {shown(part)}"
             raise OptionError(problem, where="--discount", expected=expected, hint=DISCOUNT_FORM)
-        cloud = name.partition(":")[0]
-        _one_of("--discount", cloud, clouds())
         if name.lower() in discounts:
             raise OptionError(f"{shown(name)} is there twice", where="--discount", hint=DISCOUNT_FORM)
         discounts[name.lower()] = Decimal(number) / 100
     return discounts
+
+
+def check_discounts(discounts: Mapping[str, Decimal], specs: Iterable[str]) -> None:
+    """Each is of something that one of these tables sells. Raises :class:`OptionError` for one that is not."""
+    rows = [row for spec in specs for row in _source(spec)[0]] if discounts else []
+    for name in discounts:
+        if not any(_is_of(row, name) for row in rows):
+            cloud = name.partition(":")[0]
+            families = {f"{row.cloud}:{row.instance_type.lower()}" for row in rows if row.cloud == cloud}
+            hint = did_you_mean(name, families or {row.cloud for row in rows}) if rows else ""
+            problem, expected = f"{shown(name)} is not in the table", "a cloud or instance family that it sells"
+            raise OptionError(problem, where="--discount", expected=expected, hint=hint)
 
 
 def _one_of(option: str, value: str, known: Iterable[str]) -> str:
@@ -210,12 +228,20 @@ def _source(spec: str) -> tuple[Sequence[PriceRow], dict[str, Quote]]:
     """The rows of whatever the user named, and the prices that he named himself."""
     if not spec.strip():
         raise OptionError("a table without a name", where="--prices", expected="one between commas", hint=FORM)
+    table, added = parts_of(spec)
+    return tuple(table_rows(table)) if table else (), _listed(added, spec) if added else {}
+
+
+def parts_of(spec: str) -> tuple[str, str]:
+    """The table that a text names, and the prices that it adds; either may be missing.
+
+    >>> parts_of("aws+p100=1.35"), parts_of("v100=1.6,k80=1e+0")
+    (('aws', 'p100=1.35'), ('', 'v100=1.6,k80=1e+0'))
+    """
     if exists(spec):
-        return tuple(_rows(spec)), {}
-    base, *added = _ADDED.split(spec)
-    if "=" in base:
-        return (), _listed(",".join([base, *added]), spec)
-    return tuple(table_rows(base)), _listed(",".join(added), spec) if added else {}
+        return spec, ""
+    table, *added = _ADDED.split(spec)
+    return ("", ",".join([table, *added])) if "=" in table else (table, ",".join(added))
 
 
 def table_rows(spec: str) -> Iterable[PriceRow]:
@@ -263,13 +289,15 @@ def _counts(row: PriceRow, terms: Terms) -> bool:
 
 
 def _cheapest(rows: Iterable[PriceRow], terms: Terms) -> dict[str, PriceRow]:
-    """The rule of this module: per type the latest date, then the cheapest whole device."""
+    """The rule of this module: per device, by whatever name, the latest date, then the cheapest whole one."""
     best: dict[str, PriceRow] = {}
+    aliases = accelerator_aliases()
     for row in rows:
-        held = best.setdefault(row.accelerator, row)
+        device = aliases.get(row.accelerator, row.accelerator)
+        held = best.setdefault(device, row)
         if row.as_of > held.as_of or (row.as_of == held.as_of and terms.usd(row) < terms.usd(held)):
-            best[row.accelerator] = row
-    return best
+            best[device] = row
+    return {row.accelerator: row for row in best.values()}
 
 
 def _quote_of(name: str, offered: Mapping[str, Quote], aliases: Mapping[str, str]) -> Quote | None:

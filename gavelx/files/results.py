@@ -6,6 +6,9 @@ from pathlib import Path
 
 from gavelx.files.jsons import Node, read_json
 
+SECONDS_MAX = 1e15
+"""Of devices: thirty thousand of them for a thousand years."""
+
 
 @dataclass(frozen=True)
 class Use:
@@ -61,4 +64,4 @@ def _use(node: Node, known: Mapping[str, float]) -> Use:
 
 
 def _seconds(node: Node) -> dict[str, float]:
-    return {name.lower(): value.number(low=0) for name, value in node.items()}
+    return {name.lower(): value.number(low=0, high=SECONDS_MAX) for name, value in node.items()}

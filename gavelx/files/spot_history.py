@@ -26,7 +26,8 @@ from gavelx.files.jsons import read_pages
 from gavelx.files.locate import data_path, names
 from gavelx.files.price_importers.aws import LINUX, LIST, region_of
 from gavelx.files.price_importers.offers import amount, inside
-from gavelx.files.texts import exists, read_head, shown
+from gavelx.files.price_rows import PRICE_MAX
+from gavelx.files.texts import read_head, shown
 from gavelx.prices import Prices
 
 
@@ -84,7 +85,9 @@ def load_spot_history(
     the run starts. Raises :class:`InputFileError` for what is wrong in the file, or where it has none of the types
     there; :class:`OptionError` for a start that it does not have.
     """
-    path = data_path("prices", str(spec)) if not exists(spec) and str(spec) in names("prices") else Path(spec)
+    path = (
+        data_path("prices", str(spec)) if str(spec) in names("prices") and not Path(spec).is_file() else Path(spec)
+    )
     series = _read(path, place, accelerators)
     begin = _start(start, series, path)
     bought = {name: _cheapest(name, places, begin) for name, places in series.items()}
@@ -170,7 +173,7 @@ def _csv_rows(path: Path) -> Iterator[_Item]:
         devices = row.number("accelerator_count", above=0, default=1.0)
         cloud, region, zone = (row.text(name, "").lower() for name in ("cloud", "region", "zone"))
         where = Place(cloud, region, zone, row.text("instance_type", ""))
-        usd = row.number("price_usd_per_hour", above=0)
+        usd = row.number("price_usd_per_hour", above=0, high=PRICE_MAX)
         yield _when(row), where, row.text("accelerator").lower(), usd / devices
 
 

@@ -39,10 +39,10 @@ def find_trace(name_or_path: str | Path) -> Path:
     Raises :class:`InputFileError` where there is neither, with the nearest shipped name.
     """
     path, name = Path(name_or_path), str(name_or_path)
+    if name in (shipped := names("traces")) and not path.is_file():
+        return data_path("traces", name)
     if exists(path):
         return path
-    if name in (shipped := names("traces")):
-        return data_path("traces", name)
     hint = did_you_mean(path.stem[:100], shipped)
     raise InputFileError("there is no such file or shipped trace", where=shown(name, 200), hint=hint)
 

@@ -13,7 +13,7 @@ A type that is used, or idle, and has no price is an error and never $0; that is
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from typing import TypeVar
 
@@ -47,6 +47,26 @@ class Bill:
     @property
     def total_usd(self) -> Decimal:
         return self.busy_usd + self.idle_usd
+
+    def at_rate(self, usd: Decimal) -> "Bill":
+        """The same in a currency whose unit is worth so many dollars; its parts add up to its cents, too."""
+        if usd == 1:
+            return self
+        with localcontext(EXACT):
+            idle = {name: amount / usd for name, amount in self.idle_by_accelerator.items()}
+            types = {name: amount / usd for name, amount in self.by_accelerator.items()}
+            busy_usd, idle_usd = _to_the_cent([self.busy_usd / usd]), _to_the_cent([self.idle_usd / usd])
+            jobs = in_whole_cents({n: job[2] / usd for n, job in enumerate(self.by_job)}, busy_usd)
+            by_job = tuple((job_id, owner, jobs[n]) for n, (job_id, owner, _) in enumerate(self.by_job))
+            return replace(
+                self,
+                busy_usd=busy_usd,
+                idle_usd=idle_usd,
+                by_job=by_job,
+                by_owner=_added_up((owner, amount) for _, owner, amount in by_job),
+                by_accelerator=in_whole_cents(types, busy_usd),
+                idle_by_accelerator=in_whole_cents(idle, idle_usd),
+            )
 
 
 def bill_of(usage: Usage, quotes: Mapping[str, Quote], prices: str, as_of: str | None = None) -> Bill:

@@ -154,14 +154,13 @@ def dates(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
 def outliers(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
     """A device for far less, or far more, than others of its type; or for less than its electricity."""
     tdp_w = load_tdp_w(sorted({row.accelerator for row in rows}))
-    for same in _grouped(rows, lambda row: (row.accelerator, row.kind)):
+    priced = [row for row in rows if row.usd not in SENTINELS]
+    for same in _grouped(priced, lambda row: (row.accelerator, row.kind)):
         usual = median(row.usd_per_hour for row in same)
         for row in same:
             usd, least = row.usd_per_hour, tdp_w.get(row.accelerator, 0.0) / 1000 * USD_PER_KWH
             seen = f"${usd:.4g} for one {row.accelerator} of {name_of(row)}"
             hint = "see which field it was read from; devices, host and unit may be others"
-            if row.usd in SENTINELS:
-                continue
             if len(same) >= ENOUGH and not usual / OUTLIER <= usd <= usual * OUTLIER:
                 yield Alarm(ERROR, "outlier", row.row, seen, f"about ${usual:.4g}, the median of its type", hint)
             elif usd < least:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from gavelx.errors import OptionError
 from gavelx.files.price_rows import PriceRow
-from gavelx.files.price_tables import load_prices, of_types, table_rows
-from gavelx.files.texts import exists, shown
+from gavelx.files.price_tables import load_prices, of_types, parts_of, table_rows
+from gavelx.files.texts import shown
 
 ON_DEMAND = "on_demand"
 FORM = "--prices aws,gcp, or --prices my_prices.csv, or --prices v100=2.48,k80=0.45"
@@ -39,13 +39,14 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
     """What ``spec`` sells of these accelerator types, the first named first, small instances before large ones.
 
     ``spec`` names clouds, regions of clouds (``gcp:us-central1``), files of prices and single prices
-    (``v100=2.48``: one device), between commas. Raises :class:`OptionError` for what is none of these, for a free
-    instance, and where nothing is for sale; :class:`InputFileError` for what is wrong in a file.
+    (``v100=2.48``: one device; ``aws+p100=1.35``: beside a cloud's), between commas. Raises :class:`OptionError`
+    for what is none of these, for a free instance, and where nothing is for sale; :class:`InputFileError` for what
+    is wrong in a file.
     """
     parts = [part.strip() for part in spec.split(",")]
     if not all(parts):
         raise OptionError(f"{shown(spec, 80)} has an empty part", where="--prices", expected=FORM)
-    listed = [part for part in parts if "=" in part and not exists(part)]
+    listed = [part for part in parts if not parts_of(part)[0]]
     specs = [part for part in dict.fromkeys(parts) if part not in listed] + [",".join(listed)] * bool(listed)
     offers = [offer for one in specs for offer in _sold(one, accelerators, as_of)]
     if free := [str(offer) for offer in offers if not offer.usd_per_hour > 0]:
@@ -59,14 +60,14 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
 
 
 def _sold(spec: str, accelerators: Sequence[str], as_of: str | None) -> Iterator[Offer]:
-    """What one cloud, file or list sells of these types."""
-    prices = load_prices(spec, accelerators, strict=False, as_of=as_of).usd_per_hour
-    if "=" in spec and not exists(spec):
-        yield from (Offer(name, 1, usd) for name, usd in prices.items())
-        return
-    rows = list(filter(_is_whole, table_rows(spec)))
-    for name in prices:
-        yield from _of_type(name, of_types(rows, [name]), as_of)
+    """What one cloud, file or list sells of these types; a price that is added is of a single device."""
+    table, added = parts_of(spec)
+    listed = load_prices(added, accelerators, strict=False).usd_per_hour if added else {}
+    yield from (Offer(name, 1, usd) for name, usd in listed.items())
+    rows = list(filter(_is_whole, table_rows(table))) if table else []
+    for name in load_prices(table, accelerators, strict=False, as_of=as_of).usd_per_hour if table else ():
+        if name not in listed:
+            yield from _of_type(name, of_types(rows, [name]), as_of)
 
 
 def _is_whole(row: PriceRow) -> bool:

@@ -205,6 +205,12 @@ def test_show_marks_old_prices(shell: Shell) -> None:
     assert all(row["as_of"] < "2024" for row in rows)
 
 
+@pytest.mark.parametrize("json", [(), ("--json",)])
+def test_nothing_to_show_is_an_error(shell: Shell, json: tuple[str, ...]) -> None:
+    ran = shell("prices", "show", "--accelerators", "nonsense", *json)
+    assert ran.code == 2 and "no row of the price table matches" in ran.err and not ran.out
+
+
 # -- spot ---------------------------------------------------------------------------------------------------------
 
 

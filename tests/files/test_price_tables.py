@@ -1,9 +1,18 @@
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from gavelx.errors import InputFileError, OptionError, UserError
-from gavelx.files.price_tables import clouds, load_prices, price_rows
+from gavelx.files.price_rows import PriceRow
+from gavelx.files.price_tables import (
+    Terms,
+    check_discounts,
+    clouds,
+    load_prices,
+    price_rows,
+    read_discounts,
+)
 
 HEADER = "accelerator,price_usd_per_hour,accelerator_count,cloud,region,price_kind,as_of\n"
 
@@ -159,3 +168,53 @@ def test_prices_that_cannot_stand(tmp_path: Path, rows: str, said: str) -> None:
 def test_offers_that_agree_or_differ_in_something(tmp_path: Path) -> None:
     rows = "h100,9,1,,,,2025-01\nh100,9.0,1,,,,2025-01\nh100,8,1,sea,,,2025-01\nh100,80,8,,,,2025-01\n"
     assert load_prices(save(tmp_path, HEADER + rows), ["h100"]).usd_per_hour == {"h100": 8.0}
+
+
+def test_two_names_of_one_device_are_one_type(tmp_path: Path) -> None:
+    """The latest date counts whatever the name, and they cannot have two prices at one date."""
+    rows = "v100,3.06,1,aws,,,2020-03-01\nV100-16GB,2.00,1,aws,,,2026-01-15\n"
+    path = save(tmp_path, HEADER + rows)
+    for name in ("v100", "v100-16gb"):
+        assert load_prices(path, [name]).usd_per_hour == {name: 2.0}
+    path = save(tmp_path, HEADER + rows.replace("2020-03-01", "2026-01-15"))
+    with pytest.raises(InputFileError, match=r"row 3: two prices of aws v100-16gb"):
+        load_prices(path, ["v100"])
+
+
+def test_a_folder_or_file_named_like_a_cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gcp").mkdir()
+    (tmp_path / "aws").write_text("no prices")
+    assert load_prices("gcp", ["v100"]).usd_per_hour and load_prices("aws", ["v100"]).usd_per_hour
+
+
+@pytest.mark.parametrize(
+    ("family", "fits"),
+    [
+        ("aws", ["p3.2xlarge", "p3dn.24xlarge", "p33.large", ""]),
+        ("aws:p3", ["p3.2xlarge"]),
+        ("aws:p", ["p3.2xlarge", "p3dn.24xlarge", "p33.large"]),
+        ("aws:p3.2xlarge", ["p3.2xlarge"]),
+        ("gcp:p3", []),
+    ],
+)
+def test_a_family_is_no_other_that_begins_alike(family: str, fits: list[str]) -> None:
+    terms = Terms(discounts={family: Decimal("0.5")})
+    names = ["p3.2xlarge", "p3dn.24xlarge", "p33.large", ""]
+    rows = [PriceRow("aws", "v100", Decimal(4), instance_type=name) for name in names]
+    assert [row.instance_type for row in rows if terms.usd(row) == 2] == fits
+
+
+def test_discounts_are_of_something_that_is_sold(tmp_path: Path) -> None:
+    path = str(save(tmp_path, HEADER + "v100,2,1,mine,,,\n"))
+    check_discounts(read_discounts("mine=10%,aws:p3=5%"), [path, "aws"])
+    for spec, tables in (("aws:p34=5%", ["aws"]), ("mine=1%", ["aws"]), ("aws=1%", ["v100=2"])):
+        with pytest.raises(OptionError, match=r"--discount: .* is not in the table"):
+            check_discounts(read_discounts(spec), tables)
+
+
+@pytest.mark.parametrize("price", ["1e-400", "1e-7", "1e-99999999999999999999", "0e99999999999", "1e10"])
+def test_prices_that_only_break_things(tmp_path: Path, price: str) -> None:
+    path = save(tmp_path, HEADER + f"v100,{price},1,aws,,,\n")
+    with pytest.raises(InputFileError, match=r"row 2, column price_usd_per_hour: .* cannot be used"):
+        load_prices(path, ["v100"])

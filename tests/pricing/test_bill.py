@@ -57,6 +57,19 @@ def test_cents_that_no_job_has_go_to_the_largest_fractions() -> None:
     assert tiny.busy_usd == sum(usd for *_, usd in tiny.by_job) == 0
 
 
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40), st.decimals("0.01", "200", places=4))
+def test_parts_add_up_in_another_currency(seconds: list[float], usd: Decimal) -> None:
+    bill = bill_of(
+        usage(*({"v100": s, "k80": s / 3} for s in seconds), idle={"p100": 5e5, "k80": 7.0}), QUOTES, "x"
+    )
+    other = bill.at_rate(usd)
+    check_sums(other)
+    assert abs(other.total_usd - bill.total_usd / usd) <= CENT
+    assert all(
+        abs(there[2] - here[2] / usd) <= CENT for here, there in zip(bill.by_job, other.by_job, strict=True)
+    )
+
+
 @given(st.lists(st.decimals(0, 10**9, places=7), max_size=60))
 def test_whole_cents_add_up_and_nobody_is_a_cent_off(amounts: list[Decimal]) -> None:
     total = sum(amounts, Decimal(0)).quantize(CENT)

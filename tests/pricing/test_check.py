@@ -76,6 +76,14 @@ def test_each_trap(tmp_path: Path, row: str, level: str, trap: str, seen: str) -
     assert alarm.expected and alarm.hint and re.search(seen, alarm.seen), alarm
 
 
+def test_a_price_is_not_strange_for_standing_beside_sentinels(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text(
+        "accelerator,price_usd_per_hour,instance_type,as_of\nv100,0,a,2020-01\nv100,0,b,2020-01\nv100,2.48,c,2020-01\n"
+    )
+    assert [(alarm.trap, alarm.row) for alarm in check_table(path).alarms] == [("sentinel", 2), ("sentinel", 3)]
+
+
 def test_the_shipped_table_has_no_error() -> None:
     checked = check_table(data_path("prices", "prices"))
     assert checked.errors == 0

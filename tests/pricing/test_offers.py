@@ -52,6 +52,12 @@ def test_several_sources_and_a_list_at_the_end(table: str) -> None:
     assert [offer.usd_per_hour for offer in offers] == [0.3, 0.5, 2.0, 2.8, 5.0, 11.0]
 
 
+def test_a_price_beside_a_table_leaves_its_instances(table: str) -> None:
+    sold = [("sky/f.1", 1, 2.8), ("sea/n_v2", 2, 5.0), ("sky/f.4", 4, 11.0)]
+    offers = rows(load_offers(f"{table}+k80=0.7", ["v100", "k80"]))
+    assert offers == [*(("v100", *offer) for offer in sold), ("k80", "1xk80", 1, 0.7)]
+
+
 def test_clouds_of_the_shipped_table() -> None:
     offers = load_offers("aws,gcp,azure", ["v100", "p100", "k80"])
     assert {(offer.cloud, offer.accelerator) for offer in offers} >= {

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gavelx.files.csvs import NUMBER, read_rows
 from gavelx.files.locate import data_path
-from gavelx.files.price_rows import PriceRow
+from gavelx.files.price_rows import PRICE_MAX, PriceRow
 
 NO_ACCELERATOR = "no accelerator in it, or none that we know"
 NO_PRICE = "no price"
@@ -55,4 +55,4 @@ def plain(instance_type: str) -> str:
 
 def amount(text: str) -> Decimal | None:
     """An amount as somebody wrote it; None for what is no number that a price can be."""
-    return Decimal(text) if NUMBER.fullmatch(text) and Decimal(text) >= 0 else None
+    return Decimal(text) if NUMBER.fullmatch(text) and 0 <= Decimal(text) <= PRICE_MAX else None
