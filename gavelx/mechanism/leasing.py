@@ -302,10 +302,10 @@ class Leasing:
             return []
         live, j_L = self.live, np.array(rows)
         self._settle(j_L, self.now_s)
-        split, stops = self.rules.split_price, list[Command]()
-        for j, a, held_s in zip(rows, live["type"][j_L].tolist(), live["lease_held_s"][j_L].tolist(), strict=True):
+        price_L = np.where(self.rules.split_price & (live["partner"][j_L] != NOBODY), 0.5, 1.0)
+        columns, stops = (live["type"][j_L], live["lease_held_s"][j_L], price_L), list[Command]()
+        for j, a, held_s, price in zip(rows, *(column_L.tolist() for column_L in columns), strict=True):
             lease = self.leases[live.jobs[j].id]
-            price = 0.5 if split and live["partner"][j] != NOBODY else 1.0
             self._stopped[lease.id] = Stopped(lease.job_id, a, held_s, price)
             self._give_back(j, a)
             stops.append(Stop(lease.id))

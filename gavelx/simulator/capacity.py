@@ -1,7 +1,7 @@
 """Spot capacity: servers that the cloud takes away with a notice, and gives back.
 
 A series says which part of what was asked for a cloud had, for how long. A cluster of other servers of the same
-type has that part of them, rounded down: the last of them leave first and come back first.
+type has that part of them, rounded down: the last of them leave, and come back in the order of their numbers.
 """
 
 import math

@@ -1,0 +1,73 @@
+"""Reports that come late, twice, or overtake each other: each counts once, and for what it still says."""
+
+import dataclasses
+
+import pytest
+
+from gavelx.cluster import Server
+from gavelx.mechanism import DEFAULT, Mechanism
+from gavelx.mechanism.commands import Command, GiveUp, Lease
+from gavelx.mechanism.events import JobSubmitted, Wake, WorkerDrained, WorkerJoined, WorkerLost
+from gavelx.prices import Prices
+from tests.mechanism.test_mechanism import ended, job, launched, progress, settle, stopped, with_servers
+
+
+def a_running_job(*, max_failures: int = DEFAULT.max_failures) -> tuple[Mechanism, Lease]:
+    """Alone on the one device, which costs a dollar a second."""
+    rules = dataclasses.replace(DEFAULT, max_failures=max_failures)
+    mechanism = with_servers(1, rules=rules, prices=Prices({"fast": 3600.0}))
+    mechanism.handle(JobSubmitted(0.0, job(0)))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    return mechanism, lease
+
+
+def test_a_report_of_steps_that_no_checkpoint_holds_forgives_no_failure() -> None:
+    mechanism, lease = a_running_job(max_failures=2)
+    outcome: list[Command] = []
+    for time_s in (10.0, 20.0):
+        mechanism.handle(progress(time_s - 1.0, lease, 50.0, saved=0.0))
+        outcome = mechanism.handle(ended(time_s, lease, 0.0, failed=True))
+        for again in launched(settle(mechanism, Wake(time_s), [1.0])):
+            lease = again
+    assert GiveUp(0) in outcome
+
+
+def test_a_report_of_a_new_checkpoint_forgives_the_failures_before_it() -> None:
+    mechanism, lease = a_running_job(max_failures=2)
+    for time_s in (10.0, 20.0, 30.0):
+        mechanism.handle(progress(time_s - 1.0, lease, 10.0 * time_s, saved=time_s))
+        mechanism.handle(ended(time_s, lease, time_s, failed=True))
+        (lease,) = launched(settle(mechanism, Wake(time_s), [1.0]))
+    assert mechanism.given_up == []
+
+
+def test_the_last_word_on_a_drained_lease_is_charged_once_however_often_it_comes() -> None:
+    mechanism, lease = a_running_job()
+    mechanism.handle(WorkerDrained(100.0, 0))
+    for _ in range(2):
+        mechanism.handle(ended(150.0, lease, 1500.0))
+    assert mechanism.live["spent_usd"].tolist() == pytest.approx([150.0])
+    assert mechanism.service().received_s_J.tolist() == pytest.approx([150.0])
+
+
+def test_a_report_that_comes_after_its_server_was_lost_brings_no_lost_step_back() -> None:
+    mechanism, lease = a_running_job()
+    mechanism.handle(WorkerLost(100.0, 0))
+    mechanism.handle(progress(110.0, lease, 900.0, saved=0.0))
+    assert mechanism.live["steps_done"].tolist() == [0.0]
+
+
+def test_a_checkpoint_is_not_unwritten_by_an_older_report() -> None:
+    mechanism, lease = a_running_job()
+    mechanism.handle(progress(70.0, lease, 700.0, saved=600.0))
+    mechanism.handle(progress(71.0, lease, 400.0, saved=300.0))  # overtaken on its way
+    mechanism.handle(WorkerLost(100.0, 0))
+    assert mechanism.live["steps_done"].tolist() == [600.0]
+
+
+def test_a_server_whose_end_is_heard_of_before_its_beginning_never_joins() -> None:
+    mechanism, lease = a_running_job()
+    assert stopped(mechanism.handle(WorkerLost(50.0, 0, epoch=1))) == [lease.id]
+    assert mechanism.handle(WorkerJoined(51.0, Server(0, "fast", 1), epoch=1)) == []
+    assert not mechanism.leasing.servers
+    assert launched(settle(mechanism, Wake(51.0), [1.0])) == []
