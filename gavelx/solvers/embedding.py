@@ -7,21 +7,17 @@ solver for embedded systems" (European Control Conference 2013), section III; th
 Vandenberghe, "The CVXOPT linear and quadratic cone program solvers" (2010), section 5.3; the scaling of rows and
 columns is D. Ruiz's (2001). Names are those of the papers.
 
-Matrices are small, and there are thousands of programs: a second thread of BLAS only waits, at full speed.
-
 Legend: V variables, L rows, E entries.
 """
-
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from gavelx.solvers.cones import Cones, Scaling
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
 from gavelx.solvers.newton import Equations, norm
+from gavelx.solvers.one_thread import one_thread
 from gavelx.solvers.settings import left_s
 
 Floats = NDArray[np.float64]
@@ -42,13 +38,8 @@ def embedded_program(
 
     Returns v and the multipliers of the rows. Raises :class:`UnsolvedError`.
     """
-    with _libraries().limit(limits=1):
+    with one_thread():
         return _interior_path(cost_V, matrix_LV, limit_L, second_order)
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _interior_path(
