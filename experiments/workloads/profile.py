@@ -52,10 +52,10 @@ def agree(one: Profile, other: Profile) -> bool:
     return low <= b.steps_per_second <= high
 
 
-def table(first: dict[Job, Profile], again: dict[Job, Profile]) -> str:
-    """In Markdown."""
+def table(first: dict[Job, Profile], again: dict[Job, Profile] | None) -> str:
+    """In Markdown. What could not be measured ``again`` does not agree; None: it was not tried."""
     titles = ["job type", "steps/s", "memory, MiB", "use of the device"]
-    lines = [[*titles, "again", "agree"] if again else titles]
+    lines = [[*titles, "again", "agree"] if again is not None else titles]
     lines.append([":---", *["---:"] * (len(lines[0]) - 1)])
     for job, profile in first.items():
         cells = [
@@ -64,7 +64,7 @@ def table(first: dict[Job, Profile], again: dict[Job, Profile]) -> str:
             f"{profile.memory_mib or 0:,.0f}",
             f"{profile.utilization or 0:.0%}",
         ]
-        if again:
+        if again is not None:
             other = again.get(job)
             cells += ["", "no"] if other is None else [_speed(other), "yes" if agree(profile, other) else "no"]
         lines.append(cells)
@@ -100,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     ]
     how = How(find_devices("cpu=1" if args.device == "cpu" else None), seconds=args.seconds)
     first, *more = profiled(jobs, how, args.repeat, 2 if args.again else 1)
-    again = more[0] if more else {}
+    again = more[0] if more else None
     write_profiles(args.out, list(first.values()))
     text = table(first, again) + f"\n{args.repeat} starts, {args.seconds:g} s of steps in each." + machine(size)
     print(text)

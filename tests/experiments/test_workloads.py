@@ -11,7 +11,11 @@ import torch
 
 from experiments.workloads import measure, profile
 from experiments.workloads.measure import WORKLOADS
+from gavelx.files.profiles import Profile
 from gavelx.files.throughput_tables import load_throughputs
+from gavelx.measurements import Measurement
+from gavelx.profiler.running import Job
+from gavelx.throughputs import Setting
 
 PREEMPTED_AT = (7, 23)
 
@@ -62,6 +66,13 @@ def test_one_command_profiles_them(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (table.get("recommendation-quick", "cpu") or 0) > 1
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| `recommendation-quick"))
     assert row.split(" | ")[-1].rstrip(" |") in ("yes", "no")
+
+
+def test_what_could_be_measured_only_once_does_not_agree() -> None:
+    measured = Measurement(Setting("net", "cpu", 1), steps_per_second=5.0, relative_error=0.1)
+    first = {Job("net", ("true",)): Profile(measured)}
+    assert profile.table(first, {}).splitlines()[2].endswith(" |  | no |")
+    assert profile.table(first, None).splitlines()[2].endswith(" | 0% |")
 
 
 def test_every_workload_is_in_the_table() -> None:
