@@ -84,13 +84,13 @@ def list_prices(
 ) -> None:
     """What one device costs under each cloud's name; for one cloud or kind, every offer of the price table."""
     terms = Terms(as_of, discounts=read_discounts(discount))
-    check_discounts(terms.discounts, [cloud] if cloud is not None else clouds())
     wanted = None if accelerators is None else [name.strip().lower() for name in accelerators.split(",")]
     if cloud is None and kind is None:
         rows = _prices_in_use(wanted or sorted({row.accelerator for row in price_rows()}), terms)
     else:
         offers = price_rows(cloud, wanted, kind)
         rows = [_offer(row, terms) for row in offers if as_of is None or row.as_of[: len(as_of)] <= as_of]
+    check_discounts(terms.discounts, [cloud] if cloud is not None else clouds())
     if not rows:
         asked = {"--cloud": cloud, "--accelerators": accelerators, "--kind": kind, "--as-of": as_of}
         where = " ".join(f"{option} {value}" for option, value in asked.items() if value is not None)

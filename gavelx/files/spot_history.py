@@ -85,9 +85,8 @@ def load_spot_history(
     the run starts. Raises :class:`InputFileError` for what is wrong in the file, or where it has none of the types
     there; :class:`OptionError` for a start that it does not have.
     """
-    path = (
-        data_path("prices", str(spec)) if str(spec) in names("prices") and not Path(spec).is_file() else Path(spec)
-    )
+    is_shipped = str(spec) in names("prices") and not Path(spec).is_file()
+    path = data_path("prices", str(spec)) if is_shipped else Path(spec)
     series = _read(path, place, accelerators)
     begin = _start(start, series, path)
     bought = {name: _cheapest(name, places, begin) for name, places in series.items()}

@@ -31,6 +31,7 @@ INSIDE, STEP = 0.99, (1e-6, 0.999)
 CENTRING = (1e-4, 1.0)
 
 
+@one_thread()
 def embedded_program(
     cost_V: Floats, matrix_LV: sparse.csr_array, limit_L: Floats, second_order: int = 0
 ) -> tuple[Floats, Floats]:
@@ -38,13 +39,6 @@ def embedded_program(
 
     Returns v and the multipliers of the rows. Raises :class:`UnsolvedError`.
     """
-    with one_thread():
-        return _interior_path(cost_V, matrix_LV, limit_L, second_order)
-
-
-def _interior_path(
-    cost_V: Floats, matrix_LV: sparse.csr_array, limit_L: Floats, second_order: int
-) -> tuple[Floats, Floats]:
     cones = Cones(len(limit_L) - 3 * second_order, second_order)
     G, row_L, column_V = _equilibrated(matrix_LV, cones)
     c, h, GT = cost_V / column_V, limit_L / row_L, G.T

@@ -43,7 +43,7 @@ _guests = _Guests()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within it, numerical libraries use a single thread."""
+    """Within it, or in a function with it as a decorator, numerical libraries use a single thread."""
     _guests.come()
     try:
         yield

@@ -28,6 +28,8 @@ def test_it_is_one_within_and_as_before_after() -> None:
     with one_thread(), one_thread():
         assert set(threads()) == {1}
     assert threads() == before
+    assert set(one_thread()(threads)()) == {1}
+    assert threads() == before
 
 
 def test_an_error_within_restores_it() -> None:
