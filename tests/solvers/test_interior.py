@@ -182,3 +182,11 @@ def test_without_the_types_all_run_as_on_a_v100() -> None:
     with using(interior=True):
         share_JA = load_policy("agnostic(max_min_fairness)").allocate(snapshot).share_JA
     np.testing.assert_allclose(share_JA, np.tile([0.5, 0.25], (4, 1)), rtol=1e-6)
+
+
+def test_a_remembered_pattern_is_not_taken_for_another_of_its_shape() -> None:
+    """Two of three shares may each be 1, for as many rows with as many entries at other places."""
+    for both, best in (([[1, 1, 0], [0, 1, 1]], [1, 0, 1]), ([[1, 1, 0], [1, 0, 1]], [0, 1, 1])):
+        matrix = sparse.csr_array(np.vstack([both, -np.eye(3)]))
+        value, _ = embedded_program(-np.ones(3), matrix, np.array([1.0, 1.0, 0.0, 0.0, 0.0]))
+        assert value == pytest.approx(best, abs=1e-5)
