@@ -130,12 +130,15 @@ class Endings:
     def _late(self, server_id: int, run: Run, charged: Stopped, ended: wire.Ended) -> None:
         """It counts as what it is: for how long devices were held; and how far the job is, if none has gone on.
 
-        A machine that was restarted cannot say for how long: what was charged remains.
+        A machine that was restarted cannot say for how long, and of other parts there is no word: what was charged
+        remains.
         """
         self._words.setdefault(run.lease.id, {})[server_id] = ended
         total_steps = self._state.book[ended.job_id].job.total_steps
         steps = total_steps if ended.complete else safe_number(ended.steps_done, total_steps)
         held_s = safe_number(ended.held_s) or charged.held_s
+        if len(run.parts) > 1:
+            held_s = max(held_s, charged.held_s)
         note = {"reason": ended.reason[:500], "exit_code": ended.exit_code, "complete": ended.complete}
         self._end(run, steps, held_s, failed=ended.failed, note=note)
 
@@ -148,7 +151,9 @@ class Endings:
         complete = first is not None and first.complete and not failed
         total_steps = self._state.book[run.lease.job_id].job.total_steps
         steps = self._progress.saved_steps(run) if first is None else safe_number(first.steps_done, total_steps)
-        held_s = max((safe_number(word.held_s) for word in words.values()), default=0.0)
+        held_s = max(safe_number(word.held_s) for word in words.values())
+        if run.stopped is not None and any(part.server_id not in words for part in run.parts):
+            held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
         reasons = sorted(words.values(), key=lambda word: not word.failed)
         note = {"reason": reasons[0].reason[:500], "exit_code": first.exit_code if first else 0}
         note["complete"] = complete

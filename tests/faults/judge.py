@@ -7,7 +7,7 @@ where its first ``Started`` says.
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -61,13 +61,13 @@ class Diary:
             found[line.lease] = first_s, line.time_s
         return found
 
-    def longest_s(self, lease: int) -> float:
-        """How long its rank lived that lived longest; those on other servers begin when they are told."""
+    def longest_s(self, lease: int, ranks: Collection[int]) -> float:
+        """How long that of these lived that lived longest; those on other servers begin when they are told."""
         times: dict[int, list[float]] = {}
         for line in self.lines:
-            if line.lease == lease:
+            if line.lease == lease and line.rank in ranks:
                 times.setdefault(line.rank, []).append(line.time_s)
-        return max(each[-1] - each[0] for each in times.values())
+        return max((each[-1] - each[0] for each in times.values()), default=0.0)
 
 
 def read_diary(folder: Path, job_id: int, plan: JobPlan) -> Diary:
@@ -132,9 +132,20 @@ class Account:
     end_s: float | None = None
     held_s: float = 0.0
     ends: int = 0
-    servers_left: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)  # servers whose part nobody heard: it is paid for until then
     reported: bool = False
     guessed: bool = False  # its last word was overtaken by three heartbeats, which a real stream does not do
+
+    @property
+    def servers(self) -> list[int]:
+        """The server of each rank; those of one server follow each other."""
+        servers = [device.server_id for device in self.lease.devices]
+        return sorted(servers, key=servers.index)
+
+    @property
+    def heard(self) -> list[int]:
+        """The ranks of which there is a word."""
+        return [rank for rank, server_id in enumerate(self.servers) if server_id not in self.lost]
 
 
 class Books:
@@ -159,8 +170,7 @@ class Books:
         commands = self.state.apply(entry)
         for command in commands:
             if isinstance(command, Launch):
-                servers = {device.server_id for device in command.lease.devices}
-                self.accounts[command.lease.id] = Account(command.lease, event.time_s, servers_left=servers)
+                self.accounts[command.lease.id] = Account(command.lease, event.time_s)
             if isinstance(command, Stop) and (account := self.accounts.get(command.lease_id)) is not None:
                 account.stop_s = event.time_s
         self._end(event)
@@ -179,10 +189,14 @@ class Books:
                 if account.reported:
                     self.problems.append(f"lease {event.lease_id} ended twice")
                 account.reported = True
+                if account.lost == set(account.servers):  # the late word of rank 0's, for itself
+                    account.lost.discard(account.servers[0])
                 self._pay(account, event.time_s, event.held_s)
             case WorkerLost():
                 for account in self.accounts.values():
                     on_it = any(device.server_id == event.server_id for device in account.lease.devices)
+                    if on_it and not account.reported:
+                        account.lost.add(event.server_id)
                     if on_it and account.end_s is None:
                         self._pay(account, account.stop_s or event.time_s, None)
             case JobCancelled():
@@ -212,7 +226,7 @@ def judge_books(books: Books, diaries: dict[int, Diary]) -> Iterator[str]:
             yield f"job {job_id}: leases {sorted(unknown)} ran, and the log has none of them"
         for lease_id, (begin_s, end_s) in spans.items():
             if (account := books.accounts.get(lease_id)) is not None:
-                yield from _judge_time(account, end_s - begin_s, diary.longest_s(lease_id))
+                yield from _judge_time(account, end_s - begin_s, diary.longest_s(lease_id, account.heard))
     saved_by = {job_id: _saved_by(diary, books.zero_s or 0.0) for job_id, diary in diaries.items()}
     for event in books.credited:
         really = saved_by[event.job_id](event.time_s) if event.job_id in saved_by else 0.0
@@ -226,7 +240,7 @@ def judge_books(books: Books, diaries: dict[int, Diary]) -> Iterator[str]:
 
 def _judge_time(account: Account, ran_s: float, longest_s: float) -> Iterator[str]:
     """What was held is what ran, but for how long beginning and ending take, and for a server nobody heard."""
-    too_long_s = BEGINS_S + ENDS_S + (0.0 if account.reported else UNHEARD_S)
+    too_long_s = BEGINS_S + ENDS_S + (UNHEARD_S if account.lost or not account.reported else 0.0)
     if account.reported and not account.guessed and account.held_s < longest_s - CLOSE_S:
         yield f"lease {account.lease.id} ran for {longest_s:.2f} s, and is charged for {account.held_s:.2f}"
     if account.held_s > ran_s + too_long_s:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from gavelx.mechanism.events import JobCancelled, WorkerDrained, WorkerLost
+from gavelx.mechanism.events import JobCancelled, LeaseEnded, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendance import Attendee, Stream
 from gavelx.service.records import Entry
@@ -366,6 +366,52 @@ def test_a_late_report_of_a_lost_server_counts_once_and_as_what_it_is() -> None:
         assert float(live["saved_steps"][0]) == 500.0
         said = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
         assert sum(message.HasField("acknowledged") for message in said if message) == 3
+
+    run(main())
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("speaks", [0, 1])
+def test_a_gang_is_charged_for_the_part_that_nobody_heard_until_it_is_taken_back(
+    *, speaks: int, complete: bool
+) -> None:
+    async def main() -> None:
+        desk = Desk()
+        agents = [await desk.agent("one", 1), await desk.agent("two", 1)]
+        desk.submit_gang(2, LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk.now_s += 30.0
+        (speaker, stream), (silent, _) = agents[speaks], agents[1 - speaks]
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=20.0, complete=complete)
+        desk.here.receive(speaker, stream, wire.FromAgent(ended=ended))
+        desk._apply([Entry(WorkerLost(desk.now_s, silent.server_id, 0))])
+        desk.now_s += 5.0
+        desk.settle()
+        (end,) = [entry.event for entry in desk.log if isinstance(entry.event, LeaseEnded)]
+        assert (end.held_s, lease_id in desk.state.runs) == (30.0, False)
+        job = desk.state.book[0]
+        usd = job.spent_usd if job.ended else float(desk.state.mechanism.live["spent_usd"][0])
+        assert usd == pytest.approx(2 * 30.0)
+
+    run(main())
+
+
+def test_the_late_word_of_rank_0_does_not_speak_for_the_other_servers_of_its_gang() -> None:
+    async def main() -> None:
+        desk = Desk()
+        (one, _), (two, _) = await desk.agent("one", 1), await desk.agent("two", 1)
+        desk.submit_gang(2, LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk.now_s += 30.0
+        desk._apply([Entry(WorkerLost(desk.now_s, each.server_id, 0)) for each in (one, two)])
+        again, stream = await desk.agent("one", 1)
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=500.0, held_s=20.0)
+        desk.here.receive(again, stream, wire.FromAgent(ended=ended))
+        desk.settle()
+        live = desk.state.mechanism.live
+        assert (float(live["spent_usd"][0]), float(live["saved_steps"][0])) == (pytest.approx(2 * 30.0), 500.0)
 
     run(main())
 
