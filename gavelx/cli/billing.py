@@ -65,11 +65,13 @@ def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> No
 
 
 def _told_apart(runs: Sequence[tuple[str, Usage]]) -> list[Usage]:
-    """Runs of one policy are named by their files, too."""
+    """Runs of one policy are named by their files, too; by their paths where the files are called the same."""
     runs_of = Counter(usage.policy for _, usage in runs)
+    called = Counter((usage.policy, Path(path).stem) for path, usage in runs)
+    files = [Path(path).stem if called[usage.policy, Path(path).stem] == 1 else path for path, usage in runs]
     return [
-        replace(usage, policy=f"{usage.policy} ({Path(path).stem})") if runs_of[usage.policy] > 1 else usage
-        for path, usage in runs
+        replace(usage, policy=f"{usage.policy} ({file})") if runs_of[usage.policy] > 1 else usage
+        for file, (_, usage) in zip(files, runs, strict=True)
     ]
 
 

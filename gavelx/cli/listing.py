@@ -6,9 +6,18 @@ from typing import Any
 
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
-from gavelx.errors import OptionError, PolicyError
+from gavelx.errors import OptionError, PolicyError, did_you_mean
 from gavelx.files.price_rows import PriceRow
-from gavelx.files.price_tables import Terms, check_discounts, clouds, load_quotes, price_rows, read_discounts
+from gavelx.files.price_tables import (
+    Terms,
+    check_discounts,
+    clouds,
+    load_quotes,
+    of_types,
+    price_rows,
+    read_discounts,
+)
+from gavelx.files.texts import shown
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import catalog, modifiers
 from gavelx.policies.catalog import installed
@@ -84,7 +93,7 @@ def list_prices(
 ) -> None:
     """What one device costs under each cloud's name; for one cloud or kind, every offer of the price table."""
     terms = Terms(as_of, discounts=read_discounts(discount))
-    wanted = None if accelerators is None else [name.strip().lower() for name in accelerators.split(",")]
+    wanted = None if accelerators is None else _priced(accelerators)
     if cloud is None and kind is None:
         rows = _prices_in_use(wanted or sorted({row.accelerator for row in price_rows()}), terms)
     else:
@@ -101,6 +110,20 @@ def list_prices(
         _print_prices_in_use(rows)
     else:
         _print_offers(rows)
+
+
+def _priced(accelerators: str) -> list[str]:
+    """The types that are named. Raises :class:`OptionError` for one that nobody sells."""
+    names, rows = [name.strip().lower() for name in accelerators.split(",")], price_rows()
+    for name in names:
+        if not of_types(rows, [name]):
+            known = {row.accelerator for row in rows}
+            raise OptionError(
+                f"no row of the price table is of {shown(name)}",
+                where="--accelerators",
+                hint=did_you_mean(name[:200], sorted(known)),
+            )
+    return names
 
 
 def _offer(row: PriceRow, terms: Terms) -> dict[str, Any]:

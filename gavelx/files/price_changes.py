@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gavelx.errors import InputFileError
 from gavelx.files.csvs import read_rows
+from gavelx.files.price_faults import NO_SENTINEL, SENTINELS
 from gavelx.files.price_rows import PRICE_MAX
 from gavelx.prices import Prices
 
@@ -22,6 +23,11 @@ def load_price_changes(
     for row in read_rows(path, ("time_s", "accelerator", "usd_per_hour")):
         time_s, name = row.number("time_s", low=0.0), row.text("accelerator").lower()
         usd_per_hour = row.number("usd_per_hour", low=0.0, high=PRICE_MAX)
+        if usd_per_hour in SENTINELS:
+            seen = row.text("usd_per_hour")
+            raise row.mistake(
+                "usd_per_hour", f"{seen!r} is no price", expected=NO_SENTINEL, hint="leave the row out"
+            )
         if name in changes.setdefault(time_s, {}):
             raise row.mistake("accelerator", f"{name!r} changes twice at {time_s:g} s", expected="one price")
         changes[time_s][name] = usd_per_hour

@@ -121,6 +121,13 @@ def test_what_cannot_be_used(options: dict[str, object], said: str) -> None:
             "prices of p100, and none of the cluster",
         ),
         ("price_changes", "time_s,accelerator,usd_per_hour", "1,v100,free", "column usd_per_hour: 'free' cannot"),
+        ("price_changes", "time_s,accelerator,usd_per_hour", "1,v100,0", "column usd_per_hour: '0' is no price"),
+        (
+            "price_changes",
+            "time_s,accelerator,usd_per_hour",
+            "1,v100,7e2",
+            "column usd_per_hour: '7e2' is no price",
+        ),
     ],
 )
 def test_what_is_wrong_in_a_file(tmp_path: Path, option: str, header: str, rows: str, said: str) -> None:

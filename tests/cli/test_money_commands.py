@@ -82,6 +82,11 @@ def test_runs_of_one_policy_are_told_apart_by_their_files(shell: Shell, runs: Pa
     ran = shell("bill", "--result", runs, "--result", again, "--prices", "gcp", "--json", "-")
     policies = [bill["policy"] for bill in ran.json["bills"]]
     assert policies == ["fifo (runs)", "max_min_fairness", "fifo (again)"]
+    (tmp_path / "b").mkdir()
+    same = again.rename(tmp_path / "b" / runs.name)
+    ran = shell("bill", "--result", runs, "--result", same, "--prices", "gcp", "--json", "-")
+    policies = [bill["policy"] for bill in ran.json["bills"]]
+    assert policies == [f"fifo ({runs})", "max_min_fairness", f"fifo ({same})"]
 
 
 def test_discounts_currency_kind_and_grid(shell: Shell, runs: Path) -> None:
@@ -207,8 +212,10 @@ def test_show_marks_old_prices(shell: Shell) -> None:
 
 @pytest.mark.parametrize("json", [(), ("--json",)])
 def test_nothing_to_show_is_an_error(shell: Shell, json: tuple[str, ...]) -> None:
-    ran = shell("prices", "show", "--accelerators", "nonsense", *json)
+    ran = shell("prices", "show", "--cloud", "gcp", "--accelerators", "k80", "--as-of", "2019-01-01", *json)
     assert ran.code == 2 and "no row of the price table matches" in ran.err and not ran.out
+    ran = shell("prices", "show", "--accelerators", "v100,nonsense", *json)
+    assert ran.code == 2 and "no row of the price table is of 'nonsense'" in ran.err and not ran.out
 
 
 # -- spot ---------------------------------------------------------------------------------------------------------
