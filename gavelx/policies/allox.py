@@ -20,20 +20,23 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MATRIX_MAX = 200_000
 """Entries of the published matrix up to which its choice among equally good plans is made in any case."""
-WORTH = 0.1
-"""The part of the time that a job still takes which it has to save to be moved."""
+WORTH, WORTH_S = 1.1, 60.0
+"""A running job moves where it is so many times as fast and done so many seconds sooner: it restarts for it."""
 
 
 class Allox(Policy):
     """Plan which job runs where and in what order so that completion times are least in sum; start the first ones.
 
-    A job that holds a device keeps it until it is done. The others are assigned to the free devices: the k-th
-    from last on a device of type a delays k jobs, so it costs k steps_left_j / T_ja. The first job on each device
-    gets it; the rest wait, and are planned anew when something changes. The objective is the sum, in seconds, over
-    the jobs that wait, with nothing but the devices that are free now. A device that they leave idle goes to the
-    job that it brings forward most, from a slower one, if that is by a tenth of the time that it still takes:
-    without that a job keeps for life what happened to be free when it came. The published policy moves nobody,
-    but its mechanism does, by giving idle devices to anybody, the fastest first.
+    A job that holds a device keeps it until it is done, or until a faster one falls free: that goes to the running
+    job that is faster there by the largest factor (a tenth and a minute at least; of equal ones to that with the
+    most left), and what this one leaves goes to the next. Without that a job keeps for life what happened to be
+    free when it came. The published policy moves nobody, but its mechanism does: until the policy is asked again,
+    idle devices are anybody's, the fastest first.
+
+    Those who wait are assigned to the devices that are free then: the k-th from last on a device of type a delays
+    k jobs, so it costs k steps_left_j / T_ja. The first job on each device gets it; the rest wait, and are planned
+    anew when something changes. The objective is the sum, in seconds, over the jobs that wait, with nothing but
+    these devices.
 
     Only jobs of one device can be planned: raises :class:`PolicyError` for a gang. A job that can run on no type
     with a free device stays out; the published code plans a job where it cannot run, at 1e-10 steps/s, and gives
@@ -51,8 +54,10 @@ class Allox(Policy):
         assert_one_device(snapshot)
         handout = Handout(snapshot)
         handout.keep_running()
-        type_J, free_A = np.array(handout.type_J, dtype=np.int64), np.array(handout.free_A)
         length_JA = lengths(snapshot.steps_left_J, handout.T_JA)
+        if not settings().interior:
+            move_up(handout)
+        type_J, free_A = np.array(handout.type_J, dtype=np.int64), np.array(handout.free_A)
         can_start_J = (length_JA[:, free_A > 0] < np.inf).any(axis=1)
         queue = the_queue(snapshot, (type_J == WAITING) & can_start_J)
         seconds_QA = length_JA[queue]
@@ -66,24 +71,25 @@ class Allox(Policy):
         for q, a in zip(queue.tolist(), type_Q.tolist(), strict=True):
             if a != WAITING:
                 handout.start(q, a)
-        if not settings().interior:
-            move_up(handout, length_JA, type_J)
         return handout.allocation(
             path="matching", seconds=perf_counter() - started, objective=plan.cost, bound=plan.bound
         )
 
 
-def move_up(handout: Handout, length_JA: Floats, held_J: Ints) -> None:
-    """Faster devices that are left idle go to jobs that run on slower ones, to whom they save most time first."""
-    at_J, running = held_J.copy(), np.flatnonzero(held_J != WAITING)
+def move_up(handout: Handout) -> None:
+    """Free devices go to jobs that run on slower ones, to whom they are faster by the largest factor first."""
+    at_J = np.array(handout.type_J, dtype=np.int64)
+    running = np.flatnonzero(at_J != WAITING)
+    T_RA, left_s_RA = handout.T_JA[running], seconds_JA(handout.snapshot.steps_left_J, handout.T_JA)[running]
     while len(running) and any(handout.free_A):
-        left_s_R1 = length_JA[running, at_J[running]][:, None]
-        saved_s_RA = left_s_R1 - np.where(np.array(handout.free_A) > 0, length_JA[running], np.inf)
-        saved_s_RA[saved_s_RA < WORTH * left_s_R1] = 0.0
-        r, a = np.unravel_index(saved_s_RA.argmax(), saved_s_RA.shape)
-        if saved_s_RA[r, a] <= 0.0:
+        here_R = (np.arange(len(running)), at_J[running])
+        saved_s_RA = left_s_RA[here_R][:, None] - np.where(np.array(handout.free_A) > 0, left_s_RA, np.inf)
+        factor_RA = np.where(saved_s_RA >= WORTH_S, T_RA / T_RA[here_R][:, None], 0.0)
+        if factor_RA.max() < WORTH:
             return
-        handout.move(int(running[r]), int(a))
+        gain_RA = np.where(factor_RA == factor_RA.max(), saved_s_RA, 0.0)
+        r, a = divmod(int(gain_RA.argmax()), len(handout.free_A))
+        handout.move(int(running[r]), a)
         at_J[running[r]] = a
 
 

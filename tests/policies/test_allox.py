@@ -58,36 +58,51 @@ def test_a_job_keeps_the_device_that_it_holds() -> None:
     assert Allox().allocate(held).share_JA.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
 
 
-def test_a_device_that_nobody_waits_for_goes_to_whom_it_saves_most() -> None:
+def test_a_free_device_goes_to_whom_it_saves_most_of_those_to_whom_it_is_as_much_faster() -> None:
     """Job 1 has the most left on the k80s; its k80 stays free, for nobody would gain by it."""
-    held = snapshot([50.0, 100.0, 10.0], {"v100": 1, "k80": 3}, [1, 1, 1], v100=10.0, k80=1.0)
+    held = snapshot([500.0, 1000.0, 100.0], {"v100": 1, "k80": 3}, [1, 1, 1], v100=10.0, k80=1.0)
     assert Allox().allocate(held).share_JA.tolist() == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
 
 
 def test_it_goes_to_the_fastest_and_stays_there() -> None:
-    held = snapshot([100.0], {"v100": 1, "p100": 1, "k80": 1}, [2], v100=10.0, p100=5.0, k80=1.0)
+    held = snapshot([1000.0], {"v100": 1, "p100": 1, "k80": 1}, [2], v100=10.0, p100=5.0, k80=1.0)
     assert Allox().allocate(held).share_JA.tolist() == [[1.0, 0.0, 0.0]]
 
 
-def test_what_is_moved_leaves_a_device_for_the_next() -> None:
-    jobs = tuple(Job(j, "net", 100.0) for j in range(2))
-    speed_JA = np.array([[4.0, 2.0, 1.0], [4.0, 2.0, 1.0]])
-    held = snapshot_of(jobs, Cluster.of({"v100": 1, "p100": 1, "k80": 1}), speed_JA)
-    held = held.replace(running_J=np.array([1, 2]), steps_left_J=np.array([99.0, 1.0]))
-    assert Allox().allocate(held).share_JA.tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+def moving(speed_JA: list[list[float]], steps: list[float], running: list[int]) -> list[int]:
+    """The type of each job, of those who run on one device of each of three types."""
+    jobs = tuple(Job(j, "net", 1e6, arrival_s=float(j)) for j in range(len(steps)))
+    held = snapshot_of(jobs, Cluster.of({"v100": 1, "p100": 1, "k80": 1}), np.array(speed_JA))
+    share_JA = Allox().allocate(held.replace(running_J=np.array(running), steps_left_J=np.array(steps))).share_JA
+    return [int(row.argmax()) if row.any() else WAITING for row in share_JA]
 
 
-def test_those_who_wait_come_first_and_nobody_moves_for_little() -> None:
-    one = {"v100": 1, "k80": 1}
-    waits = snapshot([100.0, 1.0], one, [1, WAITING], v100=10.0, k80=1.0)
-    assert Allox().allocate(waits).share_JA.tolist() == [[0.0, 1.0], [1.0, 0.0]]
-    for speed, moves in ((1.05, False), (1.2, True)):
-        little = snapshot([100.0], one, [1], v100=speed, k80=1.0)
-        assert Allox().allocate(little).share_JA.tolist() == [[float(moves), float(not moves)]]
+def test_a_free_device_goes_to_whom_it_is_faster_by_the_largest_factor() -> None:
+    """The job on the p100 would save more seconds; the one on the k80 is four times as fast, not twice."""
+    assert moving([[4.0, 2.0, 1.0], [4.0, 2.0, 1.0]], [9000.0, 1000.0], [1, 2]) == [1, 0]
+
+
+def test_what_is_moved_leaves_a_device_for_the_next_and_then_for_those_who_wait() -> None:
+    assert moving([[9.0, 2.0, 1.0], [4.0, 2.0, 1.0]], [1000.0, 1000.0], [1, 2]) == [0, 1]
+    assert moving([[9.0, 2.0, 1.0], [4.0, 2.0, 1.0], 3 * [1.0]], 3 * [1000.0], [1, 2, WAITING]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("steps", "speed", "moves"), [(1e4, 1.09, False), (1e4, 1.11, True), (66.0, 1.5, False), (599.0, 1.112, True)]
+)
+def test_nobody_moves_for_a_tenth_or_a_minute(steps: float, speed: float, moves: bool) -> None:
+    little = snapshot([steps], {"v100": 1, "k80": 1}, [1], v100=speed, k80=1.0)
+    assert Allox().allocate(little).share_JA.tolist() == [[float(moves), float(not moves)]]
+
+
+def test_those_who_run_come_before_those_who_wait() -> None:
+    """The one that waits is complete at once on the k80 too, and the other ten times sooner."""
+    waits = snapshot([1000.0, 1.0], {"v100": 1, "k80": 1}, [1, WAITING], v100=10.0, k80=1.0)
+    assert Allox().allocate(waits).share_JA.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_under_the_published_rules_the_policy_moves_nobody() -> None:
-    held = snapshot([100.0], {"v100": 1, "k80": 1}, [1], v100=10.0, k80=1.0)
+    held = snapshot([1000.0], {"v100": 1, "k80": 1}, [1], v100=10.0, k80=1.0)
     with using(interior=True):
         assert Allox().allocate(held).share_JA.tolist() == [[0.0, 1.0]]
 
