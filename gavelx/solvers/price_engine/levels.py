@@ -1,8 +1,8 @@
 """Max-min programs with very many different rows, exactly, by working on the prices of the few accelerator types.
 
-``solve_levels`` is max-min fairness over rows that are linear in the shares, ``solve_ratios`` makes the largest
-ratio small (finish-time fairness, makespan). The first level comes from `search`; what is left goes to the
-others, level by level. Rows are fixed where they cannot rise, which multipliers tell (as in `linear`):
+``solve_levels`` is max-min fairness over rows that are linear in the shares. The first level comes from `search`;
+what is left goes to the others, level by level. Rows are fixed where they cannot rise, which multipliers tell (as
+in `linear`):
 
 * A row limited by its own best type is *saturated*. These need no level of their own: the search keeps them at
   their best while the others go on. The first level is then the lowest one at which a row saturates.
@@ -26,7 +26,7 @@ from scipy import sparse
 
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
 from gavelx.solvers.price_engine.direct import Direct, raise_rows
-from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, Need, RatioNeed, Replies, Rows
+from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, Need, Replies, Rows
 from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, Prices, find_level, prove
 
 Bools = NDArray[np.bool_]
@@ -63,19 +63,6 @@ class Levels:
     cheapest: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Ratios:
-    """``ratio``: the largest ratio of these shares; no shares get it below ``bound``. The rest as in `Levels`."""
-
-    share_GA: Floats
-    ratio: float
-    bound: float
-    start_A: Floats
-    complete: bool
-    rounds: int
-    cheapest: bool = False
-
-
 def solve_levels(
     gain_GA: Floats,
     constant_G: Floats,
@@ -102,8 +89,8 @@ def solve_levels(
     """
     if not (slope_G > 0).any():
         raise UnsolvedError("no row has a slope")
-    gain_AG, best_G = _gains(gain_GA, capacity_A)
-    rows = _rows(gain_AG, scale_G * count_G, capacity_A, LinearNeed(constant_G, slope_G, best_G))
+    gain_AG, best_G = gains(gain_GA, capacity_A)
+    rows = rows_of(gain_AG, scale_G * count_G, capacity_A, LinearNeed(constant_G, slope_G, best_G))
     if (rows.need.cap_G == -np.inf).any():
         raise UnsolvedError("infeasible")
     if len(rows) <= limits.few:
@@ -123,78 +110,12 @@ def solve_levels(
         if (not lexicographic and level.whole) or not len(left):
             break
     assert first is not None
-    share_GA = _within(share_GA, rows)
+    share_GA = within(share_GA, rows)
     reached = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
     if first.bound - reached > CERTIFIED * max(first.scale, _size_of_terms(rows)):
         raise UnsolvedError("bound and level did not meet")
     bound = first.bound + ROUNDING * abs(first.bound)
     return Levels(share_GA, reached, bound, first.price_A, first.start_A, not len(left), rounds)
-
-
-def solve_ratios(
-    throughput_GA: Floats,
-    steps_G: Floats,
-    elapsed_G: Floats,
-    deadline_G: Floats,
-    *,
-    scale_G: Floats,
-    count_G: Floats,
-    capacity_A: Floats,
-    start_A: Floats | None = None,
-    lexicographic: bool = True,
-    price_A: Floats | None = None,
-    limits: Limits = LIMITS,
-) -> Ratios:
-    """Make the largest ``(elapsed + steps / throughput) / deadline`` as small as possible.
-
-    That is finish-time fairness (Themis, NSDI'20; Gavel, OSDI'20, section 4.2) with the isolated finish time as
-    deadline, and makespan with no time elapsed and a deadline of 1. The search works on the ratio itself: the
-    throughput that a row needs, ``steps / (ratio deadline - elapsed)``, is convex in it, and each program follows
-    its tangent, so Newton's method on the ratio and the search for prices are one.
-
-    Then what is left goes to the others: surplus over need, level by level, as the last stage of `ratio`. Once a
-    row is at its best type, all that the others get comes from there.
-
-    Every row needs steps > 0 and a type it can run on: leave out the others. Raises
-    :class:`~gavelx.solvers.highs.UnsolvedError` if bound and ratio do not meet within 1e-8.
-    """
-    gain_AG, best_G = _gains(throughput_GA, capacity_A)
-    assert (best_G > 0).all() and (steps_G > 0).all(), "rows without steps or without a type are to be left out"
-    need = RatioNeed(elapsed_G, steps_G, deadline_G, best_G)
-    rows = _rows(gain_AG, scale_G * count_G, capacity_A, need)
-    if len(rows) <= limits.few:
-        return _ratios_directly(rows, need, price_A, lexicographic=lexicographic)
-    cap, share_GA = float(rows.need.cap_G.min()), _saturated(rows, limits)
-    if share_GA is not None:
-        return Ratios(_within(share_GA, rows), -cap, -cap, np.ones(rows.A), True, 0)
-    found = find_level(rows, limits, start_A=start_A, level=cap, goal=cap)
-    if found.level >= cap and not _reaches(rows, found, cap):  # tangents far from it ask too little
-        found = find_level(rows, limits, start_A=found.prices.price_A, level=cap)
-    pinned, found_A = found.level >= cap, found.prices.price_A
-    share_GA = _within(_certified(found, np.inf if pinned else CERTIFIED), rows)
-    ratio = -cap if pinned else _largest_ratio(rows, share_GA)
-    bound = -min(cap, found.prices.upper)
-    complete, rounds = not pinned and bool(_paid(rows, found_A).all()), found.rounds
-    if lexicographic and not complete:
-        surplus_GA = throughput_GA * ((ratio * deadline_G - elapsed_G) / steps_G)[:, None]
-        one_G = np.ones(len(rows))
-        try:
-            last = solve_levels(
-                surplus_GA,
-                -one_G,
-                one_G,
-                scale_G=scale_G,
-                count_G=count_G,
-                capacity_A=capacity_A,
-                start_A=found_A,
-                limits=limits,
-            )
-        except UnsolvedError:  # the ratio stands; what is left stays idle
-            last = None
-        if last is not None and _largest_ratio(rows, last.share_GA) <= ratio * (1.0 + 1e-9):
-            share_GA, complete, rounds = last.share_GA, last.complete, rounds + last.rounds
-    bound -= ROUNDING * abs(bound)
-    return Ratios(share_GA, _largest_ratio(rows, share_GA), bound, found_A, complete, rounds)
 
 
 def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Levels:
@@ -203,7 +124,7 @@ def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Lev
     raised = raise_rows(direct, rows.need, lexicographic=lexicographic)
     if lexicographic and price_A is not None:
         direct.cheapest(price_A)
-    share_GA = _within(direct.share_GA, rows)
+    share_GA = within(direct.share_GA, rows)
     reached = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
     cap = float(rows.need.cap_G[rows.need.rises_G].min())
     bound = min(cap, raised.level)
@@ -215,39 +136,6 @@ def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Lev
     return Levels(share_GA, reached, bound, marginal_A, start_A, raised.complete, programs, cheapest=True)
 
 
-def _ratios_directly(rows: Rows, need: RatioNeed, price_A: Floats | None, *, lexicographic: bool) -> Ratios:
-    """The same for ratios: the largest, then the surplus over the needs that it leaves."""
-    direct = Direct(rows)
-    cap = float(need.cap_G.min())
-    level, proof = direct.raise_level(need, cap)
-    share_GA = _within(direct.share_GA.copy(), rows)
-    ratio = _largest_ratio(rows, share_GA)
-    bound = -level
-    if ratio - bound > CERTIFIED * abs(bound):
-        raise UnsolvedError("bound and ratio did not meet")
-    direct.fix_those_at_their_end(need, level, proof)
-    complete = not lexicographic or _surplus_directly(direct, need, ratio)
-    if lexicographic:
-        if price_A is not None:
-            direct.cheapest(price_A)
-        last_GA = _within(direct.share_GA, rows)
-        share_GA = last_GA if _largest_ratio(rows, last_GA) <= ratio * (1.0 + 1e-9) else share_GA
-    bound -= ROUNDING * abs(bound)
-    start_A, ratio = np.ones(rows.A), _largest_ratio(rows, share_GA)
-    return Ratios(share_GA, ratio, bound, start_A, complete, direct.programs, cheapest=True)
-
-
-def _surplus_directly(direct: Direct, need: RatioNeed, ratio: float) -> bool:
-    """Raise what all have beyond what this ratio needs; says whether the solver got to the end."""
-    one_G, factor_G = np.ones(len(need.steps_G)), (ratio * need.deadline_G - need.elapsed_G) / need.steps_G
-    try:
-        if not direct.fixed_G.all():
-            return raise_rows(direct, LinearNeed(-one_G, one_G, factor_G * need.best_G)).complete
-    except UnsolvedError:  # the ratio stands; what is left stays idle
-        return False
-    return True
-
-
 def _size_of_terms(rows: Rows) -> float:
     """How large the terms are that make up the level at which the first row saturates; they may cancel."""
     need = rows.need
@@ -257,18 +145,7 @@ def _size_of_terms(rows: Rows) -> float:
     return float((need.best_G[lowest] + abs(need.constant_G[lowest])) / need.slope_G[lowest])
 
 
-def _largest_ratio(rows: Rows, share_GA: Floats) -> float:
-    return float(-rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
-
-
-def _reaches(rows: Rows, found: Found, level: float) -> bool:
-    """Whether the shares that were found give all rows this level, and not just on their tangents."""
-    if found.share_GA is None:
-        return False
-    return _largest_ratio(rows, found.share_GA) <= -level * (1.0 + CERTIFIED)
-
-
-def _gains(gain_GA: Floats, capacity_A: Floats) -> tuple[Floats, Floats]:
+def gains(gain_GA: Floats, capacity_A: Floats) -> tuple[Floats, Floats]:
     """The gains as parts of each row's largest one, and that. Nobody can use a type without devices."""
     gain_AG = np.array(gain_GA.T, dtype=float, order="C")  # a copy in any case
     gain_AG[capacity_A <= 0] = 0.0
@@ -277,7 +154,7 @@ def _gains(gain_GA: Floats, capacity_A: Floats) -> tuple[Floats, Floats]:
     return gain_AG, best_G
 
 
-def _rows(gain_AG: Floats, load_G: Floats, capacity_A: Floats, need: Need) -> Rows:
+def rows_of(gain_AG: Floats, load_G: Floats, capacity_A: Floats, need: Need) -> Rows:
     return Rows(gain_AG, np.asarray(load_G, dtype=float), np.where(capacity_A > 0, capacity_A, 1.0), need)
 
 
@@ -302,7 +179,7 @@ class _Level:
 def _raise(rows: Rows, start_A: Floats | None, limits: Limits, *, later: bool) -> _Level:
     """One level where devices bind, with all that saturate below it; or all rows at their best."""
     cap = float(rows.need.cap_G[rows.need.rises_G].min())
-    share_GA = _saturated(rows, limits)
+    share_GA = saturated(rows, limits)
     if share_GA is not None:
         nothing_A, none_G = np.zeros(rows.A), np.arange(0)
         return _Level(
@@ -310,12 +187,12 @@ def _raise(rows: Rows, start_A: Floats | None, limits: Limits, *, later: bool) -
         )
     gap = CERTIFIED_LATER if later else CERTIFIED
     found = find_level(rows, limits, start_A=start_A)
-    price_A = _paid(rows, found.prices.price_A)
+    price_A = paid(rows, found.prices.price_A)
     whole = found.share_GA is not None
     if not whole:
         found = _held_alone(rows, found, limits)
         price_A = found.prices.price_A
-    share_GA, prices = _certified(found, gap), found.prices
+    share_GA, prices = certified(found, gap), found.prices
     rest, rest_G = _rest(rows, found.level, share_GA, price_A)
     binds = prices.upper <= cap and prices.rise > 0
     marginal_A = price_A / prices.rise if binds else np.zeros(rows.A)
@@ -335,7 +212,7 @@ def _held_alone(rows: Rows, found: Found, limits: Limits) -> Found:
         raise UnsolvedError("bound and level did not meet")
     alone = find_level(rows.take(held, rows.devices_A), limits, start_A=prices.price_A, level=prices.upper)
     share_GA = np.zeros((len(rows), rows.A))
-    share_GA[held] = _certified(alone, CERTIFIED)
+    share_GA[held] = certified(alone, CERTIFIED)
     return Found(min(alone.level, prices.upper), share_GA, prices, found.rounds + alone.rounds)
 
 
@@ -356,14 +233,14 @@ def _held(rows: Rows, replies: Replies, level: float) -> Bools:
     return held_G
 
 
-def _certified(found: Found, gap: float) -> Floats:
+def certified(found: Found, gap: float) -> Floats:
     """The shares that were found, if the prices prove them; the gap is explained in `solve_levels`."""
     if found.share_GA is None or found.prices.upper - found.level > gap * found.prices.scale:
         raise UnsolvedError("bound and level did not meet")
     return found.share_GA
 
 
-def _paid(rows: Rows, price_A: Floats) -> Floats:
+def paid(rows: Rows, price_A: Floats) -> Floats:
     """The prices without those that are only rounding."""
     return np.where(price_A * rows.devices_A.sum() > FREE, price_A, 0.0)
 
@@ -431,7 +308,7 @@ def _line(rows: Rows, price_A: Floats, replies: Replies) -> tuple[Floats, Floats
     return rows.gain_AG[replies.lower_G, np.arange(len(rows))] * real_G, price_A[replies.lower_G] * real_G
 
 
-def _saturated(rows: Rows, limits: Limits) -> Floats | None:
+def saturated(rows: Rows, limits: Limits) -> Floats | None:
     """Shares with which every row that can rise is at its best, if there are such."""
     rises_G = rows.need.rises_G
     if rows.load_G[rises_G] @ rows.top_G[rises_G] > rows.devices_A.sum() * (1.0 + CERTIFIED):
@@ -485,7 +362,7 @@ def _least_load(gain_BA: Floats, need_B: Floats, load_B: Floats, room_A: Floats)
     return share_BA
 
 
-def _within(share_GA: Floats, rows: Rows) -> Floats:
+def within(share_GA: Floats, rows: Rows) -> Floats:
     """Rounding taken out: no share below zero, no row above one, no type above its devices."""
     np.maximum(share_GA, 0.0, out=share_GA)
     share_GA /= np.maximum(share_GA.sum(axis=1), 1.0)[:, None]

@@ -1,0 +1,156 @@
+"""The largest ratio made as small as possible (finish-time fairness, makespan), where rows are very many.
+
+`search` finds the ratio by moving the prices; what is left goes to the others as `levels` of surplus.
+
+Legend: G rows (jobs, or classes of identical ones), A accelerator types.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.price_engine.direct import Direct, raise_rows
+from gavelx.solvers.price_engine.levels import (
+    CERTIFIED,
+    ROUNDING,
+    certified,
+    gains,
+    paid,
+    rows_of,
+    saturated,
+    solve_levels,
+    within,
+)
+from gavelx.solvers.price_engine.replies import Floats, LinearNeed, RatioNeed, Rows
+from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, find_level
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """``ratio``: the largest ratio of these shares; no shares get it below ``bound``. The rest as in `Levels`."""
+
+    share_GA: Floats
+    ratio: float
+    bound: float
+    start_A: Floats
+    complete: bool
+    rounds: int
+    cheapest: bool = False
+
+
+def solve_ratios(
+    throughput_GA: Floats,
+    steps_G: Floats,
+    elapsed_G: Floats,
+    deadline_G: Floats,
+    *,
+    scale_G: Floats,
+    count_G: Floats,
+    capacity_A: Floats,
+    start_A: Floats | None = None,
+    lexicographic: bool = True,
+    price_A: Floats | None = None,
+    limits: Limits = LIMITS,
+) -> Ratios:
+    """Make the largest ``(elapsed + steps / throughput) / deadline`` as small as possible.
+
+    That is finish-time fairness (Themis, NSDI'20; Gavel, OSDI'20, section 4.2) with the isolated finish time as
+    deadline, and makespan with no time elapsed and a deadline of 1. The search works on the ratio itself: the
+    throughput that a row needs, ``steps / (ratio deadline - elapsed)``, is convex in it, and each program follows
+    its tangent, so Newton's method on the ratio and the search for prices are one.
+
+    Then what is left goes to the others: surplus over need, level by level, as the last stage of `ratio`. Once a
+    row is at its best type, all that the others get comes from there.
+
+    Every row needs steps > 0 and a type it can run on: leave out the others. Raises
+    :class:`~gavelx.solvers.highs.UnsolvedError` if bound and ratio do not meet within 1e-8.
+    """
+    gain_AG, best_G = gains(throughput_GA, capacity_A)
+    assert (best_G > 0).all() and (steps_G > 0).all(), "rows without steps or without a type are to be left out"
+    need = RatioNeed(elapsed_G, steps_G, deadline_G, best_G)
+    rows = rows_of(gain_AG, scale_G * count_G, capacity_A, need)
+    if len(rows) <= limits.few:
+        return _directly(rows, need, price_A, lexicographic=lexicographic)
+    first = _first(rows, start_A, limits)
+    if first.complete or not lexicographic:
+        return first
+    surplus_GA = throughput_GA * ((first.ratio * deadline_G - elapsed_G) / steps_G)[:, None]
+    one_G = np.ones(len(rows))
+    try:
+        last = solve_levels(
+            surplus_GA,
+            -one_G,
+            one_G,
+            scale_G=scale_G,
+            count_G=count_G,
+            capacity_A=capacity_A,
+            start_A=first.start_A,
+            limits=limits,
+        )
+    except UnsolvedError:  # the ratio stands; what is left stays idle
+        return first
+    ratio = _largest_ratio(rows, last.share_GA)
+    if ratio > first.ratio * (1.0 + 1e-9):
+        return first
+    rounds = first.rounds + last.rounds
+    return Ratios(last.share_GA, ratio, first.bound, first.start_A, last.complete, rounds)
+
+
+def _first(rows: Rows, start_A: Floats | None, limits: Limits) -> Ratios:
+    """The least largest ratio; ``complete`` if there is nothing left for anybody."""
+    cap, share_GA = float(rows.need.cap_G.min()), saturated(rows, limits)
+    if share_GA is not None:
+        return Ratios(within(share_GA, rows), -cap, -cap, np.ones(rows.A), True, 0)
+    found = find_level(rows, limits, start_A=start_A, level=cap, goal=cap)
+    if found.level >= cap and not _reaches(rows, found, cap):  # tangents far from it ask too little
+        found = find_level(rows, limits, start_A=found.prices.price_A, level=cap)
+    pinned, price_A = found.level >= cap, found.prices.price_A
+    share_GA = within(certified(found, np.inf if pinned else CERTIFIED), rows)
+    ratio, bound = _largest_ratio(rows, share_GA), -min(cap, found.prices.upper)
+    complete = not pinned and bool(paid(rows, price_A).all())
+    return Ratios(share_GA, ratio, bound - ROUNDING * abs(bound), price_A, complete, found.rounds)
+
+
+def _directly(rows: Rows, need: RatioNeed, price_A: Floats | None, *, lexicographic: bool) -> Ratios:
+    """The same for ratios: the largest, then the surplus over the needs that it leaves."""
+    direct = Direct(rows)
+    cap = float(need.cap_G.min())
+    level, proof = direct.raise_level(need, cap)
+    share_GA = within(direct.share_GA.copy(), rows)
+    ratio = _largest_ratio(rows, share_GA)
+    bound = -level
+    if ratio - bound > CERTIFIED * abs(bound):
+        raise UnsolvedError("bound and ratio did not meet")
+    direct.fix_those_at_their_end(need, level, proof)
+    complete = not lexicographic or _surplus_directly(direct, need, ratio)
+    if lexicographic:
+        if price_A is not None:
+            direct.cheapest(price_A)
+        last_GA = within(direct.share_GA, rows)
+        share_GA = last_GA if _largest_ratio(rows, last_GA) <= ratio * (1.0 + 1e-9) else share_GA
+    bound -= ROUNDING * abs(bound)
+    start_A, ratio = np.ones(rows.A), _largest_ratio(rows, share_GA)
+    return Ratios(share_GA, ratio, bound, start_A, complete, direct.programs, cheapest=True)
+
+
+def _surplus_directly(direct: Direct, need: RatioNeed, ratio: float) -> bool:
+    """Raise what all have beyond what this ratio needs; says whether the solver got to the end."""
+    one_G, factor_G = np.ones(len(need.steps_G)), (ratio * need.deadline_G - need.elapsed_G) / need.steps_G
+    try:
+        if not direct.fixed_G.all():
+            return raise_rows(direct, LinearNeed(-one_G, one_G, factor_G * need.best_G)).complete
+    except UnsolvedError:  # the ratio stands; what is left stays idle
+        return False
+    return True
+
+
+def _largest_ratio(rows: Rows, share_GA: Floats) -> float:
+    return float(-rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
+
+
+def _reaches(rows: Rows, found: Found, level: float) -> bool:
+    """Whether the shares that were found give all rows this level, and not just on their tangents."""
+    if found.share_GA is None:
+        return False
+    return _largest_ratio(rows, found.share_GA) <= -level * (1.0 + CERTIFIED)
