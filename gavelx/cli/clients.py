@@ -44,11 +44,11 @@ def _call(access: Access, method: str, request: Any) -> Any:
 def _plain(message: Any) -> dict[str, Any]:
     """A message as JSON has it: names as in the contract, numbers as numbers, also those that are 0."""
     document = MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-    return {name: _whole(value) for name, value in document.items()}
+    return dict(_whole(document))
 
 
 def _whole(value: Any) -> Any:
-    """Protobuf writes long numbers as text; ours fit."""
+    """Protobuf writes long numbers as text; ours fit. Names stay text, also those of digits."""
     if isinstance(value, list):
         return [_whole(each) for each in value]
     if isinstance(value, dict):
@@ -57,7 +57,7 @@ def _whole(value: Any) -> Any:
             name: int(each) if name in ids and isinstance(each, str) else _whole(each)
             for name, each in value.items()
         }
-    return int(value) if isinstance(value, str) and value.isdigit() and len(value) < 20 else value
+    return value
 
 
 def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:

@@ -75,11 +75,14 @@ def measure(samples: Sequence[Sample], seconds_min: float = 0.0) -> Steady | Rej
         seconds = len(kept) * block_s
         if seconds < seconds_min:
             raise _UnusableError(f"too short: steady for {seconds:.3g} s; {seconds_min:.3g} s are needed")
+        mean = statistics.fmean(kept)
+        relative_error = _standard_error(_batches(kept)) / mean
     except _UnusableError as error:
         return Rejected(str(error))
-    mean = statistics.fmean(kept)
+    except ArithmeticError:  # a job may say anything
+        return Rejected("the counts are too small or too large to reckon with")
     warm_up_s = warm[0].time_s - samples[0].time_s + cut * block_s
-    return Steady(mean, _standard_error(_batches(kept)) / mean, seconds, mean * seconds, warm_up_s)
+    return Steady(mean, relative_error, seconds, mean * seconds, warm_up_s)
 
 
 def together(runs: Sequence[Steady]) -> Steady:

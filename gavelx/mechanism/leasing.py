@@ -56,6 +56,7 @@ class Leasing:
         self.left_out: list[int] = []  # rows of gangs for which the last plan found no place
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
+        self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
         self._devices_A: list[int] = []
         self._last_lease_id = 0
         self._last_end_s = 0.0
@@ -129,8 +130,18 @@ class Leasing:
         going = [j for j in self.live.holders().tolist() if j not in stays]
         commands = self.stop_all(going)
         commands += self.stop_all(self._to_consolidate())
+        self._run_on_alone(chosen)
         commands += self.extend(until_s)
         return commands + self.launch(chosen, until_s)
+
+    def _run_on_alone(self, chosen: Sequence[Way]) -> None:
+        """Whoever keeps his devices as his partner leaves runs in another way from now on."""
+        left = {self.live.index[i] for i in self._left_alone if i in self.leases}
+        self._left_alone.clear()
+        for j, partner, _, number in chosen if left else ():
+            if j in left and partner == NOBODY and number != NO_WAY:
+                self._settle(np.array([j]), self.now_s)
+                self.live["way"][j] = number
 
     def _stays(self, chosen: Sequence[Way]) -> set[int]:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
@@ -235,6 +246,8 @@ class Leasing:
         for way, devices in given:
             members = [way.job] if way.partner == NOBODY else [way.job, way.partner]
             for member, other in zip(members, reversed(members), strict=True):
+                if live.jobs[member].id in self.leases and not self.rules.whole_steps:
+                    self._settle(np.array([member]), self.now_s)  # until now it ran alone
                 live["partner"][member] = live.jobs[other].id if other != member else NOBODY
                 live["way"][member] = way.number
             new += [(m, (way, devices)) for m in members if live.jobs[m].id not in self.leases]
@@ -324,6 +337,7 @@ class Leasing:
             k_L = np.array([live.index[partner]])
             if not self.rules.whole_steps:  # else its time is accounted for when the round ends
                 self._settle(k_L, self.now_s)  # until now it had half of the devices' time
+                self._left_alone.add(partner)
             live["partner"][k_L] = NOBODY
         else:
             self.free[a].give_back(lease.devices)

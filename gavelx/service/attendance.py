@@ -69,7 +69,8 @@ class Attendance:
     async def hello(self, hello: wire.Hello, stream: Stream) -> Attendee:
         """An agent is here. Returns when its server is in the log. Raises :class:`RefusedError`."""
         check_hello(hello)
-        server_id = self._numbers.setdefault(hello.name, len(self._numbers))
+        number = max(self._numbers.values(), default=-1) + 1  # some may never have come in: there are gaps
+        server_id = self._numbers.setdefault(hello.name, number)
         if server_id in self._joining:
             raise RefusedError(
                 grpc.StatusCode.ALREADY_EXISTS, f"another agent is called {hello.name}, and comes in now"
@@ -149,7 +150,7 @@ class Attendance:
             case "refused":
                 refused = message.refused
                 if (run := self.state.runs.on(attendee.server_id).get(refused.lease_id)) is not None:
-                    failed = not run.stopping
+                    failed = not (run.stopping or self.endings.is_ending(run.lease.id))
                     self.endings.nothing(attendee.server_id, run, refused.reason or "refused", failed=failed)
             case "log_part":
                 self.readers.hear(message.log_part)
@@ -193,8 +194,8 @@ class Attendance:
         server_id = attendee.server_id
         runs, mentioned = self.state.runs.on(server_id), set[int]()
         for report in beat.leases:
-            if (run := runs.get(report.lease_id)) is None:
-                continue
+            if (run := runs.get(report.lease_id)) is None or run.lease.job_id != report.job_id:
+                continue  # it is over, or another log's
             mentioned.add(report.lease_id)
             if run.parts[0].server_id == server_id:
                 self.progress.hear(report)
@@ -203,7 +204,7 @@ class Attendance:
         silent = runs.keys() - mentioned
         attendee.missed = {i: times for i, times in attendee.missed.items() if i in silent}
         attendee.launching = {i: until_s for i, until_s in attendee.launching.items() if i in silent}
-        standing = [lease_id for lease_id, run in runs.items() if not run.stopping]
+        standing = [i for i, run in runs.items() if not (run.stopping or self.endings.is_broken(i))]
         renewed = wire.Renewed(sent_s=beat.sent_s, valid_for_s=self.timing.valid_for_s, lease_ids=standing)
         attendee.say(renewed=renewed)
         for lease_id, run in runs.items():
@@ -220,23 +221,24 @@ class Attendance:
         lease_id, server_id = run.lease.id, attendee.server_id
         if self.endings.has_spoken(server_id, lease_id):
             return
+        over = run.stopping or self.endings.is_broken(lease_id)
         if lease_id not in attendee.sent:
-            if run.stopping:
+            if over:
                 self.endings.nothing(server_id, run, "never launched")
             return
         attendee.missed[lease_id] = attendee.missed.get(lease_id, 0) + 1
         if attendee.missed[lease_id] >= MISSED:
             attendee.missed[lease_id] = 0
-            if run.stopping and sent_s < attendee.launching.get(lease_id, sent_s):
+            if over and sent_s < attendee.launching.get(lease_id, sent_s):
                 return
-            if run.stopping:
+            if over:
                 self.endings.nothing(server_id, run, "not there any more")
             else:
                 self.launches.add(lease_id, server_id)
 
     def follow(self, entries: Iterable[Entry], commands: Iterable[Command]) -> None:
         """A batch is durable and the state has changed: tell the agents."""
-        servers, changed = set[int](), False
+        servers, gone, changed = set[int](), set[int](), False
         for entry in entries:
             match entry.event:
                 case LeaseEnded(lease_id=lease_id):
@@ -245,7 +247,7 @@ class Attendance:
                     servers |= self.launches.waiting_for(lease_id)
                 case WorkerLost(server_id=server_id):
                     if self.state.machines[server_id].lost:
-                        self.here.pop(server_id, None)
+                        gone.add(server_id)
                     elif server_id in self.here:  # it came back before that was written
                         self.here[server_id].given_up = False
                     changed = True
@@ -265,6 +267,8 @@ class Attendance:
                         servers.add(part.server_id)
                 case Stop() if (run := self.state.runs.get(command.lease_id)) is not None:
                     self.endings.stop(run)
+        for server_id in gone:  # not before: what it was told of may have been held there until now
+            self.here.pop(server_id, None)
         self.launches.send(None if changed else servers)
 
     def _joined(self, server_id: int) -> None:
@@ -281,6 +285,8 @@ class Attendance:
             raise RefusedError(
                 grpc.StatusCode.NOT_FOUND, f"no server is called {name[:80]!r}; gavelx status lists them"
             )
+        if machine.server.id in self._joining:  # what is said now would be of its epoch before
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, f"the server {name} comes in just now; try again")
         if machine.drained is not undo:
             return []
         if not undo:

@@ -52,6 +52,14 @@ class Endings:
     def has_spoken(self, server_id: int, lease_id: int) -> bool:
         return server_id in self._words.get(lease_id, ())
 
+    def is_ending(self, lease_id: int) -> bool:
+        """Whether a part of it has said its last word, so that others may have been asked to stop."""
+        return bool(self._words.get(lease_id))
+
+    def is_broken(self, lease_id: int) -> bool:
+        """Whether a part of it has ended before its job was complete: no other part is to begin, or to go on."""
+        return any(word.failed or not word.complete for word in self._words.get(lease_id, {}).values())
+
     def nothing(self, server_id: int, run: Run, reason: str, *, failed: bool = False) -> None:
         """The last word on a part that never was, or of which nobody knows: it was held as long as was said."""
         steps, lease, report = self._progress.saved_steps(run), run.lease, self._progress.get(run.lease.id)
@@ -122,8 +130,10 @@ class Endings:
     def _taken_for_lost(self, server_id: int, ended: wire.Ended) -> tuple[Run, Stopped] | None:
         """The lease that this is rank 0's late word on, and what was charged for it; None if none waits for it."""
         run = self._state.unheard.get(ended.lease_id)
-        charged = self._state.mechanism.leasing.stopped(ended.lease_id)
-        if run is None or charged is None or run.lease.job_id != ended.job_id:
+        if run is None or run.lease.job_id != ended.job_id:
+            return None
+        charged = run.stopped or self._state.mechanism.leasing.stopped(ended.lease_id)
+        if charged is None:
             return None
         return (run, charged) if run.parts[0].server_id == server_id else None
 

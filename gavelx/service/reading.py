@@ -22,6 +22,26 @@ ANSWER_S, LOOK_S = 30.0, 1.0
 """How long an agent may take to send what it has; how often to look whether a job that is followed has ended."""
 
 
+class Taken:
+    """How much of what each rank wrote one reader has: what is read again is not said again."""
+
+    def __init__(self) -> None:
+        self._at: dict[tuple[int, int, int], int] = {}  # by server, lease and rank
+
+    async def news(self, server_id: int, chunks: AsyncIterator[wire.LogChunk]) -> AsyncIterator[wire.LogChunk]:
+        """What is new of what a server sends, which begins at the beginning."""
+        place: dict[tuple[int, int, int], int] = {}
+        async for chunk in chunks:
+            key = server_id, chunk.lease_id, chunk.rank
+            begin = place.get(key, 0) + chunk.dropped
+            end = place[key] = begin + len(chunk.text)
+            if end <= (at := self._at.get(key, 0)):
+                continue
+            self._at[key] = end
+            chunk.text, chunk.dropped = chunk.text[max(0, at - begin) :], max(0, begin - at)
+            yield chunk
+
+
 class Readers:
     """Requests for output, by the number under which the agent answers them."""
 

@@ -58,7 +58,7 @@ class Known:
     reason: str = ""
     failures: int = 0
     launches: int = 0
-    servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end
+    servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end (rank 0's, of a gang)
     safe_steps: float = 0.0  # by the last word on its leases
     steps_done: float = 0.0  # when it ended
     spent_usd: float = 0.0
@@ -100,7 +100,7 @@ class State:
         self.book: dict[int, Known] = {}
         self.machines: dict[int, Machine] = {}
         self.runs = Runs()
-        self.unheard: dict[int, Run] = {}  # leases of live jobs that ended without a word: it may come yet
+        self.unheard: dict[int, Run] = {}  # leases that ended without a word: it may come yet
         self.asked: Snapshot | None = None
         self.allocation: Allocation | None = None
         self.policy = ""
@@ -234,9 +234,10 @@ class State:
 
     def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
         known, run = self.book[event.job_id], self.runs.end(event.lease_id)
-        self.unheard.pop(event.lease_id, None)
-        if known.ended and run is not None:
-            self._after_the_end(known, run, event)
+        unheard = self.unheard.pop(event.lease_id, None)
+        if known.ended:
+            if (late := run or unheard) is not None:
+                self._after_the_end(known, late, event)
             return
         known.failures += event.failed
         if run is not None:
@@ -281,7 +282,7 @@ class State:
             rank += processes
         self.runs.add(Run(lease, parts))
         known.launches += 1
-        known.servers = [i for i in known.servers if i not in slots] + list(slots)
+        known.servers = [i for i in known.servers if i not in slots] + list(slots)[::-1]
 
     def _after_lease(self, event: LeaseEnded, note: dict[str, Any]) -> list[Command]:
         """Whether the job is done. The mechanism may look only at a later lease that it has given out since."""

@@ -12,8 +12,10 @@ import pytest
 import typer
 
 from gavelx.cli import main
+from gavelx.cli.clients import _plain
 from gavelx.cli.cluster_commands import EXAMPLES
 from gavelx.cli.commands import app
+from gavelx.rpc import wire_pb2 as wire
 from tests.service.background import Background
 
 
@@ -182,3 +184,17 @@ def test_every_command_has_an_example_that_it_understands(name: str) -> None:
     program, command, *words = shlex.split(EXAMPLES[name])
     assert (program, command) == ("gavelx", name)
     typer.main.get_command(app).commands[name].make_context(name, words)  # type: ignore[attr-defined]
+
+
+def test_a_name_of_digits_is_a_name() -> None:
+    job = wire.JobStatus(job_id=3, name="007", owner="42", servers=["12"], reason="1")
+    document = _plain(wire.StatusReply(jobs=[job], rounds=5, servers=[wire.ServerStatus(server_id=2, name="12")]))
+    (said,) = document["jobs"]
+    seen = [said[name] for name in ("job_id", "name", "owner", "servers", "reason")]
+    assert seen == [3, "007", "42", ["12"], "1"]
+    (server,) = document["servers"]
+    assert (document["rounds"], server["name"], server["server_id"]) == (5, "12", 2)
+
+
+def test_any_reason_can_be_shown_as_json() -> None:
+    assert _plain(wire.StatusReply(jobs=[wire.JobStatus(job_id=3, reason="²")]))["jobs"][0]["reason"] == "²"

@@ -126,3 +126,17 @@ def test_the_unit_of_time_does_not_matter(factor: float, seed: int) -> None:
     samples = run(seed=seed)
     plain, scaled = measure(samples), measure([Sample(t * factor, n) for t, n in samples])
     assert good(scaled).steps_per_second * factor == pytest.approx(good(plain).steps_per_second, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_a_job_counts_there_is_an_answer(seed: int) -> None:
+    """Also in steps that are next to nothing, or at times that are."""
+    chance = random.Random(seed)
+    for _ in range(500):
+        step = 10 ** chance.uniform(-330, 15) if chance.random() < 0.5 else 5e-324 * chance.randint(1, 100)
+        every_s, time_s, steps, samples = 10 ** chance.uniform(-9, 9), 0.0, 0.0, list[Sample]()
+        for _ in range(chance.randint(0, 30)):
+            time_s += every_s * chance.random()
+            steps += step * chance.choice([0, 1, chance.random()])
+            samples.append(Sample(time_s, steps))
+        assert isinstance(measure(samples), Steady | Rejected)

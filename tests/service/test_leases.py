@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from gavelx.mechanism.events import JobCancelled, LeaseEnded, WorkerDrained, WorkerLost
+from gavelx.mechanism.events import JobCancelled, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.attendance import Attendee, Stream
+from gavelx.service.attendance import Attendance, Attendee, Make, Stream
 from gavelx.service.records import Entry
+from gavelx.service.refusals import RefusedError
 from gavelx.service.timing import Timing
 from tests.service.agents import QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
 from tests.service.desk import Desk
@@ -370,52 +371,6 @@ def test_a_late_report_of_a_lost_server_counts_once_and_as_what_it_is() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("complete", [True, False])
-@pytest.mark.parametrize("speaks", [0, 1])
-def test_a_gang_is_charged_for_the_part_that_nobody_heard_until_it_is_taken_back(
-    *, speaks: int, complete: bool
-) -> None:
-    async def main() -> None:
-        desk = Desk()
-        agents = [await desk.agent("one", 1), await desk.agent("two", 1)]
-        desk.submit_gang(2, LONG)
-        desk.wake()
-        (lease_id,) = desk.state.runs
-        desk.now_s += 30.0
-        (speaker, stream), (silent, _) = agents[speaks], agents[1 - speaks]
-        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=20.0, complete=complete)
-        desk.here.receive(speaker, stream, wire.FromAgent(ended=ended))
-        desk._apply([Entry(WorkerLost(desk.now_s, silent.server_id, 0))])
-        desk.now_s += 5.0
-        desk.settle()
-        (end,) = [entry.event for entry in desk.log if isinstance(entry.event, LeaseEnded)]
-        assert (end.held_s, lease_id in desk.state.runs) == (30.0, False)
-        job = desk.state.book[0]
-        usd = job.spent_usd if job.ended else float(desk.state.mechanism.live["spent_usd"][0])
-        assert usd == pytest.approx(2 * 30.0)
-
-    run(main())
-
-
-def test_the_late_word_of_rank_0_does_not_speak_for_the_other_servers_of_its_gang() -> None:
-    async def main() -> None:
-        desk = Desk()
-        (one, _), (two, _) = await desk.agent("one", 1), await desk.agent("two", 1)
-        desk.submit_gang(2, LONG)
-        desk.wake()
-        (lease_id,) = desk.state.runs
-        desk.now_s += 30.0
-        desk._apply([Entry(WorkerLost(desk.now_s, each.server_id, 0)) for each in (one, two)])
-        again, stream = await desk.agent("one", 1)
-        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=500.0, held_s=20.0)
-        desk.here.receive(again, stream, wire.FromAgent(ended=ended))
-        desk.settle()
-        live = desk.state.mechanism.live
-        assert (float(live["spent_usd"][0]), float(live["saved_steps"][0])) == (pytest.approx(2 * 30.0), 500.0)
-
-    run(main())
-
-
 def test_a_lease_that_is_stopped_where_it_never_was_is_over_and_no_failure() -> None:
     async def main() -> None:
         desk = Desk()
@@ -511,5 +466,112 @@ def test_a_server_that_came_back_is_not_lost_by_an_old_word() -> None:
         assert (desk.here.here, attendee.given_up) == ({0: attendee}, False)
         assert not desk.state.machines[0].lost
         assert desk.state.machines[0].epoch == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("a_round_later", [False, True])
+def test_the_late_word_on_a_cancelled_job_puts_its_bill_right_and_nothing_else(*, a_round_later: bool) -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, a = await desk.agent("one", 1)
+        desk.submit(LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk.here.left(one, a)  # cut off
+        desk.now_s += 10.0
+        desk._apply([Entry(JobCancelled(desk.now_s, 0), {"reason": "cancelled by ada"})])
+        desk.settle()
+        assert desk.state.book[0].spent_usd == pytest.approx(10.0)
+        desk.now_s += 0.3
+        desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
+        desk.settle()
+        if a_round_later:
+            desk.now_s += 30.0
+            desk.wake()
+            desk.submit(LONG)
+            desk.wake()
+            desk.now_s += 30.0
+            desk.wake()
+        again, stream = await desk.agent("one", 1)
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=500.0, held_s=14.0, failed=True)
+        for _ in range(2):
+            desk.here.receive(again, stream, wire.FromAgent(ended=ended))
+            desk.settle()
+        job = desk.state.book[0]
+        assert (job.ended, job.reason, job.failures) == ("cancelled", "cancelled by ada", 0)
+        assert not desk.state.unheard
+        assert job.spent_usd == pytest.approx(14.0)
+        assert job.received_s == pytest.approx(14.0)
+
+    run(main())
+
+
+def test_a_new_server_never_gets_the_number_of_another_one() -> None:
+    async def main() -> None:
+        desk = Desk()
+        await desk.agent("one", 1)
+        hello = wire.Hello(version=1, name="gone", accelerator="v100", devices=1, boot_id="boot")
+        coming = asyncio.create_task(desk.here.hello(hello, Stream()))
+        await asyncio.sleep(0)
+        coming.cancel()  # its stream breaks before it is in the log: the scheduler drops what nobody waits for
+        await asyncio.gather(coming, return_exceptions=True)
+        desk._waiting = [(make, done) for make, done in desk._waiting if not done.cancelled()]
+        three, _ = await desk.agent("three", 1)
+        desk.here = Attendance(desk.state, QUICK, "log", desk._post)  # the service starts again
+        four, _ = await desk.agent("four", 1)
+        assert four.server_id != three.server_id
+        assert sorted(m.name for m in desk.state.machines.values()) == ["four", "one", "three"]
+
+    run(main())
+
+
+def test_reports_of_another_logs_lease_of_the_same_number_are_not_believed() -> None:
+    """After --restored an agent stops what ran for the old log, and speaks of it until it has ended."""
+
+    async def main() -> None:
+        desk = Desk()
+        one, a = await desk.agent("one", 1)
+        desk.submit(LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        report = wire.LeaseReport(lease_id=lease_id, job_id=7, steps_done=5000.0, saved_steps=5000.0)
+        desk.here.receive(one, a, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=2.0, leases=[report])))
+        desk.settle()
+        assert desk.here.progress.saved_steps(desk.state.runs[lease_id]) == 0.0
+
+    run(main())
+
+
+def apply_together(desk: Desk, *makes: Make) -> None:
+    """As the scheduler does: what waits is made first, then written, then applied."""
+    desk._apply([entry for make in makes for entry in make(desk.now_s)])
+
+
+@pytest.mark.parametrize("first", ["join", "drain"])
+def test_a_server_that_is_drained_as_it_comes_back_is_drained(first: str) -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, a = await desk.agent("one", 1)
+        desk.here.left(one, a)
+        hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="another")
+        coming = asyncio.create_task(desk.here.hello(hello, Stream()))
+        await asyncio.sleep(0)
+        ((join, done),) = desk._waiting
+        desk._waiting.clear()
+
+        def drain(now_s: float) -> list[Entry]:
+            return desk.here.drain("one", now_s, undo=False)
+
+        with pytest.raises(RefusedError, match="comes in just now; try again"):
+            apply_together(desk, *((join, drain) if first == "join" else (drain, join)))
+        apply_together(desk, join)
+        done.set_result(None)
+        await coming
+        apply_together(desk, drain)
+        desk.submit(LONG)
+        desk.wake()
+        assert desk.state.machines[0].drained
+        assert not desk.state.runs
 
     run(main())

@@ -21,6 +21,7 @@ from gavelx.service.timing import Timing
 from gavelx.throughputs import Setting
 from tests.service.agents import QUICK, FakeAgent, configuration, serving, spec, user_of
 from tests.service.desk import Desk
+from tests.service.running import run
 
 OFTEN = replace(QUICK, measured_s=0.4, measured_again_s=0.8)
 NET = Setting("net", "v100")
@@ -213,3 +214,25 @@ def test_a_report_that_cannot_be_spoils_its_lease_and_says_why(place: int, bad: 
         assert way == NET and count >= 1 and ("no number" in why or "negative" in why or "clock went back" in why)
 
     at_bench(work)
+
+
+def test_a_job_that_counts_in_almost_nothing_ends() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, a = await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        for n in range(20):
+            report = wire.LeaseReport(lease_id=lease_id, job_id=0, steps_done=5e-324 * n, held_s=5.0 * n)
+            desk.here.receive(
+                one, a, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=2.0 + 5.0 * n, leases=[report]))
+            )
+            desk.settle()
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=100.0, complete=True)
+        for _ in range(3):
+            desk.here.receive(one, a, wire.FromAgent(ended=ended))
+            desk.settle()
+        assert desk.state.book[0].ended == "complete"
+
+    run(main())

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 from gavelx.rpc import wire_pb2 as wire
@@ -15,10 +17,12 @@ from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import SleepRunner
 from gavelx.worker.logs import CHUNK_BYTES
+from tests.service.agents import FakeAgent, User, serving, spec, user_of
 from tests.service.desk import Desk
 from tests.service.running import run
 
 CHUNKS = 5 * ROOM
+LONG = 1e6
 TEXT = b"".join(f"{n:07d}\n".encode() for n in range(CHUNKS * CHUNK_BYTES // 8))
 
 
@@ -86,5 +90,141 @@ def test_a_reader_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(reading, "READERS", 0)
         with pytest.raises(RefusedError, match="readers of logs"):
             await anext(Between(tmp_path).read())
+
+    run(main())
+
+
+# -- jobs that move, and gangs -------------------------------------------------------------------------------
+
+
+class Printing(FakeAgent):
+    """Says the lines of the leases that ran here, once each, as a real agent's tail does."""
+
+    def __init__(self, address: str, name: str) -> None:
+        super().__init__(address, name)
+        self.lines: list[tuple[int, bytes]] = []
+        self.tails: dict[str, asyncio.Task[None]] = {}
+
+    def _launch(self, launch: wire.Launch) -> None:
+        super()._launch(launch)
+        if launch.lease_id in self.going:
+            self.lines.append((launch.lease_id, f"lease {launch.lease_id} on {self.name}\n".encode()))
+
+    def _send_log(self, ask: wire.SendLog) -> None:
+        if ask.end:
+            if (tail := self.tails.pop(ask.request_id, None)) is not None:
+                tail.cancel()
+        elif not ask.more:
+            self.tails[ask.request_id] = asyncio.create_task(self._tail(ask))
+
+    async def _tail(self, ask: wire.SendLog) -> None:
+        n, skip = 0, ask.offset
+        while True:
+            while n < len(self.lines):
+                lease_id, text = self.lines[n]
+                kept = text[min(skip, len(text)) :]
+                skip -= len(text) - len(kept)
+                n += 1
+                if kept:
+                    chunk = wire.LogChunk(text=kept, server=self.name, lease_id=lease_id)
+                    self._send_part(ask, chunk=chunk)
+            if not ask.follow:
+                self._send_part(ask, last=True)
+                return
+            await asyncio.sleep(0.05)
+
+    def _send_part(self, ask: wire.SendLog, **what: Any) -> None:
+        part = wire.LogPart(request_id=ask.request_id, **what)
+        self._outgoing.put_nowait(wire.FromAgent(log_part=part))
+
+
+async def moved(user: User, off: FakeAgent, to: FakeAgent, back: FakeAgent | None = None) -> None:
+    if back is not None:
+        await user.call("Drain", wire.DrainRequest(version=1, server=back.name, undo=True))
+    await user.call("Drain", wire.DrainRequest(version=1, server=off.name))
+    while not to.going:
+        await asyncio.sleep(0.02)
+
+
+def test_a_job_that_comes_back_to_where_it_was_is_followed_there(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user:
+            async with Printing(service.address, "one") as one:
+                (job_id,) = await user.submit(spec(LONG))
+                while not one.going:
+                    await asyncio.sleep(0.02)
+                texts = list[bytes]()
+
+                async def follow() -> None:
+                    async for chunk in user.stub.Logs(wire.LogsRequest(version=1, job_id=job_id, follow=True)):
+                        texts.append(chunk.text)
+
+                following = asyncio.create_task(follow())
+                async with Printing(service.address, "two") as two:
+                    expected = [b"lease 1 on one\n"]
+                    places, back = [one, two], None
+                    for n in range(3):
+                        off, to = places[n % 2], places[(n + 1) % 2]
+                        await moved(user, off, to, back)
+                        back = off
+                        expected.append(f"lease {n + 2} on {to.name}\n".encode())
+                        while len(texts) < n + 2:
+                            await asyncio.sleep(0.05)
+                    await user.call("Cancel", wire.CancelRequest(version=1, job_id=job_id))
+                    await asyncio.wait_for(following, 10)
+                    assert texts == expected
+
+    run(main())
+
+
+def test_what_a_job_wrote_on_a_server_that_is_here_is_shown_though_another_one_is_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user:
+            one = Printing(service.address, "one")
+            one.connect()
+            (job_id,) = await user.submit(spec(LONG))
+            while not one.going:
+                await asyncio.sleep(0.02)
+            async with Printing(service.address, "two") as two:
+                await one.cut(jobs_too=True)
+                while not two.going:
+                    await asyncio.sleep(0.02)
+                texts = list[bytes]()
+                with pytest.raises(
+                    grpc.aio.AioRpcError, match="the server one, which has the output, is not here"
+                ):
+                    async for chunk in user.stub.Logs(wire.LogsRequest(version=1, job_id=job_id)):
+                        texts.append(chunk.text)
+                assert texts == [b"lease 2 on two\n"]
+
+    run(main())
+
+
+def test_a_gang_over_two_servers_is_followed_to_its_end_with_what_rank_0_says(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user:
+            async with Printing(service.address, "one") as one, Printing(service.address, "two") as two:
+                (job_id,) = await user.submit(spec(LONG, workers=2))
+                while not (one.going and two.going):
+                    await asyncio.sleep(0.02)
+                texts = list[bytes]()
+
+                async def follow() -> None:
+                    async for chunk in user.stub.Logs(wire.LogsRequest(version=1, job_id=job_id, follow=True)):
+                        texts.append(chunk.text)
+
+                following = asyncio.create_task(follow())
+                while len(texts) < 2:
+                    await asyncio.sleep(0.05)
+                first, second = sorted((one, two), key=lambda a: next(iter(a.going.values())).launch.first_rank)
+                first.lines.append((1, b"rank 0: loss 0.5\n"))
+                second.lines.append((1, b"rank 1: here\n"))
+                await asyncio.sleep(2.0)
+                assert b"rank 0: loss 0.5\n" in texts
+                first.lines.append((1, b"rank 0: complete\n"))
+                second.lines.append((1, b"rank 1: complete\n"))
+                await user.call("Cancel", wire.CancelRequest(version=1, job_id=job_id))
+                await asyncio.wait_for(following, 10)
+                assert len(texts) == 6 and len(set(texts)) == 6
 
     run(main())

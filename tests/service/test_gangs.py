@@ -1,0 +1,184 @@
+"""Gangs of which a part is lost, late, cut off or refused: no other part goes on, and what was held is paid."""
+
+import pytest
+
+from gavelx.mechanism.events import LeaseEnded, WorkerLost
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.attendance import Attendance
+from gavelx.service.attendees import Attendee, Stream
+from gavelx.service.records import Entry
+from tests.service.agents import QUICK
+from tests.service.desk import Desk
+from tests.service.running import run
+
+LONG = 1e6
+
+
+def said(stream: Stream) -> list[wire.ToAgent]:
+    """What an agent was told since we looked last."""
+    queued = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
+    return [message for message in queued if message is not None]
+
+
+def beat(desk: Desk, attendee: Attendee, stream: Stream, sent_s: float, *leases: int) -> None:
+    reports = [wire.LeaseReport(lease_id=i, job_id=0) for i in leases]
+    desk.here.receive(attendee, stream, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=sent_s, leases=reports)))
+    desk.settle()
+
+
+async def gang(desk: Desk) -> tuple[int, list[tuple[Attendee, Stream]]]:
+    """Two servers, and a gang over both of them."""
+    agents = [await desk.agent("one", 1), await desk.agent("two", 1)]
+    desk.submit_gang(2, LONG)
+    desk.wake()
+    (lease_id,) = desk.state.runs
+    return lease_id, agents
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_part_that_was_not_there_to_hear_the_stop_is_stopped_when_it_is_back(*, restart: bool) -> None:
+    """Its stream was broken when another part of its gang failed: it hears so on the next one."""
+
+    async def main() -> None:
+        desk = Desk()
+        lease_id, [(one, a), (two, b)] = await gang(desk)
+        beat(desk, one, a, 2.0, lease_id)
+        beat(desk, two, b, 2.0, lease_id)
+        if restart:
+            desk.here = Attendance(desk.state, QUICK, "log", desk._post)
+            one, a = await desk.agent("one", 1)
+            two = desk.here.here[two.server_id]
+        else:
+            desk.here.left(two, b)
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=1.0, failed=True)
+        desk.here.receive(one, a, wire.FromAgent(ended=ended))
+        desk.settle()
+        assert lease_id in desk.state.runs
+        two, b = await desk.agent("two", 1)
+        for n in range(10):
+            beat(desk, two, b, 3.0 + n, lease_id)
+        assert lease_id not in [m.renewed for m in said(b) if m.HasField("renewed")][-1].lease_ids
+
+    run(main())
+
+
+def test_a_part_that_does_not_know_of_a_gang_that_has_ended_is_not_launched_again() -> None:
+    """The stop found no stream, and the launch was lost."""
+
+    async def main() -> None:
+        desk = Desk()
+        lease_id, [(one, a), (two, b)] = await gang(desk)
+        beat(desk, one, a, 2.0, lease_id)
+        desk.here.left(two, b)
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=1.0)
+        desk.here.receive(one, a, wire.FromAgent(ended=ended))
+        desk.settle()
+        two, b = await desk.agent("two", 1)
+        for n in range(10):
+            beat(desk, two, b, 3.0 + n)
+        ends = [e.event for e in desk.log if isinstance(e.event, LeaseEnded)]
+        assert not [m for m in said(b) if m.HasField("launch") and m.launch.lease_id == lease_id]
+        assert [e.lease_id for e in ends] == [lease_id]
+
+    run(main())
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_part_that_was_told_to_stop_and_never_was_there_is_no_failure(*, complete: bool) -> None:
+    async def main() -> None:
+        desk = Desk()
+        lease_id, [(one, a), (two, b)] = await gang(desk)
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=1.0, complete=complete)
+        desk.here.receive(one, a, wire.FromAgent(ended=ended))
+        if complete:
+            desk.here.endings.hurry(float("inf"))
+        assert [m.stop.lease_id for m in said(b) if m.HasField("stop")] == [lease_id]
+        desk.here.receive(two, b, wire.FromAgent(refused=wire.Refused(lease_id=lease_id, reason="it is not here")))
+        desk.settle()
+        (end,) = [e.event for e in desk.log if isinstance(e.event, LeaseEnded)]
+        job = desk.state.book[0]
+        assert (end.failed, job.failures, job.ended) == (False, 0, "complete" if complete else "")
+
+    run(main())
+
+
+def test_a_gang_that_is_lost_where_it_runs_and_was_not_launched_elsewhere_is_charged() -> None:
+    async def main() -> None:
+        desk = Desk()
+        (one, _), (two, b) = await desk.agent("one", 1), await desk.agent("two", 1)
+        desk.here.left(two, b)  # cut off, and not lost yet
+        desk.submit_gang(2, LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        assert lease_id in one.sent and lease_id not in two.sent
+        desk.now_s += 30.0
+        desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
+        desk.settle()
+        live = desk.state.mechanism.live
+        assert lease_id not in desk.state.runs
+        assert float(live["spent_usd"][0]) == pytest.approx(2 * 30.0)
+
+    run(main())
+
+
+def test_a_gang_that_was_launched_nowhere_is_not_charged_when_a_server_is_lost() -> None:
+    async def main() -> None:
+        desk = Desk()
+        (one, a), (two, b) = await desk.agent("one", 1), await desk.agent("two", 1)
+        desk.here.left(two, b)
+        desk.here.left(one, a)
+        desk.submit_gang(2, LONG)
+        desk.wake()
+        assert desk.state.runs
+        desk.now_s += 30.0
+        desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
+        desk.settle()
+        assert float(desk.state.mechanism.live["spent_usd"][0]) == pytest.approx(0.0)
+
+    run(main())
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("speaks", [0, 1])
+def test_a_gang_is_charged_for_the_part_that_nobody_heard_until_it_is_taken_back(
+    *, speaks: int, complete: bool
+) -> None:
+    async def main() -> None:
+        desk = Desk()
+        agents = [await desk.agent("one", 1), await desk.agent("two", 1)]
+        desk.submit_gang(2, LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk.now_s += 30.0
+        (speaker, stream), (silent, _) = agents[speaks], agents[1 - speaks]
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=20.0, complete=complete)
+        desk.here.receive(speaker, stream, wire.FromAgent(ended=ended))
+        desk._apply([Entry(WorkerLost(desk.now_s, silent.server_id, 0))])
+        desk.now_s += 5.0
+        desk.settle()
+        (end,) = [entry.event for entry in desk.log if isinstance(entry.event, LeaseEnded)]
+        assert (end.held_s, lease_id in desk.state.runs) == (30.0, False)
+        job = desk.state.book[0]
+        usd = job.spent_usd if job.ended else float(desk.state.mechanism.live["spent_usd"][0])
+        assert usd == pytest.approx(2 * 30.0)
+
+    run(main())
+
+
+def test_the_late_word_of_rank_0_does_not_speak_for_the_other_servers_of_its_gang() -> None:
+    async def main() -> None:
+        desk = Desk()
+        (one, _), (two, _) = await desk.agent("one", 1), await desk.agent("two", 1)
+        desk.submit_gang(2, LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk.now_s += 30.0
+        desk._apply([Entry(WorkerLost(desk.now_s, each.server_id, 0)) for each in (one, two)])
+        again, stream = await desk.agent("one", 1)
+        ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, steps_done=500.0, held_s=20.0)
+        desk.here.receive(again, stream, wire.FromAgent(ended=ended))
+        desk.settle()
+        live = desk.state.mechanism.live
+        assert (float(live["spent_usd"][0]), float(live["saved_steps"][0])) == (pytest.approx(2 * 30.0), 500.0)
+
+    run(main())
