@@ -29,7 +29,7 @@ class Leases:
 
     ``billed_s_L`` is the time charged on each device: ``end_s - start_s``, half of that while two jobs share them,
     or what the rules say. ``busy_s_L`` is the time in which steps were done.
-    ``moved_L`` says that the job had run before and had to be restarted (elsewhere, or after a pause).
+    ``moved_L`` says that the job had run before and was stopped and started again.
     """
 
     job_L: Ints
@@ -244,16 +244,19 @@ class Result:
 
         return pandas.DataFrame(self.per_job())
 
-    def busy_devices(self) -> tuple[Floats, Ints]:
+    def busy_devices(self) -> tuple[Floats, Floats]:
         """When the number of busy devices changes, and how many of each type are busy from then on.
 
-        Returns ``time_s_K`` and ``busy_KA``, a step function over the K instants of change.
+        Returns ``time_s_K`` and ``busy_KA``, a step function over the K instants of change. A device counts for
+        the part of a lease's time that was billed, so a pair that pays half each is on one, as in ``utilization``.
         """
         L, A = self.leases, len(self.cluster.accelerators)
         time_s = np.concatenate([L.start_s_L, L.end_s_L])
-        change = np.concatenate([L.devices_L, -L.devices_L])
+        held_s_L = L.end_s_L - L.start_s_L
+        busy_L = L.devices_L * np.divide(L.billed_s_L, held_s_L, out=np.ones(len(L)), where=held_s_L > 0)
+        change = np.concatenate([busy_L, -busy_L])
         type_ = np.concatenate([L.accelerator_L, L.accelerator_L])
         time_s_K, index = np.unique(time_s, return_inverse=True)
-        busy_KA = np.zeros((len(time_s_K), A), dtype=np.int64)
+        busy_KA = np.zeros((len(time_s_K), A), dtype=float)
         np.add.at(busy_KA, (index, type_), change)
         return time_s_K, np.cumsum(busy_KA, axis=0)

@@ -38,6 +38,8 @@ class Held:
     def waits_for(self, other: "Held") -> bool:
         """Whether another lease, given out before, has to end first: on the same devices, or of the same job."""
         mine, its = self.lease, other.lease
+        if mine.shares_with == its.job_id or its.shares_with == mine.job_id:
+            return False
         return its.id < mine.id and (its.job_id == mine.job_id or not set(its.devices).isdisjoint(mine.devices))
 
     @property

@@ -3,6 +3,7 @@
 Legend: J live jobs, A accelerator types.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,11 @@ class LiveJobs:
         self.look()
         self["throughput"][:, -1] = throughput_J
         self["spread_throughput"][:, -1] = spread_throughput_J
+
+    def speeds(self, devices: Sequence[int], rows: Ints | slice = slice(None)) -> Floats:
+        """Steps/s, rows x A, on types of so many devices: 0 where it is unknown, or they are too few."""
+        fits = self["scale_factor"][rows][:, None] <= np.array(devices, dtype=np.int64)
+        return np.where(fits, np.fmax(self["throughput"][rows], 0.0), 0.0)
 
     def running(self) -> Bools:
         """Which jobs hold devices."""

@@ -29,7 +29,14 @@ from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import Way, candidates, fillers, owed_by_round_end_s, select
+from gavelx.mechanism.selection import (
+    Way,
+    candidates,
+    fillers,
+    owed_by_round_end_s,
+    owed_to_run_s,
+    select,
+)
 from gavelx.mechanism.service import Service
 from gavelx.mechanism.shuffle import ShuffledTypes
 from gavelx.prices import Prices
@@ -160,11 +167,14 @@ class Mechanism:
         return [*stops, *self._look_again()]
 
     def _prices_changed(self, prices: Prices) -> list[Command]:
-        """What was held until now is paid at the old prices; the policy hears of new ones at the next round."""
+        """What was held until now is paid at the old prices; the policy hears of new ones at the next round.
+
+        Where nothing runs there may be none for long, or ever: then it begins now.
+        """
         self.accounts.settle_all(self._now_s)
         self.accounts.reprice(prices, self.leasing.accelerators)
         self._questions.all_changed()
-        return []
+        return self._look_again() if len(self.live) and not self.leasing.leases else []
 
     def _throughputs_changed(self, throughputs: Throughputs) -> list[Command]:
         """Live jobs are as fast from now on as this table says; the policy is asked about it."""
@@ -301,7 +311,7 @@ class Mechanism:
 
     def _let_in(self, new_J: Ints) -> None:
         """A few of very many jobs may run where they are fast, before the policy is asked about them."""
-        speed_JA = np.fmax(self.live["throughput"][new_J], 0.0)  # 0 where it is unknown
+        speed_JA = self.live.speeds(self.leasing.devices(), new_J)
         part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
         ways = Ways.of(new_J[n], np.full(len(n), NOBODY), types, part_JA[n, types])
@@ -370,7 +380,9 @@ class Mechanism:
             return commands + self._end_with_the_work()
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
-            commands += self._wait_until_owed()
+            commands += [*self._wait_until_owed(), *self._wait_until_they_may_fill()]
+            if self._questions.renew_s < NEVER and not self._questions.stale:
+                commands.append(WakeAt(max(self._now_s + SHORTEST_S, self._questions.renew_s), report=True))
             if not self._questions.stale or self._questions.open_s is not None or self._must_solve():
                 return commands
             may_ask_s = self._questions.may_ask_s(self._now_s, len(self.live))
@@ -380,14 +392,26 @@ class Mechanism:
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())]
 
     def _wait_until_owed(self) -> list[Command]:
-        """Where shares are ceilings and nobody may run yet: until the first is owed a round."""
+        """Where shares are ceilings and nobody may run yet: until the first is owed what he needs to start."""
         ways, rules = self.accounts.ways, self.rules
         share_V = ways.share
         if not self._capped or not (share_V > 0).any():
             return []
-        missing_s = rules.round_s - owed_by_round_end_s(ways, self.live, rules, self._now_s)
+        owed_s = owed_by_round_end_s(ways, self.live, rules, self._now_s)
+        missing_s = owed_to_run_s(ways, self.live, rules) - owed_s
         wait_s = float((missing_s[share_V > 0] / share_V[share_V > 0]).min())
         return [WakeAt(self._now_s + max(SHORTEST_S, wait_s))]
+
+    def _wait_until_they_may_fill(self) -> list[Command]:
+        """Where jobs fill idle devices after a while only: until the first has waited for so long."""
+        live, rules = self.live, self.rules
+        if rules.backfill is None or self._strict or not rules.backfill_after_s:
+            return []
+        missing_s_J = rules.backfill_after_s - (self._now_s - live["stopped_s"])
+        waits_J = live["allocated"] & (missing_s_J > 0)
+        if not waits_J.any():
+            return []
+        return [WakeAt(self._now_s + max(SHORTEST_S, float(missing_s_J[waits_J].min())))]
 
     def _nothing_can_change(self) -> bool:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
@@ -467,7 +491,7 @@ class Mechanism:
         left_J[[member for way in chosen for member in (way.job, way.partner) if member != NOBODY]] = False
         if not left_J.any():
             return []
-        found = fillers(self.live, self.rules, left_J, self._now_s)
+        found = fillers(self.live, self.rules, left_J, self._now_s, self.leasing.devices())
         return select(found, self.live["scale_factor"], free, None, left_J)[0]
 
     def _order_of_types(self) -> list[int] | None:

@@ -120,7 +120,7 @@ def candidates(
 
     A job may run where it was promised a share. The published priority knows the order of all others as well,
     unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody runs
-    who is not owed a round.
+    who is not owed a round, or what he needs to start.
     """
     priority, allocated_J = rules.priority(rules.round_s), live["allocated"]
     keys = priority.keys(ways, allocated_J)
@@ -129,7 +129,7 @@ def candidates(
         owed_s = owed_by_round_end_s(ways, live, rules, now_s) if capped else None
         _in_turns(keys[0], ways, live, rules, now_s)
         if owed_s is not None:
-            found = found.only(owed_s >= rules.round_s * (1.0 - ROUNDING))
+            found = found.only(owed_s >= owed_to_run_s(ways, live, rules) * (1.0 - ROUNDING))
         if rules.min_run_s:
             found = _with_young(found, live, rules, now_s)
     elif strict or rules.backfill is None:
@@ -146,6 +146,17 @@ def owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) 
     half_L = np.where(live["partner"][j] != NOBODY, 0.5, 1.0)
     np.subtract.at(owed_s, live["way"][j], (now_s - live["since_s"][j]) * half_L)
     return owed_s
+
+
+def owed_to_run_s(ways: Ways, live: LiveJobs, rules: Rules) -> Floats:
+    """What each way must be owed to run where shares are ceilings: a round, or as many as it takes to start.
+
+    A job that has to load its checkpoint is given so many that one of them is left for its steps.
+    """
+    restart_J = np.where(live["held_s"] > 0, live["restart_s"], 0.0)
+    restart_V = np.maximum(restart_J[ways.job], np.append(restart_J, 0.0)[ways.partner])
+    restart_V[live["way"][live["way"] != NO_WAY]] = 0.0  # they run
+    return np.asarray(rules.round_s * np.ceil(1.0 + restart_V / rules.round_s - ROUNDING))
 
 
 def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:
@@ -191,9 +202,9 @@ def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -
     )
 
 
-def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float) -> Candidates:
+def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float, devices: Sequence[int]) -> Candidates:
     """Where jobs that got nothing may fill idle devices: who runs there first, then where they are fastest."""
-    speed_JA = np.fmax(live["throughput"], 0.0)  # 0 where it is unknown
+    speed_JA = live.speeds(devices)
     best_J = speed_JA.max(axis=1, initial=0.0)
     open_JA = (speed_JA > 0) & (speed_JA >= (rules.backfill or 0.0) * best_J[:, None])
     waited_J = live.running() | (now_s - live["stopped_s"] >= rules.backfill_after_s)

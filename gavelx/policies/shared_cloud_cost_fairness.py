@@ -15,8 +15,8 @@ from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import using
 from gavelx.solvers.statement import Affine, RatioStatement, Statement
 
-HAIR = 1e-9
-"""Part by which a cap is wider than the optimum that it comes from."""
+HAIR = 1e-7
+"""Part by which a cap is wider than the optimum that it comes from; a solver's tolerance is less."""
 HURRY = 0.1
 """Part of its cheapest price that a step may cost more, to be done now and not later."""
 

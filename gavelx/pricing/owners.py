@@ -32,12 +32,18 @@ class OwnerFigures(NamedTuple):
 
 
 def owner_figures(result: Result, path: str) -> OwnerFigures:
-    """The figures of one owner; ``total`` is everybody, ``(nobody)`` the jobs without an owner."""
+    """The figures of one owner; ``total`` is everybody, ``(nobody)`` the jobs without an owner.
+
+    Jobs and their times are those that are measured; dollars are of the whole run, as in its summary.
+    """
     mine_J = np.array([_is_of(job.owner, path) for job in result.jobs], dtype=bool)
-    done_J = mine_J & ~np.isnan(result.completion_s_J)
+    counts_J = np.zeros(len(result.jobs), dtype=bool)
+    counts_J[result.measured or slice(None)] = True
+    counts_J &= mine_J
+    done_J = counts_J & ~np.isnan(result.completion_s_J)
     usd, live_s = float(result.cost_usd_J[mine_J].sum()), _live_s(result, mine_J)
     return OwnerFigures(
-        jobs=int(mine_J.sum()),
+        jobs=int(counts_J.sum()),
         completed=int(done_J.sum()),
         jct_mean_s=mean(result.jct_s_J[done_J]),
         rho_mean=mean(result.rho_J[done_J]),

@@ -48,5 +48,6 @@ def device_hours(result: Result) -> Floats:
 
 def cost_by_type(result: Result) -> Floats:
     """Dollars by accelerator type; NaN where a type was used and has no known price, 0 where it was not used."""
-    hours_A = device_hours(result)
-    return np.where(hours_A > 0, hours_A * result.usd_per_hour_A, 0.0)
+    types_L, types = result.leases.accelerator_L, len(result.cluster.accelerators)
+    usd_A = np.bincount(types_L, weights=result.cost_usd_L, minlength=types)
+    return np.where(device_hours(result) > 0, usd_A, 0.0)

@@ -40,6 +40,7 @@ from gavelx.throughputs import Pairing, Setting, Throughputs
 
 FREED, HAPPENS, WAKES = range(3)
 """What comes first among things at the same time: devices fall free, things happen, then decisions are taken."""
+OUTAGES = ("_lose", "_notice")
 
 
 @dataclass
@@ -87,6 +88,7 @@ class SimulatedCluster:
         self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
         self._sequence = count()
+        self._lent = {capacity.accelerator for capacity in self.capacities}  # by a cloud, which takes them back
         self._largest = dict(zip(self.cluster.accelerators, self.cluster.server_A.tolist(), strict=True))
         self._wakes: dict[float, bool] = {}  # when, and whether with a report
         self._lapse_s = float("inf")
@@ -146,7 +148,16 @@ class SimulatedCluster:
         """Whether all that is measured is complete; with whole steps, at the end of that round."""
         if self._missing == 0:
             return not self.rules.whole_steps or isinstance(self._queue[0][3], Wake)
-        return self._arrivals is None and not self._job and not self._on_their_way
+        if self._arrivals is not None or self._on_their_way:
+            return False
+        return not self._job or self._is_at_rest()
+
+    def _is_at_rest(self) -> bool:
+        """Nobody runs though every server is there, and nothing is to come but that servers go and come back."""
+        if self._running or self._closing or self._waiting or self._wakes or self._away:
+            return False
+        all_there = len(self._servers) == len(self.cluster.servers)
+        return all_there and all(isinstance(what, tuple) and what[0] in OUTAGES for _, _, _, what in self._queue)
 
     def _submit(self, job: Job) -> None:
         self.submitted.append(job)
@@ -203,7 +214,6 @@ class SimulatedCluster:
         for run in [*self._running.values(), *self._closing.values()]:
             self._turn(run, run.until_step)
             self._log(run)
-        self.recorder.cut_s = self.now_s
         self.post(event)
 
     def _log(self, run: Run) -> None:
@@ -221,6 +231,8 @@ class SimulatedCluster:
         self._servers[server.id] = server, epoch
         self.ledger.joined(server, self.now_s)
         self._report(WorkerJoined(self.now_s, server, epoch))
+        if server.accelerator in self._lent:
+            return
         if (after_s := self._chance.failure_of_server_s(self.now_s)) is not None:
             self._push(self.now_s + after_s, HAPPENS, ("_lose", server.id))
 
@@ -349,6 +361,8 @@ class SimulatedCluster:
         """A new stretch begins: another round, or somebody came to the devices, or left them."""
         now_s, others = self.now_s, self._beside(run)
         run.turn(now_s)
+        if self._price_part(others) != run.price_part and now_s > run.logged[0]:
+            self._log(run)
         if run.lease.id in self._closing:
             run.price_part = self._price_part(others)
             return

@@ -6,40 +6,31 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gavelx.mechanism.commands import Device, Lease
+from gavelx.mechanism.commands import Lease
 from gavelx.result import Leases
 
 COLUMNS = ("job", "accelerator", "devices", "start_s", "end_s", "billed_s", "busy_s", "moved")
-WIDTH, END, BILLED, BUSY = len(COLUMNS), *(COLUMNS.index(name) for name in ("end_s", "billed_s", "busy_s"))
+WIDTH, END = len(COLUMNS), COLUMNS.index("end_s")
 
 
 @dataclass
 class Recorder:
-    """Collects leases as they end; consecutive ones of a job on the same devices are joined.
+    """Collects leases as they end.
 
-    But not across ``cut_s``, when prices last changed: time and price of a row multiply.
+    One may come in parts, a row each: its price, and the part of it that its job pays, are the same all the time.
     """
 
     completion_s: dict[int, float] = field(default_factory=dict)
-    cut_s: float = -1.0
     _rows: "array[float]" = field(default_factory=lambda: array("d"))  # one after another
-    _last: dict[int, tuple[int, tuple[Device, ...]]] = field(default_factory=dict)
+    _last: dict[int, int] = field(default_factory=dict)  # by job, its last lease
     _accelerators: dict[str, int] = field(default_factory=dict)
 
     def lease(self, lease: Lease, start_s: float, end_s: float, billed_s: float, busy_s: float) -> None:
         """A lease ended; its job held its devices from ``start_s`` to ``end_s``."""
-        rows = self._rows
-        row, devices = self._last.get(lease.job_id, (-1, ()))
-        stayed = row >= 0 and devices == lease.devices and rows[row + END] == start_s
-        if stayed and start_s != self.cut_s:
-            rows[row + END] = end_s
-            rows[row + BILLED] += billed_s
-            rows[row + BUSY] += busy_s
-            return
+        moved = self._last.get(lease.job_id, lease.id) != lease.id
+        self._last[lease.job_id] = lease.id
         a = self._accelerators.setdefault(lease.accelerator, len(self._accelerators))
-        self._last[lease.job_id] = (len(rows), lease.devices)
-        moved = row >= 0 and not stayed
-        rows.extend((lease.job_id, a, len(lease.devices), start_s, end_s, billed_s, busy_s, moved))
+        self._rows.extend((lease.job_id, a, len(lease.devices), start_s, end_s, billed_s, busy_s, moved))
 
     @property
     def end_s(self) -> float:

@@ -75,3 +75,16 @@ def test_a_server_is_drained_until_it_joins_again() -> None:
     assert history.drained_s == {0: 3.0}
     history.note(WorkerJoined(5.0, Server(0, "v100", 1), 1), [])
     assert history.drained_s == {}
+
+
+def test_who_shares_devices_has_held_them_since_he_began() -> None:
+    devices = (Device(0, 0),)
+    pair = [
+        Lease(1, 7, "v100", devices, 1000.0, 1000.0, 0.0, shares_with=8),
+        Lease(2, 8, "v100", devices, 1000.0, 1000.0, 0.0, shares_with=7),
+    ]
+    history = History()
+    history.note(Wake(0.0), [Launch(lease) for lease in pair])
+    history.note(LeaseEnded(100.0, 1, 7, 90.0, 100.0), [])
+    history.note(LeaseEnded(300.0, 2, 8, 280.0, 300.0), [])
+    assert [(held.start_s, held.end_s) for held in history.leases] == [(0.0, 100.0), (0.0, 300.0)]

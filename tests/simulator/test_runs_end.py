@@ -1,0 +1,85 @@
+"""Runs end: also those in which a job starves, or is owed less than it takes to load its checkpoint."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from gavelx.cluster import Cluster
+from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT
+from gavelx.mechanism.events import Event
+from gavelx.overheads import Overhead, Overheads
+from gavelx.policies import load_policy
+from gavelx.prices import Prices
+from gavelx.simulator import simulate
+from gavelx.simulator.backend import SimulatedCluster
+from gavelx.simulator.capacity import Capacity
+from gavelx.simulator.faults import NO_FAULTS, Faults
+from gavelx.throughputs import Setting, Throughputs
+
+SPEEDS = Throughputs({Setting("net", "v100"): 1.0})
+
+
+class Counted:
+    """The simulated cluster, that gives up after a thousand events."""
+
+    def __init__(self, backend: SimulatedCluster) -> None:
+        self.backend, self.execute, self.post = backend, backend.execute, backend.post
+        self.now_s = 0.0
+
+    def events(self) -> Iterator[Event]:
+        for count, event in enumerate(self.backend.events()):
+            self.now_s = event.time_s
+            assert count < 1000, f"no end at {event.time_s} s"
+            yield event
+
+
+@pytest.mark.parametrize(
+    ("faults", "capacities"),
+    [
+        (Faults(server_failures_per_day=1.0), ()),
+        (NO_FAULTS, (Capacity("v100", ((36_000.0, 1.0), (36_000.0, 0.0))),)),
+    ],
+    ids=["failures", "spot"],
+)
+def test_a_run_in_which_a_job_starves_ends(faults: Faults, capacities: tuple[Capacity, ...]) -> None:
+    result = simulate(
+        load_policy("budgeted(max_min_fairness, poor=0)"),
+        [Job(0, "net", 3600.0, owner="poor"), Job(1, "net", 3600.0)],
+        Cluster.parse("v100=1"),
+        SPEEDS,
+        Prices({"v100": 1.0}),
+        faults=faults,
+        capacities=capacities,
+        watch=lambda mechanism, backend: Counted(backend),
+    )
+    assert result.summary()["jobs_completed"] == 1
+
+
+def test_who_waits_for_a_server_to_come_back_is_waited_for() -> None:
+    result = simulate(
+        load_policy("fifo"),
+        [Job(0, "net", 3600.0)],
+        Cluster.parse("v100=1"),
+        SPEEDS,
+        capacities=[Capacity("v100", ((36_000.0, 0.0), (36_000.0, 1.0)))],
+    )
+    assert result.completion_s_J.tolist() == [39_600.0]
+
+
+@pytest.mark.parametrize("restart_s", [0.0, 100.0, 350.0, 360.0, 400.0, 1000.0])
+def test_within_a_budget_at_least_a_round_of_each_start_is_work(restart_s: float) -> None:
+    result = simulate(
+        load_policy("budgeted(max_min_fairness, total=1)"),
+        [Job(0, "net", 3600.0)],
+        Cluster.parse("v100=1"),
+        SPEEDS,
+        Prices({"v100": 2.0}),
+        rules=replace(DEFAULT, overheads=Overheads(Overhead(10.0, restart_s))),
+        watch=lambda mechanism, backend: Counted(backend),
+    )
+    summary = result.summary()
+    assert summary["jobs_completed"] == 1
+    assert summary["restarts"] <= 10  # 3,600 s in rounds of 360
+    assert summary["cost_usd"] <= 1.02 * summary["makespan_s"] / 3600.0  # the budget
