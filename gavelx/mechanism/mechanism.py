@@ -23,20 +23,14 @@ from gavelx.configurations import Configurations
 from gavelx.jobs import Job
 from gavelx.mechanism import events
 from gavelx.mechanism.accounts import Accounts
+from gavelx.mechanism.ceilings import until_owed_s
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways, promised_ways
 from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import (
-    Way,
-    candidates,
-    fillers,
-    owed_by_round_end_s,
-    owed_to_run_s,
-    select,
-)
+from gavelx.mechanism.selection import Way, candidates, fillers, select, until_filling_s
 from gavelx.mechanism.service import Service
 from gavelx.mechanism.shuffle import ShuffledTypes
 from gavelx.prices import Prices
@@ -380,9 +374,7 @@ class Mechanism:
             return commands + self._end_with_the_work()
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
-            commands += [*self._wait_until_owed(), *self._wait_until_they_may_fill()]
-            if self._questions.renew_s < NEVER and not self._questions.stale:
-                commands.append(WakeAt(max(self._now_s + SHORTEST_S, self._questions.renew_s), report=True))
+            commands += self._wait_for_somebody()
             if not self._questions.stale or self._questions.open_s is not None or self._must_solve():
                 return commands
             may_ask_s = self._questions.may_ask_s(self._now_s, len(self.live))
@@ -391,27 +383,15 @@ class Mechanism:
             return [*commands, *self._sleep()]
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())]
 
-    def _wait_until_owed(self) -> list[Command]:
-        """Where shares are ceilings and nobody may run yet: until the first is owed what he needs to start."""
-        ways, rules = self.accounts.ways, self.rules
-        share_V = ways.share
-        if not self._capped or not (share_V > 0).any():
-            return []
-        owed_s = owed_by_round_end_s(ways, self.live, rules, self._now_s)
-        missing_s = owed_to_run_s(ways, self.live, rules) - owed_s
-        wait_s = float((missing_s[share_V > 0] / share_V[share_V > 0]).min())
-        return [WakeAt(self._now_s + max(SHORTEST_S, wait_s))]
-
-    def _wait_until_they_may_fill(self) -> list[Command]:
-        """Where jobs fill idle devices after a while only: until the first has waited for so long."""
-        live, rules = self.live, self.rules
-        if rules.backfill is None or self._strict or not rules.backfill_after_s:
-            return []
-        missing_s_J = rules.backfill_after_s - (self._now_s - live["stopped_s"])
-        waits_J = live["allocated"] & (missing_s_J > 0)
-        if not waits_J.any():
-            return []
-        return [WakeAt(self._now_s + max(SHORTEST_S, float(missing_s_J[waits_J].min())))]
+    def _wait_for_somebody(self) -> list[Command]:
+        """Where nobody runs yet: until the first is owed enough, has waited for long enough to fill, or asks."""
+        live, rules, now_s, wakes = self.live, self.rules, self._now_s, list[Command]()
+        owed_s = until_owed_s(self.accounts.ways, live, rules, now_s) if self._capped else NEVER
+        filling_s = NEVER if self._strict else until_filling_s(live, rules, now_s)
+        wakes += [WakeAt(now_s + max(SHORTEST_S, wait_s)) for wait_s in (owed_s, filling_s) if wait_s < NEVER]
+        if self._questions.renew_s < NEVER and not self._questions.stale:
+            wakes.append(WakeAt(max(now_s + SHORTEST_S, self._questions.renew_s), report=True))
+        return wakes
 
     def _nothing_can_change(self) -> bool:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""

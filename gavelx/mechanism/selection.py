@@ -3,12 +3,14 @@
 Legend: V ways to run, J live jobs, A accelerator types.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.mechanism.ceilings import are_owed
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways
 from gavelx.mechanism.rules import Rules
@@ -19,8 +21,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 PROTECTED_S = 1e12
 """Further behind than anybody: a job that must not be preempted now."""
-NEVER = float("inf")
-ROUNDING = 1e-9
 CHUNK = 64
 """Ways looked at together, beyond twice as many as there are devices."""
 
@@ -126,10 +126,10 @@ def candidates(
     keys = priority.keys(ways, allocated_J)
     found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
     if priority.prefers_running:
-        owed_s = owed_by_round_end_s(ways, live, rules, now_s) if capped else None
+        owed = are_owed(ways, live, rules, now_s) if capped else None
         _in_turns(keys[0], ways, live, rules, now_s)
-        if owed_s is not None:
-            found = found.only(owed_s >= owed_to_run_s(ways, live, rules) * (1.0 - ROUNDING))
+        if owed is not None:
+            found = found.only(owed)
         if rules.min_run_s:
             found = _with_young(found, live, rules, now_s)
     elif strict or rules.backfill is None:
@@ -137,26 +137,6 @@ def candidates(
     if not (priority.prefers_running or rules.reserve_unallocated):
         found = found.only(allocated_J[found.job])
     return found
-
-
-def owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Floats:
-    """Seconds that each way will be owed in a round from now if it does not run: a ceiling lets it run so long."""
-    owed_s = ways.credit_s + ways.share * rules.round_s
-    j = (live["way"] != NO_WAY).nonzero()[0]
-    half_L = np.where(live["partner"][j] != NOBODY, 0.5, 1.0)
-    np.subtract.at(owed_s, live["way"][j], (now_s - live["since_s"][j]) * half_L)
-    return owed_s
-
-
-def owed_to_run_s(ways: Ways, live: LiveJobs, rules: Rules) -> Floats:
-    """What each way must be owed to run where shares are ceilings: a round, or as many as it takes to start.
-
-    A job that has to load its checkpoint is given so many that one of them is left for its steps.
-    """
-    restart_J = np.where(live["held_s"] > 0, live["restart_s"], 0.0)
-    restart_V = np.maximum(restart_J[ways.job], np.append(restart_J, 0.0)[ways.partner])
-    restart_V[live["way"][live["way"] != NO_WAY]] = 0.0  # they run
-    return np.asarray(rules.round_s * np.ceil(1.0 + restart_V / rules.round_s - ROUNDING))
 
 
 def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:
@@ -168,7 +148,7 @@ def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: floa
     turn_J = np.maximum(rules.round_s, rules.turn * live["held_s"])
     turn_V, pairs = turn_J[ways.job], (ways.partner != NOBODY).any()
     if pairs:
-        turn_V = np.minimum(turn_V, np.append(turn_J, NEVER)[ways.partner])
+        turn_V = np.minimum(turn_V, np.append(turn_J, math.inf)[ways.partner])
     j = (live["way"] != NO_WAY).nonzero()[0]
     if len(j):
         way = live["way"][j]
@@ -213,6 +193,14 @@ def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float, devices: 
     stays = (live["type"][job] == type_).astype(float)
     nobody = np.full(len(job), NOBODY)
     return Candidates(job, nobody, type_, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
+
+
+def until_filling_s(live: LiveJobs, rules: Rules, now_s: float) -> float:
+    """Where jobs fill idle devices after a while only: how long until the next has waited for so long."""
+    if rules.backfill is None:
+        return math.inf
+    missing_s_J = rules.backfill_after_s - (now_s - live["stopped_s"])
+    return float(missing_s_J[live["allocated"] & (missing_s_J > 0)].min(initial=math.inf))
 
 
 def ends_within(seconds: float, live: LiveJobs, j: Ints, now_s: float) -> Bools:

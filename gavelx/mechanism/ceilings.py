@@ -1,0 +1,52 @@
+"""Shares that are ceilings: nobody runs before he is owed a round, or what he needs to start.
+
+Legend: J live jobs, V ways to run, L those that run.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.rules import Rules
+from gavelx.promises import NOBODY
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+ROUNDING = 1e-9
+
+
+def are_owed(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Bools:
+    """Which ways are owed enough to run now."""
+    enough_s = _owed_to_run_s(ways, live, rules) * (1.0 - ROUNDING)
+    owed: Bools = _owed_by_round_end_s(ways, live, rules, now_s) >= enough_s
+    return owed
+
+
+def until_owed_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> float:
+    """How long until the first of them is, if none is yet; infinite where nobody has a share."""
+    missing_s = _owed_to_run_s(ways, live, rules) - _owed_by_round_end_s(ways, live, rules, now_s)
+    has = ways.share > 0
+    return float((missing_s[has] / ways.share[has]).min(initial=math.inf))
+
+
+def _owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Floats:
+    """Seconds that each way will be owed in a round from now if it does not run: a ceiling lets it run so long."""
+    owed_s = ways.credit_s + ways.share * rules.round_s
+    j = (live["way"] != NO_WAY).nonzero()[0]
+    half_L = np.where(live["partner"][j] != NOBODY, 0.5, 1.0)
+    np.subtract.at(owed_s, live["way"][j], (now_s - live["since_s"][j]) * half_L)
+    return owed_s
+
+
+def _owed_to_run_s(ways: Ways, live: LiveJobs, rules: Rules) -> Floats:
+    """What each way must be owed to run where shares are ceilings: a round, or as many as it takes to start.
+
+    A job that has to load its checkpoint is given so many that one of them is left for its steps.
+    """
+    restart_J = np.where(live["held_s"] > 0, live["restart_s"], 0.0)
+    restart_V = np.maximum(restart_J[ways.job], np.append(restart_J, 0.0)[ways.partner])
+    restart_V[live["way"][live["way"] != NO_WAY]] = 0.0  # they run
+    return np.asarray(rules.round_s * np.ceil(1.0 + restart_V / rules.round_s - ROUNDING))
