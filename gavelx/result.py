@@ -141,8 +141,12 @@ class Result:
 
         Rules that bill shared devices twice may leave less than none: then it is 0.
         """
-        up_s_A = self.cluster.devices_A * self.end_s if self.up_s_A is None else self.up_s_A
-        return np.asarray(np.maximum(0.0, up_s_A - self.device_s_JA.sum(axis=0)))
+        return np.asarray(np.maximum(0.0, self._there_s_A - self.device_s_JA.sum(axis=0)))
+
+    @cached_property
+    def _there_s_A(self) -> Floats:
+        """Device-seconds for which devices of each type were there."""
+        return np.asarray(self.cluster.devices_A * self.end_s if self.up_s_A is None else self.up_s_A, dtype=float)
 
     @cached_property
     def _mean_price_L(self) -> Floats:
@@ -170,12 +174,12 @@ class Result:
 
     @cached_property
     def utilization(self) -> float:
-        """Share of all device time, from 0 to the end of the run, that was billed: in which jobs held devices.
+        """Share of the time for which devices were there that was billed: in which jobs held them.
 
         Rules that charge idle gaps to jobs count those too, as the published figures do.
         """
         busy_s = float(np.sum(self.leases.devices_L * self.leases.billed_s_L))
-        available_s = float(self.cluster.devices_A.sum()) * self.end_s
+        available_s = float(self._there_s_A.sum())
         return busy_s / available_s if available_s > 0 else 0.0
 
     def summary(self) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Servers that a cloud takes away and gives back do not fail as well (`SimulatedCluster`)."""
 
+import pytest
+
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
 from gavelx.policies import load_policy
@@ -24,3 +26,13 @@ def test_servers_that_come_and_go_do_not_fail_and_others_do() -> None:
     v100_s, k80_s = result.up_s_A.tolist()
     assert 1.5 * end_s - 1000.0 <= v100_s <= 1.5 * end_s + 1000.0
     assert k80_s < 2 * end_s
+
+
+def test_devices_that_were_away_were_not_idle() -> None:
+    speeds = Throughputs({Setting("net", "v100"): 1.0})
+    capacities = [Capacity("v100", ((1000.0, 1.0), (1000.0, 0.5)))]
+    jobs = [Job(n, "net", 40_000.0) for n in range(2)]
+    result = simulate(load_policy("fifo"), jobs, Cluster.parse("v100=2", 1), speeds, capacities=capacities)
+    assert result.idle_s_A.sum() < 0.3 * result.device_s_JA.sum()
+    used = result.device_s_JA.sum() / (result.device_s_JA.sum() + result.idle_s_A.sum())
+    assert result.utilization == pytest.approx(used)
