@@ -106,18 +106,24 @@ def print_effect(effect: dict[str, Any], console: Console) -> None:
     """One row an owner: his budget, and his figures without budgets and within them."""
     table = plain_table(title="what the budgets change", title_justify="left", title_style="bold")
     table.add_column("owner", overflow="fold")
-    figures = ("$/hour", "jobs\ndone", "JCT mean\n(h)", "rho\nmean")
-    for heading in ("budget\n($/hour)", *(heading for figure in figures for heading in (figure, "within"))):
+    for heading in ("budget\n($/hour)", "$/hour", "within", "JCT mean\n(h)", "within", "rho\nmean", "within"):
         table.add_column(heading, justify="right")
+    unfinished = any(run["completed"] < run["jobs"] for row in effect.values() for run in _runs(row))
+    if unfinished:
+        table.add_column("jobs done,\nwithin", justify="right")
     for path, row in effect.items():
         budget = row["budget_usd_per_hour"]
         cells = [NOTHING if budget is None else dollars(budget)]
-        runs = row["without"], row["within"]
-        cells += [dollars(run["usd_per_hour"]) for run in runs]
-        cells += [f"{run['completed']:,}/{run['jobs']:,}" for run in runs]
-        for key, cell in (("jct_mean_s", hours), ("rho_mean", number)):
-            cells += [cell(run[key]) for run in runs]
+        for key, cell in (("usd_per_hour", dollars), ("jct_mean_s", hours), ("rho_mean", number)):
+            cells += [cell(run[key]) for run in _runs(row)]
+        if unfinished:
+            cells.append(", ".join(f"{run['completed']:,}/{run['jobs']:,}" for run in _runs(row)))
         table.add_row(policy_cell(path), *cells)
     console.print()
     console.print(table)
     console.print("$/hour: over the hours in which any of the owner's jobs was there.", style="dim")
+
+
+def _runs(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An owner's figures without budgets, and within them."""
+    return row["without"], row["within"]

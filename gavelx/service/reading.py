@@ -18,8 +18,9 @@ ROOM = 32
 """Parts that may be under way to one reader, 64 KiB each."""
 READERS = 256
 """Who may read at once."""
-ANSWER_S, LOOK_S = 30.0, 1.0
-"""How long an agent may take to send what it has; how often to look whether a job that is followed has ended."""
+ANSWER_S, LOOK_S, MOVES_S = 30.0, 1.0, 0.5
+"""How long an agent may take to send what it has; how often to look whether a job that is followed has ended, and
+where it runs now."""
 
 
 class Taken:
@@ -58,6 +59,35 @@ class Readers:
             dropped = parts.get_nowait()
             part.chunk.dropped += len(dropped.chunk.text) + dropped.chunk.dropped
         parts.put_nowait(part)
+
+    async def read_job(self, job_id: int, offset: int, *, follow: bool) -> AsyncIterator[wire.LogChunk]:
+        """What a job wrote, server after server, and again where it came back; with ``follow`` until it ends.
+
+        ``offset`` is of the first server. One that is not here keeps nobody from reading the others: only then
+        :class:`RefusedError` says that it is missing.
+        """
+        known, taken, missing = self._state.book[job_id], Taken(), None
+        first, servers = known.servers[:1], list(known.servers)
+        while True:
+            over, run = bool(known.ended), self._state.runs.latest_of(job_id)
+            for server_id in servers:
+                is_last, skipped = server_id == known.servers[-1], offset if server_id in first else 0
+                read = self.read(job_id, server_id, skipped, follow=follow and is_last and not known.ended)
+                try:
+                    async for chunk in taken.news(server_id, read):
+                        yield chunk
+                except RefusedError as error:
+                    if error.code is not grpc.StatusCode.UNAVAILABLE or is_last:
+                        raise
+                    missing = error
+            if not follow or over:
+                break
+            gang = {part.server_id for part in run.parts} if run is not None else set()
+            since = known.servers.index(servers[-1]) if servers else 0
+            servers = [i for n, i in enumerate(known.servers) if n >= since or i in gang]
+            await asyncio.sleep(MOVES_S)
+        if missing is not None:
+            raise missing
 
     async def read(
         self, job_id: int, server_id: int, offset: int, *, follow: bool

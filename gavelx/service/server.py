@@ -25,7 +25,6 @@ from gavelx.service.explaining import explain
 from gavelx.service.gauges import Gauges
 from gavelx.service.log import Log
 from gavelx.service.metrics import Metrics
-from gavelx.service.reading import Taken
 from gavelx.service.records import Entry
 from gavelx.service.refusals import RefusedError, status_of
 from gavelx.service.scheduler import Scheduler
@@ -196,37 +195,12 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
         return await self._answered("SetPolicy", context, work)
 
     async def Logs(self, request: wire.LogsRequest, context: Any) -> AsyncIterator[wire.LogChunk]:
-        """What the job wrote, server after server, and again where it came back; with ``follow`` until it ends.
-
-        A server that is not here keeps nobody from reading the others; that it is missing is said afterwards.
-        """
+        """What the job wrote, server after server; with ``follow`` until it ends."""
         try:
-            job_id, taken = request.job_id, Taken()
-            known = self._known(job_id, self._caller(request, context, "user"))
-            offsets, missing = dict.fromkeys(known.servers[:1], request.offset), None
-            servers = list(known.servers)
-            while True:
-                over, run = bool(known.ended), self.state.runs.latest_of(job_id)
-                for server_id in servers:
-                    follow = request.follow and server_id == known.servers[-1] and not known.ended
-                    read = self.scheduler.attendance.readers.read(
-                        job_id, server_id, offsets.get(server_id, 0), follow=follow
-                    )
-                    try:
-                        async for chunk in taken.news(server_id, read):
-                            yield chunk
-                    except RefusedError as error:
-                        if error.code is not grpc.StatusCode.UNAVAILABLE or server_id == known.servers[-1]:
-                            raise
-                        missing = error
-                if not request.follow or over:
-                    break
-                gang = {part.server_id for part in run.parts} if run is not None else set()
-                since = known.servers.index(servers[-1]) if servers else 0
-                servers = [i for n, i in enumerate(known.servers) if n >= since or i in gang]
-                await asyncio.sleep(0.5)
-            if missing is not None:
-                raise missing
+            self._known(request.job_id, self._caller(request, context, "user"))
+            readers = self.scheduler.attendance.readers
+            async for chunk in readers.read_job(request.job_id, request.offset, follow=request.follow):
+                yield chunk
         except GavelxError as error:
             await self.refuse("Logs", context, error)
 

@@ -27,7 +27,7 @@ def test_a_mean_of_fewer_jobs_says_so() -> None:
     console = Console(width=120, file=StringIO())
     print_effect(budget_effect(without, within, {"x": 0.5}), console)
     (row,) = (line for line in console.file.getvalue().splitlines() if line.startswith("x "))
-    assert "2/2" in row and "1/2" in row
+    assert "2/2, 1/2" in row
 
 
 def test_owners_figures_are_of_the_jobs_that_are_measured() -> None:

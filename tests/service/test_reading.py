@@ -138,6 +138,11 @@ class Printing(FakeAgent):
         self._outgoing.put_nowait(wire.FromAgent(log_part=part))
 
 
+async def follow(user: User, job_id: int, texts: list[bytes]) -> None:
+    async for chunk in user.stub.Logs(wire.LogsRequest(version=1, job_id=job_id, follow=True)):
+        texts.append(chunk.text)
+
+
 async def moved(user: User, off: FakeAgent, to: FakeAgent, back: FakeAgent | None = None) -> None:
     if back is not None:
         await user.call("Drain", wire.DrainRequest(version=1, server=back.name, undo=True))
@@ -154,12 +159,7 @@ def test_a_job_that_comes_back_to_where_it_was_is_followed_there(tmp_path: Path)
                 while not one.going:
                     await asyncio.sleep(0.02)
                 texts = list[bytes]()
-
-                async def follow() -> None:
-                    async for chunk in user.stub.Logs(wire.LogsRequest(version=1, job_id=job_id, follow=True)):
-                        texts.append(chunk.text)
-
-                following = asyncio.create_task(follow())
+                following = asyncio.create_task(follow(user, job_id, texts))
                 async with Printing(service.address, "two") as two:
                     expected = [b"lease 1 on one\n"]
                     places, back = [one, two], None
@@ -208,19 +208,14 @@ def test_a_gang_over_two_servers_is_followed_to_its_end_with_what_rank_0_says(tm
                 while not (one.going and two.going):
                     await asyncio.sleep(0.02)
                 texts = list[bytes]()
-
-                async def follow() -> None:
-                    async for chunk in user.stub.Logs(wire.LogsRequest(version=1, job_id=job_id, follow=True)):
-                        texts.append(chunk.text)
-
-                following = asyncio.create_task(follow())
+                following = asyncio.create_task(follow(user, job_id, texts))
                 while len(texts) < 2:
                     await asyncio.sleep(0.05)
                 first, second = sorted((one, two), key=lambda a: next(iter(a.going.values())).launch.first_rank)
                 first.lines.append((1, b"rank 0: loss 0.5\n"))
                 second.lines.append((1, b"rank 1: here\n"))
-                await asyncio.sleep(2.0)
-                assert b"rank 0: loss 0.5\n" in texts
+                while b"rank 0: loss 0.5\n" not in texts:  # while it runs
+                    await asyncio.sleep(0.05)
                 first.lines.append((1, b"rank 0: complete\n"))
                 second.lines.append((1, b"rank 1: complete\n"))
                 await user.call("Cancel", wire.CancelRequest(version=1, job_id=job_id))
