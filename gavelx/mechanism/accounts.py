@@ -68,11 +68,15 @@ class Accounts:
     # -- what is received -------------------------------------------------------------------------------------
 
     def settle(self, j_L: Ints, now_s: float) -> None:
-        """These running jobs have held their devices until now, as far as we know."""
+        """These running jobs have held their devices until now, as far as we know.
+
+        A round of whole steps took its steps' time, and the gap before it where that is charged.
+        """
         live = self.live
         since_s_L = live["since_s"][j_L]
         if self.rules.whole_steps:
-            seconds_L = np.where(live["over"][j_L], 0.0, since_s_L + live["round_s"][j_L] - since_s_L)
+            begin_s_L = np.maximum(since_s_L, live["launched_s"][j_L])
+            seconds_L = np.where(live["over"][j_L], 0.0, begin_s_L + live["round_s"][j_L] - since_s_L)
         else:
             seconds_L = now_s - since_s_L
         live["since_s"][j_L] = now_s

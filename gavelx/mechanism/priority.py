@@ -61,13 +61,16 @@ class PublishedPriority:
 
     Times start again at half a round with every allocation; what was owed then only breaks ties. Ways without a
     share take part, behind those with one. Source: Gavel (OSDI'20), section 5, and its simulator, which divides
-    the time by the sum over all jobs of that type: the order is the same.
+    the time by the sum over all jobs of that type. That changes the order by rounding alone: times that differ in
+    the last bit may be equal parts of the sum, and then what is owed decides. So the sum is kept as it is there.
     """
 
     prefers_running = False
 
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
+        self._first_s = round_s / 2  # what jobs had received of any type when times last started
+        self._received_s: dict[int, float] = {}  # by type, of all jobs together
 
     def admitted(self, ways: Ways, live: LiveJobs, new_J: Ints) -> Ways:
         n, types = np.nonzero(live["throughput"][new_J] > 0)
@@ -80,6 +83,11 @@ class PublishedPriority:
 
     def received(self, ways: Ways, way_L: Ints, seconds_L: Floats) -> None:
         np.add.at(ways.received_s, way_L, seconds_L)
+        for n in np.lexsort(
+            [ways.job[way_L], -seconds_L]
+        ).tolist():  # in the order in which the others add them up
+            a = int(ways.type[way_L[n]])
+            self._received_s[a] = self._received_s.get(a, self._first_s) + float(seconds_L[n])
 
     def allocated(self, old: Ways, new: Ways, live: LiveJobs, since_s: float) -> Ways:
         J, A = len(live), live.types
@@ -91,9 +99,13 @@ class PublishedPriority:
         fresh = old.find(new.keys(J, A), J, A) < 0
         kept = kept.joined(new.take(fresh)) if fresh.any() else kept
         kept.received_s[:] = self.round_s / 2
+        self._first_s = len(live) * self.round_s / 2
+        self._received_s.clear()
         return kept
 
     def keys(self, ways: Ways, allocated: Bools) -> list[Floats]:
         promised = allocated[ways.job] & (ways.share > 0)
-        ratio = ways.share / np.maximum(ways.received_s, 1e-9)
+        all_s = np.array([self._received_s.get(a, self._first_s) for a in range(ways.type.max(initial=-1) + 1)])
+        part = ways.received_s / all_s[ways.type] if len(ways) else ways.received_s
+        ratio = ways.share / np.where(part > 0, part, 1e-9)
         return [np.where(promised, ratio, 0.0), ways.credit_s, ways.share]

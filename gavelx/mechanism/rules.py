@@ -38,7 +38,7 @@ class Rules:
 
     And for the published numbers:
 
-    * ``by_type``: serve the accelerator types one after another, in the cluster's order, instead of the most
+    * ``by_type``: serve the accelerator types one after another, V100s, P100s and K80s first, instead of the most
       urgent pair of job and type first; for a policy that is blind to types, in an order shuffled anew each round
       (Python's generator, seeded with ``seed`` + 5);
     * ``whole_steps``: a lease is for as many whole steps as fit into a round, so a round ends when its work does

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gavelx.mechanism.ceilings import are_owed
 from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.mechanism.priority import Credit, PublishedPriority
 from gavelx.mechanism.promised import Ways
 from gavelx.mechanism.rules import Rules
 from gavelx.promises import NOBODY
@@ -114,7 +115,14 @@ class _Taking:
 
 
 def candidates(
-    ways: Ways, live: LiveJobs, rules: Rules, now_s: float, *, strict: bool, capped: bool
+    ways: Ways,
+    live: LiveJobs,
+    rules: Rules,
+    priority: Credit | PublishedPriority,
+    now_s: float,
+    *,
+    strict: bool,
+    capped: bool,
 ) -> Candidates:
     """The ways to run that may be given out now, with the keys that order them.
 
@@ -122,7 +130,7 @@ def candidates(
     unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody runs
     who is not owed a round, or what he needs to start.
     """
-    priority, allocated_J = rules.priority(rules.round_s), live["allocated"]
+    allocated_J = live["allocated"]
     keys = priority.keys(ways, allocated_J)
     found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
     if priority.prefers_running:

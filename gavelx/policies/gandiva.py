@@ -12,9 +12,10 @@ from gavelx.allocation import Allocation
 from gavelx.configurations import Configurations
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival
+from gavelx.policies.isolated import within_time
 from gavelx.promises import NOBODY
 from gavelx.snapshot import Kind, Snapshot
-from gavelx.solvers import certified, repaired
+from gavelx.solvers import certified, repaired, settings
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,9 +35,10 @@ class Gandiva(Policy):
 
     Source: Gandiva (OSDI'18), section 3, as the published code of Gavel (OSDI'20) has it, which is called when
     jobs or devices change. Its sum is over members and types, so with many types nearly every pair passes; that is
-    kept, for comparison. Not kept: pairs that no type can run, or of which nothing is known, are not tried, no
-    time is given where a pair cannot run, and pairs do not outlive an hour that has room for everyone. Of Gandiva
-    itself, migration is left to the mechanism, and jobs do not grow or shrink.
+    kept, for comparison. Not kept: pairs that no type can run, or of which nothing is known, are not tried; no
+    time is given where somebody cannot run (but to jobs alone, under rules that ask for the published answers);
+    and pairs do not outlive an hour that has room for everyone. Of Gandiva itself, migration is left to the
+    mechanism, and jobs do not grow or shrink.
     """
 
     name = "gandiva"
@@ -48,11 +50,13 @@ class Gandiva(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         snapshot = snapshot.open("pairs")
         partner_J, on_trial = np.full(len(snapshot.jobs), ALONE), False
-        if snapshot.scale_factor_J.sum() > snapshot.devices_A.sum():
+        crowded = bool(snapshot.scale_factor_J.sum() > snapshot.devices_A.sum())
+        if crowded:
             partner_J = _proven(snapshot)
             on_trial = int((partner_J == ALONE).sum()) > 1
             partner_J = self._with_random_pairs(snapshot, partner_J)
-        share_C = _equal_parts(snapshot, partner_J)
+        everywhere = settings().interior and not crowded
+        share_C = _equal_parts(snapshot, partner_J, everywhere=everywhere)
         ask_again_s = self.trial_s if on_trial else None
         return certified(
             snapshot, repaired(snapshot, share_C), path="random pairs", seconds=0.0, ask_again_s=ask_again_s
@@ -115,13 +119,13 @@ def _together(table: Configurations, partner_J: Ints) -> NDArray[np.bool_]:
     return np.asarray((first_C == last_C) & (table.members_C == size_J[first_C]))
 
 
-def _equal_parts(snapshot: Snapshot, partner_J: Ints) -> Floats:
-    """An equal part of every type that it can run on for each pair and each job alone, up to its whole time."""
+def _equal_parts(snapshot: Snapshot, partner_J: Ints, *, everywhere: bool) -> Floats:
+    """An equal part of every type for each pair and each job alone, up to its whole time.
+
+    Nobody gets a part where he cannot run, unless it is to be ``everywhere``.
+    """
     table = snapshot.configurations
     count = int((partner_J == ALONE).sum() + (partner_J != ALONE).sum() // 2)
-    runs_C = _together(table, partner_J) & snapshot.usable_C
+    runs_C = _together(table, partner_J) & (snapshot.usable_C | everywhere)
     part_C = snapshot.devices_A[table.accelerator_C] / (max(1, count) * table.devices_C)
-    share_C = np.where(runs_C, part_C, 0.0)
-    time_C = np.ones(len(table))
-    time_C[table.configuration_M] = np.maximum(1.0, table.time_J(share_C))[table.job_M]
-    return share_C / time_C
+    return within_time(snapshot, np.where(runs_C, part_C, 0.0))

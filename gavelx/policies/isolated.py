@@ -4,11 +4,14 @@ Legend: J jobs, A accelerator types, C configurations.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.policies.base import Policy
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired
+
+Floats = NDArray[np.float64]
 
 
 class Isolated(Policy):
@@ -24,7 +27,20 @@ class Isolated(Policy):
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         table = snapshot.configurations
-        share_C = snapshot.devices_A[table.accelerator_C] / (max(1, len(snapshot.jobs)) * table.devices_C)
-        time_J = np.maximum(1.0, table.membership_JC @ share_C)
-        share_C[table.configuration_M] /= time_J[table.job_M]
+        part_C = snapshot.devices_A[table.accelerator_C] / (max(1, len(snapshot.jobs)) * table.devices_C)
+        share_C = within_time(snapshot, part_C)
         return certified(snapshot, repaired(snapshot, share_C), path="closed-form", seconds=0.0, type_blind=True)
+
+
+def within_time(snapshot: Snapshot, share_C: Floats) -> Floats:
+    """The same shares, scaled down where those of a job add up to more than its whole time.
+
+    They are added type by type, in the order of names, for every job alike: so those of jobs that differ in width
+    are equal to the last bit, as they are in the published system, where ties decide who runs.
+    """
+    table, names = snapshot.configurations, np.array(snapshot.accelerators)
+    order_M = np.argsort(names[table.accelerator_C[table.configuration_M]], kind="stable")
+    time_J, time_C = np.zeros(len(snapshot.jobs)), np.ones(len(table))
+    np.add.at(time_J, table.job_M[order_M], share_C[table.configuration_M[order_M]])
+    time_C[table.configuration_M] = np.maximum(1.0, time_J)[table.job_M]
+    return np.asarray(share_C / time_C)
