@@ -47,6 +47,8 @@ NEGLIGIBLE = 1e-9
 SHORTEST_S = 1e-3
 """No round and no wait is shorter: where a job is slower than its table says, a round of whole steps would be."""
 FAST_ENOUGH = 0.5
+PUBLISHED_TYPES = {"v100": 0, "p100": 1, "k80": 2}
+"""The place of each type in the published order; others come after them, in the cluster's."""
 
 
 class Mechanism:
@@ -76,6 +78,7 @@ class Mechanism:
         self._questions = Questions(rules)
         self._strict = False  # the present allocation forbids to fill idle devices
         self._capped = False  # its shares are ceilings
+        self._whole = False  # its shares are devices handed out
         self._type_blind = False  # it does not tell types apart
         self._shuffled = ShuffledTypes(rules.seed)
         self._asleep = False  # nothing can change before something happens
@@ -260,6 +263,8 @@ class Mechanism:
             return [*stopped, *(self._plan() if due else [])]
         if due:
             return [*stopped, *(self._solve() if self._must_solve() else self._plan())]
+        if self._whole and self._must_solve() and self._could_fill():
+            return [*self._let_go(), *self._solve()]  # who hands out whole devices says who is next
         commands = self._plan()
         if self._must_solve() and self._could_fill():
             return [*commands, *self._let_go(), *self._solve()]
@@ -351,7 +356,7 @@ class Mechanism:
         self.live["allocated"][known] = True
         self.accounts.allocate(new, since_s=self._now_s - self._questions.last_s)
         self._strict, self._type_blind = allocation.strict, allocation.type_blind
-        self._capped = allocation.capped
+        self._capped, self._whole = allocation.capped, allocation.whole
         self.leasing.unmoved = allocation.unmoved
         self._questions.answered(self._now_s, allocation)
         commands = [*stopped, *self._plan()]
@@ -457,7 +462,8 @@ class Mechanism:
         """Jobs and the types they are to run on, by priority."""
         live, rules, order = self.live, self.rules, self._order_of_types()
         ways, strict, capped = self.accounts.ways, self._strict, self._capped
-        found = candidates(ways, live, rules, self._now_s, strict=strict, capped=capped)
+        priority = self.accounts.priority
+        found = candidates(ways, live, rules, priority, self._now_s, strict=strict, capped=capped)
         chosen, left = select(found, live["scale_factor"], free, order, candidate_J)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
@@ -477,8 +483,9 @@ class Mechanism:
     def _order_of_types(self) -> list[int] | None:
         if not self.rules.by_type:
             return None
-        types = len(self.leasing.accelerators)
-        return self._shuffled.next(types) if self._type_blind else list(range(types))
+        names = self.leasing.accelerators
+        order = sorted(range(len(names)), key=lambda a: PUBLISHED_TYPES.get(names[a], len(PUBLISHED_TYPES)))
+        return [order[n] for n in self._shuffled.next(len(order))] if self._type_blind else order
 
     # -- facts ------------------------------------------------------------------------------------------------
 

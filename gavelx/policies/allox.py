@@ -57,7 +57,7 @@ class Allox(Policy):
         length_JA = lengths(snapshot.steps_left_J, handout.T_JA)
         if not settings().interior:
             move_up(handout)
-        type_J, free_A = np.array(handout.type_J, dtype=np.int64), np.array(handout.free_A)
+        type_J, free_A = np.array(handout.type_J, dtype=np.int64), np.array(handout.free_A, dtype=np.int64)
         can_start_J = (length_JA[:, free_A > 0] < np.inf).any(axis=1)
         queue = the_queue(snapshot, (type_J == WAITING) & can_start_J)
         seconds_QA = length_JA[queue]
@@ -144,6 +144,8 @@ def starting(plan: Plan, seconds_QA: Floats, free_A: Ints) -> Ints:
 
 def older_first(type_Q: Ints, seconds_QA: Floats) -> Ints:
     """The same starts, given to the older among jobs that are equal in all lengths."""
+    if not len(type_Q):
+        return type_Q
     order = np.lexsort(seconds_QA.T)
     differs = (seconds_QA[order[1:]] != seconds_QA[order[:-1]]).any(axis=1)
     if differs.all():

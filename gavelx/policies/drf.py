@@ -13,6 +13,8 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired
 
 Floats = NDArray[np.float64]
+ROUNDED_UP = 1.0 + 1e-12
+"""Jobs that need just what there is use none of it up before they are full, whatever their sum is rounded to."""
 
 
 class Drf(Policy):
@@ -61,11 +63,12 @@ def progressive_filling(snapshot: Snapshot) -> Floats:
 
 def _used_up(left: float, devices_E: Floats, full_E: Floats) -> float:
     """The rise at which the jobs on a type have used it up, each up to its own ``full_E``; infinite if never."""
-    if devices_E @ full_E <= left:
-        return np.inf
     order = full_E.argsort()
     devices_E, full_E = devices_E[order], full_E[order]
     used_E = devices_E * full_E
     before_E, rising_E = used_E.cumsum() - used_E, devices_E[::-1].cumsum()[::-1]
-    first = int((before_E + rising_E * full_E > left).argmax())  # the first that will not be full
+    too_much_E = before_E + rising_E * full_E > left * ROUNDED_UP
+    if not too_much_E.any():
+        return np.inf
+    first = int(too_much_E.argmax())  # the first that will not be full
     return float((left - before_E[first]) / rising_E[first])

@@ -44,6 +44,11 @@ def seconds_JA(steps_left_J: Floats, T_JA: Floats) -> Floats:
     return np.where(T_JA > 0, np.minimum(left_JA, NEVER_S), np.inf)
 
 
+def soonest_s_J(steps_left_J: Floats, T_JA: Floats) -> Floats:
+    """How long each job would still take where it is fastest; infinite where it can run nowhere."""
+    return np.asarray(seconds_JA(steps_left_J, T_JA).min(axis=1, initial=np.inf))
+
+
 class Handout:
     """Devices being handed out, a whole gang at a time."""
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
-from gavelx.policies.greedy import Handout, by_arrival, seconds_JA
+from gavelx.policies.greedy import Handout, by_arrival, soonest_s_J
 from gavelx.snapshot import WAITING, Snapshot
 
 Floats = NDArray[np.float64]
@@ -108,7 +108,7 @@ class Las2dGittins(Las2d):
 def whole_service(handout: Handout, attained_J: Floats) -> Floats:
     """Device-seconds of the live jobs from start to end, on their fastest types from now on, if they can run."""
     snapshot = handout.snapshot
-    left_s_J = seconds_JA(snapshot.steps_left_J, handout.T_JA).min(axis=1)
+    left_s_J = soonest_s_J(snapshot.steps_left_J, handout.T_JA)
     service_J = attained_J + snapshot.scale_factor_J * left_s_J
     return np.asarray(service_J[np.isfinite(service_J)])
 

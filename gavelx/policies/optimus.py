@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.policies.base import Policy
-from gavelx.policies.greedy import Handout, by_arrival, seconds_JA
+from gavelx.policies.greedy import Handout, by_arrival, seconds_JA, soonest_s_J
 from gavelx.snapshot import WAITING, Snapshot
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ class Optimus(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)
         left_s_JA = seconds_JA(snapshot.steps_left_J, handout.T_JA)
-        jobs = by_arrival(snapshot, snapshot.scale_factor_J * left_s_JA.min(axis=1))
+        jobs = by_arrival(snapshot, snapshot.scale_factor_J * soonest_s_J(snapshot.steps_left_J, handout.T_JA))
         handout.in_order(jobs)
         while _improve(handout, left_s_JA):
             handout.in_order(jobs)  # on what the steps have left free

@@ -34,7 +34,8 @@ class Backfill(Policy):
     ends of the running jobs, steps_left_j / T_ja. A later job starts where it has room if it is on another type,
     done by then, or fits beside the head at that instant. Only the head has such a promise. Source: EASY backfill
     (Lifka, JSSPP'95; Mu'alem and Feitelson, IEEE TPDS 2001), as in Slurm. Slurm goes by the run times that users
-    name; here they are known to the step, which flatters the policy.
+    name; here they are known to the step, which flatters the policy, but for gangs that have to be spread over
+    several servers: they take longer than that, and may delay the head.
     """
 
     name = "backfill"
@@ -51,7 +52,7 @@ class Backfill(Policy):
 def start_until_one_waits(handout: Handout) -> list[int]:
     """Keep who runs, start jobs in order of arrival; the jobs that wait, the one that holds up the rest first."""
     handout.keep_running()
-    can_run_J = handout.T_JA.max(axis=1) > 0
+    can_run_J = handout.T_JA.max(axis=1, initial=0.0) > 0
     queue = [j for j in by_arrival(handout.snapshot) if handout.type_J[j] == WAITING and can_run_J[j]]
     for place, j in enumerate(queue):
         if not (room := handout.room(j)):

@@ -2,7 +2,7 @@
 
 from gavelx.allocation import Allocation
 from gavelx.policies.base import Policy
-from gavelx.policies.greedy import Handout, by_arrival, seconds_JA
+from gavelx.policies.greedy import Handout, by_arrival, soonest_s_J
 from gavelx.snapshot import Snapshot
 
 
@@ -20,6 +20,5 @@ class Srtf(Policy):
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)
-        remaining_s_J = seconds_JA(snapshot.steps_left_J, handout.T_JA).min(axis=1)
-        handout.in_order(by_arrival(snapshot, remaining_s_J))
+        handout.in_order(by_arrival(snapshot, soonest_s_J(snapshot.steps_left_J, handout.T_JA)))
         return handout.allocation()

@@ -13,7 +13,7 @@ from scipy import sparse
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
-from gavelx.policies.greedy import by_arrival, seconds_JA, usable_throughput_JA
+from gavelx.policies.greedy import by_arrival, seconds_JA, soonest_s_J, usable_throughput_JA
 from gavelx.policies.terms import FinishTimeRatio
 from gavelx.policies.view import View
 from gavelx.snapshot import Snapshot
@@ -86,7 +86,7 @@ class Themis(Policy):
         Infinite where a job cannot run.
         """
         left_s_JA = seconds_JA(snapshot.steps_left_J, T_JA)
-        fastest_s_J = left_s_JA.min(axis=1)
+        fastest_s_J = soonest_s_J(snapshot.steps_left_J, T_JA)
         undone_JA = np.maximum(0.0, 1.0 - self.lease_s / np.maximum(left_s_JA, CRUMB))
         done_s_JA = np.minimum(left_s_JA, self.lease_s) + fastest_s_J[:, None] * undone_JA
         elapsed_s_J = snapshot.elapsed_s_J

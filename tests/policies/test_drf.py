@@ -60,3 +60,10 @@ def test_nothing_is_idle_that_anybody_could_use(snapshot: Snapshot) -> None:
     left_A = snapshot.devices_A - snapshot.scale_factor_J @ share_JA
     lacks_J = share_JA.sum(axis=1) < 1 - 1e-9
     assert not ((T_JA > 0) & (left_A > 1e-9))[lacks_J].any()
+
+
+def test_jobs_that_need_just_what_there_is_have_all_their_time() -> None:
+    """However the sum of what they use is rounded: 1 + 2 + 1 devices of 4 in two types."""
+    speeds = [[3.0, 1.0], [3.0, 1.0], [3.0, 1.0]]
+    exact = shares(instant({"v100": 2, "p100": 2}, speeds, scales=[1, 2, 1]))
+    np.testing.assert_allclose(exact.sum(axis=1), 1.0)

@@ -5,9 +5,9 @@ import contextlib
 import pytest
 
 from gavelx.cluster import Cluster
-from gavelx.errors import ProgramError, SolverError
+from gavelx.errors import PolicyError, ProgramError, SolverError
 from gavelx.jobs import Job
-from gavelx.policies import Maximize, MaxMinFairness, SumThroughput, Throughput, Worst
+from gavelx.policies import Maximize, MaxMinFairness, SumThroughput, Throughput, Worst, catalog, load_policy
 from gavelx.prices import Prices
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Setting, Throughputs
@@ -42,3 +42,11 @@ def test_a_constraint_on_jobs_that_can_run_nowhere_cannot_be_met() -> None:
     with pytest.raises(ProgramError, match=r"Throughput\(\) >= 1 cannot be met"):
         Maximize(SumThroughput(), [Throughput() >= 1.0]).allocate(snapshot)
     assert Maximize(SumThroughput(), [Throughput() >= 0.0]).allocate(snapshot).share_JA.tolist() == [[0.0]]
+
+
+def test_where_no_server_is_known_yet_nothing_is_promised() -> None:
+    """The news of a job may come before that of the first server."""
+    snapshot = Snapshot.of([Job(0, "net", 10.0), Job(1, "net", 10.0)], Cluster((), ()), speeds(v100=1.0))
+    for name, policy in {**catalog(), "agnostic(srtf)": load_policy("agnostic(srtf)")}.items():
+        with contextlib.suppress(PolicyError, ProgramError):
+            assert policy.allocate(snapshot).share_JA.shape == (2, 0), name

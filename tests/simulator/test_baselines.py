@@ -42,3 +42,12 @@ def test_overtaking_without_delay_and_preemption_shorten_the_wait() -> None:
     assert jct_mean_s("backfill") < jct_mean_s("gang_fifo")
     assert jct_mean_s("srtf") < jct_mean_s("fifo")
     assert jct_mean_s("srtf") < jct_mean_s("random")
+
+
+@pytest.mark.parametrize("policy", ["tetris", "optimus", "srtf", "allox"])
+def test_a_device_that_falls_free_goes_to_whom_the_policy_names(policy: str) -> None:
+    """It is asked at once; whoever came first in the list would lose the device again at the next round."""
+    table = load_throughputs("simulation")
+    jobs = random_jobs(40, table, seed=1)
+    alone = simulate(load_policy(policy), jobs, Cluster.parse("v100=4"), table)
+    assert int(alone.restarts_J.sum()) == 0
