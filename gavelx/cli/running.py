@@ -4,6 +4,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gavelx.cli.budgeting import budgets_of, check_budgets, print_effect, within_budget
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.parallel import run_policies
@@ -48,7 +50,7 @@ def _run(
 ) -> tuple[list[Result], Scenario]:
     """Find the user's mistakes first, cheapest first; then run."""
     loaded = [load_policy(text) for text in policies]
-    outputs.check()
+    outputs.check(*vars(typed).values())
     scenario = load_scenario(typed)
     for policy in loaded:
         check_budgets(policy, scenario.rules, scenario.jobs)
@@ -65,7 +67,7 @@ def _run(
 
 
 def _warn(result: Result) -> None:
-    """Say that allocations were carried over, and why the first one was; and that jobs were given up."""
+    """Say that allocations were carried over, and why the first one was; and which jobs were never done."""
     if failures := result.solver_failures:
         times = "once" if len(failures) == 1 else f"{len(failures):,} times"
         text = f"{result.policy}: the solvers failed {times}, and the allocation before was carried over"
@@ -73,6 +75,12 @@ def _warn(result: Result) -> None:
     if given_up := len(result.given_up):
         jobs = "1 job was" if given_up == 1 else f"{given_up:,} jobs were"
         stderr().print(f"{result.policy}: {jobs} given up after too many failures", markup=False, soft_wrap=True)
+    counted, gone = result.measured or slice(None), set(result.given_up)
+    ends = zip(result.jobs[counted], np.isnan(result.completion_s_J[counted]).tolist(), strict=True)
+    if left := sum(undone and job.id not in gone for job, undone in ends):
+        jobs = "1 job is" if left == 1 else f"{left:,} jobs are"
+        text = f"{result.policy}: {jobs} not done, and the run ended where nobody got any further"
+        stderr().print(text, markup=False, soft_wrap=True)
 
 
 def _write(results: Sequence[Result], document: dict[str, Any], outputs: Outputs, about: About) -> None:

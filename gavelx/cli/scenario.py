@@ -21,7 +21,7 @@ from gavelx.jobs import Job
 from gavelx.measurements import Measurement
 from gavelx.mechanism import Rules
 from gavelx.prices import Prices
-from gavelx.simulator.capacity import Capacity
+from gavelx.simulator.capacity import Capacity, at_best
 from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.simulator.learning import where_it_runs
 from gavelx.simulator.random_jobs import random_jobs
@@ -81,11 +81,13 @@ def load_scenario(typed: RunOptions) -> Scenario:
     jobs, where = _jobs(typed, throughputs)
     jobs_read = len(jobs)
     if typed.skip_unrunnable:
-        jobs = runnable(jobs, cluster, throughputs)
+        jobs = runnable(jobs, at_best(cluster, capacities), throughputs)
         if not jobs:
             raise WorkloadError(f"none of its {jobs_read:,} jobs can run in {cluster}", where=where)
     window = parse_window(typed.window, len(jobs))
     check_workload(jobs, cluster, throughputs, where)
+    if capacities:
+        check_workload(jobs, at_best(cluster, capacities), throughputs, f"--spot-availability, {where}")
     scenario = Scenario(
         jobs=jobs,
         cluster=cluster,

@@ -9,9 +9,10 @@ from gavelx.files.spot_availability import load_availability
 from gavelx.files.spot_history import load_spot_history
 from gavelx.mechanism import Rules
 from gavelx.prices import Prices
-from gavelx.simulator.capacity import Capacity
+from gavelx.simulator.capacity import NOTICE_S, Capacity
 
 DEFAULT_PRICES = "gcp"
+NOTICE_S_MAX = 86400.0
 PriceChanges = tuple[tuple[float, Prices], ...]
 
 
@@ -25,6 +26,12 @@ def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges
     spot = typed.spot_history
     strict = typed.prices is not None and spot is None
     prices = load_prices(typed.prices or DEFAULT_PRICES, accelerators, strict=strict)
+    if spot is None and typed.spot_availability is None and typed.spot_place is not None:
+        raise OptionError(
+            "there are no spot servers and no spot prices",
+            where="--spot-place",
+            expected="--spot-history or --spot-availability with it",
+        )
     if spot is None:
         if typed.spot_start is not None:
             raise OptionError("there is no price history", where="--spot-start", expected="--spot-history with it")
@@ -43,7 +50,14 @@ def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges
 def capacities_of(typed: RunOptions, cluster: Cluster, rules: Rules) -> tuple[Capacity, ...]:
     """When servers go and come back. Raises :class:`OptionError` or :class:`InputFileError`."""
     if typed.spot_availability is None:
+        if typed.spot_notice != NOTICE_S:
+            problem = "no server is taken away"
+            raise OptionError(problem, where="--spot-notice", expected="--spot-availability with it")
         return ()
+    if not typed.spot_notice <= NOTICE_S_MAX:
+        raise OptionError(
+            f"{typed.spot_notice:g} s", where="--spot-notice", expected=f"{NOTICE_S_MAX:g} s at most"
+        )
     if rules.whole_steps:
         problem = f"the rules {rules.name!r} know nothing like it"
         raise OptionError(problem, where="--spot-availability", expected="the rules 'default'")

@@ -41,6 +41,8 @@ from gavelx.throughputs import Pairing, Setting, Throughputs
 FREED, HAPPENS, WAKES = range(3)
 """What comes first among things at the same time: devices fall free, things happen, then decisions are taken."""
 OUTAGES = ("_lose", "_notice")
+IN_VAIN = 2000
+"""After so many leases in a row with which nobody got any further, nobody will: a run ends then."""
 
 
 @dataclass
@@ -83,7 +85,9 @@ class SimulatedCluster:
         self._lease_of: dict[int, int] = {}  # by job id, the lease that it runs in or leaves
         self._job: dict[int, Job] = {}  # those that are neither complete nor given up, by id
         self._on_their_way: list[Event] = []  # reports that have not arrived yet
+        self._in_vain = 0  # leases in a row that ended with no more saved than before
         self._servers: dict[int, tuple[Server, int]] = {}
+        self._epoch_of: dict[int, int] = {}  # of each server, the last
         self._away: dict[int, tuple[Server, int]] = {}  # and those that were
         self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
@@ -150,7 +154,7 @@ class SimulatedCluster:
             return not self.rules.whole_steps or isinstance(self._queue[0][3], Wake)
         if self._arrivals is not None or self._on_their_way:
             return False
-        return not self._job or self._is_at_rest()
+        return not self._job or self._in_vain >= IN_VAIN or self._is_at_rest()
 
     def _is_at_rest(self) -> bool:
         """Nobody runs though every server is there, and nothing is to come but that servers go and come back."""
@@ -161,7 +165,7 @@ class SimulatedCluster:
 
     def _submit(self, job: Job) -> None:
         self.submitted.append(job)
-        self._job[job.id] = job
+        self._job[job.id], self._in_vain = job, 0
         if self.measured is not None and len(self.submitted) - 1 in self.measured:
             self._measured_ids.add(job.id)
         self._report(JobSubmitted(self.now_s, job))
@@ -228,7 +232,7 @@ class SimulatedCluster:
     # -- servers ----------------------------------------------------------------------------------------------
 
     def _join(self, server: Server, epoch: int) -> None:
-        self._servers[server.id] = server, epoch
+        self._servers[server.id], self._epoch_of[server.id] = (server, epoch), epoch
         self.ledger.joined(server, self.now_s)
         self._report(WorkerJoined(self.now_s, server, epoch))
         if server.accelerator in self._lent:
@@ -316,7 +320,12 @@ class SimulatedCluster:
             if any(lease_id in self._closing for lease_id in (*holders, self._lease_of.get(lease.job_id))):
                 return  # looked at again when one of them has ended
         del self._waiting[lease.id]
-        if lease.job_id not in self._job or any(d.server_id not in self._servers for d in lease.devices):
+        gone = {device.server_id for device in lease.devices} - self._servers.keys()
+        for server_id in sorted(
+            gone
+        ):  # whoever turns to it sees that it is gone, though that was not reported yet
+            self.post(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
+        if lease.job_id not in self._job or gone:
             self._report(
                 LeaseEnded(self.now_s, lease.id, lease.job_id, self._safe_steps.get(lease.job_id, 0.0), 0.0)
             )
@@ -450,7 +459,7 @@ class SimulatedCluster:
 
     def _completes(self, lease_id: int, version: int) -> None:
         if (run := self._running.get(lease_id)) is not None and run.version == version:
-            self._end(lease_id)
+            self._end(lease_id, safe_steps=run.until_step)  # by its own clock it may be a rounding short of that
 
     def _fail(self, lease_id: int) -> None:
         if (run := self._running.get(lease_id)) is not None:
@@ -474,6 +483,7 @@ class SimulatedCluster:
         run.turn(self.now_s)
         job, lease = run.job, run.lease
         safe_steps = run.from_steps if safe_steps is None else safe_steps
+        self._in_vain = 0 if safe_steps > self._safe_steps[job.id] else self._in_vain + 1
         self._safe_steps[job.id] = safe_steps
         del self._lease_of[job.id]
         for device in lease.devices:

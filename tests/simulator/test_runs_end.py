@@ -57,6 +57,50 @@ def test_a_run_in_which_a_job_starves_ends(faults: Faults, capacities: tuple[Cap
     assert result.summary()["jobs_completed"] == 1
 
 
+def test_a_run_in_which_nobody_gets_any_further_ends() -> None:
+    """A restart takes longer than any server lasts."""
+    result = simulate(
+        load_policy("max_min_fairness"),
+        [Job(0, "net", 100_000.0)],
+        Cluster.parse("v100=1"),
+        SPEEDS,
+        rules=replace(DEFAULT, overheads=Overheads(Overhead(restart_s=100_000.0))),
+        faults=Faults(server_failures_per_day=24.0, checkpoint_every_s=1e9),
+    )
+    assert result.summary()["jobs_completed"] == 0
+
+
+def test_late_jobs_end_however_coarse_their_clock_is() -> None:
+    """At 3e11 s a double tells 60 microseconds apart: the last steps of a job may take less."""
+    for n in range(20):
+        jobs = [Job(0, "net", 100.0), Job(1, "net", 11_131.391 + n / 7, arrival_s=3e11 + n * 1e9 / 3)]
+        speeds = Throughputs({Setting("net", "v100"): 3.7})
+        watch = {"watch": lambda mechanism, backend: Counted(backend)}
+        assert (
+            simulate(load_policy("fifo"), jobs, Cluster.parse("v100=2"), speeds, **watch).completion_s_J[1] > 3e11
+        )
+
+
+@pytest.mark.parametrize("seed", [21960, 43147])
+def test_a_server_whose_loss_is_reported_late_is_not_tried_for_ever(seed: int) -> None:
+    """Whoever is sent there says at once that it is gone: else the same lease is given out again and again."""
+    made = [Job(n, "net", 9000.0, arrival_s=500.0 * n) for n in range(4)]
+    faults = Faults(
+        seed=seed, until_s=8000.0, late=0.5, late_s=2000.0, server_failures_per_day=50.0, outage_s=1800.0
+    )
+    watch = {"watch": lambda mechanism, backend: Counted(backend)}
+    for more in range(40):
+        run = simulate(
+            load_policy("max_min_fairness"),
+            made,
+            Cluster.parse("v100=4", 2),
+            SPEEDS,
+            faults=replace(faults, seed=seed + more),
+            **watch,
+        )
+        assert run.summary()["jobs_completed"] == 4
+
+
 def test_who_waits_for_a_server_to_come_back_is_waited_for() -> None:
     result = simulate(
         load_policy("fifo"),
