@@ -42,7 +42,7 @@ class Charge:
 
 def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> None:
     """Make every bill; print the matrix, and write what was asked for."""
-    outputs.check()
+    outputs.check(*results, *vars(typed).values())
     terms = Terms(typed.as_of, typed.kind.lower().replace("-", "_"), read_discounts(typed.discount))
     specs = split_specs(typed.prices)
     check_discounts(terms.discounts, specs)

@@ -26,7 +26,7 @@ def allocate(
 ) -> None:
     """Read a snapshot, ask the policy, show the shares of time."""
     policy = load_policy(policy_text)
-    outputs.check()
+    outputs.check(snapshot_path)
     with using(settings):
         snapshot = read_snapshot(snapshot_path, index)
         allocation = ask(policy, snapshot)

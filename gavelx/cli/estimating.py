@@ -19,7 +19,7 @@ def run_estimate(
     if not 0.0 < level < 1.0:
         raise OptionError(f"{level:g} cannot be used", where="--level", expected="a share between 0 and 1")
     if out is not None:
-        ensure_writable(out)
+        ensure_writable(out, *observed, wanted)
     believes = make_estimator(estimator, load_data_sheets())
     believes.observe(one for path in observed for one in read_measurements(path))
     asked = read_wanted(wanted)

@@ -41,7 +41,7 @@ class ImportOptions:
 def run_import(file: str, typed: ImportOptions, out: str | None, as_json: bool) -> None:
     """Read a trace and hand it out as our CSV; what happened to its rows goes to stderr, or into the JSON."""
     if out is not None:
-        ensure_writable(out)
+        ensure_writable(out, file, typed.table)
     throughputs = load_throughputs(typed.table)
     with _rows_read() as watch:
         imported = import_trace(
@@ -73,7 +73,8 @@ def _as_json(imported: Imported, typed: ImportOptions) -> dict[str, Any]:
 
 
 def _account(imported: Imported) -> Iterator[str]:
-    """What happened to the rows that are not simply jobs, line by line."""
+    """What the file was taken for, and what happened to the rows that are not simply jobs, line by line."""
+    yield f"format: {imported.format}"
     for bad in imported.skipped[:LISTED]:
         yield f"skipped {bad}"
     if (more := len(imported.skipped) - LISTED) > 0:

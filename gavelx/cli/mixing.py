@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
+from gavelx.cli.conditions import ROUND_S
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.scenario import solver_settings
 from gavelx.cli.tables import plain_table, policy_cell
@@ -26,6 +27,7 @@ from gavelx.workload import check_accelerators, check_workload
 DEVICES_MAX = 100_000
 """Of one type; more is likelier a slip of the finger."""
 LATE_SHOWN = 10
+DEADLINE_H_MAX = 1e6
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,9 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
 
 
 def _round_s(seconds: float) -> float:
-    if not (math.isfinite(seconds) and seconds >= 1.0):
-        raise OptionError(f"a round of {seconds:g} s", where="--round", expected="at least 1 second")
+    low, high = ROUND_S
+    if not low <= seconds <= high:
+        raise OptionError(f"a round of {seconds:g} s", where="--round", expected=f"{low:g} to {high:g} seconds")
     return seconds
 
 
@@ -106,8 +109,9 @@ def _most(text: str | None, wanted: Sequence[str]) -> dict[str, int]:
 def _jobs(typed: MixOptions, throughputs: Throughputs, accelerators: Sequence[str]) -> tuple[Job, ...]:
     """The jobs of the trace, each of which can run on something and has a deadline."""
     hours_ = typed.deadline_h
-    if hours_ is not None and not (math.isfinite(hours_) and hours_ > 0):
-        raise OptionError(f"a deadline of {hours_:g} hours", where="--deadline", expected="hours above 0")
+    if hours_ is not None and not 0 < hours_ <= DEADLINE_H_MAX:
+        expected = f"hours above 0, {DEADLINE_H_MAX:g} at most"
+        raise OptionError(f"a deadline of {hours_:g} hours", where="--deadline", expected=expected)
     path = find_trace(typed.trace)
     jobs = as_spelled(read_trace(path), throughputs.job_types)
     anything = Cluster.of(dict.fromkeys(accelerators, DEVICES_MAX), DEVICES_MAX)

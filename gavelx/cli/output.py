@@ -55,8 +55,11 @@ class Outputs:
         """JSON on stdout stands there alone."""
         return self.json != STDOUT
 
-    def check(self) -> None:
-        """Every file can be written; asked before a long run rather than after it. Raises :class:`OptionError`."""
+    def check(self, *read: object) -> None:
+        """Every file can be written, and none of those that are ``read``; asked before a long run.
+
+        Raises :class:`OptionError`.
+        """
         files = {"--json": self.json if self.table_wanted else None, "--html": self.html, "--png": self.plot}
         options: dict[Path, str] = {}
         for option, out in files.items():
@@ -64,7 +67,7 @@ class Outputs:
                 continue
             if out == STDOUT:
                 raise OptionError("only --json can go to stdout", where=option, expected="the name of a file")
-            ensure_writable(out)
+            ensure_writable(out, *read)
             if (other := options.setdefault(Path(out).resolve(), option)) != option:
                 raise OptionError(f"{option} and {other} would both write {out}", expected="different files")
 

@@ -19,7 +19,7 @@ ALARMS_SHOWN = 5
 def run_import(format: str, files: Sequence[str], typed: ImportOptions, out: str | None, as_json: bool) -> None:
     """Read price lists and hand them out as our CSV; what happened to their rows goes to stderr."""
     if out is not None:
-        ensure_writable(out)
+        ensure_writable(out, *files)
     given = Given(typed.cloud, typed.as_of, read_rates(typed.currency))
     imported = import_prices(format, files, given, skip_bad_rows=typed.skip_bad_rows)
     for line in _account(imported):

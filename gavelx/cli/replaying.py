@@ -28,7 +28,7 @@ def run_replay(  # noqa: PLR0917
 ) -> None:
     """Simulate the recorded jobs; print the figures beside what really was."""
     outputs = Outputs(json)
-    outputs.check()
+    outputs.check(log, prices)
     chosen = load_policy(policy)
     recorded = read_recorded(log)
     place = recorded.cluster if cluster is None else Cluster.parse(cluster, devices_per_server)

@@ -30,14 +30,17 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
         raise _cannot_write(path, error) from None
 
 
-def ensure_writable(path: str | Path) -> None:
+def ensure_writable(path: str | Path, *read: object) -> None:
     """Make sure that ``write_atomically`` will work, before long work begins. Changes nothing.
 
-    Raises :class:`OptionError`: the folder is missing or closed to us, or the path is a folder itself.
+    ``read`` are what may be the names of files that are read: none of them is written over. Raises
+    :class:`OptionError`: it would be, the folder is missing or closed to us, or the path is a folder itself.
     """
     try:
         target = Path(os.path.realpath(path))
         mode = _mode(target)
+        if mode is not None and str(target) in {os.path.realpath(name) for name in read if isinstance(name, str)}:
+            raise OptionError("it is read from, and would be lost", where=str(path), expected="another file")
         if mode is not None and stat.S_ISDIR(mode):
             raise IsADirectoryError
         if mode is None or stat.S_ISREG(mode):

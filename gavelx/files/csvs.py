@@ -94,8 +94,10 @@ def _kind(kind: str, low: float, above: float) -> str:
     return f"a {kind} number, {low:g} or more" if low > -math.inf else f"a {kind} number"
 
 
-def read_rows(path: str | Path, required: Sequence[str]) -> Iterator[Row]:
+def read_rows(path: str | Path, required: Sequence[str], *, hint: str = "") -> Iterator[Row]:
     """The rows of a CSV file whose header has at least the ``required`` columns.
+
+    ``hint`` is what to try with a file that has none of them.
 
     Raises :class:`InputFileError` for a file that is missing, a folder, empty, no UTF-8 text or no CSV, for
     columns that are missing or named twice, and for a row with too few or too many cells.
@@ -103,7 +105,8 @@ def read_rows(path: str | Path, required: Sequence[str]) -> Iterator[Row]:
     header: list[str] | None = None
     for line, cells in _records(path):
         if header is None:
-            header = checked_header(path, line, cells, required)
+            foreign = hint if not {cell.strip() for cell in cells} & set(required) else ""
+            header = checked_header(path, line, cells, required, foreign)
         elif len(cells) != len(header):
             expected = f"{len(header)}, as the header has"
             raise InputFileError(f"the row has {len(cells)} cells", where=f"{path}, row {line}", expected=expected)
@@ -128,15 +131,20 @@ def _records(path: str | Path) -> Iterator[tuple[int, list[str]]]:
             yield line, cells
 
 
-def checked_header(path: str | Path, line: int, cells: Sequence[str], required: Sequence[str]) -> list[str]:
-    """The names of the columns. Raises :class:`InputFileError` for one that is missing or there twice."""
+def checked_header(
+    path: str | Path, line: int, cells: Sequence[str], required: Sequence[str], hint: str = ""
+) -> list[str]:
+    """The names of the columns. Raises :class:`InputFileError` for one that is missing or there twice.
+
+    ``hint`` says what to try, rather than another column that is spelled alike.
+    """
     header = [cell.strip() for cell in cells]
     where = f"{path}, row {line}"
     for column in required:
         if column not in header:
             there = ", ".join(shown(name) for name in header[:20]) + (", ..." if len(header) > 20 else "")
             near = did_you_mean(column, [name[:40] for name in header if name])
-            hint = near.replace("did you mean", "is it") if near.startswith("did") else ""
+            hint = hint or (near.replace("did you mean", "is it") if near.startswith("did") else "")
             problem = f"the column {column!r} is missing; there are {there}"
             raise InputFileError(problem, where=where, expected="columns " + ", ".join(required), hint=hint)
     for column in filter(None, header):

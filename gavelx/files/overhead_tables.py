@@ -1,9 +1,11 @@
 """What stopping and restarting costs: two numbers for all jobs, or a table by job type."""
 
 from collections.abc import Collection
+from pathlib import Path
 
 from gavelx.files.amounts import read_amounts
 from gavelx.files.csvs import read_rows
+from gavelx.files.texts import exists
 from gavelx.overheads import Overhead, Overheads
 
 FORM = "--overheads checkpoint=10,restart=30"
@@ -18,7 +20,8 @@ def load_overheads(spec: str, job_types: Collection[str]) -> Overheads:
     Raises :class:`OptionError` for what is no list, and :class:`InputFileError` for what is wrong in the file:
     a job type that is not among ``job_types``, or is there twice, or no time.
     """
-    if "=" in spec:
+    is_path = bool(spec.strip()) and (exists(spec) or bool(Path(spec).suffix))
+    if "=" in spec or not is_path:
         highest = {"checkpoint": SECONDS_MAX, "restart": SECONDS_MAX}
         seconds = read_amounts(spec, highest, where="--overheads", form=FORM)
         return Overheads(Overhead(seconds.get("checkpoint", 0.0), seconds.get("restart", 0.0)))

@@ -55,7 +55,7 @@ def read_head(path: str | Path, size: int = 65_536) -> str:
     if not content:
         raise InputFileError("the file is empty", where=str(path))
     if b"\0" in content.partition(b"\n")[0]:
-        raise InputFileError("the file holds NUL bytes: it is no text", where=str(path), expected="UTF-8 text")
+        raise _no_text(content, str(path))
     return content.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
 
 
@@ -97,10 +97,17 @@ def _opened(path: str | Path) -> Iterator[BinaryIO]:
 def _decoded(content: bytes, where: str) -> str:
     expected = "UTF-8 text"
     if b"\0" in content:
-        raise InputFileError("the file holds NUL bytes: it is no text", where=where, expected=expected)
+        raise _no_text(content, where)
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         byte = content[error.start]
         problem = f"byte {error.start + 1} (0x{byte:02x}) is not UTF-8"
         raise InputFileError(problem, where=where, expected=expected, hint="save it as UTF-8") from None
+
+
+def _no_text(content: bytes, where: str) -> InputFileError:
+    """The error about NUL bytes, with a word on what such files often are."""
+    hints = {b"\x1f\x8b": "it is compressed: gunzip it", b"\xff\xfe": "save it as UTF-8, not UTF-16"}
+    hint = hints.get(content[:2], "")
+    return InputFileError("the file holds NUL bytes: it is no text", where=where, expected="UTF-8 text", hint=hint)

@@ -55,7 +55,7 @@ def read_trace(path: str | Path, known_job_types: Collection[str] | None = None)
     """
     jobs: list[Job] = []
     line_of: dict[int, int] = {}
-    for row in read_rows(path, REQUIRED):
+    for row in read_rows(path, REQUIRED, hint="gavelx trace import, for the traces of others"):
         job = job_of(row, known_job_types)
         if (first := line_of.setdefault(job.id, row.line)) != row.line:
             raise row.mistake("job_id", f"job {job.id} is in row {first} already", expected="each job once")

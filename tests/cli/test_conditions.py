@@ -14,7 +14,7 @@ SMALL = ("--cluster", "v100=2,k80=2", "--jobs", 8, "--seed", 1)
 
 
 def scenario(**options: object) -> Scenario:
-    return load_scenario(RunOptions("v100=2,k80=2", jobs=8, **options))  # type: ignore[arg-type]
+    return load_scenario(RunOptions(**{"cluster": "v100=2,k80=2", "jobs": 8, **options}))  # type: ignore[arg-type]
 
 
 def test_each_option_reaches_the_run() -> None:
@@ -50,10 +50,58 @@ def test_prices_change_one_type_at_a_time(tmp_path: Path) -> None:
     ]
 
 
+def test_changing_prices_know_types_by_their_aliases(tmp_path: Path) -> None:
+    """As price tables do: half of the changes passed over without a word would be a wrong bill."""
+    file = tmp_path / "prices.csv"
+    file.write_text("time_s,accelerator,usd_per_hour\n3600,V100-16GB,9\n3600,a100,4\n")
+    made = scenario(prices="v100=2,k80=1", price_changes=str(file))
+    assert made.price_changes[0][1].usd_per_hour["v100"] == 9.0
+    file.write_text("time_s,accelerator,usd_per_hour\n3600,k80,9\n3600,v1000,4\n")
+    with pytest.raises(
+        UserError, match=r"row 3, column accelerator: 'v1000' is not known\. Try: did you mean 'v100'"
+    ):
+        scenario(prices="v100=2,k80=1", price_changes=str(file))
+
+
+NODES = "accelerator,nodes_requested,offset_s,duration_s,nodes_available\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "notice", "said"),
+    [
+        ("V100,2,0,20000,1\nV100,2,20000,100,2\n", 120.0, "with scale factor 8 fits nowhere: .* has v100=4"),
+        ("V100,2,0,20000,1\nV100,2,20000,1000,2\n", 120.0, ""),
+        ("V100,2,0,20000,1\nV100,2,20000,1000,2\n", 1000.0, "fits nowhere"),
+        (
+            "V100,2,0,500,2\nV100,2,500,1000,0\nV100,2,1500,501,2\n",
+            1000.0,
+            "",
+        ),  # the end goes on with the beginning
+        ("V100,2,0,500,2\n", 1e400, r"--spot-notice: inf s; expected 86400 s at most"),
+    ],
+)
+def test_who_never_finds_enough_spot_servers_is_told_before_the_run(
+    tmp_path: Path, rows: str, notice: float, said: str
+) -> None:
+    trace, nodes = tmp_path / "trace.csv", tmp_path / "nodes.csv"
+    trace.write_text("job_id,arrival_s,job_type,scale_factor,total_steps\n0,0,ResNet-50 (batch size 64),8,20000\n")
+    nodes.write_text(NODES + rows)
+    options = {"cluster": "v100=8", "jobs": None, "trace": str(trace), "spot_availability": str(nodes)}
+    if not said:
+        assert len(scenario(**options, spot_notice=notice).jobs) == 1
+        return
+    with pytest.raises(UserError, match=said):
+        scenario(**options, spot_notice=notice)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"overheads": "checkpoint"}, r"checkpoint: there is no such file"),
+        ({"overheads": "checkpoint.csv"}, r"checkpoint\.csv: there is no such file"),
+        ({"overheads": "checkpoint:10"}, r"--overheads: cannot read 'checkpoint:10'; expected NAME=NUMBER"),
+        ({"overheads": ""}, r"--overheads: cannot read ''"),
+        ({"spot_place": "mars"}, r"--spot-place: there are no spot servers and no spot prices"),
+        ({"spot_notice": 5.0}, r"--spot-notice: no server is taken away"),
         (
             {"overheads": "checkpoint=1,stop=2"},
             r"--overheads: 'stop' is not known\. Try: one of checkpoint, restart",

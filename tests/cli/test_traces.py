@@ -72,8 +72,9 @@ def test_bad_rows_are_skipped_and_listed(shell: Shell, tmp_path: Path) -> None:
     source = list_of_jobs(tmp_path, "x", 60, 0, 60)
     options = ("trace", "import", source, "--skip-bad-rows", "--out", file)
     lines = shell(*options).err.splitlines()
-    assert "skipped row 2: column duration_s: 'x' cannot be used" in lines[0]
-    assert lines[1:] == [
+    assert lines[0] == "format: philly"
+    assert "skipped row 2: column duration_s: 'x' cannot be used" in lines[1]
+    assert lines[2:] == [
         "left out, took no time: 1",
         "jobs with a drawn job type: 2",
         "jobs with more devices than recorded, for as much less time: 1",

@@ -83,3 +83,13 @@ def test_a_folder_that_is_not_ours(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(OptionError, match="we may not write there"):
         ensure_writable(tmp_path / "out.json")
+
+
+def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
+    path, link = tmp_path / "trace.csv", tmp_path / "link"
+    ensure_writable(path, str(path))  # nothing is there to be lost
+    path.write_text("jobs")
+    link.symlink_to(path)
+    for out in (path, link, tmp_path / "." / "trace.csv"):
+        with pytest.raises(OptionError, match="it is read from, and would be lost; expected another file"):
+            ensure_writable(out, None, 7, "gcp", str(path))

@@ -22,6 +22,7 @@ from gavelx.files.importers.recorded import (
     Recorded,
     devices,
     later,
+    once,
     ran,
     seconds,
 )
@@ -47,7 +48,10 @@ def pai_task(row: Row) -> Outcome:
         return NO_GPUS
     start_s = seconds(row, "start_time")
     duration_s = later(row, start_s, "end_time", seconds(row, "end_time"))
-    return ran(gpus, duration_s) or Recorded(arrival_s=start_s, gpus=gpus, duration_s=duration_s, part_of=name)
+    told = once(f"{name} {row.text('task_name', '')}", start_s, duration_s)
+    return ran(gpus, duration_s) or Recorded(
+        arrival_s=start_s, gpus=gpus, duration_s=duration_s, part_of=name, told=told
+    )
 
 
 def openb_pod(row: Row) -> Outcome:
@@ -61,5 +65,5 @@ def openb_pod(row: Row) -> Outcome:
         return reason or NEVER_STARTED
     start_s, end_s = seconds(row, "scheduled_time"), seconds(row, "deletion_time")
     duration_s = later(row, start_s, "deletion_time", end_s)
-    told = f"{row.text('name')} {arrival_s} {duration_s}"
+    told = once(row.text("name"), arrival_s, duration_s)
     return ran(gpus, duration_s) or Recorded(arrival_s=arrival_s, gpus=gpus, duration_s=duration_s, told=told)

@@ -59,6 +59,7 @@ def _is_pai(head: Sequence[str]) -> bool:
 
 
 LAYOUTS = (
+    _header("csv", "trace of gavelx", tidy.own_job, *REQUIRED),
     _tabs("gavel", "published Gavel trace", gavel.gavel_job, gavel.FIELDS),
     _tabs("shockwave", "published Shockwave trace", gavel.shockwave_job, gavel.SHOCKWAVE_FIELDS),
     Layout(
@@ -107,7 +108,6 @@ LAYOUTS = (
         *("JobID", "Submit", "Elapsed/ElapsedRaw", "AllocTRES/ReqTRES/AllocGRES/ReqGRES"),
         separator="|",
     ),
-    _header("csv", "trace of gavelx", tidy.own_job, *REQUIRED),
 )
 FORMATS = tuple(dict.fromkeys(layout.format for layout in LAYOUTS))
 

@@ -20,6 +20,7 @@ from gavelx.files.importers.recorded import (
     devices,
     either,
     moment,
+    once,
     parsed_moment,
     ran,
     seconds,
@@ -31,12 +32,15 @@ STATUSES = ("Pass", "Killed", "Failed")
 
 
 def listed_job(row: Row) -> Outcome:
-    """A job of a list with submit time, duration and number of GPUs."""
+    """A job of a list with submit time, duration and number of GPUs, and perhaps its ``status``."""
     gpus = devices(row, "num_gpus")
     duration_s = seconds(row, either(row, "duration_s", "duration"))
     arrival_s = moment(row, either(row, "submit_time", "timestamp"))
+    if row.text("status", "").lower() == "failed":
+        return FAILED
+    owner, told = row.text("cluster", ""), once(row.text("job_id", ""), arrival_s, duration_s)
     return ran(gpus, duration_s) or Recorded(
-        arrival_s=arrival_s, gpus=gpus, duration_s=duration_s, owner=row.text("cluster", "")
+        arrival_s=arrival_s, gpus=gpus, duration_s=duration_s, owner=owner, told=told
     )
 
 
@@ -50,10 +54,10 @@ def logged_job(node: Node) -> Outcome:
         raise node.mistake("submitted_time is missing", expected="a time such as 2017-10-07 01:11:39")
     width, device_s = 0, 0.0
     end_s: float | None = None
-    attempts = node["attempts"].elements()
+    attempts = _elements(node, "attempts")
     for attempt in attempts:
         start_s, end_s = _time(attempt, "start_time"), _time(attempt, "end_time")
-        gpus = sum(len(server["gpus"].elements()) for server in attempt["detail"].elements())
+        gpus = sum(len(_elements(server, "gpus")) for server in _elements(attempt, "detail"))
         if start_s is not None and end_s is not None:
             if end_s < start_s:
                 raise attempt.mistake("end_time comes before start_time")
@@ -65,8 +69,16 @@ def logged_job(node: Node) -> Outcome:
     if end_s is None:
         return STILL_RUNNING
     duration_s = device_s / width if width else 0.0
-    owner = "/".join(node[key].text() for key in ("vc", "user") if key in node)
-    return ran(width, duration_s) or Recorded(arrival_s=arrival_s, gpus=width, duration_s=duration_s, owner=owner)
+    owner = "/".join(node[key].text("") for key in ("vc", "user") if key in node).strip("/")
+    told = once(node["jobid"].text("") if "jobid" in node else "", arrival_s, duration_s)
+    return ran(width, duration_s) or Recorded(
+        arrival_s=arrival_s, gpus=width, duration_s=duration_s, owner=owner, told=told
+    )
+
+
+def _elements(node: Node, key: str) -> list[Node]:
+    """The elements of a list; none where the log says null."""
+    return [] if node[key].value is None else list(node[key].elements())
 
 
 def _time(node: Node, key: str) -> float | None:

@@ -17,7 +17,7 @@ S. Jayaram Subramanya et al., Sia (SOSP 2023), and siasosp23/artifacts.
 from typing import NamedTuple
 
 from gavelx.files.csvs import Row
-from gavelx.files.importers.recorded import NO_GPUS, Outcome, Recorded, devices, ran, seconds
+from gavelx.files.importers.recorded import NO_GPUS, Outcome, Recorded, devices, once, ran, seconds
 from gavelx.files.limits import WHOLE_MAX
 
 
@@ -55,6 +55,7 @@ def pollux_job(row: Row) -> Outcome:
         duration_s=work.samples / batch_size * step_s,
         model=name,
         batch_size=batch_size / replicas,
+        told=once(row.text("name", ""), arrival_s),
     )
 
 
@@ -75,4 +76,5 @@ def elasticflow_job(row: Row) -> Outcome:
         deadline_s=deadline_s,
         model=row.text("model"),
         batch_size=row.whole("global_batch_size", low=1, high=WHOLE_MAX) / gpus if gpus else None,
+        told=once(row.text("job_id", ""), arrival_s, duration_s),
     )

@@ -70,6 +70,11 @@ def joined(parts: list[Recorded]) -> Recorded:
     return Recorded(arrival_s=arrival_s, gpus=gpus, duration_s=device_s / gpus, owner=first.owner)
 
 
+def once(name: str, *times_s: float) -> str:
+    """By what a record is known when it comes again: its name and its times; empty where it has no name."""
+    return " ".join([name, *map(str, times_s)]) if name else ""
+
+
 def seconds(row: Row, column: str) -> float:
     """A duration, or a time on a clock of seconds."""
     return row.number(column, low=0, high=ARRIVAL_S_MAX)

@@ -25,6 +25,7 @@ from gavelx.files.importers.recorded import (
     Recorded,
     either,
     moment,
+    once,
     ran,
     seconds,
 )
@@ -42,8 +43,13 @@ STATES = {
 
 STEP = "step of a job"
 ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(\.\d+)?", re.ASCII)
-TRES = re.compile(r"gres/gpu(:[^=,]+)?=(\d{1,10})", re.ASCII)
-GRES = re.compile(r"(?:gres[:/])?gpu(?::[^:,=(]+)?[:=](\d{1,10})", re.ASCII)
+TRES = re.compile(r"gres/gpu(?::(?P<model>[^:=]+))?=(?P<count>\d{1,10})", re.ASCII)
+GPU = r"(?:gres[:/])?(?:gpu|7696487)"  # the letters gpu as a number, where sacct knows no name for it
+GRES = re.compile(GPU + r"(?::(?P<model>[^:=]+))??(?:[:=](?P<count>\d{1,10}))?", re.ASCII)
+FORMS = {"TRES": (re.compile(r"gres/gpu(?!\w)"), TRES), "GRES": (re.compile(GPU + r"(?!\w)"), GRES)}
+"""How a part about GPUs begins (not one about their memory), and how it is read; of one without a count is one."""
+EXAMPLES = {"TRES": "gres/gpu=4 or gres/gpu:a100=4", "GRES": "gpu:4 or gpu:a100:4"}
+SOCKETS = re.compile(r"\([^)]*\)")  # gpu:2(S:0-1)
 
 
 def slurm_job(row: Row) -> Outcome:
@@ -63,7 +69,7 @@ def slurm_job(row: Row) -> Outcome:
     if duration_s == 0:
         return NEVER_STARTED
     owner = "/".join(row.text(column) for column in ("Account", "User") if row.has(column))
-    told = f"{row.text('JobID')} {arrival_s} {duration_s}"
+    told = once(row.text("JobID"), arrival_s, duration_s)
     return ran(gpus, duration_s) or Recorded(
         arrival_s=arrival_s, gpus=gpus, duration_s=duration_s, owner=owner, told=told
     )
@@ -72,16 +78,19 @@ def slurm_job(row: Row) -> Outcome:
 def _gpus(row: Row) -> int:
     """Devices of the whole job: what it was given, or else what it asked for; 0 where no GPU is named."""
     column = either(row, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
-    text = row.text(column, "")
-    if column.endswith("TRES"):
-        counts = TRES.findall(text)
-        # the total stands beside the counts by type: gres/gpu=4,gres/gpu:a100=4
-        numbers = [n for kind, n in counts if not kind] or [n for _, n in counts]
-        nodes = 1
+    text, kind = row.text(column, ""), column[-4:]
+    begins, form = FORMS[kind]
+    counts: list[tuple[str | None, int]] = []
+    for part in map(str.strip, SOCKETS.sub("", text).split(",")):
+        if not begins.match(part):
+            continue
+        if (found := form.fullmatch(part)) is None:
+            raise row.mistake(column, f"{shown(part)} cannot be used", expected=EXAMPLES[kind])
+        counts.append((found["model"], int(found["count"] or 1)))
+    if kind == "TRES":  # the total stands beside the counts by type: gres/gpu=4,gres/gpu:a100=4
+        gpus = sum(n for model, n in counts if not model) or sum(n for _, n in counts)
     else:
-        numbers = GRES.findall(text)
-        nodes = row.whole("NNodes", low=1, default=1) if numbers else 1
-    gpus = sum(int(n) for n in numbers) * nodes
+        gpus = sum(n for _, n in counts) * (row.whole("NNodes", low=1, default=1) if counts else 1)
     if gpus > SCALE_FACTOR_MAX:
         raise row.mistake(column, f"{shown(text)} has {gpus} GPUs", expected=f"{SCALE_FACTOR_MAX} at most")
     return gpus

@@ -159,11 +159,64 @@ def test_slurm(tmp_path: Path) -> None:
         ("ReqGRES", "gpu:2", "2", 4),
         ("AllocGRES", "gpu:tesla:4(S:0-1)", "2", 8),
         ("ReqGRES", "gres:gpu:1", "1", 1),
+        ("ReqGRES", "gpu:2080ti", "2", 2),
+        ("ReqGRES", "gpu", "4", 4),
+        ("AllocGRES", "gpu:1080:2(IDX:0,1)", "1", 2),
+        ("AllocGRES", "7696487:2", "1", 2),
+        ("ReqGRES", "mygpu:3,gpu:1,gpu_mem:80G", "1", 1),
     ],
 )
 def test_slurm_counts_gpus(tmp_path: Path, column: str, cell: str, nodes: str, gpus: int) -> None:
     text = f"JobID|Submit|ElapsedRaw|NNodes|{column}\n7|2024-03-01T10:00:00|60|{nodes}|{cell}\n"
     assert load(tmp_path, text).jobs[0].scale_factor == gpus
+
+
+@pytest.mark.parametrize(("column", "cell"), [("AllocTRES", "gres/gpu=1K"), ("ReqGRES", "gpu:a100:many")])
+def test_slurm_counts_that_cannot_be_read_are_refused(tmp_path: Path, column: str, cell: str) -> None:
+    text = f"JobID|Submit|ElapsedRaw|{column}\n7|2024-03-01T10:00:00|60|cpu=4,{cell}\n"
+    with pytest.raises(
+        InputFileError, match=f"row 2, column {column}: '{cell}' cannot be used; expected gpu|gres"
+    ):
+        load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "jobs"),
+    [
+        ("job_id,submit_time,duration_s,num_gpus,status\n" + "7,2017-09-26 22:24:39,100,1,Pass\n" * 2, 1),
+        ("job_id,arrival_s,model,task,epoch_size,batch_size,num_gpus\n" + "7,0,resnet50,cifar,100,32,1\n" * 2, 1),
+        ("name,time,application,num_replicas,batch_size\n" + "cifar10-1,0,cifar10,1,128\n" * 2, 1),
+        ("time,application,num_replicas,batch_size\n" + "0,cifar10,1,128\n" * 2, 2),
+        ("job1,task1,1,Terminated,10,70,600,2,100,V100\n" * 2, 1),
+    ],
+    ids=["philly", "ones", "pollux", "without names", "alibaba"],
+)
+def test_a_record_that_comes_again_is_the_same_job(tmp_path: Path, text: str, jobs: int) -> None:
+    imported = load(tmp_path, text)
+    assert len(imported.jobs) == jobs and imported.left_out.get("there already", 0) == 2 - jobs
+    assert all(job.scale_factor == 1 for job in imported.jobs)
+
+
+def test_failed_jobs_of_philly_lists_are_left_out(tmp_path: Path) -> None:
+    rows = "submit_time,duration_s,num_gpus,status\n2017-09-26 22:24:39,9,1,Failed\n2017-09-26 22:24:39,9,1,Pass\n"
+    assert load(tmp_path, rows).left_out == {"failed": 1}
+
+
+def test_nulls_of_the_philly_log_are_nothing(tmp_path: Path) -> None:
+    jobs = json.loads(SAMPLES["philly_log"].text)
+    count = len(sample(tmp_path, "philly_log").jobs)
+    empty = {"status": "Killed", "submitted_time": "2017-10-07 01:11:39", "attempts": None, "user": None}
+    without = {"attempts": [{"start_time": None, "end_time": None, "detail": None}], "user": ""}
+    imported = load(tmp_path, json.dumps([*jobs, empty, {**empty, "status": "Failed", **without}]))
+    assert len(imported.jobs) == count
+    assert imported.left_out["never started"] and imported.left_out["failed"]
+
+
+def test_a_trace_of_ours_with_more_columns_is_ours(tmp_path: Path) -> None:
+    """Steps and job types are there: they are not made from a duration that others know by its name."""
+    text = "job_id,arrival_s,job_type,scale_factor,total_steps,submit_time,duration_s,num_gpus\n"
+    imported = load(tmp_path, text + "0,0,A3C,1,100,2017-09-26 22:24:39,5,1\n")
+    assert (imported.format, imported.jobs[0].job_type, imported.jobs[0].total_steps) == ("csv", "A3C", 100.0)
 
 
 @pytest.mark.parametrize(
