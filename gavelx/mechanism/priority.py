@@ -99,7 +99,7 @@ class PublishedPriority:
         fresh = old.find(new.keys(J, A), J, A) < 0
         kept = kept.joined(new.take(fresh)) if fresh.any() else kept
         kept.received_s[:] = self.round_s / 2
-        self._first_s = len(live) * self.round_s / 2
+        self._first_s = max(1, len(live)) * self.round_s / 2
         self._received_s.clear()
         return kept
 
