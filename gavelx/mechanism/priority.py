@@ -83,9 +83,8 @@ class PublishedPriority:
 
     def received(self, ways: Ways, way_L: Ints, seconds_L: Floats) -> None:
         np.add.at(ways.received_s, way_L, seconds_L)
-        for n in np.lexsort(
-            [ways.job[way_L], -seconds_L]
-        ).tolist():  # in the order in which the others add them up
+        order = np.lexsort([ways.job[way_L], -seconds_L])  # in which the published simulator adds them up
+        for n in order.tolist():
             a = int(ways.type[way_L[n]])
             self._received_s[a] = self._received_s.get(a, self._first_s) + float(seconds_L[n])
 

@@ -154,7 +154,13 @@ class SimulatedCluster:
             return not self.rules.whole_steps or isinstance(self._queue[0][3], Wake)
         if self._arrivals is not None or self._on_their_way:
             return False
-        return not self._job or self._in_vain >= IN_VAIN or self._is_at_rest()
+        return not self._job or self._is_in_vain() or self._is_at_rest()
+
+    def _is_in_vain(self) -> bool:
+        """Whether nobody has got any further for long, nor does now."""
+        if self._in_vain < IN_VAIN:
+            return False
+        return not any(run.steps_at(self.now_s) > self._safe_steps[run.job.id] for run in self._running.values())
 
     def _is_at_rest(self) -> bool:
         """Nobody runs though every server is there, and nothing is to come but that servers go and come back."""
@@ -321,9 +327,7 @@ class SimulatedCluster:
                 return  # looked at again when one of them has ended
         del self._waiting[lease.id]
         gone = {device.server_id for device in lease.devices} - self._servers.keys()
-        for server_id in sorted(
-            gone
-        ):  # whoever turns to it sees that it is gone, though that was not reported yet
+        for server_id in sorted(gone):  # whoever turns to it sees it, be it reported or not
             self.post(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
         if lease.job_id not in self._job or gone:
             self._report(

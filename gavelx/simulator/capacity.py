@@ -42,17 +42,17 @@ class Capacity:
     def most(self, servers: int) -> int:
         """How many of so many servers are ever there together for longer than the notice."""
         counts = [(seconds, servers_left(servers, share)) for seconds, share in self.shares]
-        return max((n for _, n in counts if _longest_s(counts, n) > self.notice_s), default=0)
+        there = sorted({n for _, n in counts}, reverse=True)
+        return next((n for n in there if _longest_s(counts, n) > self.notice_s), 0)
 
 
 def at_best(cluster: Cluster, capacities: Sequence[Capacity]) -> Cluster:
     """The servers that are there together when the most are, type by type."""
-    left = list(cluster.servers)
+    gone: set[int] = set()
     for capacity in capacities:
-        there = [server for server in left if server.accelerator == capacity.accelerator]
-        gone = there[capacity.most(len(there)) :]
-        left = [server for server in left if server not in gone]
-    return Cluster(tuple(left), cluster.accelerators)
+        there = [server.id for server in cluster.servers if server.accelerator == capacity.accelerator]
+        gone.update(there[capacity.most(len(there)) :])
+    return Cluster(tuple(server for server in cluster.servers if server.id not in gone), cluster.accelerators)
 
 
 def servers_left(servers: int, share: float) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gavelx.cluster import Cluster
@@ -57,8 +58,9 @@ def test_a_run_in_which_a_job_starves_ends(faults: Faults, capacities: tuple[Cap
     assert result.summary()["jobs_completed"] == 1
 
 
-def test_a_run_in_which_nobody_gets_any_further_ends() -> None:
+def test_a_run_in_which_nobody_gets_any_further_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restart takes longer than any server lasts."""
+    monkeypatch.setattr("gavelx.simulator.backend.IN_VAIN", 50)
     result = simulate(
         load_policy("max_min_fairness"),
         [Job(0, "net", 100_000.0)],
@@ -68,6 +70,22 @@ def test_a_run_in_which_nobody_gets_any_further_ends() -> None:
         faults=Faults(server_failures_per_day=24.0, checkpoint_every_s=1e9),
     )
     assert result.summary()["jobs_completed"] == 0
+
+
+def test_who_gets_further_all_the_while_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One job cannot even load its checkpoint before its server goes; the other needs one long lease."""
+    monkeypatch.setattr("gavelx.simulator.backend.IN_VAIN", 20)
+    speeds = Throughputs({Setting("short", "v100"): 1.0, Setting("long", "k80"): 1.0})
+    overheads = Overheads(Overhead(), {"short": Overhead(restart_s=10_000.0)})
+    result = simulate(
+        load_policy("max_min_fairness"),
+        [Job(0, "short", 9000.0), Job(1, "long", 1e6)],
+        Cluster.parse("v100=1,k80=1"),
+        speeds,
+        rules=replace(DEFAULT, overheads=overheads),
+        capacities=(Capacity("v100", ((5000.0, 1.0), (5000.0, 0.0))),),
+    )
+    assert np.isfinite(result.completion_s_J).tolist() == [False, True]
 
 
 def test_late_jobs_end_however_coarse_their_clock_is() -> None:
