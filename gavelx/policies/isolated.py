@@ -35,11 +35,11 @@ class Isolated(Policy):
 def within_time(snapshot: Snapshot, share_C: Floats) -> Floats:
     """The same shares, scaled down where those of a job add up to more than its whole time.
 
-    They are added type by type, in the order of names, for every job alike: so those of jobs that differ in width
-    are equal to the last bit, as they are in the published system, where ties decide who runs.
+    They are added type by type, the last one first, for every job alike: so those of jobs that differ in width are
+    equal to the last bit, as they are in the published system, where ties decide who runs.
     """
-    table, names = snapshot.configurations, np.array(snapshot.accelerators)
-    order_M = np.argsort(names[table.accelerator_C[table.configuration_M]], kind="stable")
+    table = snapshot.configurations
+    order_M = np.argsort(-table.accelerator_C[table.configuration_M], kind="stable")
     time_J, time_C = np.zeros(len(snapshot.jobs)), np.ones(len(table))
     np.add.at(time_J, table.job_M[order_M], share_C[table.configuration_M[order_M]])
     time_C[table.configuration_M] = np.maximum(1.0, time_J)[table.job_M]
