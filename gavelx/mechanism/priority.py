@@ -70,7 +70,7 @@ class PublishedPriority:
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
         self._first_s = round_s / 2  # what jobs had received of any type when times last started
-        self._received_s: dict[int, float] = {}  # by type, of all jobs together
+        self._received_s_A = np.zeros(0)  # since then, all jobs together
 
     def admitted(self, ways: Ways, live: LiveJobs, new_J: Ints) -> Ways:
         n, types = np.nonzero(live["throughput"][new_J] > 0)
@@ -84,9 +84,14 @@ class PublishedPriority:
     def received(self, ways: Ways, way_L: Ints, seconds_L: Floats) -> None:
         np.add.at(ways.received_s, way_L, seconds_L)
         order = np.lexsort([ways.job[way_L], -seconds_L])  # in which the published simulator adds them up
-        for n in order.tolist():
-            a = int(ways.type[way_L[n]])
-            self._received_s[a] = self._received_s.get(a, self._first_s) + float(seconds_L[n])
+        np.add.at(self._of_all(ways), ways.type[way_L[order]], seconds_L[order])
+
+    def _of_all(self, ways: Ways) -> Floats:
+        """What all jobs have received of each type; one that is new counts as those that were there."""
+        new = int(ways.type.max(initial=-1)) + 1 - len(self._received_s_A)
+        if new > 0:
+            self._received_s_A = np.append(self._received_s_A, np.full(new, self._first_s))
+        return self._received_s_A
 
     def allocated(self, old: Ways, new: Ways, live: LiveJobs, since_s: float) -> Ways:
         J, A = len(live), live.types
@@ -99,12 +104,11 @@ class PublishedPriority:
         kept = kept.joined(new.take(fresh)) if fresh.any() else kept
         kept.received_s[:] = self.round_s / 2
         self._first_s = max(1, len(live)) * self.round_s / 2
-        self._received_s.clear()
+        self._received_s_A = np.full(live.types, self._first_s)
         return kept
 
     def keys(self, ways: Ways, allocated: Bools) -> list[Floats]:
         promised = allocated[ways.job] & (ways.share > 0)
-        all_s = np.array([self._received_s.get(a, self._first_s) for a in range(ways.type.max(initial=-1) + 1)])
-        part = ways.received_s / all_s[ways.type] if len(ways) else ways.received_s
+        part = ways.received_s / self._of_all(ways)[ways.type]
         ratio = ways.share / np.where(part > 0, part, 1e-9)
         return [np.where(promised, ratio, 0.0), ways.credit_s, ways.share]
