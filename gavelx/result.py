@@ -115,6 +115,13 @@ class Result:
         return late_J & np.isfinite(self.deadline_s_J)
 
     @cached_property
+    def unfinished(self) -> tuple[int, ...]:
+        """Ids of the measured jobs that were neither completed nor given up."""
+        measured, gone = self.measured or slice(None), set(self.given_up)
+        ends = zip(self.jobs[measured], np.isnan(self.completion_s_J[measured]).tolist(), strict=True)
+        return tuple(job.id for job, undone in ends if undone and job.id not in gone)
+
+    @cached_property
     def cost_usd_J(self) -> Floats:
         """Dollars billed for each job's leases; NaN where a type in use has no known price."""
         cost_usd_J = np.zeros(len(self.jobs))

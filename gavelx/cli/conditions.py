@@ -30,10 +30,10 @@ def rules_of(typed: RunOptions, job_types: Collection[str]) -> Rules:
         raise OptionError(f"no rules are called {typed.rules!r}", where="--rules", hint=hint)
     rules = replace(RULES[typed.rules], seed=typed.seed)
     if typed.round_s is not None:
-        rules = rules.with_round(_within(typed.round_s, ROUND_S, "--round", "a round of {:g} s", "seconds"))
+        rules = rules.with_round(within(typed.round_s, ROUND_S, "--round", "a round of {:g} s", "seconds"))
     if typed.min_run:
         _refuse_published(rules, "--min-run")
-        min_run_s = _within(typed.min_run, MIN_RUN_S, "--min-run", "{:g} s without preemption", "seconds")
+        min_run_s = within(typed.min_run, MIN_RUN_S, "--min-run", "{:g} s without preemption", "seconds")
         rules = replace(rules, min_run_s=min_run_s)
     if typed.backfill is not None:
         rules = replace(rules, backfill=_backfill(typed.backfill, rules))
@@ -45,7 +45,7 @@ def rules_of(typed: RunOptions, job_types: Collection[str]) -> Rules:
 
 def faults_of(typed: RunOptions) -> Faults:
     """What goes wrong, drawn with the seed of the run. Raises :class:`OptionError`."""
-    noise = _within(typed.speed_noise, SPEED_NOISE, "--speed-noise", "a variation of {:g}", "of the speed")
+    noise = within(typed.speed_noise, SPEED_NOISE, "--speed-noise", "a variation of {:g}", "of the speed")
     rate: dict[str, float] = {}
     if typed.failures is not None:
         rate = read_amounts(typed.failures, FAILURES, where="--failures", form=FAILURES_FORM)
@@ -57,7 +57,8 @@ def faults_of(typed: RunOptions) -> Faults:
     )
 
 
-def _within(value: float, limits: tuple[float, float], option: str, seen: str, unit: str) -> float:
+def within(value: float, limits: tuple[float, float], option: str, seen: str, unit: str) -> float:
+    """The value, if it is within these limits; ``seen`` says what it is. Raises :class:`OptionError`."""
     low, high = limits
     if not low <= value <= high:
         raise OptionError(seen.format(value), where=option, expected=f"{low:g} to {high:g} {unit}")

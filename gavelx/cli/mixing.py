@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from gavelx.cli.conditions import ROUND_S
+from gavelx.cli.conditions import ROUND_S, within
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.scenario import solver_settings
 from gavelx.cli.tables import plain_table, policy_cell
@@ -15,6 +15,7 @@ from gavelx.errors import OptionError
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
+from gavelx.mechanism import Rules
 from gavelx.policies import load_policy
 from gavelx.pricing.mix import RULES, Mix, cheapest_mix
 from gavelx.pricing.offers import load_offers
@@ -27,7 +28,7 @@ from gavelx.workload import check_accelerators, check_workload
 DEVICES_MAX = 100_000
 """Of one type; more is likelier a slip of the finger."""
 LATE_SHOWN = 10
-DEADLINE_H_MAX = 1e6
+DEADLINE_H = (1e-3, 1e6)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
             offers,
             most=most,
             policy=policy,
-            rules=RULES if typed.round_s is None else RULES.with_round(_round_s(typed.round_s)),
+            rules=_rules(typed.round_s),
             seconds=typed.time_budget_s,
             on_try=lambda number: stderr().print(f"simulating cluster {number + 1}", style="dim"),
         )
@@ -72,11 +73,11 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
     return found.confirmed
 
 
-def _round_s(seconds: float) -> float:
-    low, high = ROUND_S
-    if not low <= seconds <= high:
-        raise OptionError(f"a round of {seconds:g} s", where="--round", expected=f"{low:g} to {high:g} seconds")
-    return seconds
+def _rules(round_s: float | None) -> Rules:
+    """The rules of the simulation that confirms the mix."""
+    if round_s is None:
+        return RULES
+    return RULES.with_round(within(round_s, ROUND_S, "--round", "a round of {:g} s", "seconds"))
 
 
 def _accelerators(text: str | None, throughputs: Throughputs) -> list[str]:
@@ -109,9 +110,8 @@ def _most(text: str | None, wanted: Sequence[str]) -> dict[str, int]:
 def _jobs(typed: MixOptions, throughputs: Throughputs, accelerators: Sequence[str]) -> tuple[Job, ...]:
     """The jobs of the trace, each of which can run on something and has a deadline."""
     hours_ = typed.deadline_h
-    if hours_ is not None and not 0 < hours_ <= DEADLINE_H_MAX:
-        expected = f"hours above 0, {DEADLINE_H_MAX:g} at most"
-        raise OptionError(f"a deadline of {hours_:g} hours", where="--deadline", expected=expected)
+    if hours_ is not None:
+        within(hours_, DEADLINE_H, "--deadline", "a deadline of {:g} hours", "hours")
     path = find_trace(typed.trace)
     jobs = as_spelled(read_trace(path), throughputs.job_types)
     anything = Cluster.of(dict.fromkeys(accelerators, DEVICES_MAX), DEVICES_MAX)

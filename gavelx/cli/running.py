@@ -4,8 +4,6 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from gavelx.cli.budgeting import budgets_of, check_budgets, print_effect, within_budget
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.parallel import run_policies
@@ -75,9 +73,7 @@ def _warn(result: Result) -> None:
     if given_up := len(result.given_up):
         jobs = "1 job was" if given_up == 1 else f"{given_up:,} jobs were"
         stderr().print(f"{result.policy}: {jobs} given up after too many failures", markup=False, soft_wrap=True)
-    counted, gone = result.measured or slice(None), set(result.given_up)
-    ends = zip(result.jobs[counted], np.isnan(result.completion_s_J[counted]).tolist(), strict=True)
-    if left := sum(undone and job.id not in gone for job, undone in ends):
+    if left := len(result.unfinished):
         jobs = "1 job is" if left == 1 else f"{left:,} jobs are"
         text = f"{result.policy}: {jobs} not done, and the run ended where nobody got any further"
         stderr().print(text, markup=False, soft_wrap=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gavelx.cli.conditions import faults_of, rules_of
 from gavelx.cli.run_options import RunOptions
-from gavelx.cli.spot import PriceChanges, capacities_of, prices_of
+from gavelx.cli.spot import PriceChanges, capacities_of, check_capacities, prices_of
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
 from gavelx.estimator import DEFAULT, make_estimator
@@ -86,8 +86,7 @@ def load_scenario(typed: RunOptions) -> Scenario:
             raise WorkloadError(f"none of its {jobs_read:,} jobs can run in {cluster}", where=where)
     window = parse_window(typed.window, len(jobs))
     check_workload(jobs, cluster, throughputs, where)
-    if capacities:
-        check_workload(jobs, at_best(cluster, capacities), throughputs, f"--spot-availability, {where}")
+    check_capacities(jobs, cluster, capacities, throughputs)
     scenario = Scenario(
         jobs=jobs,
         cluster=cluster,

@@ -1,18 +1,24 @@
 """The prices of a run and how they change, and the servers that come and go: from what the user typed."""
 
+from collections.abc import Sequence
+
+from gavelx.cli.conditions import within
 from gavelx.cli.run_options import RunOptions
 from gavelx.cluster import Cluster
-from gavelx.errors import OptionError
+from gavelx.errors import OptionError, WorkloadError
 from gavelx.files.price_changes import load_price_changes
 from gavelx.files.price_tables import load_prices
 from gavelx.files.spot_availability import load_availability
 from gavelx.files.spot_history import load_spot_history
+from gavelx.jobs import Job
 from gavelx.mechanism import Rules
 from gavelx.prices import Prices
-from gavelx.simulator.capacity import NOTICE_S, Capacity
+from gavelx.simulator.capacity import NOTICE_S, Capacity, at_best
+from gavelx.throughputs import Throughputs
+from gavelx.workload import runnable
 
 DEFAULT_PRICES = "gcp"
-NOTICE_S_MAX = 86400.0
+NOTICE = (0.0, 86400.0)
 PriceChanges = tuple[tuple[float, Prices], ...]
 
 
@@ -54,10 +60,7 @@ def capacities_of(typed: RunOptions, cluster: Cluster, rules: Rules) -> tuple[Ca
             problem = "no server is taken away"
             raise OptionError(problem, where="--spot-notice", expected="--spot-availability with it")
         return ()
-    if not typed.spot_notice <= NOTICE_S_MAX:
-        raise OptionError(
-            f"{typed.spot_notice:g} s", where="--spot-notice", expected=f"{NOTICE_S_MAX:g} s at most"
-        )
+    within(typed.spot_notice, NOTICE, "--spot-notice", "a notice of {:g} s", "seconds")
     if rules.whole_steps:
         problem = f"the rules {rules.name!r} know nothing like it"
         raise OptionError(problem, where="--spot-availability", expected="the rules 'default'")
@@ -65,3 +68,18 @@ def capacities_of(typed: RunOptions, cluster: Cluster, rules: Rules) -> tuple[Ca
         raise OptionError("both say when servers go", where="--spot-availability and --failures", expected="one")
     found = load_availability(typed.spot_availability, cluster.accelerators, place=typed.spot_place)
     return tuple(Capacity(name, shares, typed.spot_notice) for name, shares in found.items())
+
+
+def check_capacities(
+    jobs: Sequence[Job], cluster: Cluster, capacities: Sequence[Capacity], throughputs: Throughputs
+) -> None:
+    """Every job finds enough servers at times. Raises :class:`WorkloadError` about the first that never does."""
+    there = at_best(cluster, capacities)
+    able = {job.id for job in runnable(jobs, there, throughputs)}
+    if (never := next((job for job in jobs if job.id not in able), None)) is not None:
+        raise WorkloadError(
+            f"job {never.id} needs {never.scale_factor} devices of a type that it runs on, and of {cluster} there "
+            f"are never more than {there} together for longer than the notice",
+            where="--spot-availability",
+            hint="a larger --cluster, a shorter --spot-notice, or --skip-unrunnable",
+        )

@@ -1,6 +1,7 @@
 """The specifications of accelerator types that gavelx ships: ``throughputs/accelerators.csv`` and its aliases."""
 
 import math
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from gavelx.accelerators import DataSheets, Specification
@@ -21,6 +22,22 @@ def accelerator_aliases() -> dict[str, str]:
     """Short accelerator name -> the device in ``accelerators.csv`` that it stands for; all lower case."""
     rows = read_rows(data_path("throughputs", "accelerator_aliases"), ("name", "accelerator"))
     return {row.text("name").lower(): row.text("accelerator").lower() for row in rows}
+
+
+def meant_by(accelerators: Sequence[str]) -> Callable[[str], str | None]:
+    """Which of these types a name stands for: the type of this name, or one that is the same device.
+
+    >>> [meant_by(["v100", "k80"])(name) for name in ("K80", "V100-16GB", "a100")]
+    ['k80', 'v100', None]
+    """
+    aliases = accelerator_aliases()
+    type_of = {aliases.get(name, name): name for name in accelerators} | {name: name for name in accelerators}
+
+    def meant(name: str) -> str | None:
+        seen = name.lower()
+        return type_of.get(seen) or type_of.get(aliases.get(seen, seen))
+
+    return meant
 
 
 def _specification(row: Row) -> Specification:

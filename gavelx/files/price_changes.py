@@ -1,13 +1,12 @@
 """Prices that change while jobs run: a table of times, accelerator types, and prices from then on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from gavelx.accelerators import DataSheets
 from gavelx.errors import InputFileError
 from gavelx.files.csvs import Row, read_rows
-from gavelx.files.data_sheets import load_data_sheets
+from gavelx.files.data_sheets import load_data_sheets, meant_by
 from gavelx.files.price_faults import NO_SENTINEL, SENTINELS
 from gavelx.files.price_rows import PRICE_MAX
 from gavelx.files.texts import shown
@@ -28,24 +27,23 @@ def load_price_changes(
     one that is nearly spelled like one of these, or no row of any of these types.
     """
     changes: dict[float, dict[str, float]] = {}
-    sheets = load_data_sheets()
-    meant = {sheets.aliases.get(name, name): name for name in accelerators} | {name: name for name in accelerators}
+    meant = meant_by(accelerators)
     for row in read_rows(path, ("time_s", "accelerator", "usd_per_hour")):
-        time_s, name = row.number("time_s", low=0.0), _type(row, meant, sheets)
+        time_s, seen = row.number("time_s", low=0.0), row.text("accelerator").lower()
+        if (name := meant(seen)) is None:
+            _check_no_slip(row, seen, accelerators)
+            name = seen
         usd_per_hour = row.number("usd_per_hour", low=0.0, high=PRICE_MAX)
         if usd_per_hour in SENTINELS:
-            seen = row.text("usd_per_hour")
-            raise row.mistake(
-                "usd_per_hour", f"{seen!r} is no price", expected=NO_SENTINEL, hint="leave the row out"
-            )
+            problem = f"{row.text('usd_per_hour')!r} is no price"
+            raise row.mistake("usd_per_hour", problem, expected=NO_SENTINEL, hint="leave the row out")
         if name in changes.setdefault(time_s, {}):
             raise row.mistake("accelerator", f"{name!r} changes twice at {time_s:g} s", expected="one price")
         changes[time_s][name] = usd_per_hour
     there = sorted({name for change in changes.values() for name in change})
     if not set(there) & set(accelerators):
-        seen = ", ".join(there) or "nothing"
-        expected = "one of " + ", ".join(accelerators)
-        raise InputFileError(f"has prices of {seen}, and none of the cluster", where=str(path), expected=expected)
+        has, expected = ", ".join(there) or "nothing", "one of " + ", ".join(accelerators)
+        raise InputFileError(f"has prices of {has}, and none of the cluster", where=str(path), expected=expected)
     made: list[tuple[float, Prices]] = []
     for time_s in sorted(changes):
         now = {name: usd for name, usd in changes[time_s].items() if name in accelerators}
@@ -54,12 +52,10 @@ def load_price_changes(
     return tuple(made)
 
 
-def _type(row: Row, meant: Mapping[str, str], sheets: DataSheets) -> str:
-    """The type that a row is about, by the name that the cluster has for it, if it has any."""
-    seen = row.text("accelerator").lower()
-    device = sheets.aliases.get(seen, seen)
-    if name := meant.get(seen) or meant.get(device):
-        return name
-    if device not in sheets.by_name and (near := get_close_matches(seen[:200], meant, n=1, cutoff=SLIP)):
+def _check_no_slip(row: Row, seen: str, accelerators: Sequence[str]) -> None:
+    """A type that is not in the cluster is known, or at least not spelled nearly like one that is."""
+    sheets = load_data_sheets()
+    if sheets.aliases.get(seen, seen) in sheets.by_name:
+        return
+    if near := get_close_matches(seen[:200], accelerators, n=1, cutoff=SLIP):
         raise row.mistake("accelerator", f"{shown(seen)} is not known", hint=f"did you mean {near[0]!r}?")
-    return seen

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gavelx.errors import InputFileError
 from gavelx.files.csvs import Row, read_rows
-from gavelx.files.data_sheets import accelerator_aliases
+from gavelx.files.data_sheets import meant_by
 from gavelx.files.price_importers.aws import region_of
 from gavelx.files.texts import shown
 
@@ -33,14 +33,13 @@ def load_availability(
     ``place`` is the cloud, region or zone. Raises :class:`InputFileError` for what is wrong in the file (more
     nodes than were asked for, times that overlap), for one that has none of the types, or never any node of one.
     """
-    aliases = accelerator_aliases()
-    wanted = {aliases.get(name, name): name for name in accelerators}
+    meant = meant_by(accelerators)
     series: dict[str, dict[tuple[str, ...], list[Row]]] = {}
     there: set[str] = set()
     for row in read_rows(path, REQUIRED):
         accelerator = row.text("accelerator").lower()
         there.add(accelerator)
-        name = wanted.get(aliases.get(accelerator, accelerator))
+        name = meant(accelerator)
         zone = row.text("zone", "").lower()
         places = (zone, region_of(zone), row.text("cloud", "").lower())
         if name and (place is None or place.lower() in places):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from gavelx.errors import InputFileError, OptionError
 from gavelx.files.csvs import Row, read_rows
-from gavelx.files.data_sheets import accelerator_aliases
+from gavelx.files.data_sheets import meant_by
 from gavelx.files.jsons import read_pages
 from gavelx.files.locate import data_path, names
 from gavelx.files.price_importers.aws import LINUX, LIST, region_of
@@ -140,14 +140,13 @@ def _start(start: str | None, series: dict[str, dict[Place, _Series]], path: Pat
 
 def _read(path: Path, place: str | None, accelerators: Sequence[str]) -> dict[str, dict[Place, _Series]]:
     """The series of each type of the cluster. Raises :class:`InputFileError` where there are none."""
-    aliases = accelerator_aliases()
-    wanted = {aliases.get(name, name): name for name in accelerators}
+    meant = meant_by(accelerators)
     series: dict[str, dict[Place, _Series]] = {}
     there: set[str] = set()
     rows = _json_rows(path) if read_head(path).lstrip()[:1] in ("{", "[") else _csv_rows(path)
     for when, where, accelerator, usd in sorted(rows, key=lambda row: row[0]):
         there.add(accelerator)
-        name = wanted.get(aliases.get(accelerator, accelerator))
+        name = meant(accelerator)
         if name is None or (place is not None and not where.is_in(place)):
             continue
         one = series.setdefault(name, {}).setdefault(where, _Series())

@@ -32,7 +32,7 @@ from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import Way, candidates, fillers, select, until_filling_s
 from gavelx.mechanism.service import Service
-from gavelx.mechanism.shuffle import ShuffledTypes
+from gavelx.mechanism.shuffle import OrderOfTypes
 from gavelx.prices import Prices
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
@@ -47,8 +47,6 @@ NEGLIGIBLE = 1e-9
 SHORTEST_S = 1e-3
 """No round and no wait is shorter: where a job is slower than its table says, a round of whole steps would be."""
 FAST_ENOUGH = 0.5
-PUBLISHED_TYPES = {"v100": 0, "p100": 1, "k80": 2}
-"""The place of each type in the published order; others come after them, in the cluster's."""
 
 
 class Mechanism:
@@ -80,7 +78,7 @@ class Mechanism:
         self._capped = False  # its shares are ceilings
         self._whole = False  # its shares are devices handed out
         self._type_blind = False  # it does not tell types apart
-        self._shuffled = ShuffledTypes(rules.seed)
+        self._types = OrderOfTypes(rules.seed)
         self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
         self._now_s = self._round_end_s = 0.0
@@ -460,10 +458,9 @@ class Mechanism:
 
     def _select(self, free: list[int], candidate_J: Bools | None) -> list[Way]:
         """Jobs and the types they are to run on, by priority."""
-        live, rules, order = self.live, self.rules, self._order_of_types()
-        ways, strict, capped = self.accounts.ways, self._strict, self._capped
-        priority = self.accounts.priority
-        found = candidates(ways, live, rules, priority, self._now_s, strict=strict, capped=capped)
+        live, rules, names = self.live, self.rules, self.leasing.accelerators
+        order = self._types.next(names, shuffled=self._type_blind) if rules.by_type else None
+        found = candidates(self.accounts, self._now_s, strict=self._strict, capped=self._capped)
         chosen, left = select(found, live["scale_factor"], free, order, candidate_J)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
@@ -479,13 +476,6 @@ class Mechanism:
             return []
         found = fillers(self.live, self.rules, left_J, self._now_s, self.leasing.devices())
         return select(found, self.live["scale_factor"], free, None, left_J)[0]
-
-    def _order_of_types(self) -> list[int] | None:
-        if not self.rules.by_type:
-            return None
-        names = self.leasing.accelerators
-        order = sorted(range(len(names)), key=lambda a: PUBLISHED_TYPES.get(names[a], len(PUBLISHED_TYPES)))
-        return [order[n] for n in self._shuffled.next(len(order))] if self._type_blind else order
 
     # -- facts ------------------------------------------------------------------------------------------------
 

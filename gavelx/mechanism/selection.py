@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.mechanism.accounts import Accounts
 from gavelx.mechanism.ceilings import are_owed
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.priority import Credit, PublishedPriority
 from gavelx.mechanism.promised import Ways
 from gavelx.mechanism.rules import Rules
 from gavelx.promises import NOBODY
@@ -114,22 +114,14 @@ class _Taking:
                     return
 
 
-def candidates(
-    ways: Ways,
-    live: LiveJobs,
-    rules: Rules,
-    priority: Credit | PublishedPriority,
-    now_s: float,
-    *,
-    strict: bool,
-    capped: bool,
-) -> Candidates:
+def candidates(accounts: Accounts, now_s: float, *, strict: bool, capped: bool) -> Candidates:
     """The ways to run that may be given out now, with the keys that order them.
 
     A job may run where it was promised a share. The published priority knows the order of all others as well,
     unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody runs
     who is not owed a round, or what he needs to start.
     """
+    live, rules, ways, priority = accounts.live, accounts.rules, accounts.ways, accounts.priority
     allocated_J = live["allocated"]
     keys = priority.keys(ways, allocated_J)
     found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)

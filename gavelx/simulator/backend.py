@@ -86,9 +86,9 @@ class SimulatedCluster:
         self._job: dict[int, Job] = {}  # those that are neither complete nor given up, by id
         self._on_their_way: list[Event] = []  # reports that have not arrived yet
         self._in_vain = 0  # leases in a row that ended with no more saved than before
-        self._servers: dict[int, tuple[Server, int]] = {}
-        self._epoch_of: dict[int, int] = {}  # of each server, the last
-        self._away: dict[int, tuple[Server, int]] = {}  # and those that were
+        self._servers: dict[int, Server] = {}
+        self._away: dict[int, Server] = {}  # and those that were
+        self._epoch_of: dict[int, int] = {}  # of each server, here or not, how often it has come back
         self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
         self._sequence = count()
@@ -97,7 +97,7 @@ class SimulatedCluster:
         self._wakes: dict[float, bool] = {}  # when, and whether with a report
         self._lapse_s = float("inf")
         for server in self.cluster.servers:
-            self._join(server, 0)
+            self._join(server)
         for capacity in self.capacities:
             self._next_change(capacity, capacity.changes())
         for time_s, prices in self.price_changes:
@@ -237,8 +237,9 @@ class SimulatedCluster:
 
     # -- servers ----------------------------------------------------------------------------------------------
 
-    def _join(self, server: Server, epoch: int) -> None:
-        self._servers[server.id], self._epoch_of[server.id] = (server, epoch), epoch
+    def _join(self, server: Server) -> None:
+        self._servers[server.id] = server
+        self._epoch_of[server.id] = epoch = self._epoch_of.get(server.id, -1) + 1
         self.ledger.joined(server, self.now_s)
         self._report(WorkerJoined(self.now_s, server, epoch))
         if server.accelerator in self._lent:
@@ -248,18 +249,18 @@ class SimulatedCluster:
 
     def _lose(self, server_id: int) -> None:
         """A server dies; it takes the news a while to get around."""
-        server, epoch = self._take_down(server_id, quiet=True)
-        self._push(self.now_s + self._chance.outage_s(), HAPPENS, ("_join", server, epoch + 1))
+        server = self._take_down(server_id, quiet=True)
+        self._push(self.now_s + self._chance.outage_s(), HAPPENS, ("_join", server))
 
-    def _take_down(self, server_id: int, *, quiet: bool) -> tuple[Server, int]:
+    def _take_down(self, server_id: int, *, quiet: bool) -> Server:
         """A server is gone, with every gang that had a device there."""
-        server, epoch = self._servers.pop(server_id)
+        server = self._servers.pop(server_id)
         for run in [*self._running.values(), *self._closing.values()]:
             if any(device.server_id == server_id for device in run.lease.devices):
                 self._end(run.lease.id, safe_steps=run.saved_at(self.now_s), quiet=quiet)
         self.ledger.lost(server_id, self.now_s)
-        self._report(WorkerLost(self.now_s, server_id, epoch))
-        return server, epoch
+        self._report(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
+        return server
 
     def _next_change(self, capacity: Capacity, changes: Iterator[tuple[float, float]]) -> None:
         """Prepare for the next time that capacity changes, as early as it is known."""
@@ -273,11 +274,11 @@ class SimulatedCluster:
     ) -> None:
         """The servers that will go are drained: the last ones, as many as are too many."""
         total = sum(server.accelerator == capacity.accelerator for server in self.cluster.servers)
-        there = [i for i, (server, _) in self._servers.items() if server.accelerator == capacity.accelerator]
+        there = [i for i, server in self._servers.items() if server.accelerator == capacity.accelerator]
         left = servers_left(total, share)
         leaving = sorted(there)[left:]
         for server_id in leaving:
-            self._report(WorkerDrained(self.now_s, server_id, self._servers[server_id][1]))
+            self._report(WorkerDrained(self.now_s, server_id, self._epoch_of[server_id]))
         back = max(0, left - len(there))
         self._push(time_s, HAPPENS, ("_capacity_changes", capacity, changes, leaving, back))
 
@@ -286,13 +287,10 @@ class SimulatedCluster:
     ) -> None:
         """The servers on notice go, whatever ran there says how far it came; or some that went come back."""
         for server_id in leaving:
-            server, epoch = self._take_down(server_id, quiet=False)
-            self._away[server_id] = server, epoch + 1
-        returning = sorted(
-            i for i, (server, _) in self._away.items() if server.accelerator == capacity.accelerator
-        )
+            self._away[server_id] = self._take_down(server_id, quiet=False)
+        returning = sorted(i for i, server in self._away.items() if server.accelerator == capacity.accelerator)
         for server_id in returning[:back]:
-            self._join(*self._away.pop(server_id))
+            self._join(self._away.pop(server_id))
         self._next_change(capacity, changes)
 
     # -- what the mechanism wants -----------------------------------------------------------------------------

@@ -21,18 +21,8 @@ POLICIES = (
     *("max_min_fairness", "agnostic(max_min_fairness)", "finish_time_fairness", "makespan"),
     *("packed(max_min_fairness)", "packed(fifo_program)", "packed(max_sum_throughput)", "packed(makespan)"),
     *("placed(max_min_fairness)", "packed(placed(max_min_fairness))"),
-    *(
-        "srtf",
-        "las_2d",
-        "las_2d_gittins",
-        "optimus",
-        "drf",
-        "tetris",
-        "gandiva",
-        "themis",
-        "gang_fifo",
-        "backfill",
-    ),
+    *("srtf", "las_2d", "las_2d_gittins", "optimus", "drf", "tetris"),
+    *("gandiva", "themis", "gang_fifo", "backfill"),
 )
 """They take milliseconds."""
 TYPES = ("v100", "p100", "k80")

@@ -69,15 +69,23 @@ NODES = "accelerator,nodes_requested,offset_s,duration_s,nodes_available\n"
 @pytest.mark.parametrize(
     ("rows", "notice", "said"),
     [
-        ("V100,2,0,20000,1\nV100,2,20000,100,2\n", 120.0, "with scale factor 8 fits nowhere: .* has v100=4"),
+        (
+            "V100,2,0,20000,1\nV100,2,20000,100,2\n",
+            120.0,
+            "job 0 needs 8 devices .* of v100=8 there are never more than v100=4 together",
+        ),
         ("V100,2,0,20000,1\nV100,2,20000,1000,2\n", 120.0, ""),
-        ("V100,2,0,20000,1\nV100,2,20000,1000,2\n", 1000.0, "fits nowhere"),
+        (
+            "V100,2,0,20000,1\nV100,2,20000,1000,2\n",
+            1000.0,
+            "never more than v100=4 together for longer than the notice",
+        ),
         (
             "V100,2,0,500,2\nV100,2,500,1000,0\nV100,2,1500,501,2\n",
             1000.0,
             "",
         ),  # the end goes on with the beginning
-        ("V100,2,0,500,2\n", 1e400, r"--spot-notice: inf s; expected 86400 s at most"),
+        ("V100,2,0,500,2\n", 1e400, r"--spot-notice: a notice of inf s; expected 0 to 86400 seconds"),
     ],
 )
 def test_who_never_finds_enough_spot_servers_is_told_before_the_run(

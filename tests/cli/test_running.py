@@ -162,3 +162,27 @@ def test_jobs_that_share_devices_are_done_sooner(shell: Shell) -> None:
     ran = shell("compare", "--policies", "max_sum_throughput,packed(max_sum_throughput)", *options)
     alone, packed = ran.json["runs"]
     assert packed["makespan_s"] < alone["makespan_s"]
+
+
+def test_jobs_that_are_never_done_are_counted(shell: Shell) -> None:
+    ran = shell("simulate", "--policy", "max_min_fairness", *SMALL, "--budget", "total=0", "--json", "-")
+    assert ran.code == 0
+    assert ran.json["jobs_completed"] == 0
+    assert ": 4 jobs are not done, and the run ended where nobody got any further" in ran.err
+
+
+def test_what_is_read_is_not_written_over(shell: Shell, tmp_path: Path) -> None:
+    trace, result = tmp_path / "trace.csv", tmp_path / "result.json"
+    assert shell("trace", "generate", "--jobs", 3, "--out", trace).code == 0
+    text = trace.read_text()
+    run = ("simulate", "--policy", "fifo", "--cluster", "v100=2", "--trace", trace)
+    assert shell(*run, "--json", result).code == 0
+    for words, lost in (
+        ((*run, "--json", trace), trace),
+        ((*run, "--png", trace), trace),
+        (("trace", "import", trace, "--out", trace), trace),
+        (("bill", "--result", result, "--prices", "gcp", "--json", result), result),
+    ):
+        ran = shell(*words)
+        assert ran.code == 2 and f"{lost.name}: it is read from, and would be lost" in ran.err.replace("\n", "")
+    assert trace.read_text() == text and json.loads(result.read_text())["jobs_completed"] == 3
