@@ -94,6 +94,20 @@ def load_prices(
     return Prices(known, name=f"{spec}@{as_of}" if as_of else str(spec))
 
 
+def load_all_prices(spec: str | Path) -> Prices:
+    """Prices on demand of every type that ``spec`` has, by each name of its device: for types yet to come.
+
+    Raises :class:`OptionError` where it has none, and what :func:`load_quotes` raises.
+    """
+    rows, named = _source(str(spec))
+    aliases = accelerator_aliases()
+    names = dict.fromkeys([*aliases, *aliases.values(), *named, *(row.accelerator for row in rows)])
+    prices = load_prices(spec, list(names), strict=False)
+    if not prices.usd_per_hour:
+        raise OptionError(f"{shown(str(spec), 80)} has no price on demand", where="--prices", hint=FORM)
+    return prices
+
+
 def load_quotes(
     spec: str | Path, accelerators: Sequence[str], terms: Terms = ON_DEMAND, *, strict: bool = True
 ) -> dict[str, Quote]:

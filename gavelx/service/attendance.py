@@ -14,6 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from math import isnan
 from typing import Any
 
 import grpc
@@ -63,6 +64,7 @@ class Attendance:
         self.readers = Readers(state, self.here)
         self._numbers = {machine.name: i for i, machine in state.machines.items()}
         self._joining: set[int] = set()
+        self._unpriced: set[str] = set()
 
     # -- agents come and go -----------------------------------------------------------------------------------
 
@@ -77,6 +79,7 @@ class Attendance:
             )
         machine = self.state.machines.get(server_id)
         server = Server(server_id, hello.accelerator, hello.devices)
+        self._note_the_price(hello.accelerator)
         if machine is None or self._is_new(machine, server, hello):
             self._joining.add(server_id)
             try:
@@ -98,6 +101,13 @@ class Attendance:
         )
         stream.send(welcome=welcome)
         return attendee
+
+    def _note_the_price(self, accelerator: str) -> None:
+        """Say once that nobody will know what jobs spend on devices of this type."""
+        if isnan(self.state.mechanism.accounts.prices.of(accelerator)) and accelerator not in self._unpriced:
+            self._unpriced.add(accelerator)
+            hint = f"--prices gcp+{accelerator}=DOLLARS_PER_HOUR"
+            _log.warning("no price of %s is known, so what jobs spend there is unknown (%s)", accelerator, hint)
 
     def _is_new(self, machine: Machine, server: Server, hello: wire.Hello) -> bool:
         """Whether it was lost, or all that ran there is, so it is to be logged. Raises while that may run."""
