@@ -142,6 +142,14 @@ def load_quotes(
     return found
 
 
+def listed_quotes(spec: str, accelerators: Sequence[str]) -> dict[str, Quote]:
+    """Of these types, those whose price the user named: ``as-run+p100=1.35``. Raises :class:`OptionError`."""
+    added = parts_of(spec)[1]
+    named, aliases = _listed(added, spec) if added else {}, accelerator_aliases()
+    found = {name: _quote_of(name, named, aliases) for name in accelerators}
+    return {name: quote for name, quote in found.items() if quote is not None}
+
+
 def _nothing_of(
     missing: Sequence[str], spec: str, rows: Sequence[PriceRow], offered: Iterable[str], terms: Terms
 ) -> str:
