@@ -23,7 +23,7 @@ from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from typing import TypeVar
 
 from gavelx.errors import OptionError
-from gavelx.files.price_tables import Quote
+from gavelx.files.price_tables import Quote, with_prices_of
 from gavelx.files.results import Usage
 from gavelx.files.texts import shown
 
@@ -127,8 +127,7 @@ def _check_known(seconds: Iterable[Seconds], usd_K: Sequence[Tariff], usage: Usa
     unpriced = {name for k, name in there if usd_K[k][name] is None}
     if missing := [name for name in usage.accelerators if name in unpriced]:
         problem = f"{shown(usage.policy)} ran while no price of {', '.join(missing)} was known"
-        added = "".join(f"+{name}=DOLLARS" for name in missing)
-        raise OptionError(problem, where="--prices", hint=f'--prices "{prices}{added}" with prices of yours')
+        raise OptionError(problem, where="--prices", hint=with_prices_of(missing, prices))
 
 
 def _rounded(cost: Cost, usd: Decimal = Decimal(1), unit: Decimal = CENT) -> Bill:
