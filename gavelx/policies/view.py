@@ -112,7 +112,7 @@ class View:
             raise PolicyError(
                 f"no price is known for {', '.join(missing)}",
                 where="Cost()",
-                hint=f"--prices gcp{added} (per device-hour), or the prices of the snapshot file",
+                hint=f"--prices TABLE{added} (per device-hour), or the prices of the snapshot file",
             )
         return np.where(unknown_A, absent, self.usd_per_hour_A)
 

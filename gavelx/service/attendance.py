@@ -20,6 +20,7 @@ from typing import Any
 import grpc
 
 from gavelx.cluster import Server
+from gavelx.files.price_tables import with_prices_of
 from gavelx.mechanism.commands import Command, Launch, Stop
 from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerJoined, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
@@ -104,10 +105,11 @@ class Attendance:
 
     def _note_the_price(self, accelerator: str) -> None:
         """Say once that nobody will know what jobs spend on devices of this type."""
-        if isnan(self.state.mechanism.accounts.prices.of(accelerator)) and accelerator not in self._unpriced:
+        prices = self.state.mechanism.accounts.prices
+        if isnan(prices.of(accelerator)) and accelerator not in self._unpriced:
             self._unpriced.add(accelerator)
-            hint = f"--prices gcp+{accelerator}=DOLLARS_PER_HOUR"
-            _log.warning("no price of %s is known, so what jobs spend there is unknown (%s)", accelerator, hint)
+            hint = with_prices_of([accelerator], prices.name or "TABLE")
+            _log.warning("no price of %s is known, so what jobs spend there is unknown: %s", accelerator, hint)
 
     def _is_new(self, machine: Machine, server: Server, hello: wire.Hello) -> bool:
         """Whether it was lost, or all that ran there is, so it is to be logged. Raises while that may run."""
