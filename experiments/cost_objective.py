@@ -79,11 +79,8 @@ class CostObjective:
                 ]
 
     def _by_seed(self, store: Store, policy: str, tiny: bool) -> dict[int, Record]:
-        return {
-            point.seed: record
-            for point, record in store
-            if point == self.point(policy, point.seed, tiny) and not record["stopped"]
-        }
+        records = store.by_seed(self.point(policy, SEEDS[0], tiny))
+        return {seed: record for seed, record in records.items() if not record["stopped"]}
 
 
 COST_OBJECTIVE = CostObjective()

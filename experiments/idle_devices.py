@@ -16,7 +16,7 @@ from pathlib import Path
 
 from experiments.experiment import Selection, markdown_table
 from experiments.paired import Paired, paired
-from experiments.points import Point, Record, why_not
+from experiments.points import Point, why_not
 from experiments.runner import Task
 from experiments.store import Store
 from gavelx.files.atomic import write_atomically
@@ -114,20 +114,13 @@ class IdleDevices:
         found = []
         for load in LOADS:
             for policy in POLICIES:
-                base = self._by_seed(store, policy, load, first, tiny)
+                base = store.by_seed(self.point(policy, load, SEEDS[0], first, tiny))
                 for rule in others:
-                    there = self._by_seed(store, policy, load, rule, tiny)
+                    there = store.by_seed(self.point(policy, load, SEEDS[0], rule, tiny))
                     for figure in FIGURES if there.keys() & base.keys() else ():
                         change = paired(figure, there, base)
                         found.append(Difference(**vars(change), load=load.says, policy=policy, rule=rule))
         return found
-
-    def _by_seed(self, store: Store, policy: str, load: Load, rule: str, tiny: bool) -> dict[int, Record]:
-        return {
-            point.seed: record
-            for point, record in store
-            if point == self.point(policy, load, point.seed, rule, tiny)
-        }
 
 
 def _table(differences: Sequence[Difference]) -> str:

@@ -7,6 +7,7 @@ and it is dropped when the store is opened again.
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from experiments.points import Limits, Point, Record
@@ -43,6 +44,11 @@ class Store:
             return True
         had = Limits(**record["limits"])
         return had.cpu_s >= limits.cpu_s and had.patience_h >= limits.patience_h
+
+    def by_seed(self, point: Point) -> dict[int, Record]:
+        """What is done of a point under any seed, in the order of the seeds."""
+        same = {one.seed: record for one, record in self if replace(one, seed=point.seed) == point}
+        return dict(sorted(same.items()))
 
     def __iter__(self) -> Iterator[tuple[Point, Record]]:
         return iter(self.records.items())

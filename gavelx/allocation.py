@@ -17,6 +17,8 @@ from gavelx.snapshot import Snapshot
 Floats = NDArray[np.float64]
 FEASIBLE = 1e-9
 """The largest violation of a constraint that an allocation may have, in shares of time or devices."""
+CARRIED_OVER = "carried over: "
+"""How the path of a certificate begins where the allocation before stands in for the policy; then comes why."""
 
 
 @dataclass(frozen=True)

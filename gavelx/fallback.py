@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.allocation import Allocation
+from gavelx.allocation import CARRIED_OVER, Allocation
 from gavelx.asking import Answers, ask
 from gavelx.errors import SolverError
 from gavelx.snapshot import Snapshot
@@ -64,7 +64,7 @@ def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -
     answer = certified(
         snapshot,
         repaired(snapshot, share_C),
-        path=f"carried over: {reason}",
+        path=f"{CARRIED_OVER}{reason}",
         seconds=0.0,
         strict=previous is not None and previous.strict,
         unmoved=previous is not None and previous.unmoved,

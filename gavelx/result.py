@@ -1,11 +1,12 @@
 """A result: what happened in a run, and the figures recomputed from it.
 
-Legend: J jobs (in order of arrival), A accelerator types, L leases.
+Legend: J jobs (in order of arrival), A accelerator types, L leases, K periods between changes of prices, P pieces
+of leases, each within one period.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,15 @@ class Leases:
         return len(self.job_L)
 
 
+class Pieces(NamedTuple):
+    """Leases, cut where prices change: of which lease, in which period, of which type, device-seconds charged."""
+
+    lease_P: Ints
+    period_P: Ints
+    type_P: Ints
+    device_s_P: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """One run of one policy: jobs, leases and completions, and the tables that follow from them.
@@ -52,10 +62,11 @@ class Result:
     ``completion_s_J`` is a time on the run's clock, NaN for a job that did not complete. ``measured`` restricts
     the job figures (JCT, rho, mu, counts) to a slice of the jobs, as ``--window S:E`` asks. ``solver_failures``
     holds the reason for each time that the previous allocation had to be carried over. ``price_changes`` are the
-    times at which prices became others than ``usd_per_hour_A``, and those prices. Of a job that was ``given_up``
+    times, in order, at which prices became others than ``usd_per_hour_A`` (NaN where unknown), and those prices;
+    ``prices`` is what the user called them. Of a job that was ``given_up``
     (its id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever
-    behind what its allocations had promised, when a round began. ``up_s_A`` are the device-seconds for
-    which servers were there, if that was not all the time.
+    behind what its allocations had promised, when a round began. ``up_s_KA`` are the device-seconds for which
+    servers were there in each of the ``periods_s``, if that was not all the time.
     """
 
     policy: str
@@ -73,7 +84,8 @@ class Result:
     price_changes: tuple[tuple[float, Floats], ...] = ()
     given_up: tuple[int, ...] = ()
     most_behind_s: float = 0.0
-    up_s_A: Floats | None = None
+    up_s_KA: Floats | None = None
+    prices: str = ""
     policy_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -130,9 +142,17 @@ class Result:
 
     @cached_property
     def cost_usd_L(self) -> Floats:
-        """Dollars billed for each lease; NaN where its type has no known price."""
-        L = self.leases
-        return self._mean_price_L * L.devices_L * L.billed_s_L / 3600.0
+        """Dollars billed for each lease: its time at the prices of that time; NaN where one is not known."""
+        lease_P, period_P, type_P, device_s_P = self._pieces
+        usd_P = self.usd_per_hour_KA[period_P, type_P] * device_s_P / 3600.0
+        usd_L = np.bincount(lease_P, np.where(device_s_P > 0, usd_P, 0.0), len(self.leases))
+        return usd_L.astype(float)
+
+    @cached_property
+    def cost_usd_A(self) -> Floats:
+        """Dollars billed by accelerator type; NaN where a type was held and has no known price."""
+        types = len(self.cluster.accelerators)
+        return np.bincount(self.leases.accelerator_L, self.cost_usd_L, types).astype(float)
 
     @cached_property
     def device_s_JA(self) -> Floats:
@@ -144,24 +164,59 @@ class Result:
 
     @cached_property
     def idle_s_A(self) -> Floats:
-        """Device-seconds that were there until the end of the run, and billed to no job.
-
-        Rules that bill shared devices twice may leave less than none: then it is 0.
-        """
-        return np.asarray(np.maximum(0.0, self._there_s_A - self.device_s_JA.sum(axis=0)))
+        """Device-seconds that were there until the end of the run, and billed to no job."""
+        return np.asarray(self.idle_s_KA.sum(axis=0))
 
     @cached_property
-    def _there_s_A(self) -> Floats:
-        """Device-seconds for which devices of each type were there."""
-        return np.asarray(self.cluster.devices_A * self.end_s if self.up_s_A is None else self.up_s_A, dtype=float)
+    def idle_s_KA(self) -> Floats:
+        """The same in each period. Rules that bill shared devices twice may leave less than none: then it is 0."""
+        _, period_P, type_P, device_s_P = self._pieces
+        billed_s_KA = np.zeros_like(self._there_s_KA)
+        np.add.at(billed_s_KA, (period_P, type_P), device_s_P)
+        return np.asarray(np.maximum(0.0, self._there_s_KA - billed_s_KA))
 
     @cached_property
-    def _mean_price_L(self) -> Floats:
-        """Dollars per device-hour over the time of each lease."""
-        L = self.leases
-        if not self.price_changes:
-            return self.usd_per_hour_A[L.accelerator_L]
-        return self._mean_prices(L.start_s_L, L.end_s_L)[np.arange(len(L)), L.accelerator_L]
+    def idle_usd(self) -> float:
+        """What devices cost that were there and billed to no job, at the prices of the time; NaN where unknown."""
+        usd_KA = self.idle_s_KA * self.usd_per_hour_KA / 3600.0
+        return float(np.where(self.idle_s_KA > 0, usd_KA, 0.0).sum())
+
+    @cached_property
+    def _there_s_KA(self) -> Floats:
+        """Device-seconds for which devices of each type were there in each period."""
+        if self.up_s_KA is not None:
+            return np.asarray(self.up_s_KA, dtype=float)
+        return np.diff([*self.periods_s, self.end_s])[:, None] * self.cluster.devices_A
+
+    # -- prices over time -------------------------------------------------------------------------------------
+
+    @cached_property
+    def periods_s(self) -> tuple[float, ...]:
+        """When each period of constant prices begins: 0, and every change before the end of the run."""
+        return (0.0, *(time_s for time_s, _ in self.price_changes if time_s < self.end_s))
+
+    @cached_property
+    def usd_per_hour_KA(self) -> Floats:
+        """Dollars per device-hour in each period; NaN where not known."""
+        later = [usd_A for _, usd_A in self.price_changes]
+        return np.array([self.usd_per_hour_A, *later][: len(self.periods_s)], dtype=float)
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        """Leases, cut where prices change. What was charged is spread evenly over the time of the lease."""
+        L, from_s_K = self.leases, np.array(self.periods_s)
+        until_s_K = np.append(from_s_K[1:], np.inf)
+        first_L = np.searchsorted(from_s_K, L.start_s_L, side="right") - 1
+        last_L = np.maximum(first_L, np.searchsorted(from_s_K, L.end_s_L, side="left") - 1)
+        pieces_L = last_L - first_L + 1
+        lease_P = np.repeat(np.arange(len(L)), pieces_L)
+        period_P = np.arange(len(lease_P)) - (np.cumsum(pieces_L) - pieces_L - first_L)[lease_P]
+        start_s_P, end_s_P = L.start_s_L[lease_P], L.end_s_L[lease_P]
+        within_s_P = np.minimum(end_s_P, until_s_K[period_P]) - np.maximum(start_s_P, from_s_K[period_P])
+        held_s_P = end_s_P - start_s_P
+        part_P = np.divide(within_s_P, held_s_P, out=np.ones(len(lease_P)), where=held_s_P > 0)
+        device_s_P = L.devices_L[lease_P] * L.billed_s_L[lease_P] * part_P
+        return Pieces(lease_P, period_P, L.accelerator_L[lease_P], device_s_P)
 
     def _mean_prices(self, start_s_N: Floats, end_s_N: Floats) -> Floats:
         """Dollars per device-hour of each type, averaged over each of these times; 0 over no time at all."""
@@ -186,7 +241,7 @@ class Result:
         Rules that charge idle gaps to jobs count those too, as the published figures do.
         """
         busy_s = float(np.sum(self.leases.devices_L * self.leases.billed_s_L))
-        available_s = float(self._there_s_A.sum())
+        available_s = float(self._there_s_KA.sum())
         return busy_s / available_s if available_s > 0 else 0.0
 
     def summary(self) -> dict[str, Any]:
@@ -244,10 +299,44 @@ class Result:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The summary, the table of jobs, and the time that devices were idle, as ``--json`` writes them."""
-        names = self.cluster.accelerators
-        idle_s = dict(zip(names, self.idle_s_A.tolist(), strict=True))
-        return {**self.summary(), "idle_device_s": idle_s, "per_job": self.per_job()}
+        """The summary, the table of jobs, what devices cost and when they were idle, as ``--json`` writes them."""
+        per_job = self.per_job()
+        if len(self.periods_s) > 1:
+            for row, of_period in zip(per_job, self._device_s_of_period(), strict=True):
+                row["device_s_of_period"] = of_period
+        prices = {"name": self.prices, "periods": self._periods()}
+        return {
+            **self.summary(),
+            "idle_device_s": self._by_type(self.idle_s_A),
+            "prices": prices,
+            "per_job": per_job,
+        }
+
+    def _periods(self) -> list[dict[str, Any]]:
+        """From when on devices cost how much, and for how long they were idle then."""
+        return [
+            {
+                "from_s": from_s,
+                "usd_per_hour": self._by_type(self.usd_per_hour_KA[k]),
+                "idle_device_s": self._by_type(self.idle_s_KA[k]),
+            }
+            for k, from_s in enumerate(self.periods_s)
+        ]
+
+    def _device_s_of_period(self) -> list[dict[str, dict[str, float]]]:
+        """Device-seconds billed to each job, by period (its index, as a key of JSON) and accelerator type."""
+        device_s: list[dict[str, dict[str, float]]] = [{} for _ in self.jobs]
+        names, pieces = self.cluster.accelerators, self._pieces
+        columns = (self.leases.job_L[pieces.lease_P], pieces.period_P, pieces.type_P, pieces.device_s_P)
+        for j, k, a, seconds in zip(*(column_P.tolist() for column_P in columns), strict=True):
+            if seconds > 0:
+                of_type = device_s[j].setdefault(str(k), {})
+                of_type[names[a]] = of_type.get(names[a], 0.0) + seconds
+        return device_s
+
+    def _by_type(self, value_A: Floats) -> dict[str, float | None]:
+        """Figures by the name of the accelerator type; None where a figure is not known."""
+        return dict(zip(self.cluster.accelerators, map(metrics.known, value_A.tolist()), strict=True))
 
     def to_frame(self) -> "pandas.DataFrame":
         """The table of jobs as a pandas DataFrame."""

@@ -41,7 +41,7 @@ class Snapshot:
     * ``equal_share_s_J``: seconds that an equal share of the cluster would have taken for the steps done so far
       (with the number of jobs and devices that there were); left out, 0;
     * ``spent_usd_J``: dollars that the job has cost so far; ``equal_share_usd_J``: dollars that the same steps
-      would have cost with equal shares; left out, 0;
+      would have cost with equal shares; left out, 0; NaN where a price was not known;
     * ``held_s_J``: seconds for which the job has held its devices so far; left out, 0 (times the scale factor it
       is the attained service of Tiresias);
     * ``promised``: what the previous allocation promised; left out, nothing;

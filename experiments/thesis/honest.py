@@ -108,20 +108,21 @@ class Honest:
     def report(self, store: Store, folder: Path, tiny: bool) -> str:
         plot = panels_plot(f"Cost against waiting, {self.says}", list(self._frontiers(store, tiny)))
         write_atomically(folder / f"{self.name}.png", plot)
-        done = [task.point in store.records for task in self.tasks(Selection(tiny=tiny))]
+        wanted = [task.point for task in self.tasks(Selection(tiny=tiny))]
+        done = sum(point in store.records for point in wanted)
         return (
             "\n\n".join(
                 [
                     f"## Fairness in dollars, {self.says}",
                     f"![cost against waiting, {self.says}]({self.name}.png)",
-                    f"Cluster {self.cluster}. {sum(done)} of {len(done)} points are done. Differences are of "
+                    f"Cluster {self.cluster}. {done} of {len(wanted)} points are done. Differences are of "
                     f"`{OURS}` to the policy of the row, seed by seed: mean (least .. largest), the 95 % interval "
                     "of the mean, and the one-sided p of Wilcoxon's signed ranks. Worst rho and mu are over all "
                     "jobs and seeds, *worse off* the part of jobs whose rho is above 1. *The least* is what the "
                     "cheapest schedule costs that completes every job at rho 1 or before, knows all arrivals in "
                     "advance, and loses nothing by rounds (`floor.py`).",
                     markdown_table(TITLES, list(self._rows(store, tiny))),
-                    f"Cost against waiting over `rho_cap`, seeds {FRONTIER_SEEDS[0]} to {FRONTIER_SEEDS[-1]}:",
+                    f"Cost against waiting over `rho_cap`, {_said(self._frontier_seeds(store, tiny))}:",
                     markdown_table(FRONTIER_TITLES, list(self._caps(store, tiny))),
                 ]
             )
@@ -131,15 +132,15 @@ class Honest:
     def _rows(self, store: Store, tiny: bool) -> Iterator[list[str]]:
         """Ours, then its difference to each other; stricter, and as patient as Algorithm 5.1; and to the least."""
         for load in LOADS:
-            ours = self.by_seed(store, FIRST, load, SEEDS, tiny)
+            ours = self.by_seed(store, FIRST, load, tiny)
             if ours:
                 usd = f"{_mean(ours, 'cost_usd'):,.1f}"
                 yield [load.says, f"**{FIRST.says}**", str(len(ours)), usd, "", "", "", "", *_worst(ours)]
             for other in OTHERS:
-                yield from _difference(load.says, other.says, ours, self.by_seed(store, other, load, SEEDS, tiny))
-            fairest, alg51 = (self.by_seed(store, one, load, SEEDS, tiny) for one in OTHERS[-2:])
+                yield from _difference(load.says, other.says, ours, self.by_seed(store, other, load, tiny))
+            fairest, alg51 = (self.by_seed(store, one, load, tiny) for one in OTHERS[-2:])
             for cap, other, records in ((STRICT, OTHERS[-2], fairest), (PATIENT, OTHERS[-1], alg51)):
-                capped_at = self.by_seed(store, capped(cap), load, SEEDS, tiny)
+                capped_at = self.by_seed(store, capped(cap), load, tiny)
                 says = f"{other.says}; ours with {capped(cap).says}"
                 yield from _difference(load.says, says, capped_at, records)
             least = {seed: floor_usd(self.point(FIRST, load, seed, tiny)) for seed in ours}
@@ -170,18 +171,25 @@ class Honest:
 
     def _frontier(self, store: Store, load: Load, tiny: bool) -> dict[Contender, dict[int, Record]]:
         """Ours over the cap, and the others under the same rules; only who has run all of the seeds."""
-        seeds = FRONTIER_SEEDS[: 2 if tiny else None]
+        seeds = self._frontier_seeds(store, tiny)
         default = FIRST._replace(says="rho_cap 0.9")
         ours = sorted([*map(capped, CAPS), default], key=lambda one: float(one.says.split()[1]))
-        found = {one: self.by_seed(store, one, load, seeds, tiny) for one in (*ours, *OTHERS[2:])}
-        return {one: records for one, records in found.items() if len(records) == len(seeds)}
+        found = {one: self.by_seed(store, one, load, tiny) for one in (*ours, *OTHERS[2:])}
+        return {
+            one: {seed: records[seed] for seed in seeds}
+            for one, records in found.items()
+            if records.keys() >= set(seeds)
+        }
 
-    def by_seed(
-        self, store: Store, contender: Contender, load: Load, seeds: Sequence[int], tiny: bool = False
-    ) -> dict[int, Record]:
+    def _frontier_seeds(self, store: Store, tiny: bool) -> Sequence[int]:
+        """Those of the page; where none of them was run, the first that were."""
+        ran = sorted({seed for load in LOADS for seed in self.by_seed(store, FIRST, load, tiny)})
+        own = FRONTIER_SEEDS[: 2 if tiny else None]
+        return own if not ran or set(own) & set(ran) else ran[: len(own)]
+
+    def by_seed(self, store: Store, contender: Contender, load: Load, tiny: bool = False) -> dict[int, Record]:
         """What is done of a contender under a load."""
-        points = {seed: self.point(contender, load, seed, tiny) for seed in seeds}
-        return {seed: store.records[point] for seed, point in points.items() if point in store.records}
+        return store.by_seed(self.point(contender, load, SEEDS[0], tiny))
 
 
 TITLES = (
@@ -215,6 +223,10 @@ def _above(load: str, says: str, records: dict[int, Record], least: dict[int, fl
     floors = {seed: {**record, "cost_usd": least[seed]} for seed, record in records.items() if seed in least}
     for *cells, _jct, _rho, _mu, _worse in _difference(load, says, records, floors):
         yield [*cells, "", "", "", ""]
+
+
+def _said(seeds: Sequence[int]) -> str:
+    return f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
 
 
 def _mark(records: dict[int, Record]) -> tuple[float, float]:

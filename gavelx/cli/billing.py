@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -19,23 +20,35 @@ from gavelx.files.amounts import read_amounts
 from gavelx.files.atomic import write_atomically
 from gavelx.files.energy_tables import find_grid, load_pue, load_tdp_w, read_grid
 from gavelx.files.price_rows import read_rates
-from gavelx.files.price_tables import Quote, Terms, check_discounts, load_quotes, read_discounts, split_specs
+from gavelx.files.price_tables import (
+    Quote,
+    Terms,
+    check_discounts,
+    listed_quotes,
+    load_quotes,
+    parts_of,
+    read_discounts,
+    split_specs,
+)
 from gavelx.files.results import Usage, read_usages
-from gavelx.pricing.bill import Bill, bill_of
+from gavelx.pricing.bill import Bill, bill_as_run, bill_of
 from gavelx.pricing.energy import Draw, Footprint, footprint_of
 from gavelx.report.words import number, short
 
 OLD_DAYS = 365
 """Prices that are older than this at the date of the bill are mentioned."""
 SHOWN = 10
+AS_RUN = "as-run"
+"""In the place of a table: the prices that the run had."""
 PUE_MAX = 10.0
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One bill, the prices that it was made with, and what the run used in energy."""
+    """One bill, the run, the prices that it was made with (where each is one), and what the run used in energy."""
 
     bill: Bill
+    usage: Usage
     quotes: Mapping[str, Quote]
     footprint: Footprint
 
@@ -45,13 +58,13 @@ def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> No
     outputs.check(*results, *vars(typed).values())
     terms = Terms(typed.as_of, typed.kind.lower().replace("-", "_"), read_discounts(typed.discount))
     specs = split_specs(typed.prices)
-    check_discounts(terms.discounts, specs)
+    _check_terms(terms, [spec for spec in specs if not _is_as_run(spec)])
     rates = read_rates(typed.currency)
     if len(rates) > 1:
         raise OptionError("a bill is in one currency", where="--currency", hint="--currency EUR=1.08")
     usages = _told_apart([(path, usage) for path in results for usage in read_usages(path)])
     charges = [charge for spec in specs for charge in _charges(usages, spec, terms, typed)]
-    for line in dict.fromkeys(line for charge in charges for line in _ages(charge, typed.as_of)):
+    for line in dict.fromkeys(chain.from_iterable([*_others(one), *_ages(one, typed.as_of)] for one in charges)):
         stderr().print(line, markup=False, soft_wrap=True)
     if outputs.json is not None:
         write_json({"bills": [_as_json(charge, terms) for charge in charges]}, outputs.json)
@@ -75,17 +88,51 @@ def _told_apart(runs: Sequence[tuple[str, Usage]]) -> list[Usage]:
     ]
 
 
+def _is_as_run(spec: str) -> bool:
+    return parts_of(spec)[0] == AS_RUN
+
+
+def _check_terms(terms: Terms, tables: Sequence[str]) -> None:
+    """Dates, kinds and discounts are of tables. Raises :class:`OptionError` where there is none."""
+    asked = {"--as-of": terms.as_of, "--kind": terms.kind != "on_demand", "--discount": terms.discounts}
+    if not tables and (typed := [option for option, value in asked.items() if value]):
+        problem, expected = "the prices of the run are what they were", "a table to choose from in --prices"
+        raise OptionError(problem, where=" and ".join(typed), expected=expected)
+    check_discounts(terms.discounts, tables)
+
+
 def _charges(usages: Sequence[Usage], spec: str, terms: Terms, typed: BillOptions) -> list[Charge]:
-    """The bills of all runs under one table."""
+    """The bills of all runs under one table, or at the prices that they had."""
     accelerators = list(dict.fromkeys(name for usage in usages for name in usage.accelerators))
-    quotes = load_quotes(spec, accelerators, terms)
-    pue, grams = _pue(spec, typed), _grams(quotes, typed)
+    as_run = _is_as_run(spec)
+    quotes = listed_quotes(spec, accelerators) if as_run else load_quotes(spec, accelerators, terms)
+    pue, grams = _pue(spec, typed), _grams(accelerators, quotes, typed)
     tdp_w, draw = load_tdp_w(accelerators), _draw(typed)
     as_of = typed.as_of or max((quote.row.as_of for quote in quotes.values() if quote.row), default="") or None
-    return [
-        Charge(bill_of(usage, quotes, spec, as_of), quotes, footprint_of(usage, tdp_w, grams, pue, draw))
-        for usage in usages
-    ]
+    charges = []
+    for usage in usages:
+        bill = bill_as_run(usage, spec, quotes) if as_run else bill_of(usage, quotes, spec, as_of)
+        known = {**_steady(usage), **quotes} if as_run else quotes
+        charges.append(Charge(bill, usage, known, footprint_of(usage, tdp_w, grams, pue, draw)))
+    return charges
+
+
+def _steady(usage: Usage) -> dict[str, Quote]:
+    """The prices of a run that never changed."""
+    seen = {name: usage.usd_per_hour(name) for name in usage.accelerators}
+    return {name: Quote(min(prices)) for name, prices in seen.items() if len(prices) == 1}
+
+
+def _others(charge: Charge) -> Iterator[str]:
+    """A line where a table has other prices than those at which the run was made."""
+    bill, usage = charge.bill, charge.usage
+    seen = {name: usage.usd_per_hour(name) for name in usage.accelerators}
+    if not _is_as_run(bill.prices) and any(
+        {float(usd) for usd in prices} - {float(charge.quotes[name].usd)} for name, prices in seen.items()
+    ):
+        changed = ", which changed" if any(len(prices) > 1 for prices in seen.values()) else ""
+        theirs = f"{usage.prices or 'prices without a name'}{changed}"
+        yield f"{bill.prices}: the run was made at other prices ({theirs}); --prices {AS_RUN} bills at those"
 
 
 def _pue(spec: str, typed: BillOptions) -> float:
@@ -97,10 +144,10 @@ def _pue(spec: str, typed: BillOptions) -> float:
     return load_pue().get(spec.partition("+")[0].partition(":")[0].lower(), 1.0)
 
 
-def _grams(quotes: Mapping[str, Quote], typed: BillOptions) -> dict[str, float]:
+def _grams(accelerators: Sequence[str], quotes: Mapping[str, Quote], typed: BillOptions) -> dict[str, float]:
     """Grams of CO2 per kWh by type: of the grid as typed, or of the region where the price was found."""
     if typed.carbon is not None:
-        return dict.fromkeys(quotes, read_grid(typed.carbon).g_co2_per_kwh)
+        return dict.fromkeys(accelerators, read_grid(typed.carbon).g_co2_per_kwh)
     regions = {name: (quote.row.cloud, quote.row.region) for name, quote in quotes.items() if quote.row}
     if len(places := set(regions.values())) == 1:  # a price that the user added is for the same place
         regions |= dict.fromkeys(quotes, places.pop())
@@ -156,17 +203,17 @@ def _as_json(charge: Charge, terms: Terms) -> dict[str, Any]:
 
 
 def _accelerator(charge: Charge, name: str) -> dict[str, Any]:
-    bill, quote, footprint = charge.bill, charge.quotes[name], charge.footprint
-    row = quote.row
+    bill, quote, footprint = charge.bill, charge.quotes.get(name), charge.footprint
+    row = quote.row if quote else None
     return {
         "accelerator": name,
         "busy_usd": float(bill.by_accelerator[name]),
         "idle_usd": float(bill.idle_by_accelerator[name]),
-        "usd_per_hour": float(quote.usd),
+        "usd_per_hour": float(quote.usd) if quote else None,
         "as_of": row.as_of or None if row else None,
         "region": row.region if row else None,
         "instance_type": row.instance_type if row else None,
-        "source": row.source if row else "as given",
+        "source": row.source if row else AS_RUN if _is_as_run(bill.prices) else "as given",
         "kwh": footprint.kwh_by_accelerator[name],
         "kg_co2": footprint.kg_co2_by_accelerator[name],
     }
@@ -197,23 +244,24 @@ def _about(results: Sequence[str], typed: BillOptions) -> list[tuple[str, str]]:
 
 def _print(charges: Sequence[Charge], rates: Mapping[str, Decimal]) -> None:
     """The matrix, policies down and tables across; then the bills of each table; of a single one its parts."""
-    currency, usd = next(iter(rates.items()), ("US dollars", Decimal(1)))
-    charges = [replace(charge, bill=charge.bill.at_rate(usd)) for charge in charges]
+    currency, usd = next(iter(rates.items()), ("USD", Decimal(1)))
+    charges = [replace(charge, bill=charge.bill.in_currency(currency, usd)) for charge in charges]
     specs = list(dict.fromkeys(charge.bill.prices for charge in charges))
     of_spec = {spec: [charge for charge in charges if charge.bill.prices == spec] for spec in specs}
     if len(charges) > len(specs) > 1:
         for heading, what in (("total", attrgetter("total_usd")), ("busy", attrgetter("busy_usd"))):
             table = _table(f"{heading} under", [short(spec, 24) for spec in specs])
             for bills in zip(*([charge.bill for charge in of_spec[spec]] for spec in specs), strict=True):
-                table.add_row(policy_cell(short(bills[0].policy)), *(f"{what(bill):,.2f}" for bill in bills))
+                table.add_row(policy_cell(short(bills[0].policy)), *(f"{what(bill):,f}" for bill in bills))
             stdout().print(table)
             stdout().print()
     for spec, of_one in of_spec.items():
         _print_bills(spec, of_one)
     if len(charges) == 1:
         _print_parts(charges[0].bill)
+    amounts_in = "US dollars" if currency == "USD" else currency
     stdout().print(
-        f"{currency}. busy: devices that jobs held. idle: devices that were there and nobody held. MWh and CO2e "
+        f"{amounts_in}. busy: devices that jobs held. idle: devices that were there and nobody held. MWh and CO2e "
         "are estimates: TDP x utilization x PUE, and the annual average of the region's grid.",
         style="dim",
     )
@@ -223,7 +271,7 @@ def _print_bills(spec: str, charges: Sequence[Charge]) -> None:
     table = _table(short(spec, 32), ("total", "busy", "idle", "MWh", "t CO2e"))
     for charge in charges:
         bill, kwh, kg_co2 = charge.bill, charge.footprint.kwh, charge.footprint.kg_co2
-        amounts = (f"{amount:,.2f}" for amount in (bill.total_usd, bill.busy_usd, bill.idle_usd))
+        amounts = (f"{amount:,f}" for amount in (bill.total_usd, bill.busy_usd, bill.idle_usd))
         thousands = (number(None if value is None else value / 1000) for value in (kwh, kg_co2))
         table.add_row(policy_cell(short(bill.policy, 32)), *amounts, *thousands)
     stdout().print(table)
@@ -248,5 +296,5 @@ def _print_parts(bill: Bill) -> None:
     for heading, amounts in parts:
         table = _table(heading, ["busy"])
         for name, amount in amounts.items():
-            table.add_row(policy_cell(name or "(nobody)"), f"{amount:,.2f}")
+            table.add_row(policy_cell(name or "(nobody)"), f"{amount:,f}")
         stdout().print(table)

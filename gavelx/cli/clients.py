@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gavelx.allocation import CARRIED_OVER
 from gavelx.cli.cluster_options import Address, JobOptions
 from gavelx.cli.command_words import with_whole_paths
 from gavelx.cli.extras import service_installed
@@ -14,7 +15,7 @@ from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
-from gavelx.report.words import dollars, number, percent, whole_seconds
+from gavelx.report.words import dollars, number, percent, printable, whole_seconds
 
 with service_installed():
     from google.protobuf.json_format import MessageToDict
@@ -48,16 +49,19 @@ def _plain(message: Any) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    """Protobuf writes long numbers as text; ours fit. Names stay text, also those of digits."""
+    """Protobuf writes long numbers and NaN as text: ours fit, and what is not known is None. Names stay text."""
     if isinstance(value, list):
         return [_whole(each) for each in value]
     if isinstance(value, dict):
-        ids = {"job_id", "server_id", "lease_id", "rounds", "dropped"}
-        return {
-            name: int(each) if name in ids and isinstance(each, str) else _whole(each)
-            for name, each in value.items()
-        }
+        return {name: READ[name](each) if name in READ else _whole(each) for name, each in value.items()}
     return value
+
+
+IDS = ("job_id", "server_id", "lease_id", "rounds", "dropped")
+READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(IDS, int),
+    "spent_usd": lambda usd: None if usd == "NaN" else usd,
+}
 
 
 def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
@@ -121,6 +125,10 @@ def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_j
     counts = f"{reply.waiting:,} waiting, {reply.running:,} running, {reply.ended:,} ended{more}"
     line = f"{counts}; policy {reply.policy}, {reply.rounds:,} rounds of {reply.round_s:g} s"
     console.print(line, markup=False)
+    path = (jsons.loads(reply.certificate_json or "null") or {"path": ""})["path"]
+    if path.startswith(CARRIED_OVER):
+        reason = printable(path.removeprefix(CARRIED_OVER))
+        console.print(f"it did not answer, and the allocation before stands in: {reason}", markup=False)
 
 
 def speeds_of(access: Access, text: str) -> str:

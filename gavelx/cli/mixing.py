@@ -180,10 +180,13 @@ def _print_worth(found: Mix, console: Console) -> None:
     table.add_column("")
     for one in found.worth:
         figures = (one.price_usd_per_hour, one.worth_usd_per_hour, one.peak_usd_per_hour)
-        table.add_row(policy_cell(one.accelerator), *map(dollars, figures), one.verdict)
+        cheaper = f": {dollars(one.whole_usd_per_hour)} an hour less" if one.whole_usd_per_hour else ""
+        table.add_row(policy_cell(one.accelerator), *map(dollars, figures), one.verdict + cheaper)
     console.print(table)
     console.print(
-        "Saved in the lower bound, where parts of instances can be had. buy: worth its price all the time; "
-        "rent: in some hours; drop: never.",
+        "Saved by a device in the lower bound, where parts of instances can be had; what to hold is in the first "
+        "table. buy: one whole instance more than --max-devices allows makes the cluster on paper cheaper; "
+        "break-even: a device is worth its price, and no whole instance more makes it cheaper; rent: it is worth "
+        "its price in some hours; drop: never.",
         style="dim",
     )

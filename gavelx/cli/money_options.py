@@ -28,7 +28,8 @@ class BillOptions:
         str,
         typer.Option(
             metavar="SPEC,...",
-            help="Tables: aws, gcp:us-central1, aws+p100=1.35 (a price added), v100=1.6,k80=0.9, or a CSV file.",
+            help="Tables: aws, gcp:us-central1, aws+p100=1.35 (a price added), v100=1.6,k80=0.9, or a CSV file; "
+            "as-run: the prices that the run had.",
             rich_help_panel=_PRICES,
         ),
     ]

@@ -41,8 +41,11 @@ def run_replay(  # noqa: PLR0917
         stderr().print(f"left out {left_out:,} jobs that can run nowhere in {place}", markup=False)
     rules = recorded.configuration.rules
     rules = rules if round_s is None else rules.with_round(round_s)
-    costs = recorded.configuration.prices if prices is None else load_prices(prices, place.accelerators)
-    result = simulate(chosen, jobs, place, recorded.throughputs, costs, rules=rules)
+    if prices is None:
+        costs, changes = recorded.prices, recorded.price_changes
+    else:
+        costs, changes = load_prices(prices, place.accelerators), ()
+    result = simulate(chosen, jobs, place, recorded.throughputs, costs, rules=rules, price_changes=changes)
     really = _really(recorded)
     if outputs.json is not None:
         write_json(result.to_json() | {"recorded": really}, outputs.json)

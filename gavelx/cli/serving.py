@@ -16,7 +16,7 @@ from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import solver_settings
 from gavelx.cli.spot import DEFAULT_PRICES
 from gavelx.errors import OptionError
-from gavelx.files.price_tables import load_prices
+from gavelx.files.price_tables import load_all_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.mechanism import DEFAULT
 
@@ -112,8 +112,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             sleep_s=0.0,
         )
         if found is None or typed.prices is not None:
-            strict = typed.prices is not None
-            prices = load_prices(typed.prices or DEFAULT_PRICES, throughputs.accelerators, strict=strict)
+            prices = load_all_prices(typed.prices or DEFAULT_PRICES)
         else:
             prices = found.prices
         refine = typed.refine if typed.refine is not None else found is None or found.refine

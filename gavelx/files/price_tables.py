@@ -33,6 +33,8 @@ from gavelx.files.texts import exists, shown
 from gavelx.prices import Prices
 
 FORM = "--prices v100=1.6,p100=1.35,k80=0.9"
+SPEC_SHOWN = 60
+"""So long a table is repeated in a message."""
 DISCOUNT_FORM = "--discount aws=10%,aws:p3=20%"
 _ADDED = re.compile(r"\+(?=[^=+,]*=)")
 """A plus before TYPE=DOLLARS; the one in 1e+3 is none."""
@@ -94,6 +96,20 @@ def load_prices(
     return Prices(known, name=f"{spec}@{as_of}" if as_of else str(spec))
 
 
+def load_all_prices(spec: str | Path) -> Prices:
+    """Prices on demand of every type that ``spec`` has, by each name of its device: for types yet to come.
+
+    Raises :class:`OptionError` where it has none, and what :func:`load_quotes` raises.
+    """
+    rows, named = _source(str(spec))
+    aliases = accelerator_aliases()
+    names = dict.fromkeys([*aliases, *aliases.values(), *named, *(row.accelerator for row in rows)])
+    prices = load_prices(spec, list(names), strict=False)
+    if not prices.usd_per_hour:
+        raise OptionError(f"{shown(str(spec), 80)} has no price on demand", where="--prices", hint=FORM)
+    return prices
+
+
 def load_quotes(
     spec: str | Path, accelerators: Sequence[str], terms: Terms = ON_DEMAND, *, strict: bool = True
 ) -> dict[str, Quote]:
@@ -122,10 +138,17 @@ def load_quotes(
             found[name] = quote
     missing = [name for name in map(str.lower, accelerators) if name not in found]
     if strict and missing:
-        problem = _nothing_of(missing, spec, rows, {**offered, **named}, terms)
-        hint = f'--prices "{spec[:40]}+{missing[0]}=1.35" with a price of yours, or {FORM}' if rows else FORM
-        raise OptionError(problem, where="--prices", hint=hint)
+        problem = _nothing_of(missing, spec, rows, {**offered, **named}, terms) + _sellers(missing, terms)
+        raise OptionError(problem, where="--prices", hint=with_prices_of(missing, spec))
     return found
+
+
+def listed_quotes(spec: str, accelerators: Sequence[str]) -> dict[str, Quote]:
+    """Of these types, those whose price the user named: ``as-run+p100=1.35``. Raises :class:`OptionError`."""
+    added = parts_of(spec)[1]
+    named, aliases = _listed(added, spec) if added else {}, accelerator_aliases()
+    found = {name: _quote_of(name, named, aliases) for name in accelerators}
+    return {name: quote for name, quote in found.items() if quote is not None}
 
 
 def _nothing_of(
@@ -140,6 +163,28 @@ def _nothing_of(
     if dates and terms.as_of and terms.as_of < min(dates)[: len(terms.as_of)]:
         problem += f"; its first date is {min(dates)}"
     return problem
+
+
+def _sellers(missing: Sequence[str], terms: Terms) -> str:
+    """Which clouds of the shipped table have a price of these types, on the same terms."""
+    rows = [row for row in price_rows() if _counts(row, terms)]
+    of_type = {name: sorted({row.cloud for row in of_types(rows, [name])}) for name in missing}
+    said = ", ".join(f"{name} ({', '.join(names)})" for name, names in of_type.items() if names)
+    return f"; clouds with a price: {said}" if said else ""
+
+
+def with_prices_of(missing: Sequence[str], spec: str) -> str:
+    """What to try where a table has no price of some types: prices of the user's own beside it.
+
+    >>> with_prices_of(["p100", "k80"], "aws")
+    '--prices "aws+p100=DOLLARS+k80=DOLLARS" with prices of yours'
+    >>> with_prices_of(["v100"], "k80=0.9")
+    '--prices "k80=0.9,v100=DOLLARS" with a price of yours'
+    """
+    spec = spec if len(spec) <= SPEC_SHOWN else "TABLE"
+    separator = "+" if parts_of(spec)[0] else ","
+    yours = separator.join([spec, *(f"{name}=DOLLARS" for name in missing)])
+    return f'--prices "{yours}" with {"a price" if len(missing) == 1 else "prices"} of yours'
 
 
 def price_rows(

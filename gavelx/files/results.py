@@ -1,36 +1,59 @@
 """Results that were written with ``--json``, read back for their bills: who held which devices for how long."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 
 from gavelx.files.jsons import Node, read_json
 
 SECONDS_MAX = 1e15
 """Of devices: thirty thousand of them for a thousand years."""
+ROUNDING = 1e-6
+"""Part of a sum of seconds by which its parts may miss it."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """Device-seconds billed to one job, by accelerator type."""
+    """Device-seconds billed to one job, by accelerator type; and the same in each period of the run's prices."""
 
     job_id: int
     owner: str
     device_s: Mapping[str, float]
+    device_s_of_period: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Period:
+    """Time in which prices stayed: dollars per device-hour (None: not known), and device-seconds that idled."""
+
+    from_s: float
+    usd_per_hour: Mapping[str, Decimal | None]
+    idle_device_s: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Usage:
-    """The device time of one run: job by job, and what was there and billed to nobody (idle), by type."""
+    """The device time of one run: job by job, and what was there and billed to nobody (idle), by type.
+
+    ``prices`` is what the prices were called at which it ran, ``periods`` what they were; of a result of before
+    results kept them there are none.
+    """
 
     policy: str
     uses: tuple[Use, ...]
     idle_device_s: Mapping[str, float]
+    prices: str = ""
+    periods: tuple[Period, ...] = ()
 
     @property
     def accelerators(self) -> tuple[str, ...]:
         """Every type of the cluster, in its order."""
         return tuple(self.idle_device_s)
+
+    def usd_per_hour(self, accelerator: str) -> set[Decimal]:
+        """Every price that a type had in the run, of those that were known."""
+        return {usd for period in self.periods if (usd := period.usd_per_hour[accelerator]) is not None}
 
 
 def read_usages(path: str | Path) -> tuple[Usage, ...]:
@@ -50,17 +73,64 @@ def _usage(node: Node) -> Usage:
         hint = "run gavelx simulate or compare again, with --json"
         raise node.mistake("this result was written before there were bills: no idle_device_s", hint=hint)
     idle_device_s = _seconds(node["idle_device_s"])
-    uses = tuple(_use(job, idle_device_s) for job in node["per_job"].elements())
-    return Usage(node["policy"].text(), uses, idle_device_s)
+    prices, periods = "", tuple[Period, ...]()
+    if "prices" in node:
+        prices = node["prices"]["name"].text("")
+        periods = tuple(_period(period, idle_device_s) for period in node["prices"]["periods"].elements())
+        _check_sum(node["prices"]["periods"], [period.idle_device_s for period in periods], idle_device_s)
+    uses: dict[int, Use] = {}
+    for job in node["per_job"].elements():
+        use = _use(job, idle_device_s, len(periods))
+        if use.job_id in uses:
+            raise job["job_id"].mistake(f"job {use.job_id} is there twice", expected="each job once")
+        uses[use.job_id] = use
+    return Usage(node["policy"].text(), tuple(uses.values()), idle_device_s, prices, periods)
 
 
-def _use(node: Node, known: Mapping[str, float]) -> Use:
-    device_s = _seconds(node["device_s"])
+def _use(node: Node, types: Mapping[str, float], periods: int) -> Use:
+    owner = node["owner"].text("") if "owner" in node else ""
+    device_s = _of_types(node["device_s"], types)
+    of_period = {0: device_s}
+    if periods > 1:
+        parts = node["device_s_of_period"]
+        of_period = {_index(part, key, periods): _of_types(part, types) for key, part in parts.items()}
+        _check_sum(parts, of_period.values(), device_s)
+    return Use(node["job_id"].whole(low=0), owner, device_s, of_period)
+
+
+def _index(node: Node, key: str, periods: int) -> int:
+    """The period that a key names."""
+    if not (key.isascii() and key.isdigit() and int(key) < periods):
+        raise node.mistake(f"there is no period {key}", expected=f"0 to {periods - 1}")
+    return int(key)
+
+
+def _period(node: Node, types: Mapping[str, float]) -> Period:
+    usd_per_hour = {name.lower(): _usd(value) for name, value in node["usd_per_hour"].items()}
+    idle_device_s = _of_types(node["idle_device_s"], types)
+    return Period(node["from_s"].number(low=0), {**dict.fromkeys(types), **usd_per_hour}, idle_device_s)
+
+
+def _usd(node: Node) -> Decimal | None:
+    """A price as it was written; null where it was not known."""
+    return None if node.value is None else Decimal(repr(node.number(low=0)))
+
+
+def _of_types(node: Node, types: Mapping[str, float]) -> dict[str, float]:
+    """Device-seconds by type, of types of the cluster."""
+    device_s = _seconds(node)
     for name in device_s:
-        if name not in known:
-            expected = "one of " + ", ".join(known)
-            raise node["device_s"].mistake(f"{name!r} is not in the cluster", expected=expected)
-    return Use(node["job_id"].whole(low=0), node["owner"].text("") if "owner" in node else "", device_s)
+        if name not in types:
+            raise node.mistake(f"{name!r} is not in the cluster", expected="one of " + ", ".join(types))
+    return device_s
+
+
+def _check_sum(node: Node, parts: Collection[Mapping[str, float]], whole: Mapping[str, float]) -> None:
+    """The seconds of the periods are all that there are."""
+    for name in {*whole, *(name for part in parts for name in part)}:
+        seconds, total_s = sum(part.get(name, 0.0) for part in parts), whole.get(name, 0.0)
+        if abs(seconds - total_s) > ROUNDING * max(1.0, total_s):
+            raise node.mistake(f"{seconds:g} s of {name} in all", expected=f"{total_s:g} s, as in the whole run")
 
 
 def _seconds(node: Node) -> dict[str, float]:

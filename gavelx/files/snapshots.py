@@ -10,8 +10,8 @@
                  ...]`` around the speeds where they are estimated
 ``progress``     one per job: ``{job_id, steps_left, elapsed_s}`` and, where known, ``equal_share_s`` and
                  ``equal_share_usd`` (seconds and dollars that an equal share would have taken so far; else 0),
-                 ``spent_usd`` (dollars so far; else 0), ``held_s`` (seconds on devices; else 0) and
-                 ``running`` (the accelerator type that it holds; else it waits)
+                 ``spent_usd`` (dollars so far; else 0, null where unknown), ``held_s`` (seconds on devices;
+                 else 0) and ``running`` (the accelerator type that it holds; else it waits)
 ``promised``     optional: what the previous allocation promised, as ``{jobs: [ids], accelerator, share}``
                  and ``spread: true`` where over several servers
 ``kinds``        optional, a number for each job: jobs with the same one can run in the same ways
@@ -25,7 +25,6 @@ The instances published with reference results (:mod:`gavelx.files.instances`) a
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -43,6 +42,7 @@ from gavelx.files.jsons import Node, read_json
 from gavelx.files.limits import DEVICES_MAX, SCALE_FACTOR_MAX
 from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
 from gavelx.jobs import Job
+from gavelx.metrics import known
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import WAITING, Snapshot
 
@@ -104,8 +104,8 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "steps_left": float(snapshot.steps_left_J[j]),
                 "elapsed_s": float(snapshot.elapsed_s_J[j]),
                 "equal_share_s": float(snapshot.equal_share_s_J[j]),
-                "spent_usd": float(snapshot.spent_usd_J[j]),
-                "equal_share_usd": float(snapshot.equal_share_usd_J[j]),
+                "spent_usd": known(float(snapshot.spent_usd_J[j])),
+                "equal_share_usd": known(float(snapshot.equal_share_usd_J[j])),
                 "held_s": float(snapshot.held_s_J[j]),
                 "running": None if snapshot.running_J[j] == WAITING else types[snapshot.running_J[j]],
             }
@@ -113,10 +113,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
         ],
         **({"promised": _promises_to_json(snapshot.promised)} if len(snapshot.promised) else {}),
         **({} if snapshot.known.kind_J is None else {"kinds": snapshot.known.kind_J.tolist()}),
-        "prices": {
-            name: None if math.isnan(usd) else usd
-            for name, usd in zip(types, snapshot.usd_per_hour_A.tolist(), strict=True)
-        },
+        "prices": {name: known(usd) for name, usd in zip(types, snapshot.usd_per_hour_A.tolist(), strict=True)},
     }
 
 
@@ -297,13 +294,17 @@ def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[st
     def numbers(key: str) -> np.ndarray:
         return np.array([entry[key].number(low=0) if key in entry else 0.0 for entry in entries], dtype=float)
 
+    def dollars(key: str) -> np.ndarray:
+        unknown_J = [key in entry.value and entry.value[key] is None for entry in entries]
+        return np.where(unknown_J, np.nan, numbers(key))
+
     running = [entry["running"] if "running" in entry else Node(None, entry.file) for entry in entries]
     return {
         "steps_left_J": np.array([entry["steps_left"].number(low=0) for entry in entries], dtype=float),
         "elapsed_s_J": np.array([entry["elapsed_s"].number(low=0) for entry in entries], dtype=float),
         "equal_share_s_J": numbers("equal_share_s"),
-        "spent_usd_J": numbers("spent_usd"),
-        "equal_share_usd_J": numbers("equal_share_usd"),
+        "spent_usd_J": dollars("spent_usd"),
+        "equal_share_usd_J": dollars("equal_share_usd"),
         "held_s_J": numbers("held_s"),
         "running_J": np.array(
             [WAITING if r.value is None else _type_index(r, accelerators) for r in running], dtype=np.int64

@@ -30,6 +30,9 @@ from gavelx.files.price_rows import PRICE_MAX
 from gavelx.files.texts import read_head, shown
 from gavelx.prices import Prices
 
+WHEN = "%Y-%m-%d %H:%M UTC"
+"""How times are shown: whatever the offset was with which they were written."""
+
 
 class Place(NamedTuple):
     """Where and as what devices are bought."""
@@ -93,7 +96,7 @@ def load_spot_history(
     used = {name: series[name][where] for name, where in bought.items()}
     first_usd = {name: usd for name, one in used.items() if (usd := one.at(begin)) is not None}
     where_from = ", ".join(f"{name} in {where}" for name, where in bought.items())
-    now = Prices({**prices.usd_per_hour, **first_usd}, name=f"{spec} from {begin:%Y-%m-%d %H:%M} on: {where_from}")
+    now = Prices({**prices.usd_per_hour, **first_usd}, name=f"{spec} from {begin:{WHEN}} on: {where_from}")
     return SpotPrices(now, tuple(_changes(used, begin, now)))
 
 
@@ -102,7 +105,7 @@ def _cheapest(name: str, places: dict[Place, _Series], begin: datetime) -> Place
     at_start = {where: usd for where, one in places.items() if (usd := one.at(begin)) is not None}
     if not at_start:
         first = min(one.times[0] for one in places.values())
-        problem = f"no spot price of {name} at {begin:%Y-%m-%d %H:%M}; the first is of {first:%Y-%m-%d %H:%M}"
+        problem = f"no spot price of {name} at {begin:{WHEN}}; the first is of {first:{WHEN}}"
         raise OptionError(problem, where="--spot-start", hint="a later start, or none")
     return min(at_start, key=lambda where: (places[where].times[-1] < begin, at_start[where], where))
 
@@ -133,7 +136,7 @@ def _start(start: str | None, series: dict[str, dict[Place, _Series]], path: Pat
             f"{shown(start)} is no time", where="--spot-start", expected="2020-01-31, or with T10:00"
         )
     if begin > last:
-        problem = f"{start} is after the last price of {path}, of {last:%Y-%m-%d %H:%M}"
+        problem = f"{start} is after the last price of {path}, of {last:{WHEN}}"
         raise OptionError(problem, where="--spot-start", hint="an earlier start")
     return begin
 
@@ -198,9 +201,9 @@ def _json_rows(path: Path) -> Iterator[_Item]:
 
 
 def _time(text: str) -> datetime | None:
-    """A time as ISO 8601 writes it; without a zone it is UTC."""
+    """A time as ISO 8601 writes it, in UTC; without a zone it is that already."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)

@@ -132,12 +132,13 @@ class Accounts:
     # -- what it costs ----------------------------------------------------------------------------------------
 
     def reprice(self, prices: Prices, accelerators: list[str]) -> None:
-        """Devices of these types cost so much from now on; those without a known price cost nothing here."""
+        """Devices of these types cost so much from now on; NaN without a known price, as all that they add to."""
         self.prices = prices
-        self._usd_per_s_A = np.nan_to_num(prices.array(accelerators)) / 3600.0
+        self._usd_per_s_A = prices.array(accelerators) / 3600.0
 
     def _charge(self, j_L: Ints | int, a_L: Ints | int, seconds_L: Floats | float) -> None:
-        self.live["spent_usd"][j_L] += seconds_L * self._usd_per_s_A[a_L] * self.live["scale_factor"][j_L]
+        usd_L = seconds_L * self._usd_per_s_A[a_L] * self.live["scale_factor"][j_L]
+        self.live["spent_usd"][j_L] += np.where(seconds_L == 0.0, 0.0, usd_L)
 
     def compare_with_equal_share(self, devices_A: Ints) -> None:
         """Time and dollars that the steps done since the last time would have taken with the equal share of then.
@@ -148,9 +149,10 @@ class Accounts:
         steps_J, speed_J = live["steps_done"] - live["steps_then"], live["equal_share_speed"]
         seconds_J = np.divide(steps_J, speed_J, out=np.zeros(len(live)), where=speed_J > 0)
         live["equal_share_s"][:] += seconds_J
-        live["equal_share_usd"][:] += seconds_J * live["equal_share_usd_per_s"]
+        live["equal_share_usd"][:] += np.where(seconds_J > 0, seconds_J * live["equal_share_usd_per_s"], 0.0)
         live["steps_then"][:] = live["steps_done"]
         scale_J = live["scale_factor"]
         share_JA = equal_share(scale_J, devices_A, len(live))
         live["equal_share_speed"][:] = np.nansum(live["throughput"] * share_JA, axis=1)
-        live["equal_share_usd_per_s"][:] = (share_JA * self._usd_per_s_A).sum(axis=1) * scale_J
+        usd_per_s_A = np.where(devices_A > 0, self._usd_per_s_A, 0.0)
+        live["equal_share_usd_per_s"][:] = (share_JA * usd_per_s_A).sum(axis=1) * scale_J

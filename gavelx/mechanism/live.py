@@ -47,7 +47,7 @@ OF_JOB: dict[str, Any] = {
     "failures": np.int64,  # since it last came forward
     "equal_share_s": float,  # what an equal share would have taken for the steps done at the last solve
     "equal_share_speed": float,  # steps/s of an equal share, as of the last solve
-    "equal_share_usd": float,  # the same in dollars
+    "equal_share_usd": float,  # the same in dollars; NaN where a price was not known, as below
     "equal_share_usd_per_s": float,
     "spent_usd": float,  # what the devices have cost that it held
     "steps_then": float,  # steps done at the last solve

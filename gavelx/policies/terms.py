@@ -229,18 +229,21 @@ class CostRatio(Fractional):
 
     mu_j = (spent_j + r_j (price.x)_j / e_j) / (K_j + r_j (price.z)_j / e_j(z)), where r is the steps left,
     (price.x)_j the dollars per second of what the job holds, spent its dollars so far, K those that equal shares
-    would have cost for the steps done, and z an equal share. Our form of the measure of shared-cloud cost
+    would have cost for the steps done, and z an equal share. Where the price of a device that was held, or
+    would have been, was not known, the past counts on neither side. Our form of the measure of shared-cloud cost
     fairness: the thesis has no price in what is still to pay.
     """
 
     def numerator(self, view: View) -> Affine:
         hours_J = view.steps_left_J / 3600.0
-        return view.throughput.scaled(view.spent_usd_J).plus(view.usd_per_hour_of_job.scaled(hours_J))
+        spent_usd_J = np.where(view.priced_past_J, view.spent_usd_J, 0.0)
+        return view.throughput.scaled(spent_usd_J).plus(view.usd_per_hour_of_job.scaled(hours_J))
 
     def denominator(self, view: View) -> Affine:
         speed_J, usd_J = view.equal_share_throughput_J, view.equal_share_usd_per_hour_J / 3600.0
         hourly_J = np.divide(view.steps_left_J * usd_J, speed_J, out=np.zeros(view.J), where=speed_J > 0)
-        return view.throughput.scaled(view.equal_share_usd_J + hourly_J)
+        past_usd_J = np.where(view.priced_past_J, view.equal_share_usd_J, 0.0)
+        return view.throughput.scaled(past_usd_J + hourly_J)
 
 
 class ThesisCostRatio(Fractional):

@@ -54,8 +54,7 @@ class View:
     @cached_property
     def usd_per_hour(self) -> Affine:
         """What the devices in use cost. Raises :class:`PolicyError` where a type has no known price."""
-        self._check_prices()
-        return self.devices.scaled(self.usd_per_hour_A).total()
+        return self.devices.scaled(self._known_prices(absent=0.0)).total()
 
     @cached_property
     def usd_per_hour_of_job(self) -> Affine:
@@ -63,7 +62,6 @@ class View:
 
         The rows add up to :attr:`usd_per_hour`. Raises :class:`PolicyError` where a type has no known price.
         """
-        self._check_prices()
         table = self.snapshot.configurations
         return self._per_job(table.per_job(self._price_C[table.configuration_M]))
 
@@ -73,7 +71,6 @@ class View:
 
         The members of a pair pay equal parts. Raises :class:`PolicyError` where a type has no known price.
         """
-        self._check_prices()
         table = self.snapshot.configurations
         runs_M = (table.throughput_M > 0) & self.snapshot.usable_C[table.configuration_M]
         usd_J = np.full(self.J, np.inf)
@@ -87,31 +84,37 @@ class View:
 
         Raises :class:`PolicyError` where a type has no known price, or is free.
         """
-        self._check_prices()
-        if free := [n for n, usd in zip(self.snapshot.accelerators, self.usd_per_hour_A, strict=True) if usd <= 0]:
+        usd_A = self._known_prices(absent=np.inf)
+        if free := [n for n, usd in zip(self.snapshot.accelerators, usd_A, strict=True) if usd <= 0]:
             raise PolicyError(
                 f"{', '.join(free)} costs nothing", where="ThroughputPerDollar()", expected="prices above 0"
             )
         table = self.snapshot.configurations
-        price_M = self.usd_per_hour_A[table.accelerator_C[table.configuration_M]]
+        price_M = usd_A[table.accelerator_C[table.configuration_M]]
         return self._per_job(table.per_job(table.throughput_M / price_M))
 
     @property
     def _price_C(self) -> Floats:
         """What each member of a configuration pays per hour."""
-        table = self.snapshot.configurations
-        return self.usd_per_hour_A[table.accelerator_C] * table.devices_C / np.maximum(1, table.members_C)
+        table, usd_A = self.snapshot.configurations, self._known_prices(absent=0.0)
+        return usd_A[table.accelerator_C] * table.devices_C / np.maximum(1, table.members_C)
 
-    def _check_prices(self) -> None:
-        unknown = [
-            n for n, usd in zip(self.snapshot.accelerators, self.usd_per_hour_A, strict=True) if np.isnan(usd)
-        ]
-        if unknown:
+    def _known_prices(self, absent: float) -> Floats:
+        """The prices; ``absent`` is that of a type without any of which no device is here.
+
+        Raises :class:`PolicyError` that names every type without a price that has devices.
+        """
+        unknown_A = np.isnan(self.usd_per_hour_A)
+        if missing := [
+            self.snapshot.accelerators[a] for a in np.flatnonzero(unknown_A & (self.snapshot.devices_A > 0))
+        ]:
+            added = "".join(f"+{name}=DOLLARS" for name in missing)
             raise PolicyError(
-                f"no price is known for {', '.join(unknown)}",
+                f"no price is known for {', '.join(missing)}",
                 where="Cost()",
-                hint="--prices TYPE=USD_PER_HOUR,..., or the prices of the snapshot file",
+                hint=f"--prices TABLE{added} (per device-hour), or the prices of the snapshot file",
             )
+        return np.where(unknown_A, absent, self.usd_per_hour_A)
 
     @cached_property
     def proportional_throughput_J(self) -> Floats:
@@ -132,9 +135,8 @@ class View:
     @cached_property
     def equal_share_usd_per_hour_J(self) -> Floats:
         """What the equal share of each job costs while the job holds it."""
-        self._check_prices()
         share_JA = equal_share(self.scale_factor_J, self.snapshot.devices_A, max(1, self.J))
-        return np.asarray(self.scale_factor_J * (share_JA @ self.usd_per_hour_A))
+        return np.asarray(self.scale_factor_J * (share_JA @ self._known_prices(absent=0.0)))
 
     def with_equal_share(self, worth_A: Floats) -> Floats:
         """Steps/s of each job with an equal share of the cluster, a step on type a counting ``worth_A``."""
@@ -164,11 +166,18 @@ class View:
 
     @property
     def spent_usd_J(self) -> Floats:
+        """Dollars that each job has cost so far; NaN where a price was not known."""
         return self.snapshot.spent_usd_J
 
     @property
     def equal_share_usd_J(self) -> Floats:
+        """Dollars that the same steps would have cost with equal shares; NaN where a price was not known."""
         return self.snapshot.equal_share_usd_J
+
+    @cached_property
+    def priced_past_J(self) -> NDArray[np.bool_]:
+        """Of which jobs both are known."""
+        return ~np.isnan(self.spent_usd_J + self.equal_share_usd_J)
 
     @property
     def equal_share_s_J(self) -> Floats:
@@ -206,6 +215,7 @@ class View:
 
     @property
     def usd_per_hour_A(self) -> Floats:
+        """Price of one device of each type; NaN where it is not known."""
         return self.snapshot.usd_per_hour_A
 
     def _per_job(self, matrix_JC: sparse.csr_array) -> Affine:

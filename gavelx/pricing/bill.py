@@ -1,30 +1,61 @@
-"""Bills that add up to the cent: device time of a run times the prices of a table.
+"""Bills that add up to the cent: device time of a run times the prices of a table, or of the run itself.
 
     busy  = sum of device-seconds billed to jobs x dollars per device-hour / 3600        by job and type
     idle  = device-seconds that were there and billed to nobody x the same price
     total = busy + idle
 
 Amounts are decimal: seconds are taken as they were written, prices as the table has them, and nothing is rounded
-before the end. Then busy and idle are rounded to the cent (half to even), and what a job or a type pays is busy in
-whole cents by largest remainders (Hamilton): each gets the exact amount rounded down, and the cents that are left
-go to the largest fractions. So parts add up to their sum exactly, and no job's is a cent off or more.
+before the end. Then busy and idle are rounded to the smallest unit of the bill's currency, a cent if those are
+dollars (half to even), and what a job or a type pays is busy in whole units by largest remainders (Hamilton): each
+gets the exact amount rounded down, and the units that are left go to the largest fractions. So parts add up to
+their sum exactly, and no job's is a unit off or more.
 
-A type that is used, or idle, and has no price is an error and never $0; that is seen to where prices are read.
+Where prices changed as the run went on, each second counts at the price of its time: a result says how many there
+were of each period (`gavelx.files.results`).
+
+A type that is used, or idle, and has no price is an error and never $0: of a table that is seen to where it is
+read, of the run's own prices here.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from typing import TypeVar
 
-from gavelx.files.price_tables import Quote
+from gavelx.errors import OptionError
+from gavelx.files.price_tables import Quote, with_prices_of
 from gavelx.files.results import Usage
+from gavelx.files.texts import shown
 
 CENT = Decimal("0.01")
 HOUR_S = Decimal(3600)
 EXACT = Context(prec=60)
 """Enough digits for the product of any two floats of ours: sums and products lose nothing."""
+DECIMALS = {
+    **dict.fromkeys(("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI"), 0),
+    **dict.fromkeys(("VND", "VUV", "XAF", "XOF", "XPF"), 0),
+    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
+    **dict.fromkeys(("CLF", "UYW"), 4),
+}
+"""How many decimals amounts have in the currencies that do not have two (ISO 4217, list one)."""
+Amounts = Mapping[str, Decimal]
+"""Dollars by accelerator type."""
+Tariff = Mapping[str, Decimal | None]
+"""Dollars per device-hour by accelerator type; None where not known."""
+Seconds = Mapping[int, Mapping[str, float]]
+"""Device-seconds by period and accelerator type."""
 Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run costs under one table, exactly: of each job (its id and owner), and what was idle, by type."""
+
+    policy: str
+    prices: str
+    as_of: str | None
+    by_job: tuple[tuple[int, str, Amounts], ...]
+    idle: Amounts
 
 
 @dataclass(frozen=True)
@@ -34,9 +65,7 @@ class Bill:
     ``by_job`` is in the order of the run's jobs, ``idle_by_accelerator`` adds up to ``idle_usd``.
     """
 
-    policy: str
-    prices: str
-    as_of: str | None
+    cost: Cost
     busy_usd: Decimal
     idle_usd: Decimal
     by_job: tuple[tuple[int, str, Decimal], ...]
@@ -45,82 +74,113 @@ class Bill:
     idle_by_accelerator: Mapping[str, Decimal]
 
     @property
+    def policy(self) -> str:
+        return self.cost.policy
+
+    @property
+    def prices(self) -> str:
+        return self.cost.prices
+
+    @property
+    def as_of(self) -> str | None:
+        return self.cost.as_of
+
+    @property
     def total_usd(self) -> Decimal:
         return self.busy_usd + self.idle_usd
 
-    def at_rate(self, usd: Decimal) -> "Bill":
-        """The same in a currency whose unit is worth so many dollars; its parts add up to its cents, too."""
-        if usd == 1:
-            return self
-        with localcontext(EXACT):
-            idle = {name: amount / usd for name, amount in self.idle_by_accelerator.items()}
-            types = {name: amount / usd for name, amount in self.by_accelerator.items()}
-            busy_usd, idle_usd = _to_the_cent([self.busy_usd / usd]), _to_the_cent([self.idle_usd / usd])
-            jobs = in_whole_cents({n: job[2] / usd for n, job in enumerate(self.by_job)}, busy_usd)
-            by_job = tuple((job_id, owner, jobs[n]) for n, (job_id, owner, _) in enumerate(self.by_job))
-            return replace(
-                self,
-                busy_usd=busy_usd,
-                idle_usd=idle_usd,
-                by_job=by_job,
-                by_owner=_added_up((owner, amount) for _, owner, amount in by_job),
-                by_accelerator=in_whole_cents(types, busy_usd),
-                idle_by_accelerator=in_whole_cents(idle, idle_usd),
-            )
+    def in_currency(self, name: str, usd: Decimal) -> "Bill":
+        """The same in a currency that is worth so many dollars, rounded once, to its smallest unit."""
+        return _rounded(self.cost, usd, Decimal(1).scaleb(-DECIMALS.get(name, 2)))
 
 
 def bill_of(usage: Usage, quotes: Mapping[str, Quote], prices: str, as_of: str | None = None) -> Bill:
-    """The bill of a run; ``quotes`` has every accelerator type of its cluster."""
+    """The bill of a run under a table; ``quotes`` has every accelerator type of its cluster."""
+    usd = {name: quotes[name].usd for name in usage.accelerators}
     with localcontext(EXACT):
-        return _bill(usage, {name: quotes[name].usd for name in usage.accelerators}, prices, as_of)
+        by_job = tuple((use.job_id, use.owner, _amounts(use.device_s, usd)) for use in usage.uses)
+        return _rounded(Cost(usage.policy, prices, as_of, by_job, _amounts(usage.idle_device_s, usd)))
 
 
-def _bill(usage: Usage, usd: Mapping[str, Decimal], prices: str, as_of: str | None) -> Bill:
-    jobs: dict[int, Decimal] = {}
-    types = dict.fromkeys(usage.accelerators, Decimal(0))
-    for position, use in enumerate(usage.uses):
-        amounts = {name: _amount(seconds, usd[name]) for name, seconds in use.device_s.items()}
-        jobs[position] = _sum(amounts.values())
-        for name, amount in amounts.items():
-            types[name] += amount
-    idle = {name: _amount(seconds, usd[name]) for name, seconds in usage.idle_device_s.items()}
-    busy_usd, idle_usd = _to_the_cent(types.values()), _to_the_cent(idle.values())
-    in_cents = in_whole_cents(jobs, busy_usd)
-    return Bill(
-        policy=usage.policy,
-        prices=prices,
-        as_of=as_of,
-        busy_usd=busy_usd,
-        idle_usd=idle_usd,
-        by_job=tuple((use.job_id, use.owner, in_cents[n]) for n, use in enumerate(usage.uses)),
-        by_owner=_added_up((use.owner, in_cents[n]) for n, use in enumerate(usage.uses)),
-        by_accelerator=in_whole_cents(types, busy_usd),
-        idle_by_accelerator=in_whole_cents(idle, idle_usd),
-    )
+def bill_as_run(usage: Usage, prices: str, quotes: Mapping[str, Quote]) -> Bill:
+    """The bill of a run at its own prices, each second at that of its time; ``quotes`` take the place of some.
+
+    Raises :class:`OptionError` for a result that does not say its prices, or where one was not known.
+    """
+    if not usage.periods:
+        problem = f"the result of {shown(usage.policy)} was written before results kept their prices"
+        hint = "run gavelx simulate or compare again, with --json; or name a table"
+        raise OptionError(problem, where=f"--prices {prices}", hint=hint)
+    named = {name: quote.usd for name, quote in quotes.items()}
+    usd_K = [{**period.usd_per_hour, **named} for period in usage.periods]
+    idle_K = {k: period.idle_device_s for k, period in enumerate(usage.periods)}
+    _check_known([idle_K, *(use.device_s_of_period for use in usage.uses)], usd_K, usage, prices)
+    with localcontext(EXACT):
+        by_job = tuple((use.job_id, use.owner, _over_time(use.device_s_of_period, usd_K)) for use in usage.uses)
+        idle = dict.fromkeys(usage.accelerators, Decimal(0)) | _over_time(idle_K, usd_K)
+        return _rounded(Cost(usage.policy, prices, None, by_job, idle))
 
 
-def in_whole_cents(exact: Mapping[Key, Decimal], total_usd: Decimal) -> dict[Key, Decimal]:
-    """The amounts in whole cents, so that they add up to ``total_usd``: their sum, rounded to the cent.
+def _check_known(seconds: Iterable[Seconds], usd_K: Sequence[Tariff], usage: Usage, prices: str) -> None:
+    """Raises :class:`OptionError` that names every type that was there at a time when it had no price."""
+    there = {(k, name) for parts in seconds for k, part in parts.items() for name in part if part[name] > 0}
+    unpriced = {name for k, name in there if usd_K[k][name] is None}
+    if missing := [name for name in usage.accelerators if name in unpriced]:
+        problem = f"{shown(usage.policy)} ran while no price of {', '.join(missing)} was known"
+        raise OptionError(problem, where="--prices", hint=with_prices_of(missing, prices))
+
+
+def _rounded(cost: Cost, usd: Decimal = Decimal(1), unit: Decimal = CENT) -> Bill:
+    """The bill in a currency that is worth so many dollars: every amount is rounded once, to whole units."""
+    with localcontext(EXACT):
+        jobs = {n: _sum(amounts.values()) / usd for n, (_, _, amounts) in enumerate(cost.by_job)}
+        spent = _added_up(part for _, _, amounts in cost.by_job for part in amounts.items())
+        types = {name: spent.get(name, Decimal(0)) / usd for name in cost.idle}
+        idle = {name: amount / usd for name, amount in cost.idle.items()}
+        busy_usd, idle_usd = (_sum(parts.values()).quantize(unit, ROUND_HALF_EVEN) for parts in (types, idle))
+        whole = in_whole_units(jobs, busy_usd, unit)
+        by_job = tuple((job_id, owner, whole[n]) for n, (job_id, owner, _) in enumerate(cost.by_job))
+        return Bill(
+            cost=cost,
+            busy_usd=busy_usd,
+            idle_usd=idle_usd,
+            by_job=by_job,
+            by_owner=_added_up((owner, amount) for _, owner, amount in by_job),
+            by_accelerator=in_whole_units(types, busy_usd, unit),
+            idle_by_accelerator=in_whole_units(idle, idle_usd, unit),
+        )
+
+
+def in_whole_units(exact: Mapping[Key, Decimal], total: Decimal, unit: Decimal = CENT) -> dict[Key, Decimal]:
+    """The amounts in whole units, so that they add up to ``total``: their sum, rounded to the unit.
 
     >>> third = Decimal(10) / 3
-    >>> [str(usd) for usd in in_whole_cents({"a": third, "b": third, "c": third}, Decimal(10)).values()]
+    >>> [str(usd) for usd in in_whole_units({"a": third, "b": third, "c": third}, Decimal(10)).values()]
     ['3.34', '3.33', '3.33']
     """
-    cents = {key: (usd / CENT).to_integral_value(ROUND_FLOOR) for key, usd in exact.items()}
-    left = int(total_usd / CENT - _sum(cents.values()))
-    by_fraction = sorted(exact, key=lambda key: cents[key] - exact[key] / CENT)
-    assert 0 <= left <= len(by_fraction), (left, total_usd)
+    units = {key: (amount / unit).to_integral_value(ROUND_FLOOR) for key, amount in exact.items()}
+    left = int(total / unit - _sum(units.values()))
+    by_fraction = sorted(exact, key=lambda key: units[key] - exact[key] / unit)
+    assert 0 <= left <= len(by_fraction), (left, total)
     for key in by_fraction[:left]:
-        cents[key] += 1
-    return {key: (number * CENT).quantize(CENT) for key, number in cents.items()}
+        units[key] += 1
+    return {key: (number * unit).quantize(unit) for key, number in units.items()}
 
 
-def _amount(seconds: float, usd_per_hour: Decimal) -> Decimal:
+def _over_time(device_s_K: Seconds, usd_K: Sequence[Tariff]) -> dict[str, Decimal]:
+    """What seconds in several periods cost, by type."""
+    return _added_up(part for k, device_s in device_s_K.items() for part in _amounts(device_s, usd_K[k]).items())
+
+
+def _amounts(device_s: Mapping[str, float], usd: Tariff) -> Amounts:
+    return {name: _amount(seconds, usd[name]) for name, seconds in device_s.items()}
+
+
+def _amount(seconds: float, usd_per_hour: Decimal | None) -> Decimal:
+    if not seconds:
+        return Decimal(0)  # whatever the price is, known or not
+    assert usd_per_hour is not None, "a price that is missing was refused"
     return Decimal(repr(seconds)) * usd_per_hour / HOUR_S
-
-
-def _to_the_cent(amounts: Iterable[Decimal]) -> Decimal:
-    return _sum(amounts).quantize(CENT, ROUND_HALF_EVEN)
 
 
 def _sum(amounts: Iterable[Decimal]) -> Decimal:

@@ -58,7 +58,9 @@ class Worth(NamedTuple):
     """What one more device of a type is worth beside what it costs, in dollars per hour.
 
     ``worth_usd_per_hour`` is what it would save if it were held all the time (the multiplier of its devices in the
-    program), ``peak_usd_per_hour`` what it would save in the hours in which it saves most.
+    lower bound's program, where parts of instances can be had), ``peak_usd_per_hour`` what it would save in the
+    hours in which it saves most. ``whole_usd_per_hour`` is by how much the cluster that suffices on paper would be
+    cheaper, its own price included, if one whole instance more of the type could be had than there may be.
     """
 
     accelerator: str
@@ -66,13 +68,21 @@ class Worth(NamedTuple):
     price_usd_per_hour: float
     worth_usd_per_hour: float
     peak_usd_per_hour: float
+    whole_usd_per_hour: float
 
     @property
     def verdict(self) -> str:
-        """``buy``: worth its price all the time. ``rent``: in some hours. ``drop``: never."""
+        """Whether one more should be had.
+
+        ``buy``: one whole instance more makes the cluster cheaper; only a type that is limited can be worth that.
+        ``break-even``: a device is worth its price all the time, but no whole instance more makes it cheaper.
+        ``rent``: a device is worth its price in some hours. ``drop``: never.
+        """
         least = self.price_usd_per_hour * (1.0 - NEAR)
-        if self.worth_usd_per_hour >= least:
+        if self.whole_usd_per_hour > 0:
             return "buy"
+        if self.worth_usd_per_hour >= least:
+            return "break-even"
         return "rent" if self.peak_usd_per_hour >= least else "drop"
 
 
@@ -136,6 +146,7 @@ class Mix:
                     "price_usd_per_hour": one.price_usd_per_hour,
                     "worth_usd_per_hour": one.worth_usd_per_hour,
                     "peak_usd_per_hour": one.peak_usd_per_hour,
+                    "whole_usd_per_hour": one.whole_usd_per_hour,
                     "verdict": one.verdict,
                 }
                 for one in self.worth
@@ -175,7 +186,7 @@ def cheapest_mix(
                 answer = purchase.cheapest(MARGIN * (2 ** (number + 1) - 1), [one.instances_O for one in tries])
         except UnsolvedError:  # there is no larger cluster of use, or no time to find it
             break
-    worth = _worth(task, purchase, bound)
+    worth = _worth(task, purchase, bound, lambda name: _saved(task, name, paper.cost, seconds))
     return Mix(task, bound.usd_per_hour, paper.bound, paper.cost, tuple(tries), worth, str(policy))
 
 
@@ -232,7 +243,21 @@ def _check_alone(task: Task) -> None:
             raise WorkloadError(problem, where=where, hint=f"a deadline of at least {needed_h:.4g} h")
 
 
-def _worth(task: Task, purchase: Purchase, bound: Bound) -> tuple[Worth, ...]:
+def _saved(task: Task, name: str, usd_per_hour: float, seconds: float) -> float:
+    """By how much the cluster on paper is cheaper with one whole instance more of a type than there may be."""
+    if name not in task.most:
+        return 0.0  # it holds as many as are of use
+    smallest = min(offer.devices for offer in task.offers if offer.accelerator == name)
+    wider = replace(task, most={**task.most, name: task.most[name] + smallest})
+    try:
+        with limited(seconds):
+            saved = usd_per_hour - wider.purchase().cheapest(0.0).cost
+    except UnsolvedError:  # no time to find a cheaper one
+        return 0.0
+    return saved if saved > NEAR * usd_per_hour else 0.0
+
+
+def _worth(task: Task, purchase: Purchase, bound: Bound, saved: Callable[[str], float]) -> tuple[Worth, ...]:
     """For each type its cheapest instance by device, and the most that a device of the type is worth."""
     part_K = purchase.fluid.length_s_K / purchase.fluid.length_s_K.sum()
     rows = []
@@ -242,5 +267,6 @@ def _worth(task: Task, purchase: Purchase, bound: Bound) -> tuple[Worth, ...]:
         best = max(mine, key=lambda o: float(bound.worth_PK[o] @ part_K))
         worth_K = bound.worth_PK[best]
         price = offer.usd_per_hour / offer.devices
-        rows.append(Worth(name, offer, price, float(worth_K @ part_K), float(worth_K.max(initial=0.0))))
+        worth, peak = float(worth_K @ part_K), float(worth_K.max(initial=0.0))
+        rows.append(Worth(name, offer, price, worth, peak, saved(name)))
     return tuple(rows)

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from gavelx.report.about import About
 from gavelx.report.plots import policy_style, svg_plots, type_colors
-from gavelx.report.series import cost_by_type, device_hours
+from gavelx.report.series import device_hours
 from gavelx.report.words import dollars, hours, number, percent, printable
 from gavelx.result import Result
 
@@ -151,7 +151,7 @@ def _policy(position: int, result: Result, summary: Mapping[str, Any]) -> dict[s
 
 def _types(result: Result) -> list[dict[str, Any]]:
     names, devices_A = result.cluster.accelerators, result.cluster.devices_A
-    hours_A, cost_A, colors = device_hours(result), cost_by_type(result), type_colors(len(names))
+    hours_A, cost_A, colors = device_hours(result), result.cost_usd_A, type_colors(len(names))
     available_A = devices_A * result.end_s / 3600.0
     return [
         {
@@ -160,7 +160,7 @@ def _types(result: Result) -> list[dict[str, Any]]:
             "devices": f"{devices_A[a]:,}",
             "hours": number(float(hours_A[a])),
             "busy": percent(float(hours_A[a] / available_A[a]) if available_A[a] > 0 else None),
-            "cost": dollars(None if np.isnan(cost_A[a]) else float(cost_A[a])),
+            "cost": dollars(float(cost_A[a])),
         }
         for a, name in enumerate(names)
     ]
@@ -179,7 +179,7 @@ def _longest(result: Result) -> list[dict[str, str]]:
             "arrival": hours(result.jobs[j].arrival_s),
             "jct": hours(float(result.jct_s_J[j])),
             "rho": number(float(result.rho_J[j])),
-            "cost": dollars(None if np.isnan(result.cost_usd_J[j]) else float(result.cost_usd_J[j])),
+            "cost": dollars(float(result.cost_usd_J[j])),
             "restarts": str(int(result.restarts_J[j])),
         }
         for j in longest

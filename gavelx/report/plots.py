@@ -23,7 +23,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from gavelx.report.series import busy_shares, completion_curve, cost_by_type
+from gavelx.report.series import busy_shares, completion_curve
 from gavelx.report.words import dollars, number, percent, short
 from gavelx.result import Result
 
@@ -129,7 +129,7 @@ def draw_cost(figure: Canvas, results: Sequence[Result]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"{usd:,.12g}"))
     axes.grid(True, axis="x")
     axes.set_axisbelow(True)
-    costs = [cost_by_type(result) for result in results]
+    costs = [result.cost_usd_A for result in results]
     high = max((float(cost_A.sum()) for cost_A in costs if np.isfinite(cost_A).all()), default=0.0)
     axes.set_xlim(0, high * 1.16 or 1.0)
     for row, (result, cost_A) in enumerate(zip(results, costs, strict=True)):

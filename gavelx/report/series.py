@@ -44,10 +44,3 @@ def device_hours(result: Result) -> Floats:
     hours_L = leases.devices_L * leases.billed_s_L / 3600.0
     hours_A = np.bincount(leases.accelerator_L, weights=hours_L, minlength=len(result.cluster.accelerators))
     return hours_A.astype(float)
-
-
-def cost_by_type(result: Result) -> Floats:
-    """Dollars by accelerator type; NaN where a type was used and has no known price, 0 where it was not used."""
-    types_L, types = result.leases.accelerator_L, len(result.cluster.accelerators)
-    usd_A = np.bincount(types_L, weights=result.cost_usd_L, minlength=types)
-    return np.where(device_hours(result) > 0, usd_A, 0.0)

@@ -1,4 +1,9 @@
-"""How figures look to a person: hours, dollars, shares and ratios, short enough for a table. Imports nothing."""
+"""How figures look to a person: hours, dollars, shares and ratios, short enough for a table.
+
+Imports nothing of ours.
+"""
+
+import math
 
 HOUR_S = 3600.0
 UNKNOWN = "unknown"
@@ -23,12 +28,12 @@ def number(value: float | None) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """US dollars; cents only where they matter.
+    """US dollars; cents only where they matter. What is not known is None or NaN.
 
-    >>> [dollars(v) for v in (3.14159, 12345.6, None)]
-    ['$3.14', '$12,346', 'unknown']
+    >>> [dollars(v) for v in (3.14159, 12345.6, None, math.nan)]
+    ['$3.14', '$12,346', 'unknown', 'unknown']
     """
-    if value is None:
+    if value is None or math.isnan(value):
         return UNKNOWN
     return f"${value:,.2f}" if abs(value) < 999.995 else f"${value:,.0f}"
 

@@ -14,11 +14,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from math import isnan
 from typing import Any
 
 import grpc
 
 from gavelx.cluster import Server
+from gavelx.files.price_tables import with_prices_of
 from gavelx.mechanism.commands import Command, Launch, Stop
 from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerJoined, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
@@ -63,6 +65,7 @@ class Attendance:
         self.readers = Readers(state, self.here)
         self._numbers = {machine.name: i for i, machine in state.machines.items()}
         self._joining: set[int] = set()
+        self._unpriced: set[str] = set()
 
     # -- agents come and go -----------------------------------------------------------------------------------
 
@@ -77,6 +80,7 @@ class Attendance:
             )
         machine = self.state.machines.get(server_id)
         server = Server(server_id, hello.accelerator, hello.devices)
+        self._note_the_price(hello.accelerator)
         if machine is None or self._is_new(machine, server, hello):
             self._joining.add(server_id)
             try:
@@ -98,6 +102,14 @@ class Attendance:
         )
         stream.send(welcome=welcome)
         return attendee
+
+    def _note_the_price(self, accelerator: str) -> None:
+        """Say once that nobody will know what jobs spend on devices of this type."""
+        prices = self.state.mechanism.accounts.prices
+        if isnan(prices.of(accelerator)) and accelerator not in self._unpriced:
+            self._unpriced.add(accelerator)
+            hint = with_prices_of([accelerator], prices.name or "TABLE")
+            _log.warning("no price of %s is known, so what jobs spend there is unknown: %s", accelerator, hint)
 
     def _is_new(self, machine: Machine, server: Server, hello: wire.Hello) -> bool:
         """Whether it was lost, or all that ran there is, so it is to be logged. Raises while that may run."""

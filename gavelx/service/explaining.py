@@ -36,7 +36,7 @@ def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[s
             "received_s": known.received_s,
             "steps_done": known.steps_done,
             "total_steps": job.total_steps,
-            "spent_usd": known.spent_usd,
+            "spent_usd": plain(known.spent_usd),
         }
     if (j := live.index.get(job_id)) is None:
         document["why"] = "it has just been submitted; the next round looks at it"
@@ -50,7 +50,7 @@ def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[s
         "behind_s": float(service.behind_s_J[row]),
         "steps_done": float(live["steps_done"][j]),
         "total_steps": job.total_steps,
-        "spent_usd": float(live["spent_usd"][j]),
+        "spent_usd": plain(float(live["spent_usd"][j])),
     }
     allocated = _allocated(state, job_id)
     document |= allocated

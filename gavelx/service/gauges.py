@@ -1,5 +1,8 @@
 """Figures of the moment for Prometheus: how many jobs, servers and devices are how, taken once a second."""
 
+import itertools
+
+import numpy as np
 from prometheus_client import CollectorRegistry, Gauge
 
 from gavelx.service.scheduler import Scheduler
@@ -14,6 +17,7 @@ TEXTS = {
     "servers_silent": "Servers that are known, not lost and not connected",
     "devices": "Devices of the servers that take leases",
     "devices_leased": "Of these, devices that a job holds",
+    "devices_unpriced": "Of these, devices of types without a known price: what jobs spend there is unknown",
     "rounds": "Rounds so far",
     "most_behind_seconds": "By how much any job ever was behind what it was promised, when a round began",
     "speeds_measured": "Ways to run of which leases have told the speed often enough to be believed",
@@ -43,7 +47,9 @@ class Gauges:
         mechanism = state.mechanism
         running = int(mechanism.live.running().sum())
         here = sum(attendee.stream is not None for attendee in scheduler.attendance.here.values())
-        devices = sum(mechanism.leasing.devices())
+        devices_A, prices = mechanism.leasing.devices(), mechanism.accounts.prices
+        unpriced_A = np.isnan(prices.array(mechanism.leasing.accelerators))
+        devices = sum(devices_A)
         values = {
             "jobs_waiting": len(state.live) - running,
             "jobs_running": running,
@@ -51,6 +57,7 @@ class Gauges:
             "servers_here": here,
             "servers_silent": sum(not machine.lost for machine in state.machines.values()) - here,
             "devices": devices,
+            "devices_unpriced": sum(itertools.compress(devices_A, unpriced_A)),
             "devices_leased": devices - sum(mechanism.leasing.free_devices()),
             "rounds": mechanism.rounds,
             "most_behind_seconds": mechanism.accounts.most_behind_s,

@@ -6,8 +6,9 @@ from typing import Any
 from gavelx.cluster import Cluster, Server
 from gavelx.errors import InputFileError
 from gavelx.jobs import Job
-from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, WorkerJoined
+from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, PriceChanged, WorkerJoined
 from gavelx.mechanism.history import History
+from gavelx.prices import Prices
 from gavelx.service.configuration import Configuration
 from gavelx.service.log import Log
 from gavelx.service.records import entry_of
@@ -17,7 +18,10 @@ from gavelx.throughputs import Setting, Throughputs
 
 @dataclass(frozen=True)
 class Recorded:
-    """``completion_s`` is of the jobs that were complete, on the clock of the arrivals; the first arrives at 0."""
+    """``completion_s`` is of the jobs that were complete, on the clock of the arrivals; the first arrives at 0.
+
+    ``prices`` are those of then, ``price_changes`` when they became others, on the same clock.
+    """
 
     jobs: tuple[Job, ...]
     cluster: Cluster
@@ -25,6 +29,8 @@ class Recorded:
     throughputs: Throughputs
     completion_s: dict[int, float]
     cancelled: int
+    prices: Prices
+    price_changes: tuple[tuple[float, Prices], ...]
 
 
 def read_recorded(place: str) -> Recorded:
@@ -35,6 +41,7 @@ def read_recorded(place: str) -> Recorded:
         jobs, by_id, gone = list[Job](), dict[int, Job](), set[int]()
         servers, speeds = dict[int, Server](), dict[Setting, float]()
         completion_s: dict[int, float] = {}
+        repriced = list[PriceChanged]()
         for record in log.read():
             entry = entry_of(record)
             match entry.event:
@@ -45,6 +52,8 @@ def read_recorded(place: str) -> Recorded:
                         speeds[Setting(job.job_type, name, job.scale_factor)] = speed
                 case JobCancelled(job_id=job_id):
                     gone.add(job_id)
+                case PriceChanged() as change:
+                    repriced.append(change)
                 case WorkerJoined(server=server):
                     servers[server.id] = server
                 case LeaseEnded() as ended if ended.steps_done >= by_id[ended.job_id].total_steps:
@@ -56,6 +65,7 @@ def read_recorded(place: str) -> Recorded:
     configuration = Configuration.from_json(body)
     table = configuration.throughputs
     first_s = jobs[0].arrival_s
+    tariffs = [configuration.prices, *(change.prices for change in repriced if change.time_s <= first_s)]
     kept = [job for job in jobs if job.id not in gone - completion_s.keys()]
     return Recorded(
         jobs=tuple(_moved(job, first_s) for job in kept),
@@ -64,6 +74,10 @@ def read_recorded(place: str) -> Recorded:
         throughputs=Throughputs({**table.isolated, **speeds}, table.colocated, table.name),
         completion_s={job_id: time_s - first_s for job_id, time_s in completion_s.items()},
         cancelled=len(jobs) - len(kept),
+        prices=tariffs[-1],
+        price_changes=tuple(
+            (change.time_s - first_s, change.prices) for change in repriced if change.time_s > first_s
+        ),
     )
 
 

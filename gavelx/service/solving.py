@@ -5,6 +5,7 @@ another one is started. What it fails to answer, the previous allocation carried
 """
 
 import asyncio
+import logging
 import multiprocessing
 import time
 from contextlib import suppress
@@ -29,11 +30,15 @@ START_S = 60.0
 """How long the process may take to start and to load a policy."""
 SLACK_S = 5.0
 """A solver that keeps to its budget needs some time besides."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass
 class Solver:
-    """Asks policies elsewhere. ``failures``, ``restarts``: what went wrong; ``seconds``: of the last answer."""
+    """Asks policies elsewhere. ``failures``, ``restarts``: what went wrong; ``seconds``: of the last answer.
+
+    ``last_failure`` is why the last question was not answered; empty where it was.
+    """
 
     settings: Settings = field(default_factory=Settings)
     answers: int = 0
@@ -64,10 +69,13 @@ class Solver:
             try:
                 answer = await self._asked(("ask", policy, snapshot, self.settings), limit_s)
                 assert isinstance(answer, Answer)
+                self.last_failure = ""
             except (GavelxError, EOFError, OSError, TimeoutError, AssertionError) as error:
                 if not isinstance(error, GavelxError):
                     self.stop()
                 reason = _reason(error, limit_s)
+                if reason != self.last_failure:
+                    _log.warning("%s did not answer, and the allocation before stands in: %s", policy, reason)
                 self.failures, self.last_failure = self.failures + 1, reason
                 carried = await asyncio.to_thread(carried_over, previous, snapshot, reason)
                 answer = answer_of(carried)

@@ -61,7 +61,7 @@ class Known:
     servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end (rank 0's, of a gang)
     safe_steps: float = 0.0  # by the last word on its leases
     steps_done: float = 0.0  # when it ended
-    spent_usd: float = 0.0
+    spent_usd: float = 0.0  # NaN where it held devices of no known price
     promised_s: float = 0.0
     received_s: float = 0.0
 
@@ -249,9 +249,10 @@ class State:
         lease, stopped = run.lease, run.stopped
         assert stopped is not None, "its lease was taken back when it ended"
         seconds = event.held_s - stopped.held_s
-        usd_per_s = self.mechanism.accounts.prices.usd_per_hour.get(lease.accelerator, 0.0) / 3600.0
+        usd_per_s = self.mechanism.accounts.prices.of(lease.accelerator) / 3600.0
         known.received_s += seconds
-        known.spent_usd += seconds * stopped.price * usd_per_s * len(lease.devices)
+        if seconds:  # no time costs nothing, whatever the price
+            known.spent_usd += seconds * stopped.price * usd_per_s * len(lease.devices)
         known.steps_done = max(known.steps_done, event.steps_done)
 
     # -- commands ---------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 
 from gavelx.cluster import Server
 from gavelx.jobs import Job
@@ -31,21 +32,19 @@ class LedgerError(AssertionError):
 
 
 def usd_between(prices: Prices, changes: Sequence[tuple[float, Prices]]) -> Callable[[str, float, float], float]:
-    """Dollars for one device of a type from a time to another: the integral of its price, where that is known.
+    """Dollars for one device of a type from a time to another: the integral of its price.
 
-    ``changes`` are times, in order, and the prices from then on.
+    NaN where its price is not known all the time. ``changes`` are times, in order, and the prices from then on.
     """
     from_s = [0.0, *(time_s for time_s, _ in changes)]
     until_s = [*from_s[1:], float("inf")]
-    tariffs = [later.usd_per_hour for later in (prices, *(later for _, later in changes))]
+    tariffs = [prices, *(later for _, later in changes)]
 
     def usd(accelerator: str, start_s: float, end_s: float) -> float:
-        if not changes:
-            return (end_s - start_s) * tariffs[0].get(accelerator, 0.0) / 3600.0
         first, last = max(0, bisect_right(from_s, start_s) - 1), bisect_right(from_s, end_s)
+        held_s = [min(end_s, until_s[k]) - max(start_s, from_s[k]) for k in range(first, last)]
         return sum(
-            max(0.0, min(end_s, until_s[k]) - max(start_s, from_s[k])) * tariffs[k].get(accelerator, 0.0) / 3600.0
-            for k in range(first, last)
+            seconds * tariffs[k].of(accelerator) / 3600.0 for k, seconds in enumerate(held_s, first) if seconds > 0
         )
 
     return usd
@@ -72,7 +71,7 @@ class Ledger:
     def __init__(self, tariff: Callable[[str, float, float], float] = NO_TARIFF) -> None:
         self.now_s = 0.0
         self.device_s: dict[str, float] = {}  # held, by accelerator type; a shared device counts once
-        self.usd = 0.0
+        self.usd_by_type: dict[str, float] = {}  # NaN where a price was not known
         self.failures: Counter[int] = Counter()  # by job id, how often it died by itself
         self._tariff = tariff
         self.servers: dict[int, Server] = {}
@@ -160,8 +159,9 @@ class Ledger:
                 continue
             del self._holders[device]
             since_s = self._held_since.pop(device)
-            self.device_s[lease.accelerator] = self.device_s.get(lease.accelerator, 0.0) + time_s - since_s
-            self.usd += self._tariff(lease.accelerator, since_s, time_s)
+            name = lease.accelerator
+            self.device_s[name] = self.device_s.get(name, 0.0) + time_s - since_s
+            self.usd_by_type[name] = self.usd_by_type.get(name, 0.0) + self._tariff(name, since_s, time_s)
 
     def available_s(self, accelerator: str, end_s: float) -> float:
         """For how long devices of a type were there, held or not, until the end of the run; in device-seconds."""
@@ -207,9 +207,20 @@ class Ledger:
             known = job_id in complete or job_id in self._lease_of or steps < self._total[job_id]
             self.require(known, f"job {job_id} has done all its steps, and nobody knows")
 
+    @property
+    def usd(self) -> float:
+        """What all devices have cost; NaN where a price was not known."""
+        return sum(self.usd_by_type.values())
+
     def check_bill(self, usd: float) -> None:
         """The bill is the time that devices were held times their price at the time."""
         self.require(self._agree(usd, self.usd), f"the bill is ${usd}, and ${self.usd} by the ledger")
+
+    def check_bill_by_type(self, usd: Mapping[str, float]) -> None:
+        """The same of each accelerator type; NaN is what has no known price."""
+        for name, amount in usd.items():
+            found = self.usd_by_type.get(name, 0.0)
+            self.require(self._agree(amount, found), f"{name} cost ${amount}, and ${found} by the ledger")
 
     def _bring_up(self, entry: Entry) -> None:
         """The steps done since the entry's last stretch began."""
@@ -240,4 +251,6 @@ class Ledger:
         return LedgerError(f"at {self.now_s:.3f} s: {problem}")
 
     def _agree(self, said: float, found: float) -> bool:
+        if isnan(said) or isnan(found):
+            return isnan(said) and isnan(found)
         return abs(said - found) <= ROUNDING * max(1.0, abs(found))

@@ -101,7 +101,7 @@ def _result(
 ) -> Result:
     """What has happened, by the backend's log."""
     submitted, log, types = tuple(backend.submitted), backend.recorder, backend.cluster.accelerators
-    return Result(
+    result = Result(
         policy=str(stopwatch.policy.policy),
         rules=backend.rules.name,
         cluster=backend.cluster,
@@ -117,9 +117,12 @@ def _result(
         price_changes=tuple((time_s, later.array(types)) for time_s, later in backend.price_changes),
         given_up=tuple(mechanism.given_up),
         most_behind_s=mechanism.accounts.most_behind_s,
-        up_s_A=np.array([backend.ledger.available_s(name, log.end_s) for name in types]),
         policy_seconds=stopwatch.seconds,
+        prices=prices.name,
     )
+    until_s = [*result.periods_s[1:], result.end_s]
+    there_s_KA = [[backend.ledger.available_s(name, time_s) for name in types] for time_s in until_s]
+    return replace(result, up_s_KA=np.diff(there_s_KA, axis=0, prepend=0.0))
 
 
 def _told(true: Throughputs, believed: Throughputs | Learns | None) -> Throughputs:
@@ -137,7 +140,8 @@ def _check_books(result: Result, backend: SimulatedCluster, mechanism: Mechanism
     completed = zip(result.jobs, np.isfinite(result.completion_s_J).tolist(), strict=True)
     ledger.check_complete({job.id: job.total_steps for job, complete in completed if complete})
     if rules.split_price and not rules.whole_steps:  # other rules bill more, or less, than the time of the devices
-        ledger.check_bill(float(np.nansum(result.cost_usd_L)))
+        types = result.cluster.accelerators
+        ledger.check_bill_by_type(dict(zip(types, result.cost_usd_A.tolist(), strict=True)))
 
 
 def policy_opens(policy: Answers) -> frozenset[Kind]:

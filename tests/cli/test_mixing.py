@@ -35,7 +35,7 @@ def test_a_mix_as_json(shell: Shell, trace: str) -> None:
     assert found["lower_bound_usd_per_hour"] <= found["paper_usd_per_hour"] <= found["usd_per_hour"]
     assert set(found["worth"]) <= {"v100", "p100", "k80"}
     for row in found["worth"].values():
-        assert row["verdict"] in ("buy", "rent", "drop")
+        assert row["verdict"] in ("buy", "break-even", "rent", "drop")
         assert row["worth_usd_per_hour"] <= row["price_usd_per_hour"] * (1 + 1e-6)
     assert found == shell("mix", "--trace", trace, "--prices", "aws,gcp", "--deadline", "6", "--json").json
 

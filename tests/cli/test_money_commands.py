@@ -104,12 +104,103 @@ def test_discounts_currency_kind_and_grid(shell: Shell, runs: Path) -> None:
     clean = bill("--prices", "gcp", "--carbon", "grid:Norway", "--pue", "1.0", "--draw", "busy=0.5")
     assert clean["energy"]["kg_co2"] < full["energy"]["kg_co2"] / 2
     euro = shell("bill", "--result", runs, "--prices", "gcp", "--currency", "EUR=1.08")
-    assert f"{full['total_usd'] / 1.08:,.2f}" in euro.out and "EUR. busy" in euro.out
+    row = next(line.split() for line in euro.out.splitlines() if line.startswith("fifo"))
+    total, busy, idle = (Decimal(amount.replace(",", "")) for amount in row[1:4])
+    assert total == busy + idle and "EUR. busy" in euro.out
+    for amount, usd in ((busy, full["busy_usd"]), (idle, full["idle_usd"])):
+        assert float(amount) == pytest.approx(usd / 1.08, abs=0.0051 + 0.0051 / 1.08)
+
+
+def test_a_spot_run_is_billed_as_run_and_any_table_says_that_it_was_not_its_own(
+    shell: Shell, tmp_path: Path
+) -> None:
+    out, run = tmp_path / "spot.json", ("simulate", "--policy", "max_min_fairness", "--cluster", "v100=2,k80=2")
+    spot = ("--spot-history", "spot_history", "--spot-place", "us-west-2", "--spot-start", "2020-02-16")
+    assert shell(*run, "--jobs", "8", *spot, "--json", out).code == 0
+    document = json.loads(out.read_text())
+    assert len(document["prices"]["periods"]) > 1
+    ran = shell("bill", "--result", out, "--prices", "as-run,aws", "--json", "-")
+    own, table = ran.json["bills"]
+    assert own["busy_usd"] == pytest.approx(document["cost_usd"], abs=0.00501)
+    assert own["busy_usd"] < table["busy_usd"] and own["idle_usd"] < table["idle_usd"]
+    assert (own["prices"], own["as_of"]) == ("as-run", None)
+    assert {entry["source"] for entry in own["per_accelerator"]} == {"as-run"}
+    assert "aws: the run was made at other prices (spot_history from 2020-02-16 00:00 UTC on" in ran.err
+    assert "--prices as-run bills at those" in ran.err and "as-run: the run" not in ran.err
+    shown = shell("bill", "--result", out, "--prices", "as-run")
+    assert f"{own['busy_usd']:,.2f}" in shown.out and not shown.err
+
+
+def test_a_run_at_fixed_prices_costs_the_same_as_run_as_under_its_table(shell: Shell, runs: Path) -> None:
+    own, table = (shell("bill", "--result", runs, "--prices", name, "--json", "-") for name in ("as-run", "gcp"))
+    amounts = ("busy_usd", "idle_usd", "total_usd", "per_job", "per_owner")
+    for one, other in zip(own.json["bills"], table.json["bills"], strict=True):
+        assert [one[name] for name in amounts] == [other[name] for name in amounts]
+        rates = [[entry["usd_per_hour"] for entry in bill["per_accelerator"]] for bill in (one, other)]
+        assert rates[0] == rates[1]
+    assert "other prices" not in own.err + table.err
+    replaced = shell("bill", "--result", runs, "--prices", "as-run+V100-16GB=100", "--json", "-").json["bills"][0]
+    assert replaced["total_usd"] > own.json["bills"][0]["total_usd"]
+
+
+def test_prices_that_change_are_billed_second_by_second(shell: Shell, tmp_path: Path) -> None:
+    changes, out = tmp_path / "changes.csv", tmp_path / "run.json"
+    changes.write_text("time_s,accelerator,usd_per_hour\n3600,v100,2\n7200,v100,0.5\n")
+    trace = tmp_path / "trace.csv"
+    header = "job_id,arrival_s,job_type,scale_factor,total_steps"
+    trace.write_text(f"{header}\n0,1800,ResNet-18 (batch size 32),1,500000\n")
+    cluster = ("--cluster", "v100=2", "--prices", "v100=1", "--price-changes", changes)
+    ran = shell("simulate", "--policy", "fifo", "--trace", trace, *cluster, "--json", out)
+    assert ran.code == 0, ran.err
+    end_s = json.loads(out.read_text())["makespan_s"]
+    assert end_s > 7200.0
+    bill = shell("bill", "--result", out, "--prices", "as-run", "--json", "-").json["bills"][0]
+    later = (end_s - 7200.0) / 3600.0 * 0.5
+    assert bill["busy_usd"] == pytest.approx(0.5 * 1 + 1.0 * 2 + later, abs=0.00501)
+    assert bill["idle_usd"] == pytest.approx(1.5 * 1 + 1.0 * 2 + later, abs=0.00501)
+    assert bill["per_accelerator"][0]["usd_per_hour"] is None
+    other = shell("bill", "--result", out, "--prices", "v100=1")
+    assert "v100=1: the run was made at other prices (v100=1, which changed)" in other.err
+
+
+def test_results_of_before_have_no_prices_of_their_own(shell: Shell, runs: Path, tmp_path: Path) -> None:
+    document = json.loads(runs.read_text())
+    for run in document["runs"]:
+        del run["prices"]
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(document))
+    now, then = (shell("bill", "--result", path, "--prices", "gcp", "--json", "-") for path in (runs, old))
+    assert now.json == then.json and "other prices" not in then.err
+    ran = shell("bill", "--result", old, "--prices", "as-run")
+    assert ran.code == 2 and "written before results kept their prices" in ran.err
+
+
+@pytest.mark.parametrize(
+    "options", [("--kind", "spot"), ("--as-of", "2023-09"), ("--discount", "aws=10%")], ids=lambda words: words[0]
+)
+def test_the_prices_of_a_run_have_no_date_no_kind_and_no_discount(
+    shell: Shell, runs: Path, options: tuple[str, str]
+) -> None:
+    ran = shell("bill", "--result", runs, "--prices", "as-run", *options)
+    assert ran.code == 2 and f"{options[0]}: the prices of the run are what they were" in ran.err
+    cloud = "gcp" if options[0] == "--kind" else "aws"
+    assert shell("bill", "--result", runs, "--prices", f"as-run,{cloud}", *options).code == 0
+
+
+def test_won_are_whole(shell: Shell, runs: Path) -> None:
+    usd = shell("bill", "--result", runs, "--prices", "gcp", "--json", "-").json["bills"][0]
+    ran = shell("bill", "--result", runs, "--prices", "gcp", "--currency", "krw=0.00073")
+    assert "KRW. busy" in ran.out
+    row = next(line.split() for line in ran.out.splitlines() if line.startswith("fifo"))
+    total, busy, idle = (int(amount.replace(",", "")) for amount in row[1:4])
+    assert total == busy + idle and busy == pytest.approx(usd["busy_usd"] / 0.00073, abs=8)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--prices", "as-run+v100"), "--prices: 'as-run+v100' is neither a cloud nor"),
+        (("--prices", "as-run+v100=x"), "--prices: cannot read 'v100=x'"),
         (("--prices", "aws,nimbus"), "--prices: 'nimbus' is neither a cloud nor"),
         (("--prices", "v100=1.6"), "--prices: no price of k80; 'v100=1.6' has prices of v100"),
         (("--prices", "aws:mars-1"), "--prices: 'mars-1' is not in the table"),
@@ -144,7 +235,8 @@ def test_p100_is_not_sold_by_aws(shell: Shell, tmp_path: Path) -> None:
     out = tmp_path / "run.json"
     assert shell("simulate", "--policy", "fifo", "--cluster", "p100=1", "--jobs", "2", "--json", out).code == 0
     ran = shell("bill", "--result", out, "--prices", "aws")
-    assert ran.code == 2 and "no price of p100" in ran.err and '--prices "aws+p100=1.35"' in ran.err
+    assert ran.code == 2 and "no price of p100" in ran.err and '--prices "aws+p100=DOLLARS"' in ran.err
+    assert "clouds with a price: p100 (azure, gcp)" in ran.err
     assert shell("bill", "--result", out, "--prices", "aws+p100=1.35").code == 0
 
 

@@ -133,6 +133,33 @@ def test_the_page_is_written_of_what_is_done(tmp_path: Path) -> None:
     assert all((tmp_path / f"{one.name}.png").read_bytes().startswith(b"\x89PNG") for one in THESIS)
 
 
+def test_seeds_of_ones_own_are_reported(tmp_path: Path) -> None:
+    """... beside those of the page, and never compared with what was published for other jobs."""
+    options = ["--tiny", "--rates", "100", "40", "--seeds", "500", "--out", str(tmp_path)]
+    options += ["--policies", "allox", "shared_cloud_cost_fairness", "finish_time_fairness"]
+    for words in (options, ["--report", "--tiny", "--out", str(tmp_path)]):  # the report is not told which seeds
+        assert main(words, experiments=[COST, HONEST[0]]) == 0
+        page = (tmp_path / "RESULTS.md").read_text()
+        (line,) = [line for line in page.splitlines() if line.startswith("| AlloX | 5:5:5 | 100 | 500 |")]
+        assert "%" not in line and "equal" not in line
+        assert "| 40 jobs at the start | **shared_cloud_cost_fairness** | 1 |" in page
+        assert "| 40 jobs at the start | finish-time fairness | 1 |" in page
+        assert "| 40 jobs at the start | the least with nobody worse off; shared_cloud_cost_fairness | 1 |" in page
+        assert "over `rho_cap`, seed 500:" in page and "| 40 jobs at the start | rho_cap 0.9 | 1 |" in page
+
+
+def test_seeds_of_ones_own_leave_published_means_as_they_are(tmp_path: Path) -> None:
+    store, setting = Store(tmp_path / "points.jsonl"), Setting("static", "allox", "5:5:5", 100.0)
+    figures = {"utilization": 0.5487, "jct_mean_s": 110281.51, "makespan_s": 817409.0, "cost_usd": 2620.0}
+    for seed in SEEDS:
+        store.add(fake(point(SERIES[0], setting, seed), **figures))
+    before = COST.rows(store)
+    store.add(fake(point(SERIES[0], setting, 500), **{name: 2 * value for name, value in figures.items()}))
+    own, other = COST.rows(store)
+    assert [own] == before
+    assert (other.others, other.ours["cost_usd"], other.change("cost_usd")) == ((500,), 5240.0, None)
+
+
 def test_jobs_of_the_cost_experiment_have_deadlines() -> None:
     table = load_throughputs("simulation")
     jobs = list(islice(draw_cost_jobs(table, rate_per_hour=0.45, seed=0), 300))

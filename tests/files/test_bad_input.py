@@ -191,7 +191,7 @@ def price_list(format: str) -> Callable[[Path], object]:
 def result() -> bytes:
     job = {"job_id": 0, "owner": "a", "device_s": {"v100": 3600.0}}
     return json.dumps(
-        {"policy": "fifo", "idle_device_s": {"v100": 0.0, "k80": 1.0}, "per_job": [job, job]}
+        {"policy": "fifo", "idle_device_s": {"v100": 0.0, "k80": 1.0}, "per_job": [job, job | {"job_id": 1}]}
     ).encode()
 
 

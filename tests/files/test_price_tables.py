@@ -1,4 +1,5 @@
 from decimal import Decimal
+from math import isnan
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from gavelx.files.price_tables import (
     Terms,
     check_discounts,
     clouds,
+    load_all_prices,
     load_prices,
+    load_quotes,
     price_rows,
     read_discounts,
 )
@@ -56,10 +59,39 @@ def test_no_date(as_of: str) -> None:
 
 
 def test_a_type_without_a_price() -> None:
-    said = r"--prices: no price of p100, tpu9; 'aws' has prices of k80, v100-16gb.*--prices v100=1.6,p100=1.35"
-    with pytest.raises(OptionError, match=said):
+    said = (
+        r"no price of p100, tpu9; 'aws' has prices of k80, v100-16gb.*; clouds with a price: p100 \(azure, gcp\)\."
+    )
+    with pytest.raises(OptionError, match=said) as error:
         load_prices("aws", ["v100", "P100", "tpu9"])
+    assert error.value.hint == '--prices "aws+p100=DOLLARS+tpu9=DOLLARS" with prices of yours'
     assert load_prices("aws", ["v100", "P100"], strict=False).usd_per_hour == {"v100": 3.06}
+
+
+def test_every_missing_type_is_named_with_who_sells_it_on_the_same_terms() -> None:
+    with pytest.raises(OptionError) as error:
+        load_prices("gcp:us-east1", ["v100", "k80", "h100-80gb"])
+    assert "no price of v100, k80; " in error.value.problem
+    assert "clouds with a price: v100 (aws, azure, gcp, lambda), k80 (aws, azure, gcp)" in error.value.problem
+    assert '"gcp:us-east1+v100=DOLLARS+k80=DOLLARS"' in error.value.hint
+    with pytest.raises(OptionError) as error:
+        load_quotes("aws", ["v100", "k80"], Terms(kind="spot"))
+    assert "v100 (gcp), k80 (gcp)" in error.value.problem
+    with pytest.raises(OptionError) as error:
+        load_quotes("v100=1", ["v100", "mine"])
+    assert "clouds" not in error.value.problem and error.value.hint.startswith('--prices "v100=1,mine=DOLLARS"')
+
+
+def test_all_prices_of_a_table_are_there_under_each_name_of_a_device() -> None:
+    prices = load_all_prices("aws+p100=2,mine=1.5")
+    assert (prices.of("v100"), prices.of("v100-16gb"), prices.of("p100"), prices.of("mine")) == (
+        3.06,
+        3.06,
+        2.0,
+        1.5,
+    )
+    assert prices.of("h100-80gb") == load_prices("aws", ["h100-80gb"]).of("h100-80gb")
+    assert isnan(prices.of("tpu9"))
 
 
 def test_a_list() -> None:

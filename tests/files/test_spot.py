@@ -39,6 +39,16 @@ def test_prices_on_the_clock_of_a_run(tmp_path: Path) -> None:
     ]
 
 
+def test_times_are_shown_in_utc_whatever_offset_they_were_written_with(tmp_path: Path) -> None:
+    path = save(tmp_path, "timestamp,accelerator,price_usd_per_hour\n2024-03-10T01:30:00-05:00,v100,1\n")
+    assert load_spot_history(path, Prices({}), ["v100"]).prices.name.startswith(
+        f"{path} from 2024-03-10 06:30 UTC on"
+    )
+    assert load_spot_history(path, Prices({}), ["v100"], start="2024-03-10T07:30:00+01:00").prices.usd_per_hour
+    with pytest.raises(OptionError, match="at 2024-03-10 06:00 UTC; the first is of 2024-03-10 06:30 UTC"):
+        load_spot_history(path, Prices({}), ["v100"], start="2024-03-10T06:00")
+
+
 def test_a_start_and_a_place(tmp_path: Path) -> None:
     path = save(tmp_path, HEADER + HISTORY)
     early = load_spot_history(path, Prices({}), ["v100"], start="2020-01-01T09:30")
@@ -51,7 +61,7 @@ def test_a_start_and_a_place(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"--spot-start: 2021-01-01 is after the last price"):
         load_spot_history(path, Prices({}), ["v100"], start="2021-01-01")
     with pytest.raises(
-        OptionError, match=r"--spot-start: no spot price of k80 at 2020-01-01 09:00; the first is of"
+        OptionError, match=r"--spot-start: no spot price of k80 at 2020-01-01 09:00 UTC; the first is of"
     ):
         load_spot_history(path, Prices({}), ["k80"], start="2020-01-01T09:00")
     with pytest.raises(OptionError, match=r"--spot-start: 'soon' is no time"):

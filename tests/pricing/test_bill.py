@@ -2,6 +2,7 @@
 
 import json
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gavelx.files.results import _usage as usage_of
 from gavelx.mechanism.rules import RULES
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
-from gavelx.pricing.bill import Bill, bill_of, in_whole_cents
+from gavelx.pricing.bill import Bill, bill_of, in_whole_units
 from gavelx.simulator import simulate
 from tests.simulator.test_ledger import TYPES, Workload, workloads
 
@@ -31,12 +32,12 @@ def usage(*device_s: dict[str, float], idle: dict[str, float], owners: str = "")
     return Usage("mine", uses, dict.fromkeys(QUOTES, 0.0) | idle)
 
 
-def check_sums(bill: Bill) -> None:
+def check_sums(bill: Bill, unit: Decimal = CENT) -> None:
     assert bill.total_usd == sum(usd for *_, usd in bill.by_job) + bill.idle_usd
     assert bill.busy_usd == sum(bill.by_owner.values()) == sum(bill.by_accelerator.values())
     assert bill.idle_usd == sum(bill.idle_by_accelerator.values())
     for amount in (bill.total_usd, *(usd for *_, usd in bill.by_job), *bill.by_accelerator.values()):
-        assert amount == amount.quantize(CENT)
+        assert (amount, amount.as_tuple().exponent) == (amount.quantize(unit), unit.as_tuple().exponent)
 
 
 def test_a_bill_by_hand() -> None:
@@ -57,23 +58,46 @@ def test_cents_that_no_job_has_go_to_the_largest_fractions() -> None:
     assert tiny.busy_usd == sum(usd for *_, usd in tiny.by_job) == 0
 
 
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40), st.decimals("0.01", "200", places=4))
-def test_parts_add_up_in_another_currency(seconds: list[float], usd: Decimal) -> None:
-    bill = bill_of(
-        usage(*({"v100": s, "k80": s / 3} for s in seconds), idle={"p100": 5e5, "k80": 7.0}), QUOTES, "x"
-    )
-    other = bill.at_rate(usd)
-    check_sums(other)
-    assert abs(other.total_usd - bill.total_usd / usd) <= CENT
+@given(
+    st.lists(st.floats(0, 1e6), min_size=1, max_size=40),
+    st.sampled_from([("EUR", "0.01"), ("KRW", "1"), ("JPY", "1"), ("KWD", "0.001")]),
+    st.decimals("0.0001", "200", places=5),
+)
+def test_amounts_in_another_currency_are_rounded_once(
+    seconds: list[float], currency: tuple[str, str], usd: Decimal
+) -> None:
+    device_s = [{"v100": s, "k80": s / 3} for s in seconds]
+    bill = bill_of(usage(*device_s, idle={"p100": 5e5, "k80": 7.0}), QUOTES, "x")
+    name, unit = currency[0], Fraction(currency[1])
+    other = bill.in_currency(name, usd)
+    check_sums(other, Decimal(currency[1]))
+
+    def exact(device_s: dict[str, float]) -> Fraction:
+        """In units."""
+        usd_s = sum(Fraction(repr(s)) * Fraction(QUOTES[name].usd) for name, s in device_s.items())
+        return usd_s / 3600 / Fraction(usd) / unit
+
+    jobs, idle = [exact(each) for each in device_s], exact({"p100": 5e5, "k80": 7.0})
+    near = 1e-30  # quotients are rounded to 60 digits
+    assert abs(Fraction(other.busy_usd) / unit - sum(jobs)) <= Fraction(1, 2) + near
+    assert abs(Fraction(other.idle_usd) / unit - idle) <= Fraction(1, 2) + near
     assert all(
-        abs(there[2] - here[2] / usd) <= CENT for here, there in zip(bill.by_job, other.by_job, strict=True)
+        abs(Fraction(amount) / unit - job) < 1 + near for (*_, amount), job in zip(other.by_job, jobs, strict=True)
     )
+
+
+def test_won_have_no_hundredths_and_are_no_multiples_of_a_cent() -> None:
+    bill = bill_of(usage({"v100": 1118.0}, idle={}), QUOTES, "x")  # 0.49999 dollars
+    assert bill.in_currency("KRW", Decimal("0.00073")).busy_usd == 685  # not 0.50 dollars, which are 684.93
+    assert [str(bill.in_currency(name, Decimal("0.5")).busy_usd) for name in ("EUR", "JPY", "KWD")] == [
+        *("1.00", "1", "1.000")
+    ]
 
 
 @given(st.lists(st.decimals(0, 10**9, places=7), max_size=60))
 def test_whole_cents_add_up_and_nobody_is_a_cent_off(amounts: list[Decimal]) -> None:
     total = sum(amounts, Decimal(0)).quantize(CENT)
-    cents = in_whole_cents(dict(enumerate(amounts)), total)
+    cents = in_whole_units(dict(enumerate(amounts)), total)
     assert sum(cents.values()) == total
     assert all(abs(cents[n] - amount) < CENT for n, amount in enumerate(amounts))
 
@@ -118,6 +142,19 @@ def run_of(**changed: object) -> dict[str, object]:
     return {"policy": "fifo", "idle_device_s": {"v100": 0.0, "k80": 1.0}, "per_job": [job]} | changed
 
 
+def with_periods(
+    usd: dict[str, object] | None = None, idle: dict[str, float] | None = None, of_period: object = "halves"
+) -> dict[str, object]:
+    """The same run, in which prices changed once."""
+    period = {"from_s": 0.0, "usd_per_hour": usd or {"v100": 1.0}, "idle_device_s": idle or {"k80": 0.5}}
+    job = {"job_id": 0, "device_s": {"v100": 3600.0}, "device_s_of_period": of_period}
+    if of_period == "halves":
+        job["device_s_of_period"] = {"0": {"v100": 1200.0}, "1": {"v100": 2400.0}}
+    elif of_period is None:
+        del job["device_s_of_period"]
+    return run_of(per_job=[job], prices={"name": "mine", "periods": [period, period]})
+
+
 def test_one_run_or_several(tmp_path: Path) -> None:
     assert [one.policy for one in read_usages(save(tmp_path, run_of()))] == ["fifo"]
     both = {"runs": [run_of(), run_of(policy="las")]}
@@ -138,6 +175,15 @@ def test_one_run_or_several(tmp_path: Path) -> None:
         (run_of(idle_device_s={"p100": 0.0}), r"per_job\[0\].device_s: 'v100' is not in the cluster"),
         (run_of(per_job=[{"job_id": "x", "device_s": {}}]), r"per_job\[0\].job_id: 'x' cannot be used"),
         (run_of(per_job=[{"job_id": 1}]), r"the key 'device_s' is missing"),
+        (run_of(per_job=[{"job_id": 7, "device_s": {}}] * 2), r"per_job\[1\].job_id: job 7 is there twice"),
+        (run_of(prices=[]), "prices: a list cannot be used; expected an object"),
+        (with_periods(usd={"v100": -1}), r"periods\[0\].usd_per_hour.v100: -1 cannot be used"),
+        (with_periods(of_period={"2": {}}), "there is no period 2; expected 0 to 1"),
+        (with_periods(of_period={"-1": {}}), "there is no period -1"),
+        (with_periods(of_period={"0": {"p100": 1.0}}), "'p100' is not in the cluster"),
+        (with_periods(of_period={"1": {"v100": 1.0}}), "1 s of v100 in all; expected 3600 s, as in the whole run"),
+        (with_periods(of_period=None), "the key 'device_s_of_period' is missing"),
+        (with_periods(idle={"k80": 2.0}), r"prices.periods: 4 s of k80 in all; expected 1 s"),
     ],
 )
 def test_results_without_what_a_bill_needs(tmp_path: Path, document: object, said: str) -> None:

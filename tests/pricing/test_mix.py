@@ -51,10 +51,29 @@ def test_the_type_that_is_cheapest_per_step_of_each_job() -> None:
 def test_what_is_not_worth_its_price_is_dropped() -> None:
     mix = cheapest_mix([job(0, 5, 8, kind="b")], SPEEDS, [FAST, SLOW])
     worth = {one.accelerator: one for one in mix.worth}
-    assert worth["slow"].verdict == "buy"
+    assert worth["slow"].verdict == "break-even"
     assert worth["slow"].worth_usd_per_hour == pytest.approx(1.0)
     assert worth["fast"].verdict == "drop"
     assert worth["fast"].worth_usd_per_hour == pytest.approx(1.0)  # it does what a slow one does
+
+
+@pytest.mark.parametrize(("jobs", "dollars", "verdict"), [(8, 1.0, "buy"), (5, 0.0, "break-even")])
+def test_to_buy_is_said_only_where_a_whole_instance_more_makes_it_cheaper(
+    jobs: int, dollars: float, verdict: str
+) -> None:
+    """In parts, a second fast device is worth the four slow ones that it replaces, in both cases.
+
+    Eight jobs need it and no other, or four slow ones; five need one slow one only, which costs less.
+    """
+    due = [job(j, 2, 8.5) for j in range(jobs)]
+    mix = cheapest_mix(due, SPEEDS, [FAST, SLOW], most={"fast": 1})
+    fast, slow = sorted(mix.worth, key=lambda one: one.accelerator)
+    assert fast.worth_usd_per_hour == pytest.approx(4.0)
+    assert (fast.verdict, fast.whole_usd_per_hour) == (verdict, pytest.approx(dollars))
+    assert (slow.verdict, slow.whole_usd_per_hour) == ("break-even", 0.0)
+    wider = cheapest_mix(due, SPEEDS, [FAST, SLOW], most={"fast": 2})
+    assert mix.paper_usd_per_hour - wider.paper_usd_per_hour == pytest.approx(dollars)
+    assert all(one.verdict != "buy" for one in cheapest_mix(due, SPEEDS, [FAST, SLOW]).worth)
 
 
 def test_a_peak_is_worth_renting_for() -> None:
@@ -168,3 +187,21 @@ def test_the_simulator_meets_every_deadline_and_no_cluster_beats_the_bounds(
                 result = task.simulated(np.array(counts), load_policy(name), RULES)
                 due_s = np.array([j.deadline_s for j in result.jobs])
                 assert not (result.completion_s_J <= due_s).all(), (counts, name)
+
+
+@settings(max_examples=12)
+@given(rows=st.lists(ROWS, min_size=1, max_size=5), most=st.integers(0, 2))
+def test_what_is_to_be_bought_makes_the_cluster_cheaper_by_that(
+    rows: list[tuple[str, float, float, float]], most: int
+) -> None:
+    rows.sort(key=lambda row: row[3])
+    jobs = [
+        job(j, hours, 5.0 * hours * slack, arrival, kind=kind)
+        for j, (kind, hours, slack, arrival) in enumerate(rows)
+    ]
+    offers = [FAST, Offer("fast", 2, 5.0, "sky", "west", "f.2"), SLOW]
+    mix, wider = (cheapest_mix(jobs, SPEEDS, offers, most={"fast": n}) for n in (most, most + 1))
+    saved = mix.paper_usd_per_hour - wider.paper_usd_per_hour
+    (fast,) = (one for one in mix.worth if one.accelerator == "fast")
+    assert fast.whole_usd_per_hour == pytest.approx(saved, abs=1e-5)
+    assert (fast.verdict == "buy") == (saved > 1e-5)

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from gavelx.report.series import cost_by_type
 from tests.report.results import result
 
 
 def test_costs_by_type_add_up_where_prices_change() -> None:
     run = result(price_changes=((1800.0, np.array([6.0, 0.5])),))
-    assert cost_by_type(run).tolist() == pytest.approx([0.5 * 2.0 + 0.5 * 6.0, 2 * 2.0 * 0.5])
-    assert cost_by_type(run).sum() == pytest.approx(run.summary()["cost_usd"])
+    assert run.cost_usd_A.tolist() == pytest.approx([0.5 * 2.0 + 0.5 * 6.0, 2 * 2.0 * 0.5])
+    assert run.cost_usd_A.sum() == pytest.approx(run.summary()["cost_usd"])

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gavelx.report.series import busy_shares, completion_curve, cost_by_type, device_hours
+from gavelx.report.series import busy_shares, completion_curve, device_hours
 from gavelx.result import Result
 from tests.report.results import result, results
 
@@ -38,10 +38,10 @@ def test_bins_lose_no_device_time(run: Result, bins: int) -> None:
 
 def test_cost_is_unknown_only_where_a_type_was_used() -> None:
     run = result(((0, 0, 2, 0.0, 3.0),), usd_per_hour=(2.0, NAN))
-    assert cost_by_type(run).tolist() == [12.0, 0.0]
-    assert np.isnan(cost_by_type(result(usd_per_hour=(NAN, 0.5)))[0])
+    assert run.cost_usd_A.tolist() == [12.0, 0.0]
+    assert np.isnan(result(usd_per_hour=(NAN, 0.5)).cost_usd_A[0])
 
 
 def test_costs_by_type_add_up_to_the_cost_of_the_run() -> None:
     run = result()
-    assert cost_by_type(run).sum() == run.summary()["cost_usd"] == 1 * 2.0 + 2 * 2.0 * 0.5
+    assert run.cost_usd_A.sum() == run.summary()["cost_usd"] == 1 * 2.0 + 2 * 2.0 * 0.5

@@ -43,7 +43,7 @@ def plain(state: State) -> dict[str, Any]:
             mechanism._questions.open_s,
             mechanism._questions.last_s,
         ),
-        "book": state.book,
+        "book": repr(state.book),  # in which a NaN is equal to itself
         "machines": state.machines,
         "runs": state.runs,
         "wakes": state.wakes,

@@ -45,7 +45,7 @@ def test_a_server_goes_and_comes_back() -> None:
     assert end_s[0] == 280.0  # on notice, two minutes before
     assert start_s[1] >= 700.0
     assert end_s[-1] == result.end_s == pytest.approx(start_s[1] + 720.0)
-    assert result.up_s_A.tolist() == pytest.approx([result.end_s - 300.0])
+    assert result.up_s_KA.sum(axis=0).tolist() == pytest.approx([result.end_s - 300.0])
     assert result.idle_s_A.tolist() == pytest.approx([result.end_s - 300.0 - 1000.0])
 
 

@@ -23,7 +23,7 @@ def test_servers_that_come_and_go_do_not_fail_and_others_do() -> None:
     )
     assert result.summary()["jobs_completed"] == 4
     end_s = result.end_s
-    v100_s, k80_s = result.up_s_A.tolist()
+    v100_s, k80_s = result.up_s_KA.sum(axis=0).tolist()
     assert 1.5 * end_s - 1000.0 <= v100_s <= 1.5 * end_s + 1000.0
     assert k80_s < 2 * end_s
 

@@ -130,6 +130,10 @@ def test_the_books_count_steps_seconds_and_dollars() -> None:
     ledger.ended(110.0, 1, 100.0, 100.0)
     ledger.check_complete({0: 100.0})
     ledger.check_bill(50.0 * 1.0 + 60.0 * 2.0)
+    ledger.check_bill_by_type({"v100": 170.0, "k80": 0.0})
+    for wrong in ({"v100": 171.0}, {"v100": float("nan")}, {"k80": 1.0}):
+        with pytest.raises(LedgerError, match="by the ledger"):
+            ledger.check_bill_by_type(wrong)
     assert ledger.device_s == {"v100": 110.0}
 
 
