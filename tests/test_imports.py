@@ -21,6 +21,7 @@ NOUNS = {
         "accelerators",
         "allocation",
         "asking",
+        "authors",
         "cluster",
         "configurations",
         "errors",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gavelx.allocation import FEASIBLE, Allocation
+from gavelx.asking import OFFERED, foreign_row
 from gavelx.cluster import Cluster
 from gavelx.files.configuration_rows import rows_of
 from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
@@ -148,14 +149,9 @@ class Answers(Checks):
 
     def _check_rows(self, allocation: Allocation, snapshot: Snapshot) -> None:
         """Every configuration of the answer is one of the snapshot's, at its speeds."""
-        known = plain.rows_by_key(snapshot, snapshot.known)
-        for row in rows_of(allocation.snapshot.configurations):
-            if known.get(plain.key(snapshot, row)) != row:
-                ids = " and ".join(str(snapshot.jobs[j].id) for j in row.jobs)
-                where = f"job {ids} on {row.devices} x {snapshot.accelerators[row.accelerator]!r}"
-                seen = f"the answer has {where} at {row.steps_per_second} steps/s, the snapshot has not"
-                hint = "certified(snapshot, ...) with the snapshot that was given, or that opened"
-                self.fail("an answer shares out the configurations of its snapshot", seen, snapshot, hint)
+        if row := foreign_row(allocation.snapshot, snapshot):
+            figures = f"the answer has {row[0]}, the snapshot {row[1]}"
+            self.fail("an answer shares out the configurations of its snapshot", figures, snapshot, OFFERED)
 
     def check_useful(self, snapshot: Snapshot) -> None:
         """Raises :class:`NonConformance` where a job gets time that is of no use."""
