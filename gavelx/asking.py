@@ -5,12 +5,13 @@ message names the policy, the line, what was seen and what was expected. Our own
 """
 
 import math
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
 
 from gavelx.allocation import Allocation, Certificate, check_form, check_limits
-from gavelx.authors import blamed, is_ours, look_at_warnings
+from gavelx.authors import blamed, is_ours, look_at_answer
 from gavelx.configurations import Configurations
 from gavelx.errors import PolicyError, SharesError
 from gavelx.snapshot import Snapshot
@@ -39,7 +40,7 @@ def ask(policy: Answers, snapshot: Snapshot) -> Allocation:
     else:
         with blamed(_name(policy), "allocate()") as heard:
             allocation = policy.allocate(snapshot)
-        hint = look_at_warnings(heard)
+        hint = look_at_answer(policy.allocate, heard)
     _check(allocation, snapshot, policy, hint)
     return allocation
 
@@ -76,11 +77,11 @@ def _check(allocation: object, snapshot: Snapshot, policy: Answers, hint: str) -
     where, expected = _name(policy), "an Allocation; gavelx.solvers.certified makes one"
     if not isinstance(allocation, Allocation) or not isinstance(allocation.certificate, Certificate):
         seen = type(allocation.certificate if isinstance(allocation, Allocation) else allocation).__name__
-        raise PolicyError(f"allocate() returned a {seen}", where=where, expected=expected)
-    answered, c = allocation.snapshot, allocation.certificate
+        raise PolicyError(f"allocate() returned a {seen}", where=where, expected=expected, hint=hint)
+    answered = allocation.snapshot
     if answered.jobs != snapshot.jobs or answered.cluster != snapshot.cluster:
         problem = "allocate() answered for other jobs or another cluster"
-        raise PolicyError(problem, where=where, expected="those of the snapshot it was given")
+        raise PolicyError(problem, where=where, expected="those of the snapshot it was given", hint=hint)
     if row := foreign_row(answered, snapshot):
         seen, offered = row
         problem = f"allocate() answered with a configuration that the snapshot does not offer: {seen}"
@@ -91,6 +92,22 @@ def _check(allocation: object, snapshot: Snapshot, policy: Answers, hint: str) -
         check_limits(answered, check_form(answered, allocation.share_C))
     except SharesError as error:
         raise PolicyError(error.problem, where=where, expected=error.expected, hint=hint) from error
-    if not all(value is None or math.isfinite(value) for value in (c.objective, c.bound)):
-        problem = f"the certificate says objective {c.objective}, bound {c.bound}"
-        raise PolicyError(problem, where=where, expected="finite numbers, or None", hint=hint)
+    if wrong := _no_numbers(allocation):
+        raise PolicyError(wrong, where=where, expected="finite numbers, or None", hint=hint)
+
+
+def _no_numbers(allocation: Allocation) -> str:
+    """What is written beside the shares where numbers should be, if anything."""
+    c, after_s = allocation.certificate, allocation.ask_again_s
+    if not all(value is None or _is_finite(value) for value in (c.objective, c.bound)):
+        return f"the certificate says objective {c.objective}, bound {c.bound}"
+    if not all(map(_is_finite, (c.violation, c.classes, c.seconds))):
+        return f"the certificate says violation {c.violation}, classes {c.classes}, seconds {c.seconds}"
+    if after_s is not None and not (_is_finite(after_s) and after_s >= 0):
+        return f"ask_again_s is {after_s!r}"
+    wrong = {name: value for name, value in allocation.marginal_A.items() if not _is_finite(value)}
+    return f"one more device is worth {wrong}" if wrong else ""
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)

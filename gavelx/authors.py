@@ -6,23 +6,23 @@ warnings are kept for such a message instead of printed.
 """
 
 import builtins
+import inspect
 import os
 import re
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from warnings import WarningMessage
 
-from gavelx.errors import GavelxError, PolicyError, SharesError, did_you_mean
+from gavelx.errors import GavelxError, PolicyError, SharesError, UserError, did_you_mean
 
 PACKAGE = f"{Path(__file__).parent}{os.sep}"
 LIBRARIES = (sysconfig.get_paths()["stdlib"], *(f"{os.sep}{name}-packages{os.sep}" for name in ("site", "dist")))
 TEXT_MAX = 300
-SHOWN_MAX = 30
-"""Of an object with more names than this only those are listed that are near."""
 
 
 def is_ours(thing: object) -> bool:
@@ -35,7 +35,7 @@ def is_ours(thing: object) -> bool:
 def blamed(where: str, call: str) -> Iterator[list[WarningMessage]]:
     """Run an author's code, such as the ``call`` of the term ``where``; its exceptions become ``PolicyError``.
 
-    Gives the warnings that it causes, for :func:`look_at_warnings`.
+    Gives the warnings that it causes, for :func:`look_at_answer`.
     """
     with _numpy_unprinted() as heard:
         try:
@@ -50,12 +50,19 @@ def blamed(where: str, call: str) -> Iterator[list[WarningMessage]]:
             raise PolicyError(problem, where=where, hint=look_at(error)) from error
 
 
-def look_at_warnings(heard: Sequence[WarningMessage]) -> str:
-    """The author's first line that numpy warned of, and what it said; empty where there is none."""
+def look_at_answer(method: Any, heard: Sequence[WarningMessage] = ()) -> str:
+    """Where to look when a method's answer is wrong: the author's first line that numpy warned of, or its head."""
     for warning in heard:
         if not (warning.filename.startswith(PACKAGE) or _is_library(warning.filename)):
             return f"look at {warning.filename}, line {warning.lineno}: {warning.message}"
-    return ""
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    return f"look at {code.co_filename}, line {code.co_firstlineno}" if code else ""
+
+
+def with_line(error: UserError) -> UserError:
+    """The same mistake with the author's line before it."""
+    where = ": ".join(filter(None, (line_of(error), error.where)))
+    return type(error)(error.problem, where=where, expected=error.expected, hint=error.hint)
 
 
 def look_at(error: BaseException) -> str:
@@ -92,19 +99,21 @@ def _meant(error: BaseException) -> str:
     """``did you mean ...?`` for a name that an object, a file or a module does not have."""
     match error:
         case AttributeError(name=str(name), obj=thing) if thing is not None:
-            return _near(name, dir(thing))
+            return _near(name, dir(thing), or_all=is_ours(thing))
         case NameError(name=str(name)) if error.__traceback__ is not None:
             frames = list(traceback.walk_tb(error.__traceback__))
             return _near(name, [*frames[-1][0].f_locals, *frames[-1][0].f_globals, *dir(builtins)])
+        case TypeError() if re.search(r"'?Affine'? ", f"{error} "):
+            return "an expression of the view takes scaled(factors), shifted(numbers) and plus(another)"
         case ImportError() if found := re.match(r"cannot import name '(\w+)' from '(gavelx[\w.]*)'", str(error)):
             return _near(found[1], dir(__import__(found[2], fromlist=["*"])))
     return ""
 
 
-def _near(name: str, known: list[str]) -> str:
-    public = [other for other in known if not other.startswith("_")]
-    text = did_you_mean(name, public)
-    return text if text.startswith("did you mean") or len(public) <= SHOWN_MAX else ""
+def _near(name: str, known: Iterable[str], or_all: bool = False) -> str:
+    """``did you mean ...?``, or all that is known where nothing is near and it is worth listing."""
+    text = did_you_mean(name, sorted({other for other in known if not other.startswith("_")}))
+    return text if or_all or text.startswith("did you mean") else ""
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class UserError(GavelxError):
         if self.expected:
             text += f"; expected {self.expected}"
         if self.hint:
-            text += f". Try: {self.hint}"
+            text += f"{'' if text.endswith('?') else '.'} Try: {self.hint}"
         return text
 
 

@@ -81,9 +81,9 @@ def repaired(snapshot: Snapshot, share_C: Floats) -> Floats:
     """The same shares with the solver's rounding taken out: clipped at 0, scaled down where a row is exceeded.
 
     Meant for excesses around 1e-10; what it costs is in the objective, which is computed afterwards. The last bits
-    of sums are left as they are.
+    of sums are left as they are. Raises :class:`SharesError` where there is not one number for each configuration.
     """
-    table = snapshot.configurations
+    share_C, table = check_form(snapshot, share_C), snapshot.configurations
     if share_C.min(initial=0.0) < 0:
         share_C = np.maximum(0.0, share_C)
     time_J = np.maximum(1.0, table.time_J(share_C))
