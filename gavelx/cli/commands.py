@@ -118,6 +118,8 @@ def allocate(
 ) -> None:
     """Ask a policy for one decision: shares of time, certified.
 
+    Shows a table, or writes JSON instead.
+
     With --explain the JSON has the key explanation as well, and in it:
 
     accelerators, by type: devices; in_use; one_more_device (by what part of
