@@ -49,7 +49,10 @@ MAY_IMPORT = {
     "estimator": {"nouns", "estimator"},
     "pricing": {"nouns", "files", "mechanism", "policies", "simulator", "solvers", "pricing"},
     "report": {"nouns", "report"},
-    "testing": {"nouns", "files", "solvers", "policies", "explain", "estimator", "testing"},
+    "testing": {
+        *("nouns", "files", "solvers", "policies", "mechanism", "simulator"),
+        *("explain", "estimator", "testing"),
+    },
     "explain": {"nouns", "solvers", "explain"},
     "rpc": {"nouns", "files", "rpc"},
     "worker": {"nouns", "rpc", "worker"},

@@ -51,6 +51,7 @@ class Allox(Policy):
     """
 
     name = "allox"
+    ignores = ("weights",)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         started = perf_counter()

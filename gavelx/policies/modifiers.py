@@ -27,6 +27,10 @@ class Modifier(Policy):
         self.policy = policy
 
     @property
+    def ignores(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.policy.ignores
+
+    @property
     def uses(self) -> frozenset[Kind]:  # type: ignore[override]
         return self.policy.uses
 

@@ -56,6 +56,7 @@ class SharedCloudCostFairness(Policy):
     """
 
     name = "shared_cloud_cost_fairness"
+    ignores = ("weights",)
     uses = frozenset[Kind]({"pairs", "placements"})
 
     def __init__(self, rho_cap: float = 0.9) -> None:
@@ -94,6 +95,7 @@ class SharedCloudCostFairnessAlg51(Minimize):
     """
 
     name = "shared_cloud_cost_fairness_alg51"
+    ignores = ("weights",)
 
     def __init__(self) -> None:
         super().__init__(Largest(ThesisCostRatio()))
