@@ -69,7 +69,7 @@ class Checks:
     may_refuse = False
     idle_slices = False
     by_the_clock = False
-    patience = 100.0
+    patience = 60.0
     gangs = True
     among_equals = True
     examples = 25

@@ -65,14 +65,14 @@ class Invariance(Checks):
                 self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, same_units=False)
 
     def test_the_time_of_day_does_not_matter(self) -> None:
-        """All of it a day, an hour, a minute and a second later: an odd number of each."""
+        """All of it a day, an hour, a minute and a second later, an odd number of each; or half a day."""
         if self.by_the_clock:
             pytest.skip("the policy goes by the clock")
 
-        @self.for_all(self.snapshots())
-        def check(snapshot: Snapshot) -> None:
+        @self.for_all(self.snapshots(), st.sampled_from((LATER_S, 43_201.0)))
+        def check(snapshot: Snapshot, seconds: float) -> None:
             hint = "snapshot.elapsed_s_J instead of time_s, or by_the_clock = True in the test class"
-            self._check_same(snapshot, changes.later(snapshot, LATER_S), "the time of day does not matter", hint)
+            self._check_same(snapshot, changes.later(snapshot, seconds), "the time of day does not matter", hint)
 
     def test_weights_do_not_matter_where_they_are_ignored(self) -> None:
         """A policy that says that it ignores weights gives the same, whatever they are."""

@@ -34,7 +34,7 @@ STEPS = st.sampled_from((30.0, 200.0, 900.0, 4e3, 2e4, 1e5, 6e5))
 LEFT = st.sampled_from((1.0, 0.75, 0.4, 0.05))
 """Of the steps, the part that is still to do."""
 AGES_S = st.sampled_from((0.0, 60.0, 800.0, 3600.0, 2e4, 9e4))
-NOW_S = st.sampled_from((1e6, 1_234_567.0, 2_345_678.5))
+NOW_S = st.integers(300, 1_000).map(lambda hours: 3600.0 * hours + 123.0)
 IDS = st.integers(0, 9_999)
 
 
