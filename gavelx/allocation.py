@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.errors import SharesError
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import Snapshot
 
@@ -84,7 +85,8 @@ class Allocation:
 
     def __post_init__(self) -> None:
         self.share_C.setflags(write=False)
-        assert self.certificate.violation <= FEASIBLE, self.certificate
+        excess = self.certificate.violation
+        assert excess <= FEASIBLE, f"by its certificate the shares pass a limit by {excess:.4g}"
 
     @cached_property
     def share_JA(self) -> Floats:
@@ -142,3 +144,39 @@ class Allocation:
             "prices": dict(self.marginal_A),
             "notes": list(self.notes),
         }
+
+
+def check_form(snapshot: Snapshot, share_C: Any) -> Floats:
+    """The shares, if they are one number for each configuration. Raises :class:`SharesError` otherwise."""
+    share_C, shape = np.asarray(share_C), (len(snapshot.configurations),)
+    if share_C.shape != shape or share_C.dtype.kind not in "fiu":
+        problem = f"the shares are an array of {share_C.dtype} with shape {share_C.shape}"
+        raise SharesError(problem, f"numbers with shape {shape}, one for each configuration")
+    return np.asarray(share_C)
+
+
+def check_limits(snapshot: Snapshot, share_C: Floats) -> None:
+    """Shares are finite, 0 or more, at most all of a job's time, and on no more devices than there are.
+
+    Raises :class:`SharesError` naming the share, job or type that is furthest off.
+    """
+    if not np.isfinite(share_C).all():
+        raise SharesError("a share is not a finite number", "shares from 0 to 1")
+    table = snapshot.configurations
+    over_J, over_A = table.time_J(share_C) - 1.0, table.devices_A(share_C) - snapshot.devices_A
+    if share_C.min(initial=0.0) < -FEASIBLE:
+        raise SharesError(f"a share is {share_C.min():.4g}", "0 or more")
+    if over_J.max(initial=0.0) > FEASIBLE:
+        j = int(over_J.argmax())
+        problem = f"job {snapshot.jobs[j].id} gets {_more(over_J[j] + 1.0, 1.0)} of its time"
+        raise SharesError(problem, "at most 1 over all its configurations")
+    if over_A.max(initial=0.0) > FEASIBLE:
+        a = int(over_A.argmax())
+        devices = int(snapshot.devices_A[a])
+        problem = f"the shares use {_more(over_A[a] + devices, devices)} devices of {snapshot.accelerators[a]}"
+        raise SharesError(problem, f"at most {devices}")
+
+
+def _more(seen: float, limit: float) -> str:
+    """A number above a limit with as many digits as it takes to see that."""
+    return next(text for digits in (4, 6, 9, 12, 17) if float(text := f"{seen:.{digits}g}") > limit)

@@ -5,14 +5,20 @@ message names the policy, the line, what was seen and what was expected. Our own
 """
 
 import math
-import traceback
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
 
-from gavelx.allocation import FEASIBLE, Allocation, Certificate
-from gavelx.errors import GavelxError, PolicyError
+from gavelx.allocation import Allocation, Certificate, check_form, check_limits
+from gavelx.authors import blamed, is_ours, look_at_answer
+from gavelx.configurations import Configurations
+from gavelx.errors import PolicyError, SharesError
 from gavelx.snapshot import Snapshot
+
+OFFERED = (
+    "certified(snapshot, ...) with the snapshot that was given, or what its open('pairs') or ('placements') gives"
+)
 
 
 class Answers(Protocol):
@@ -25,67 +31,83 @@ class Answers(Protocol):
 def ask(policy: Answers, snapshot: Snapshot) -> Allocation:
     """The policy's allocation of the snapshot.
 
-    Raises :class:`PolicyError` where a policy that is not ours fails or answers with something that cannot be
-    used. A failure of our own policies passes through as it is: it is our mistake, not the user's.
+    Raises :class:`PolicyError` where a policy that is not ours fails, with the author's own line, or answers with
+    something that cannot be used. A failure of our own policies passes through as it is: it is our mistake, not
+    the user's.
     """
-    try:
-        allocation = policy.allocate(snapshot)
-        _check(allocation, snapshot, policy)
-    except GavelxError:
-        raise
-    except (Exception, SystemExit) as error:
-        if type(policy).__module__.partition(".")[0] == "gavelx":
-            raise
-        raise _failed(policy, error) from error
+    if is_ours(policy):
+        allocation, hint = policy.allocate(snapshot), ""
+    else:
+        with blamed(_name(policy), "allocate()") as heard:
+            allocation = policy.allocate(snapshot)
+        hint = look_at_answer(policy.allocate, heard)
+    _check(allocation, snapshot, policy, hint)
     return allocation
 
 
-def _failed(policy: Answers, error: BaseException) -> PolicyError:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    text = " ".join(str(error).split())[:300]
-    problem = f"allocate() failed with {type(error).__name__}{': ' * bool(text)}{text}"
-    return PolicyError(problem, where=_name(policy), hint=f"look at {last.filename}, line {last.lineno}")
+def foreign_row(answered: Snapshot, snapshot: Snapshot) -> tuple[str, str] | None:
+    """The first configuration of an answer that the snapshot does not offer, and what it offers; None: all are.
+
+    A snapshot offers what is ``known`` in it; ``open(kind)`` shows more of that. Nothing else can be carried out:
+    how many devices a job holds at once, and how fast it runs there, is not the policy's to say.
+    """
+    offered, table = snapshot.known, answered.configurations
+    if offered.foreign(answered.known) is None or (c := offered.foreign(table)) is None:
+        return None
+    of_job_M = offered.plain_M & np.isin(offered.job_M, table.job_M[table.configuration_M == c])
+    same = [k for k in offered.configuration_M[of_job_M] if offered.accelerator_C[k] == table.accelerator_C[c]]
+    return _in_words(snapshot, table, c), _in_words(snapshot, offered, same[0]) if same else "nothing on that type"
+
+
+def _in_words(snapshot: Snapshot, table: Configurations, c: int) -> str:
+    """A configuration as ``job 3 on 2 x v100 at 7.91 steps/s``."""
+    name, members_M = snapshot.accelerators[table.accelerator_C[c]], table.configuration_M == c
+    jobs = [snapshot.jobs[j] for j in table.job_M[members_M]]
+    who = " and ".join(f"job {job.id} ({job.job_type})" for job in jobs)
+    speeds = " and ".join(f"{speed:.6g}" for speed in table.throughput_M[members_M])
+    return f"{who} on {table.devices_C[c]} x {name}{' spread' * bool(table.spread_C[c])} at {speeds} steps/s"
 
 
 def _name(policy: Answers) -> str:
     return f"policy {type(policy).__name__}"
 
 
-def _check(allocation: object, snapshot: Snapshot, policy: Answers) -> None:
-    """Raises :class:`PolicyError` unless this is a feasible allocation of the snapshot's jobs and devices."""
-    expected = "an Allocation; gavelx.solvers.certified makes one"
+def _check(allocation: object, snapshot: Snapshot, policy: Answers, hint: str) -> None:
+    """Raises :class:`PolicyError` unless this is a feasible allocation of what the snapshot offers."""
+    where, expected = _name(policy), "an Allocation; gavelx.solvers.certified makes one"
     if not isinstance(allocation, Allocation) or not isinstance(allocation.certificate, Certificate):
         seen = type(allocation.certificate if isinstance(allocation, Allocation) else allocation).__name__
-        raise PolicyError(f"allocate() returned a {seen}", where=_name(policy), expected=expected)
+        raise PolicyError(f"allocate() returned a {seen}", where=where, expected=expected, hint=hint)
     answered = allocation.snapshot
     if answered.jobs != snapshot.jobs or answered.cluster != snapshot.cluster:
         problem = "allocate() answered for other jobs or another cluster"
-        raise PolicyError(problem, where=_name(policy), expected="those of the snapshot it was given")
-    share_C, shape = np.asarray(allocation.share_C), (len(answered.configurations),)
-    if share_C.shape != shape or share_C.dtype.kind not in "fiu":
-        problem = f"the shares are an array of {share_C.dtype} with shape {share_C.shape}"
-        raise PolicyError(problem, where=_name(policy), expected=f"numbers with shape {shape}")
-    if not np.isfinite(share_C).all():
-        raise PolicyError("a share is not a finite number", where=_name(policy), expected="shares from 0 to 1")
-    c = allocation.certificate
-    if not all(value is None or math.isfinite(value) for value in (c.objective, c.bound)):
-        problem = f"the certificate says objective {c.objective}, bound {c.bound}"
-        raise PolicyError(problem, where=_name(policy), expected="finite numbers, or None")
-    _check_limits(answered, share_C, policy)
+        raise PolicyError(problem, where=where, expected="those of the snapshot it was given", hint=hint)
+    if row := foreign_row(answered, snapshot):
+        seen, offered = row
+        problem = f"allocate() answered with a configuration that the snapshot does not offer: {seen}"
+        if seen == offered:
+            problem = f"allocate() answered with a configuration twice: {seen}"
+        raise PolicyError(problem, where=where, expected=f"what it offers: {offered}", hint=OFFERED)
+    try:
+        check_limits(answered, check_form(answered, allocation.share_C))
+    except SharesError as error:
+        raise PolicyError(error.problem, where=where, expected=error.expected, hint=hint) from error
+    if wrong := _no_numbers(allocation):
+        raise PolicyError(wrong, where=where, expected="finite numbers, or None", hint=hint)
 
 
-def _check_limits(snapshot: Snapshot, share_C: np.ndarray, policy: Answers) -> None:
-    """Shares of at least 0, at most all of a job's time, and no more devices than there are."""
-    table = snapshot.configurations
-    over_J, over_A = table.time_J(share_C) - 1.0, table.devices_A(share_C) - snapshot.devices_A
-    if share_C.min(initial=0.0) < -FEASIBLE:
-        raise PolicyError(f"a share is {share_C.min():.4g}", where=_name(policy), expected="0 or more")
-    if over_J.max(initial=0.0) > FEASIBLE:
-        j = int(over_J.argmax())
-        problem = f"job {snapshot.jobs[j].id} gets {over_J[j] + 1:.4g} of its time"
-        raise PolicyError(problem, where=_name(policy), expected="at most 1 over all its configurations")
-    if over_A.max(initial=0.0) > FEASIBLE:
-        a = int(over_A.argmax())
-        devices = int(snapshot.devices_A[a])
-        problem = f"the shares use {over_A[a] + devices:.6g} devices of {snapshot.accelerators[a]}"
-        raise PolicyError(problem, where=_name(policy), expected=f"at most {devices}")
+def _no_numbers(allocation: Allocation) -> str:
+    """What is written beside the shares where numbers should be, if anything."""
+    c, after_s = allocation.certificate, allocation.ask_again_s
+    if not all(value is None or _is_finite(value) for value in (c.objective, c.bound)):
+        return f"the certificate says objective {c.objective}, bound {c.bound}"
+    if not all(map(_is_finite, (c.violation, c.classes, c.seconds))):
+        return f"the certificate says violation {c.violation}, classes {c.classes}, seconds {c.seconds}"
+    if after_s is not None and not (_is_finite(after_s) and after_s >= 0):
+        return f"ask_again_s is {after_s!r}"
+    wrong = {name: value for name, value in allocation.marginal_A.items() if not _is_finite(value)}
+    return f"one more device is worth {wrong}" if wrong else ""
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)

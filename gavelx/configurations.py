@@ -10,6 +10,7 @@ Legend: J jobs, A accelerator types, C configurations, M memberships (a job in a
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,6 +234,36 @@ class Configurations:
             upper_M=None if self.upper_M is None else self.upper_M[keep_M],
         )
 
+    def foreign(self, other: "Configurations") -> int | None:
+        """The first configuration of another table of these jobs and types that is not one of this table, or None.
+
+        A configuration is its members, type, devices, placement and speeds. A second one like it is foreign too.
+        """
+        if other is self or all(map(_same, self._columns, other._columns)):
+            return None
+        number_R = _numbered(np.vstack([self._rows(), other._rows()]))
+        mine_C, number_D = number_R[: len(self)], number_R[len(self) :]  # D: configurations of the other table
+        foreign_D = ~np.isin(number_D, mine_C)
+        again_D = np.ones(len(other), dtype=bool)
+        again_D[np.unique(number_D, return_index=True)[1]] = False
+        return int((foreign_D | again_D).argmax()) if (foreign_D | again_D).any() else None
+
+    @property
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        """Who runs how: all that a configuration is."""
+        places = (self.accelerator_C, self.devices_C, self.spread_C)
+        return (*places, self.job_M, self.configuration_M, self.throughput_M)
+
+    def _rows(self) -> Floats:
+        """Each configuration as a row of numbers, the same whatever the order of its members."""
+        order_M = np.append(np.lexsort((self.job_M, self.configuration_M)), len(self.job_M))
+        job_M, speed_M = np.append(self.job_M, -1), np.append(self.throughput_M, 0.0)
+        members_C = np.bincount(self.configuration_M, minlength=len(self))
+        last_C = members_C.cumsum()
+        ends = (order_M[last_C - members_C], order_M[last_C - 1])
+        members = (column_M[m_C] for m_C in ends for column_M in (job_M, speed_M))
+        return np.column_stack([self.accelerator_C, self.devices_C, self.spread_C, members_C, *members])
+
     def per_job(self, value_M: Floats) -> sparse.csr_array:
         """A value for each job in each of its configurations, as a J x C matrix."""
         shape = (self.shape[0], len(self))
@@ -277,6 +308,18 @@ class Configurations:
         out_JA = np.zeros(self.shape)
         np.add.at(out_JA, (self.job_M, self.accelerator_C[self.configuration_M]), value_C[self.configuration_M])
         return out_JA
+
+
+def _numbered(row_RX: Floats) -> Ints:
+    """A number for each row; equal rows have the same."""
+    order_R, number_R = np.lexsort(row_RX.T), np.zeros(len(row_RX), dtype=np.int64)
+    ordered_RX = row_RX[order_R]
+    number_R[order_R[1:]] = (ordered_RX[1:] != ordered_RX[:-1]).any(axis=1).cumsum()
+    return number_R
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    return one is other or np.array_equal(one, other)
 
 
 def joined(tables: Sequence[Configurations]) -> Configurations:

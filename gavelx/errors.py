@@ -34,7 +34,7 @@ class UserError(GavelxError):
         if self.expected:
             text += f"; expected {self.expected}"
         if self.hint:
-            text += f". Try: {self.hint}"
+            text += f"{'' if text.endswith('?') else '.'} Try: {self.hint}"
         return text
 
 
@@ -56,6 +56,20 @@ class ProgramError(PolicyError):
 
 class WorkloadError(UserError):
     """Jobs and cluster do not go together: a job that fits nowhere, a type that nothing is known about."""
+
+
+class SharesError(AssertionError):
+    """Shares that are no allocation; ``problem`` and ``expected`` say why.
+
+    The mistake is that of the code which computed them. Where that is ours, it is an assertion.
+    """
+
+    def __init__(self, problem: str, expected: str) -> None:
+        self.problem, self.expected = problem, expected
+        super().__init__(problem, expected)
+
+    def __str__(self) -> str:
+        return f"{self.problem}; expected {self.expected}"
 
 
 class SolverError(GavelxError):

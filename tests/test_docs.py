@@ -139,6 +139,12 @@ def test_a_section_says_formula_promises_source_and_when(name: str) -> None:
         assert entries["Promises"] == declared
 
 
+def test_the_policies_that_look_at_weights_are_named() -> None:
+    (named,) = re.findall(r"^Weights count in (.*)$", POLICIES, re.MULTILINE)
+    look = {name for name in sections() if name in catalog() and "weights" not in load_policy(name).ignores}
+    assert set(re.findall(r"`(\w+)`", named)) == look
+
+
 def test_the_messages_that_are_explained_are_those_that_appear() -> None:
     """The parts of each between what stands for a name or a number are in the source as they are."""
     page = (ROOT / "docs" / "operations.md").read_text().partition("## What the messages mean")[2]

@@ -73,7 +73,8 @@ def simulate(
     from gavelx.cli.output import Outputs
     from gavelx.cli.running import run_simulate
 
-    run_simulate(policy, typed, Outputs(json, html, png))
+    if code := run_simulate(policy, typed, Outputs(json, html, png)):
+        raise typer.Exit(code)
 
 
 @app.command(epilog='Example:  gavelx compare --policies "fifo,max_min_fairness" --cluster v100=5,k80=5 --jobs 40')
@@ -87,11 +88,17 @@ def compare(
     html: o.HtmlOut = None,
     png: o.PngOut = None,
 ) -> None:
-    """Run several policies on the same jobs and show them side by side."""
+    """Run several policies on the same jobs and show them side by side.
+
+    A policy that fails is a row that says why; the figures of the others come
+    out, in --json as soon as they are known. Exits with 2 then, or with 1 where
+    it is a mistake of ours.
+    """
     from gavelx.cli.output import Outputs
     from gavelx.cli.running import run_compare
 
-    run_compare(policies, typed, workers, Outputs(json, html, png))
+    if code := run_compare(policies, typed, workers, Outputs(json, html, png)):
+        raise typer.Exit(code)
 
 
 @app.command(epilog="Example:  gavelx allocate --policy max_min_fairness --snapshot snapshot.json")
@@ -110,6 +117,8 @@ def allocate(
     json: o.JsonOut = None,
 ) -> None:
     """Ask a policy for one decision: shares of time, certified.
+
+    Shows a table, or writes JSON instead.
 
     With --explain the JSON has the key explanation as well, and in it:
 

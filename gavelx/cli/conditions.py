@@ -38,7 +38,6 @@ def rules_of(typed: RunOptions, job_types: Collection[str]) -> Rules:
     if typed.backfill is not None:
         rules = replace(rules, backfill=_backfill(typed.backfill, rules))
     if typed.overheads is not None:
-        _refuse_published(rules, "--overheads")
         rules = replace(rules, overheads=load_overheads(typed.overheads, job_types))
     return rules
 

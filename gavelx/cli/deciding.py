@@ -24,7 +24,7 @@ def allocate(
     *,
     explain: bool = False,
 ) -> None:
-    """Read a snapshot, ask the policy, show the shares of time."""
+    """Read a snapshot, ask the policy, show the shares of time; or write them as JSON, and draw no table."""
     policy = load_policy(policy_text)
     outputs.check(snapshot_path)
     with using(settings):
@@ -37,7 +37,7 @@ def allocate(
         if spent:
             more["explanation"]["budgets"] = {row.owner: row.to_json() for row in spent}
         write_json(allocation.to_json() | more, outputs.json)
-    if outputs.table_wanted:
+    else:
         print_allocation(str(policy), allocation, stdout())
         if explanation is not None:
             print_explanation(explanation, stdout())

@@ -1,6 +1,6 @@
 """Progress on stderr: a bar for each policy, with its jobs completed. Silent where nobody watches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -11,8 +11,8 @@ from gavelx.cli.tables import policy_cell
 
 
 @contextmanager
-def progress_bars(policies: Sequence[str], jobs_total: int) -> Iterator[Watch]:
-    """Show a bar for each policy, and give the function that moves them."""
+def progress_bars(policies: Sequence[str], jobs_total: int) -> Iterator[tuple[Watch, Callable[[str], None]]]:
+    """Show a bar for each policy; give the function that moves them, and one that prints a line above them."""
     console = stderr()
     bars = Progress(
         TextColumn("{task.description}"),
@@ -29,5 +29,8 @@ def progress_bars(policies: Sequence[str], jobs_total: int) -> Iterator[Watch]:
     def watch(position: int, completed: int, total: int) -> None:
         bars.update(tasks[position], completed=completed, total=total)
 
+    def say(line: str) -> None:
+        console.print(line, markup=False, soft_wrap=True)
+
     with bars:
-        yield watch
+        yield watch, say

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gavelx.cli.budgeting import budgets_of, check_budgets, print_effect, within_budget
+from gavelx.cli.failures import Failed, print_traceback
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
-from gavelx.cli.parallel import run_policies
+from gavelx.cli.parallel import Ended, Outcome, raise_failure, run_policies
 from gavelx.cli.progress import progress_bars
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import Scenario, load_scenario
@@ -15,13 +16,22 @@ from gavelx.files.atomic import write_atomically
 from gavelx.policies import load_policy, split_policies
 from gavelx.pricing.owners import budget_effect
 from gavelx.report.about import About
+from gavelx.report.words import hours, printable
 from gavelx.result import Result
 
 
-def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> None:
-    """Run one policy; print its figures, or write them."""
+def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> int:
+    """Run one policy; print its figures, or write them. Gives the exit code."""
     policies = [within_budget(policy, typed.budget), *[policy] * (typed.budget is not None)]
-    (result, *without), scenario = _run(policies, typed, 1, outputs)
+    failed: list[Failed] = []
+
+    def ended(position: int, outcome: Outcome) -> None:
+        if position == 0:
+            raise_failure(position, outcome)
+        elif isinstance(outcome, Failed):  # the run without budgets
+            failed.append(outcome)
+
+    (result, *without), scenario = _run(policies, typed, 1, outputs, ended)
     budgets = budgets_of(load_policy(policies[0]))
     effect = {"budgets": budget_effect(without[0], result, budgets)} if without else {}
     command = typed.command(f"gavelx simulate --policy {shlex.quote(policy)}")
@@ -30,23 +40,62 @@ def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> None:
         print_result(result, stdout())
         if effect:
             print_effect(effect["budgets"], stdout())
+    return max((failure.exit_code for failure in failed), default=0)
 
 
-def run_compare(policies: str, typed: RunOptions, workers: int | None, outputs: Outputs) -> None:
-    """Run several policies on the same jobs; print a table, and write figures, report and plot."""
+def run_compare(policies: str, typed: RunOptions, workers: int | None, outputs: Outputs) -> int:
+    """Run several policies on the same jobs; print a table, and write figures, report and plot.
+
+    A policy that fails is a row that says why. Gives the exit code: 2 if the user made a mistake, 1 if we did.
+    """
     texts = [within_budget(policy, typed.budget) for policy in split_policies(policies)]
-    results, scenario = _run(texts, typed, workers, outputs)
+    comparison = Comparison(texts, outputs)
+    results, scenario = _run(texts, typed, workers, outputs, comparison.ended)
     command = typed.command(f"gavelx compare --policies {shlex.quote(policies)}")
-    document = {"runs": [result.to_json() for result in results]}
-    _write(results, document, outputs, _about(scenario, typed, command))
+    about, failed = _about(scenario, typed, command), comparison.failed
+    _write(results, comparison.document(), outputs, about, failed)
     if outputs.table_wanted:
-        print_comparison(results, stdout())
+        print_comparison(results, stdout(), failed)
+    return min((failure.exit_code for failure in failed), default=0)
+
+
+class Comparison:
+    """What came of each policy so far, written to the file after each, so that it is there whatever comes."""
+
+    def __init__(self, policies: Sequence[str], outputs: Outputs) -> None:
+        self.policies, self.outputs = policies, outputs
+        self._run: dict[int, dict[str, Any]] = {}
+        self._failed: dict[int, Failed] = {}
+
+    def ended(self, position: int, outcome: Outcome) -> None:
+        """Take note of an outcome."""
+        if isinstance(outcome, Failed):
+            print_traceback(outcome.error)
+            self._failed[position] = outcome
+        else:
+            self._run[position] = outcome.to_json()
+        if self.outputs.json is not None and self.outputs.table_wanted and self._waiting:
+            write_json(self.document() | {"waiting": self._waiting}, self.outputs.json)
+
+    @property
+    def failed(self) -> list[Failed]:
+        return [failure for _, failure in sorted(self._failed.items())]
+
+    @property
+    def _waiting(self) -> list[str]:
+        known = {*self._run, *self._failed}
+        return [text for position, text in enumerate(self.policies) if position not in known]
+
+    def document(self) -> dict[str, Any]:
+        """The runs and the failures, each in the order of the policies."""
+        runs = [run for _, run in sorted(self._run.items())]
+        return {"runs": runs, "failed": [failure.to_json() for failure in self.failed]}
 
 
 def _run(
-    policies: Sequence[str], typed: RunOptions, workers: int | None, outputs: Outputs
+    policies: Sequence[str], typed: RunOptions, workers: int | None, outputs: Outputs, ended: Ended
 ) -> tuple[list[Result], Scenario]:
-    """Find the user's mistakes first, cheapest first; then run."""
+    """Find the user's mistakes first, cheapest first; then run. ``ended`` hears what came of each policy."""
     loaded = [load_policy(text) for text in policies]
     outputs.check(*vars(typed).values())
     scenario = load_scenario(typed)
@@ -57,11 +106,26 @@ def _run(
     if typed.spot_history is not None:
         stderr().print(f"prices: {scenario.prices.name}", markup=False, soft_wrap=True)
     jobs_total = len(scenario.jobs[scenario.window or slice(None)])
-    with progress_bars(policies, jobs_total) as watch:
-        results = run_policies(policies, scenario, watch, workers)
+    with progress_bars(policies, jobs_total) as (watch, say):
+
+        def tell(position: int, outcome: Outcome) -> None:
+            ended(position, outcome)
+            if len(policies) > 1:
+                say(_in_a_line(outcome))
+
+        results = run_policies(policies, scenario, watch, workers, tell)
     for result in results:
         _warn(result)
     return results, scenario
+
+
+def _in_a_line(outcome: Outcome) -> str:
+    """What came of a policy, for those who wait for the others."""
+    if isinstance(outcome, Failed):
+        return f"{printable(outcome.policy)} failed: {printable(outcome.message)}"
+    summary = outcome.summary()
+    jobs = f"{summary['jobs_completed']:,} of {summary['jobs_total']:,} jobs"
+    return f"{printable(outcome.policy)} is done: {jobs}, JCT mean {hours(summary['jct_mean_s'])} h"
 
 
 def _warn(result: Result) -> None:
@@ -79,14 +143,24 @@ def _warn(result: Result) -> None:
         stderr().print(text, markup=False, soft_wrap=True)
 
 
-def _write(results: Sequence[Result], document: dict[str, Any], outputs: Outputs, about: About) -> None:
+def _write(
+    results: Sequence[Result],
+    document: dict[str, Any],
+    outputs: Outputs,
+    about: About,
+    failed: Sequence[Failed] = (),
+) -> None:
     """Write what was asked for. matplotlib is loaded for a plot or a report only."""
     if outputs.json is not None:
         write_json(document, outputs.json)
+    if not results and (outputs.html or outputs.plot):
+        stderr().print("no policy ran to its end: there is no page and no plot")
+        return
     if outputs.html is not None:
         from gavelx.report.html import html_report  # noqa: PLC0415
 
-        write_atomically(outputs.html, html_report(results, about))
+        failures = [(failure.policy, failure.message) for failure in failed]
+        write_atomically(outputs.html, html_report(results, about, failures))
     if outputs.plot is not None:
         from gavelx.report.plots import png_plot  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gavelx.cli.failures import Failed
 from gavelx.report.words import dollars, hours, number, percent, printable, seconds
 from gavelx.result import Result
 
@@ -55,28 +56,47 @@ def plain_table(**options: Any) -> Table:
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, **options)
 
 
-def print_comparison(results: Sequence[Result], console: Console) -> None:
-    """One row for each policy; two tables below each other where the terminal is narrow."""
+def print_comparison(results: Sequence[Result], console: Console, failed: Sequence[Failed] = ()) -> None:
+    """One row for each policy; two tables below each other where the terminal is narrow; then why some failed."""
     summaries = [result.summary() for result in results]
-    tables = [_comparison(summaries, TIMES + COSTS)]
+    names = [failure.policy for failure in failed]
+    tables = [_comparison(summaries, TIMES + COSTS, names)]
     wanted = console.measure(tables[0], options=console.options.update(width=1000)).maximum
     if wanted > console.width:
-        tables = [_comparison(summaries, TIMES), _comparison(summaries, COSTS)]
-    for table in tables:
+        tables = [_comparison(summaries, TIMES, names), _comparison(summaries, COSTS)]
+    for table in tables if results else ():
         console.print(table)
         console.print()
-    console.print(_legend(summaries), style="dim")
+    if failed:
+        console.print(_failures(failed))
+        console.print()
+    if results:
+        console.print(_legend(summaries), style="dim")
 
 
-def _comparison(summaries: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Table:
+def _comparison(
+    summaries: Sequence[dict[str, Any]], columns: Sequence[Column], failed: Sequence[str] = ()
+) -> Table:
     table = plain_table()
-    longest = max((len(summary["policy"]) for summary in summaries), default=0)
+    longest = max(map(len, (*(summary["policy"] for summary in summaries), *failed)), default=0)
     table.add_column("policy", overflow="fold", min_width=min(longest, 32))
     columns = [column for column in columns if _needed(column, summaries)]
     for column in columns:
         table.add_column(column.heading, justify="right")
     for summary in summaries:
         table.add_row(policy_cell(summary["policy"]), *(column.cell(summary) for column in columns))
+    for name in failed:
+        table.add_row(policy_cell(name), "failed", *[""] * (len(columns) - 1))
+    return table
+
+
+def _failures(failed: Sequence[Failed]) -> Table:
+    """Why policies did not run to their end."""
+    table = plain_table()
+    table.add_column("policy", overflow="fold", min_width=min(max(len(each.policy) for each in failed), 32))
+    table.add_column("why it failed", overflow="fold")
+    for each in failed:
+        table.add_row(policy_cell(each.policy), policy_cell(each.message))
     return table
 
 

@@ -257,7 +257,10 @@ class Leasing:
         """These jobs hold their devices from now on, each in a lease of its own."""
         live, j_L = self.live, np.array([j for j, _ in new])
         live["type"][j_L] = [way.type for _, (way, _) in new]
-        until_L = self._round_of_steps(j_L) if self.rules.whole_steps else live["total_steps"][j_L]
+        if self.rules.whole_steps:
+            until_L = self._round_of_steps(j_L, np.where(live["held_s"][j_L] > 0, live["restart_s"][j_L], 0.0))
+        else:
+            until_L = live["total_steps"][j_L]
         since_s = self._last_end_s if self.rules.charge_gaps else self.now_s
         partner_L, ids, types = live["partner"][j_L].tolist(), count(self._last_lease_id + 1), self.accelerators
         leases = [
@@ -285,15 +288,18 @@ class Leasing:
             return [Extend(until_s)]
         live = self.live
         j_L = live.holders()
-        until_L = self._round_of_steps(j_L)
+        until_L = self._round_of_steps(j_L, np.zeros(len(j_L)))
         return [Extend(until_s, dict(zip(live["lease"][j_L].tolist(), until_L.tolist(), strict=True)))]
 
-    def _round_of_steps(self, j_L: Ints) -> Floats:
-        """Up to which step these jobs come in a round of whole steps; notes how long that takes."""
+    def _round_of_steps(self, j_L: Ints, restart_s_L: Floats) -> Floats:
+        """Up to which step these jobs come in a round of whole steps; notes how long that takes.
+
+        A job that restarts has as many steps less as that takes, but always one, so that it gets further.
+        """
         live, speed_L = self.live, self._speeds(j_L)
-        steps_L = np.maximum(1.0, np.floor(speed_L * self.rules.round_s))
+        steps_L = np.maximum(1.0, np.floor(speed_L * (self.rules.round_s - restart_s_L)))
         until_L = np.minimum(live["total_steps"][j_L], live["steps_done"][j_L] + steps_L)
-        live["round_s"][j_L] = (until_L - live["steps_done"][j_L]) / speed_L
+        live["round_s"][j_L] = restart_s_L + (until_L - live["steps_done"][j_L]) / speed_L
         return np.asarray(until_L, dtype=float)
 
     def _speeds(self, j_L: Ints) -> Floats:

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MATRIX_MAX = 200_000
 """Entries of the published matrix up to which its choice among equally good plans is made in any case."""
+WHY = "the plan gives every job its place in the line of one device, and a gang would stand in several at once"
 WORTH, WORTH_S = 1.1, 60.0
 """A running job moves where it is so many times as fast and done so many seconds sooner: it restarts for it."""
 
@@ -38,7 +39,9 @@ class Allox(Policy):
     anew when something changes. The objective is the sum, in seconds, over the jobs that wait, with nothing but
     these devices.
 
-    Only jobs of one device can be planned: raises :class:`PolicyError` for a gang. A job that can run on no type
+    Only jobs of one device can be planned, as each has its place in the line of one device: raises
+    :class:`PolicyError` for a gang. (The code of Shockwave, NSDI'23, plans a gang as a job of one device and gives
+    it 1/s of its time, which is no plan of when its devices are free together.) A job that can run on no type
     with a free device stays out; the published code plans a job where it cannot run, at 1e-10 steps/s, and gives
     it the device. Among equally good plans a short queue takes the one that the published code takes, which hangs
     on the order in which its solver reads a matrix; in a long one the longer of two jobs starts now. Of equal jobs
@@ -48,6 +51,7 @@ class Allox(Policy):
     """
 
     name = "allox"
+    ignores = ("weights",)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         started = perf_counter()
@@ -108,8 +112,8 @@ def assert_one_device(snapshot: Snapshot) -> None:
         raise PolicyError(
             f"job {job.id} needs {job.scale_factor} devices at once",
             where="allox",
-            expected="jobs of one device, as in the published policy",
-            hint="fifo or max_min_fairness, which take gangs, or the same jobs with scale factor 1",
+            expected=f"jobs of one device: {WHY}",
+            hint="fifo, srtf, optimus or max_min_fairness, which take gangs, or the same jobs with scale factor 1",
         )
 
 

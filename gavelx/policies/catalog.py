@@ -16,7 +16,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
-from gavelx.errors import PolicyError, did_you_mean
+from gavelx.authors import blamed, in_short, look_at, with_line
+from gavelx.errors import PolicyError, UserError, did_you_mean
 from gavelx.policies.agnostic import agnostic
 from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
@@ -110,7 +111,7 @@ def installed() -> dict[str, Policy | PolicyError]:
             found[entry.name] = error
         except (Exception, SystemExit) as error:  # whatever the package does wrong is its author's to read
             hint = "mend the package that has it, or uninstall it"
-            found[entry.name] = PolicyError(f"cannot be loaded: {_in_short(error)}", where=where, hint=hint)
+            found[entry.name] = PolicyError(f"cannot be loaded: {in_short(error)}", where=where, hint=hint)
     return found
 
 
@@ -274,19 +275,26 @@ def _load_object(text: str) -> Policy:
 
 def _load_module(name: str, text: str) -> ModuleType:
     file = Path(name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
-    try:
-        if not _is_file(file):
-            return importlib.import_module(name)
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[file.stem] = module  # dataclasses and pickle look modules up by name
-        spec.loader.exec_module(module)
-    except ModuleNotFoundError as error:
-        raise PolicyError(f"{error}", where=text, expected=f"a module or a file {file}") from error
-    except (Exception, SystemExit) as error:  # whatever the user's file does wrong is his to read
-        raise PolicyError(f"{file} failed: {_in_short(error)}", where=text) from error
+    is_file = _is_file(file)
+    with blamed(text, str(file) if is_file else f"module {name}"):
+        try:
+            return _run_file(file) if is_file else importlib.import_module(name)
+        except UserError as error:
+            raise with_line(error) from error
+        except ModuleNotFoundError as error:
+            if is_file or error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise  # it is there, and imports what is not
+            raise PolicyError(f"{error}", where=text, expected=f"a module or a file {file}") from error
+
+
+def _run_file(file: Path) -> ModuleType:
+    """The module that a file of the user's is."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module  # dataclasses and pickle look modules up by name
+    spec.loader.exec_module(module)
     return module
 
 
@@ -323,14 +331,9 @@ def _made(kind: type[Policy], where: str) -> Policy:
     """An instance of the user's class, made without arguments."""
     try:
         return kind()
-    except Exception as error:  # his constructor, or a method that he forgot
-        raise PolicyError(
-            f"{kind.__name__}() failed: {_in_short(error)}",
-            where=where,
-            expected="a class with allocate(snapshot) that needs no arguments",
-        ) from error
-
-
-def _in_short(error: BaseException) -> str:
-    """An exception on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    except UserError as error:
+        raise with_line(error) from error
+    except Exception as error:  # in the constructor, or a method that is missing
+        expected = "a class with allocate(snapshot) that needs no arguments"
+        problem = f"{kind.__name__}() failed: {in_short(error)}"
+        raise PolicyError(problem, where=where, expected=expected, hint=look_at(error)) from error

@@ -15,7 +15,6 @@ is solved faster. Needs the extra ``gavelx[convex]``.
 Legend: C configurations.
 """
 
-import traceback
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -25,7 +24,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from gavelx.errors import GavelxError, PolicyError, ProgramError
+from gavelx.authors import blamed
+from gavelx.errors import PolicyError, ProgramError
 from gavelx.policies.terms import Constraint, Plus, Sum, Term, Times, Worst, linear
 from gavelx.policies.view import View
 from gavelx.solvers.convex import Limit, Piece, load_cvxpy, overheard
@@ -147,17 +147,8 @@ class Hatch:
 
     def _own(self, term: Convex) -> Any:
         """What the author's code returns, if it can be used."""
-        try:
-            with overheard(), np.errstate(all="ignore"):
-                expression = term.expression(self.view)
-        except GavelxError:
-            raise
-        except Exception as error:
-            frames, text = traceback.extract_tb(error.__traceback__), " ".join(str(error).split())[:300]
-            theirs = frames[min(1, len(frames) - 1)]  # the first frame is ours, deeper ones may be cvxpy's
-            problem = f"expression() failed with {type(error).__name__}: {text}"
-            hint = f"look at {theirs.filename}, line {theirs.lineno}"
-            raise PolicyError(problem, where=repr(term), hint=hint) from error
+        with blamed(repr(term), "expression()"), overheard(), np.errstate(all="ignore"):
+            expression = term.expression(self.view)
         return self._usable(expression, term)
 
     def _usable(self, expression: Any, term: Convex) -> Any:

@@ -47,6 +47,7 @@ class Deadlines(Policy):
     """
 
     name = "deadlines"
+    ignores = ("weights",)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         T_JA = usable_throughput_JA(snapshot)

@@ -16,6 +16,7 @@ class Fifo(Policy):
     """
 
     name = "fifo"
+    ignores = ("weights",)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)

@@ -32,6 +32,7 @@ class FifoProgram(Maximize):
     """
 
     name = "fifo_program"
+    ignores = ("weights",)
     promises = ("pareto_efficiency",)
 
     def __init__(self) -> None:

@@ -14,6 +14,7 @@ class FinishTimeFairness(Minimize):
     """
 
     name = "finish_time_fairness"
+    ignores = ("weights",)
     promises = ("pareto_efficiency",)
 
     def __init__(self) -> None:

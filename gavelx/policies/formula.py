@@ -1,6 +1,6 @@
 """Read a formula of terms as text: what a program prints as, it can be made from again.
 
-Only calls of terms and forms by name, numbers, lists, + - * and one comparison are understood.
+Only calls of terms and forms by name, numbers, lists, + - * / and one comparison are understood.
 """
 
 import ast
@@ -19,7 +19,7 @@ from gavelx.policies.shared_cloud_cost_fairness import Overpaid
 def _is_word(value: object) -> bool:
     if not (isinstance(value, type) and issubclass(value, terms.Term)):
         return False
-    return value not in (terms.Term, terms.Linear, terms.Fractional)
+    return value not in (terms.Term, terms.Linear, terms.Fractional, terms.Number, terms.Plus, terms.Times)
 
 
 WORDS: Mapping[str, Callable[..., Any]] = {
@@ -34,8 +34,12 @@ OPERATORS: Mapping[type, Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.LtE: operator.le,
     ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.Gt: operator.gt,
+    ast.Eq: operator.eq,
     ast.USub: operator.neg,
 }
 
@@ -54,7 +58,7 @@ def read_formula(text: str) -> Any:
         ) from None
     try:
         return _read(tree.body)
-    except TypeError as error:
+    except (TypeError, ArithmeticError) as error:
         raise PolicyError(str(error), where=f"{text:.100}", expected="terms with their arguments") from None
 
 
@@ -72,9 +76,21 @@ def _read(node: ast.expr) -> Any:
         return change(_read(node.operand))
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and (compare := OPERATORS.get(type(node.ops[0]))):
         return compare(_read(node.left), _read(node.comparators[0]))
-    hint = f"{node.id}(), with brackets" if isinstance(node, ast.Name) and node.id in WORDS else ""
-    where = ast.unparse(node)[:100]
-    raise PolicyError("is not understood", where=where, expected="terms, numbers, + - * <= >=", hint=hint)
+    where, expected = ast.unparse(node)[:100], "terms, numbers, + - * / <= >="
+    raise PolicyError("is not understood", where=where, expected=expected, hint=_instead(node))
+
+
+def _instead(node: ast.expr) -> str:
+    """What may have been meant by something that is not understood."""
+    if isinstance(node, ast.Name) and node.id in WORDS:
+        return f"{node.id}(), with brackets"
+    if isinstance(node, ast.BoolOp):
+        return f"[{', '.join(map(ast.unparse, node.values))}]"
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:
+        sides = [node.left, *node.comparators]
+        pairs = zip(sides, node.ops, sides[1:], strict=False)
+        return f"[{', '.join(ast.unparse(ast.Compare(left, [sense], [right])) for left, sense, right in pairs)}]"
+    return ""
 
 
 def _argument(word: str, node: ast.expr) -> Any:

@@ -42,6 +42,7 @@ class Gandiva(Policy):
     """
 
     name = "gandiva"
+    ignores = ("weights",)
     opens = frozenset[Kind]({"pairs"})
 
     def __init__(self, seed: int = 0, trial_s: float | None = 360.0) -> None:

@@ -23,6 +23,7 @@ class Isolated(Policy):
     """
 
     name = "isolated"
+    ignores = ("weights",)
     promises = ("sharing_incentive", "strategy_proofness")
 
     def allocate(self, snapshot: Snapshot) -> Allocation:

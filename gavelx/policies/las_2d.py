@@ -34,6 +34,7 @@ class Las2d(Policy):
     """
 
     name = "las_2d"
+    ignores = ("weights",)
 
     def __init__(self, thresholds: Sequence[float] = (3250.0, 7200.0), promote_knob: float = float("inf")) -> None:
         self.thresholds, self.promote_knob = np.array(thresholds, dtype=float), promote_knob
@@ -89,6 +90,7 @@ class Las2dGittins(Las2d):
     """
 
     name = "las_2d_gittins"
+    ignores = ("weights",)
 
     def __init__(
         self,

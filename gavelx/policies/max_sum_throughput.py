@@ -12,6 +12,7 @@ class MaxSumThroughput(Maximize):
     """
 
     name = "max_sum_throughput"
+    ignores = ("weights",)
     promises = ("pareto_efficiency",)
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class MaxSumThroughputPerDollar(Maximize):
     """
 
     name = "max_sum_throughput_per_dollar"
+    ignores = ("weights",)
 
     def __init__(self) -> None:
         super().__init__(Sum(ThroughputPerDollar()))

@@ -29,6 +29,7 @@ class MinCost(Maximize):
     """
 
     name = "min_cost"
+    ignores = ("weights",)
 
     def __init__(self) -> None:
         super().__init__(Sum(ThroughputPerDollar()))
@@ -48,6 +49,7 @@ class MinCostSlo(Policy):
     """
 
     name = "min_cost_slo"
+    ignores = ("weights",)
     uses = frozenset[Kind]({"pairs", "placements"})
 
     def __init__(self, spare: float = SPARE) -> None:

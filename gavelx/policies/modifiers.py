@@ -21,7 +21,14 @@ class Modifier(Policy):
     """A policy made of another one."""
 
     def __init__(self, policy: Policy) -> None:
+        if isinstance(policy, type) or not hasattr(policy, "allocate"):
+            hint = f"{policy.__name__}()" if isinstance(policy, type) else f"load_policy({policy!r:.60})"
+            raise PolicyError(f"{policy!r:.60} is no policy", where=f"{type(self).__name__}(...)", hint=hint)
         self.policy = policy
+
+    @property
+    def ignores(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.policy.ignores
 
     @property
     def uses(self) -> frozenset[Kind]:  # type: ignore[override]

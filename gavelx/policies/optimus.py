@@ -35,6 +35,7 @@ class Optimus(Policy):
     """
 
     name = "optimus"
+    ignores = ("weights",)
 
     def __init__(self, interval_s: float = 600.0) -> None:
         self.interval_s = interval_s

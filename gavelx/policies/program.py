@@ -6,7 +6,7 @@
 Legend: J jobs, C configurations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import fields
 
@@ -14,10 +14,12 @@ import numpy as np
 
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
+from gavelx.policies import terms
 from gavelx.policies.base import Floats, Policy
 from gavelx.policies.convex import Hatch, is_convex
 from gavelx.policies.terms import (
     Constraint,
+    Equality,
     Fractional,
     Largest,
     Log,
@@ -28,6 +30,7 @@ from gavelx.policies.terms import (
     Times,
     Worst,
     linear,
+    no_term,
 )
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
@@ -50,22 +53,11 @@ class Maximize(Policy):
     uses = frozenset[Kind]({"pairs", "placements"})
 
     def __init__(self, objective: Term, constraints: Sequence[Constraint] = ()) -> None:
+        form = f"{type(self).__name__}(...)"
         if not isinstance(objective, Term):
-            raise PolicyError(
-                f"{objective!r} is no term",
-                where=f"{type(self).__name__}(...)",
-                hint="Worst(NormalizedThroughput())",
-            )
-        if isinstance(constraints, Constraint):
-            raise PolicyError(
-                "constraints come in a list", where=f"{type(self).__name__}(...)", hint=f"[{constraints!r}]"
-            )
-        for constraint in constraints:
-            if not isinstance(constraint, Constraint):
-                raise PolicyError(
-                    f"{constraint!r} is no constraint", where=f"{type(self).__name__}(...)", hint="[Cost() <= 40]"
-                )
-        self.objective, self.constraints = objective, tuple(constraints)
+            hint = no_term(objective).hint or "Worst(NormalizedThroughput())"
+            raise PolicyError(f"{objective!r} is no term", where=form, hint=hint)
+        self.objective, self.constraints = objective, _listed(constraints, form)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         return solve(self.state(snapshot))
@@ -97,7 +89,8 @@ class Maximize(Policy):
     def constrained(self, constraints: Sequence[Constraint]) -> "Maximize":
         """The same program with further constraints, which may break what it promised without them."""
         other = copy(self)
-        Maximize.__init__(other, self.objective, (*self.constraints, *constraints))
+        further = _listed(constraints, "with_constraints(...)")
+        Maximize.__init__(other, self.objective, (*self.constraints, *further))
         other.name, other.promises = "", ()
         return other
 
@@ -158,6 +151,9 @@ class Minimize(Maximize):
         super().__init__(objective, constraints)
         if not (then is None or isinstance(then, Worst)):
             raise PolicyError(f"then={then!r} cannot be used", where=repr(objective), expected="then=Worst(...)")
+        if then is not None and not isinstance(objective, Largest):
+            problem = f"then={then!r} is for what Largest(...) leaves free"
+            raise PolicyError(problem, where=repr(objective), hint="Minimize(Largest(...), then=Worst(...))")
         self.then = then
 
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
@@ -172,8 +168,8 @@ class Minimize(Maximize):
         view = View(snapshot)
         return RatioStatement(
             snapshot,
-            numerator=self.objective.term.numerator(view),
-            denominator=self.objective.term.denominator(view),
+            numerator=terms.stated(self.objective.term, "numerator", view),
+            denominator=terms.stated(self.objective.term, "denominator", view),
             requirements=self._requirements(view),
             text=repr(self),
             then=None if self.then is None else linear(self.then.term, view),
@@ -181,6 +177,28 @@ class Minimize(Maximize):
 
     def __repr__(self) -> str:
         return super().__repr__() if self.then is None else f"{super().__repr__()[:-1]}, then={self.then!r})"
+
+
+def _listed(constraints: Iterable[Constraint], where: str) -> tuple[Constraint, ...]:
+    """The constraints. Raises :class:`PolicyError` for what is none, or no list."""
+    if isinstance(constraints, Constraint) or not isinstance(constraints, Iterable):
+        hint = f"[{constraints!r}]" if isinstance(constraints, Constraint) else "[Cost() <= 40]"
+        raise PolicyError("constraints come in a list", where=where, hint=hint)
+    listed = tuple(constraints)
+    for constraint in listed:
+        if not isinstance(constraint, Constraint):
+            raise PolicyError(f"{constraint!r} is no constraint", where=where, hint=_constrained(constraint))
+    return listed
+
+
+def _constrained(wrong: object) -> str:
+    """What to try instead of something that is no constraint."""
+    if isinstance(wrong, Equality):
+        sides = (f"{wrong.left!r} {sense} {wrong.right!r}" for sense in ("<=", ">="))
+        return f"[{', '.join(sides)}]; an equality is two constraints"
+    if isinstance(wrong, bool):  # an equality, where an author's term is a dataclass
+        return "[Cost() <= 40]; instead of ==, two constraints with <= and >="
+    return "[Cost() <= 40]"
 
 
 def _summands(term: Term, factor: float) -> list[tuple[float, Term]]:
@@ -198,7 +216,7 @@ def _gain(constraint: Constraint, view: View) -> stated.Affine:
     if constraint.sense == "<=":
         more, less = less, more
     if isinstance(less, Fractional) and isinstance(more, Number):
-        below, above = less.denominator(view), less.numerator(view)
+        below, above = terms.stated(less, "denominator", view), terms.stated(less, "numerator", view)
         finite_R = below.matrix_RC @ view.snapshot.usable_C.astype(float) + below.constant_R > 0
         return below.scaled(more.value).plus(above.scaled(-1.0)).scaled(finite_R.astype(float))
     return Plus(more, -1.0 * less).linear(view)

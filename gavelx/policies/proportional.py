@@ -17,6 +17,7 @@ class Proportional(Policy):
     """
 
     name = "proportional"
+    ignores = ("weights",)
     promises = ("envy_freeness", "strategy_proofness")
 
     def allocate(self, snapshot: Snapshot) -> Allocation:

@@ -16,6 +16,7 @@ class RandomAssignment(Policy):
     """
 
     name = "random"
+    ignores = ("weights",)
 
     def __init__(self, seed: int = 0, round_s: float = 360.0) -> None:
         self.seed, self.round_s = seed, round_s

@@ -20,6 +20,7 @@ class GangFifo(Policy):
     """
 
     name = "gang_fifo"
+    ignores = ("weights",)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)
@@ -39,6 +40,7 @@ class Backfill(Policy):
     """
 
     name = "backfill"
+    ignores = ("weights",)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)

@@ -8,7 +8,7 @@ from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
 from gavelx.policies.program import Minimize
-from gavelx.policies.terms import CostRatio, FinishTimeRatio, Largest, Linear, Sum, ThesisCostRatio
+from gavelx.policies.terms import CostRatio, FinishTimeRatio, Largest, Linear, Sum, ThesisCostRatio, finite
 from gavelx.policies.v100 import on_v100
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
@@ -29,7 +29,7 @@ class Overpaid(Linear):
     """
 
     def __init__(self, worth: float = 1.0) -> None:
-        self.worth = worth
+        self.worth = finite(worth, f"Overpaid({worth!r})")
 
     def linear(self, view: View) -> Affine:
         return view.usd_per_hour_of_job.plus(view.throughput.scaled(-self.worth * view.cheapest_usd_J))
@@ -56,6 +56,7 @@ class SharedCloudCostFairness(Policy):
     """
 
     name = "shared_cloud_cost_fairness"
+    ignores = ("weights",)
     uses = frozenset[Kind]({"pairs", "placements"})
 
     def __init__(self, rho_cap: float = 0.9) -> None:
@@ -94,6 +95,7 @@ class SharedCloudCostFairnessAlg51(Minimize):
     """
 
     name = "shared_cloud_cost_fairness_alg51"
+    ignores = ("weights",)
 
     def __init__(self) -> None:
         super().__init__(Largest(ThesisCostRatio()))

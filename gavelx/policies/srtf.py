@@ -17,6 +17,7 @@ class Srtf(Policy):
     """
 
     name = "srtf"
+    ignores = ("weights",)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)

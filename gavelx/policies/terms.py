@@ -12,12 +12,16 @@ To write your own, give a class one method, ``linear(view)``, that returns an ex
 Legend: J jobs, A accelerator types, C configurations.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from numbers import Real
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.authors import blamed, is_ours, look_at_answer
 from gavelx.errors import PolicyError, ProgramError
 from gavelx.policies.view import View
 from gavelx.solvers.statement import Affine
@@ -28,40 +32,79 @@ Floats = NDArray[np.float64]
 class Term:
     """Anything that can stand in an objective or a constraint."""
 
+    __array_ufunc__ = None  # an array times a term is the term's to refuse
+
     def __add__(self, other: "Term | float") -> "Term":
-        return Plus(self, _term(other))
+        return Plus(self, _term(other, f"{self!r} + {other!r}"))
 
     def __radd__(self, other: float) -> "Term":
-        return Plus(_term(other), self)
+        return Plus(_term(other, f"{other!r} + {self!r}"), self)
 
     def __sub__(self, other: "Term | float") -> "Term":
-        return Plus(self, -1.0 * _term(other))
+        return Plus(self, -1.0 * _term(other, f"{self!r} - {other!r}"))
 
     def __rsub__(self, other: float) -> "Term":
-        return Plus(_term(other), -1.0 * self)
+        return Plus(_term(other, f"{other!r} - {self!r}"), -1.0 * self)
 
     def __mul__(self, factor: float) -> "Term":
+        where = f"{self!r} * {factor!r}"
         if isinstance(factor, Term):
-            raise PolicyError(
-                "a product of terms is not linear",
-                where=f"{self!r} * {factor!r}",
-                expected="a number times a term",
-            )
-        return Times(float(factor), self)
+            raise PolicyError("a product of terms is not linear", where=where, expected="a number times a term")
+        return Times(finite(factor, where), self)
 
     __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> "Term":
+        where = f"{self!r} / {divisor!r}"
+        if isinstance(divisor, Term):
+            raise _ratio(self, divisor)
+        if not (number := finite(divisor, where)):
+            raise PolicyError("a division by 0", where=where, expected="a number that is not 0")
+        return Times(1.0 / number, self)
+
+    def __rtruediv__(self, dividend: float) -> "Term":
+        raise _ratio(dividend, self)
+
+    def __pow__(self, power: float) -> "Term":
+        hint = "a Convex term, such as cvxpy.square(view.throughput)"
+        raise PolicyError("a power of a term is not linear", where=f"{self!r} ** {power!r}", hint=hint)
 
     def __neg__(self) -> "Term":
         return Times(-1.0, self)
 
     def __ge__(self, bound: "Term | float") -> "Constraint":
-        return Constraint(self, ">=", _term(bound))
+        return Constraint(self, ">=", _term(bound, f"{self!r} >= {bound!r}"))
 
     def __le__(self, bound: "Term | float") -> "Constraint":
-        return Constraint(self, "<=", _term(bound))
+        return Constraint(self, "<=", _term(bound, f"{self!r} <= {bound!r}"))
+
+    def __gt__(self, bound: "Term | float") -> "Constraint":
+        raise _strict(self, ">", bound)
+
+    def __lt__(self, bound: "Term | float") -> "Constraint":
+        raise _strict(self, "<", bound)
+
+    def __eq__(self, other: object) -> "Equality":  # type: ignore[override]
+        return Equality(self, other)
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+@dataclass(frozen=True, eq=False)
+class Equality:
+    """What ``term == number`` gives, for an error message to quote; true where both sides are one object."""
+
+    left: Term
+    right: object
+
+    def __bool__(self) -> bool:
+        return self.left is self.right
+
+    def __repr__(self) -> str:
+        return f"{self.left!r} == {self.right!r}"
 
 
 class Linear(Term):
@@ -110,7 +153,7 @@ class Cost(Linear):
         return view.usd_per_hour
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sum(Linear):
     """The sum over all rows of a linear term."""
 
@@ -157,7 +200,7 @@ class NeededThroughput(Linear):
         return view.throughput.scaled(0.0).shifted(view.needed_throughput_J)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Log(Term):
     """Logarithm of each row of a linear term, counted by priority, p_j log(term)_j; used as ``Sum(Log(...))``.
 
@@ -170,7 +213,7 @@ class Log(Term):
         return f"Log({self.term!r})"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Worst(Term):
     """The least row of a linear term: min_r (term)_r. Concave, so it can be made large but not small."""
 
@@ -271,7 +314,7 @@ def _time_left(view: View, speed: Affine, alone_J: Floats) -> Affine:
     return speed.scaled(view.elapsed_s_J * per_J).shifted(view.steps_left_J * per_J)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Largest(Term):
     """The largest ratio of a fractional term: max_j (term)_j. It can be minimised, alone."""
 
@@ -289,7 +332,7 @@ class Largest(Term):
         return f"Largest({self.term!r})"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Number(Linear):
     """A plain number."""
 
@@ -302,7 +345,7 @@ class Number(Linear):
         return f"{self.value:g}"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plus(Linear):
     """The sum of two terms, row by row; a total is added to every row."""
 
@@ -324,7 +367,7 @@ class Plus(Linear):
         return f"{self.left!r} - {right[1:]}" if right.startswith("-") else f"{self.left!r} + {right}"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Times(Linear):
     """A term times a number."""
 
@@ -341,7 +384,7 @@ class Times(Linear):
         return f"{self.factor:g} * {inner}"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Constraint:
     """A comparison of terms that must hold, in every row."""
 
@@ -355,14 +398,124 @@ class Constraint:
     def __bool__(self) -> bool:
         raise PolicyError("a constraint is not true or false", where=repr(self), hint="two constraints in a list")
 
+    def __and__(self, other: object) -> "Constraint":
+        where, hint = f"{self!r} & {other!r}", f"[{self!r}, {other!r}]"
+        raise PolicyError("constraints come in a list", where=where, hint=hint)
+
 
 def linear(term: Term, view: View) -> Affine:
     """The rows of a term that must be linear here. Raises :class:`PolicyError` naming it otherwise."""
     if isinstance(term, Linear):
-        return term.linear(view)
+        return stated(term, "linear", view)
     if not isinstance(term, Term):
-        raise PolicyError(f"{term!r} is no term", expected="a term with rows, such as Throughput()")
+        raise no_term(term)
     raise PolicyError("it is not linear, so it cannot stand here", where=repr(term), hint=_instead(term))
+
+
+def stated(term: Term, method: Literal["linear", "numerator", "denominator"], view: View) -> Affine:
+    """What a term states on a snapshot.
+
+    Raises :class:`PolicyError` where an author's term fails or states something that cannot be used. It names the
+    term, what was wrong, and the author's line.
+    """
+    if is_ours(term):
+        return getattr(term, method)(view)  # type: ignore[no-any-return]
+    where, call = repr(term), f"{method}()"
+    with blamed(where, call) as heard:
+        rows = getattr(term, method)(view)
+    look = look_at_answer(getattr(term, method), heard)
+    if not isinstance(rows, Affine):
+        problem, hint = f"{call} returned {_thing(rows)}", f"{_expressed(rows)}; {look}"
+        raise PolicyError(problem, where=where, expected="an expression of the view", hint=hint)
+    if problem := _fault(rows, view) or (_negative(rows, view) if method == "denominator" else ""):
+        raise PolicyError(f"{call} returned {problem}", where=where, hint=look)
+    return rows
+
+
+def no_term(value: object) -> PolicyError:
+    """What to say of something that stands where a term is needed."""
+    if isinstance(value, type) and issubclass(value, Term):
+        return PolicyError(f"{value.__name__} is no term without brackets", hint=f"{value.__name__}()")
+    return PolicyError(f"{value!r} is no term", expected="a term with rows, such as Throughput()")
+
+
+def _fault(rows: Affine, view: View) -> str:
+    """What is wrong with an author's expression, if anything."""
+    names = _row_names(rows.rows, view)
+    C, R = len(view.snapshot.configurations), len(names)
+    factor_R = np.ones(R) if rows.factor_R is None else rows.factor_R
+    if rows.base_RC.shape != (R, C) or rows.constant_R.shape != (R,) or factor_R.shape != (R,):
+        seen = f"{rows.base_RC.shape[0]} rows over {rows.base_RC.shape[1]} configurations"
+        return f"{seen}, where there are {R} rows (one per {rows.rows}) over {C}"
+    wrong_R = ~(np.isfinite(rows.constant_R) & np.isfinite(factor_R))
+    wrong_R[rows.base_RC.tocoo().row[~np.isfinite(rows.base_RC.data)]] = True
+    return f"a number that is not finite, for {names[int(wrong_R.argmax())]}" if wrong_R.any() else ""
+
+
+def _negative(rows: Affine, view: View) -> str:
+    """Which row of a denominator may be negative, if any."""
+    least_R = rows.matrix_RC.min(axis=1).toarray().ravel() if rows.base_RC.nnz else np.zeros(len(rows.constant_R))
+    wrong_R = np.minimum(least_R, rows.constant_R) < 0
+    names = _row_names(rows.rows, view)
+    return f"what may be negative, for {names[int(wrong_R.argmax())]}" if wrong_R.any() else ""
+
+
+def _row_names(kind: str, view: View) -> list[str]:
+    if kind == "job":
+        return [f"job {job.id}" for job in view.snapshot.jobs]
+    return [f"type {name}" for name in view.snapshot.accelerators] if kind == "accelerator" else ["the total"]
+
+
+def _expressed(value: object) -> str:
+    """How to return this as an expression."""
+    if isinstance(value, Term):
+        return "view.throughput for Throughput(); or gavelx.policies.terms.linear(term, view)"
+    if isinstance(value, np.ndarray | float | int):
+        return "view.throughput.scaled(0.0).shifted(numbers), plain numbers as an expression"
+    return "return view.throughput.scaled(...), or another expression of the view"
+
+
+def _thing(value: object) -> str:
+    """What something is, for a message."""
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} with shape {value.shape}"
+    return f"the term {value!r}" if isinstance(value, Term) else f"a {type(value).__name__}"
+
+
+def _term(value: Term | float, where: str) -> Term:
+    if isinstance(value, type) and issubclass(value, Term):
+        raise no_term(value)
+    return value if isinstance(value, Term) else Number(finite(value, where))
+
+
+def finite(value: object, where: str) -> float:
+    """A finite number. Raises :class:`PolicyError`; ``where`` is the formula that it stands in."""
+    expected = "a finite number"
+    if isinstance(value, np.ndarray):
+        hint = "a Linear term of your own, with view.throughput.scaled(array)"
+        raise PolicyError(_thing(value), where=where, expected=expected, hint=hint)
+    if isinstance(value, Constraint | Equality):
+        raise PolicyError(f"{value!r} is a constraint, not a term", where=where, expected=expected)
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise PolicyError(f"{value!r:.60} is no finite number", where=f"{where:.100}", expected=expected)
+    return number
+
+
+def _ratio(above: object, below: object) -> PolicyError:
+    problem, hint = "a ratio of terms is not linear", f"as a constraint, {above!r} >= 3 * {below!r}"
+    if not isinstance(above, Term):
+        problem, hint = "a number over a term is not linear", f"as a constraint, {below!r} >= {above!r}"
+    ratios = "a ratio for each job is made small by Minimize(Largest(TimeLeft())), for instance"
+    return PolicyError(problem, where=f"{above!r} / {below!r}", hint=f"{hint}; {ratios}")
+
+
+def _strict(left: Term, sense: str, right: object) -> PolicyError:
+    problem, hint = f"there is no constraint with {sense}: shares are real numbers", f"{left!r} {sense}= {right!r}"
+    return PolicyError(problem, where=f"{left!r} {sense} {right!r}", hint=hint)
 
 
 def _instead(term: Term) -> str:
@@ -376,7 +529,3 @@ def _instead(term: Term) -> str:
     if isinstance(term, Worst):
         return f"{term!r} in Maximize(...), with a positive factor; as a constraint, {term.term!r} >= a number"
     return "a term of the built-in words, or a subclass of Linear"
-
-
-def _term(value: Term | float) -> Term:
-    return value if isinstance(value, Term) else Number(float(value))

@@ -30,6 +30,7 @@ class Tetris(Policy):
     """
 
     name = "tetris"
+    ignores = ("weights",)
 
     def __init__(self, shortness: float = 1.0) -> None:
         self.shortness = shortness

@@ -46,6 +46,7 @@ class Themis(Policy):
     """
 
     name = "themis"
+    ignores = ("weights",)
 
     def __init__(self, fairness: float = 0.8, lease_s: float = 1200.0) -> None:
         self.fairness, self.lease_s = fairness, lease_s

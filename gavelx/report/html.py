@@ -5,13 +5,14 @@ same report, byte for byte.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import jinja2
 import numpy as np
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gavelx.report.about import About
 from gavelx.report.plots import policy_style, svg_plots, type_colors
@@ -48,22 +49,32 @@ COLUMNS = (
 )
 
 
-def html_report(results: Sequence[Result], about: About) -> str:
-    """The whole page. ``results``, at least one, are of the same jobs on the same cluster, one for each policy."""
+def html_report(results: Sequence[Result], about: About, failed: Sequence[tuple[str, str]] = ()) -> str:
+    """The whole page. ``results``, at least one, are of the same jobs on the same cluster, one for each policy.
+
+    ``failed`` are further policies that did not run to their end, and why.
+    """
     source = files("gavelx.report").joinpath("report.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["printable"] = lambda text: printable(str(text))
+    environment.filters["breakable"] = _breakable
     summaries = [result.summary() for result in results]
     return environment.from_string(source).render(
         about=about,
         facts=_facts(results[0], about),
         columns=COLUMNS,
         rows=[_row(position, summaries) for position in order(summaries)],
+        failed=failed,
         plots={name: Markup(svg) for name, svg in svg_plots(results).items()},  # plots escape names
         policies=[_policy(position, results[position], summaries[position]) for position in order(summaries)],
     )
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may be broken after brackets and underscores, so that a long one does not widen a table."""
+    return Markup(re.sub(r"([(_])", r"\1<wbr/>", str(escape(printable(name)))))
 
 
 def order(summaries: Sequence[Mapping[str, Any]]) -> list[int]:

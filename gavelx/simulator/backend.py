@@ -339,7 +339,7 @@ class SimulatedCluster:
         safe_steps = self._safe_steps.get(job.id)
         begin_s = now_s if safe_steps is None else now_s + self._overhead(job).restart_s
         safe_steps = self._safe_steps.setdefault(job.id, 0.0)
-        gap_s = now_s - lease.charged_from_s if whole_steps else 0.0
+        held_s = begin_s - lease.charged_from_s if whole_steps else 0.0  # the gap before, and loading
         run = Run(
             lease=lease,
             job=job,
@@ -352,8 +352,8 @@ class SimulatedCluster:
             saved_steps=safe_steps,
             checkpoint_every_s=self.faults.checkpoint_every_s,
             whole_steps=whole_steps,
-            held_s=gap_s,
-            billed_s=gap_s,
+            held_s=held_s,
+            billed_s=held_s,
             logged=(now_s, 0.0, 0.0),
         )
         self._running[lease.id], self._lease_of[job.id] = run, lease.id

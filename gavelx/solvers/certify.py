@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.allocation import Allocation, Certificate
+from gavelx.allocation import FEASIBLE, Allocation, Certificate, check_form, check_limits
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.statement import Required
 
@@ -40,14 +40,18 @@ def certified(
 
     ``excess`` is the worst one over any constraint, where :func:`violation` and :func:`missing` were asked before.
 
-    Raises AssertionError where the shares are not feasible: shares go through :func:`repaired` first if they
-    come from arithmetic that rounds.
+    Raises :class:`SharesError`, an AssertionError, where the shares are not feasible, and says why: shares go
+    through :func:`repaired` first if they come from arithmetic that rounds.
     """
+    share_C = check_form(snapshot, share_C)
+    excess = violation(snapshot, share_C) if excess is None else excess
+    if not excess <= FEASIBLE:  # or NaN
+        check_limits(snapshot, share_C)
     marginal = {} if marginal_A is None else dict(zip(snapshot.accelerators, marginal_A.tolist(), strict=True))
     certificate = Certificate(
         objective=objective,
         bound=bound,
-        violation=violation(snapshot, share_C) if excess is None else excess,
+        violation=excess,
         path=path,
         classes=len(snapshot.jobs) if classes is None else classes,
         seconds=seconds,
@@ -58,14 +62,14 @@ def certified(
 
 
 def violation(snapshot: Snapshot, share_C: Floats) -> float:
-    """The worst excess over any of the three constraints: time of a job, devices of a type, shares below 0."""
+    """The worst excess over any of the three constraints: time of a job, devices of a type, shares below 0.
+
+    NaN where a share is.
+    """
     table = snapshot.configurations
-    return max(
-        0.0,
-        float((table.time_J(share_C) - 1.0).max(initial=0.0)),
-        float((table.devices_A(share_C) - snapshot.devices_A).max(initial=0.0)),
-        -float(share_C.min(initial=0.0)),
-    )
+    time = (table.time_J(share_C) - 1.0).max(initial=0.0)
+    devices = (table.devices_A(share_C) - snapshot.devices_A).max(initial=0.0)
+    return float(np.max([time, devices, -share_C.min(initial=0.0)])) + 0.0  # -0 is 0
 
 
 def missing(requirements: Sequence[Required], share_C: Floats) -> float:
@@ -77,9 +81,9 @@ def repaired(snapshot: Snapshot, share_C: Floats) -> Floats:
     """The same shares with the solver's rounding taken out: clipped at 0, scaled down where a row is exceeded.
 
     Meant for excesses around 1e-10; what it costs is in the objective, which is computed afterwards. The last bits
-    of sums are left as they are.
+    of sums are left as they are. Raises :class:`SharesError` where there is not one number for each configuration.
     """
-    table = snapshot.configurations
+    share_C, table = check_form(snapshot, share_C), snapshot.configurations
     if share_C.min(initial=0.0) < 0:
         share_C = np.maximum(0.0, share_C)
     time_J = np.maximum(1.0, table.time_J(share_C))

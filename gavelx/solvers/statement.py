@@ -55,14 +55,19 @@ class Affine:
         return Affine(self.base_RC[row_S], self.constant_R[row_S], self.rows, factor_S)
 
     def scaled(self, factor_R: Floats | float) -> "Affine":
-        """Every row times its factor."""
-        factor_R = np.broadcast_to(np.asarray(factor_R, dtype=float), self.constant_R.shape)
+        """Every row times its factor. Raises :class:`ValueError` unless there is one, or one for each row."""
+        factor_R = self._per_row(factor_R, "scaled()")
         scaled_R = factor_R if self.factor_R is None else self.factor_R * factor_R
         constant_R = self.constant_R * factor_R if self.constant_R.any() else self.constant_R
         return Affine(self.base_RC, constant_R, self.rows, scaled_R)
 
     def plus(self, other: "Affine") -> "Affine":
-        """Row by row sum; a total is added to each row of the other."""
+        """Row by row sum; a total is added to each row of the other.
+
+        Raises :class:`TypeError` for plain numbers, and :class:`ValueError` where rows stand for other things.
+        """
+        if not isinstance(other, Affine):
+            raise TypeError(f"plus() takes an expression, not {other!r:.60}; shifted() adds plain numbers")
         if self.base_RC is other.base_RC and self.rows == other.rows:
             one_R = np.ones(len(self.constant_R))
             factor_R = (self.factor_R if self.factor_R is not None else one_R) + (
@@ -73,16 +78,28 @@ class Affine:
         if b.rows == "total" and a.rows != "total":
             ones_R1 = sparse.csr_array(np.ones((len(a.constant_R), 1)))
             b = Affine(sparse.csr_array(ones_R1 @ b.matrix_RC), b.constant_R.repeat(len(a.constant_R)), a.rows)
-        assert a.rows == b.rows, (a.rows, b.rows)
+        if a.rows != b.rows:
+            raise ValueError(f"plus() of one row per {a.rows} and one per {b.rows}; total() makes one of all rows")
         return Affine(sparse.csr_array(a.matrix_RC + b.matrix_RC), a.constant_R + b.constant_R, a.rows)
 
     def shifted(self, constant: Floats | float) -> "Affine":
-        """Every row plus a number."""
-        return Affine(self.base_RC, self.constant_R + constant, self.rows, self.factor_R)
+        """Every row plus a number. Raises :class:`ValueError` unless there is one, or one for each row."""
+        constant_R = self.constant_R + self._per_row(constant, "shifted()")
+        return Affine(self.base_RC, constant_R, self.rows, self.factor_R)
 
     def where(self, keep_R: NDArray[np.bool_]) -> "Affine":
-        """The rows to keep; the others become zero."""
-        return self.scaled(np.where(keep_R, 1.0, 0.0))
+        """The rows to keep; the others become zero. Raises :class:`ValueError` unless there is a word on each."""
+        return self.scaled(np.where(self._per_row(keep_R, "where()"), 1.0, 0.0))
+
+    def _per_row(self, value: Floats | NDArray[np.bool_] | float, call: str) -> Floats:
+        """One number for each row."""
+        try:
+            return np.broadcast_to(np.asarray(value, dtype=float), self.constant_R.shape)
+        except (TypeError, ValueError):
+            R = len(self.constant_R)
+            wanted = f"one number, or {R} (one per {self.rows})" if self.rows != "total" else "one number"
+            seen = f"shape {value.shape}" if isinstance(value, np.ndarray) else f"{value!r:.60}"
+            raise ValueError(f"{call} takes {wanted}; it got {seen}") from None
 
     def total(self) -> "Affine":
         """The sum of all rows, as one row."""

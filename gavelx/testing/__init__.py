@@ -3,8 +3,9 @@
     class TestMine(PolicyConformance):
         policy = my_policy
 
-`policies` is that class, made of `answers` (feasible and honest), `invariance` (what must not matter) and
-`promises` (fairness and efficiency, where the policy claims them); `snapshots` generates clusters and jobs;
+`policies` is that class, made of `answers` (feasible and honest), `invariance` (what must not matter), `promises`
+(fairness and efficiency, where the policy claims them), `weights`, `runs` (short simulations) and `clocks`;
+`snapshots` generates clusters and jobs;
 `changes` makes the same instant look different; `plain` counts shares from scratch; `checks` asks and words
 failures. `estimators` is the same for estimators of throughput:
 

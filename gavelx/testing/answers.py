@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 
 from gavelx.allocation import FEASIBLE, Allocation
+from gavelx.asking import OFFERED, foreign_row
 from gavelx.cluster import Cluster
 from gavelx.files.configuration_rows import rows_of
 from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
 from gavelx.jobs import Job
-from gavelx.policies import Minimize
+from gavelx.policies import Minimize, Modifier, Policy
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.certify import missing
 from gavelx.testing import plain
 from gavelx.testing.checks import Checks, RefusedError, program_of
-from gavelx.testing.snapshots import snapshot_of
+from gavelx.testing.snapshots import of_size, snapshot_of
 
 NAN = float("nan")
 REPAIR = "gavelx.solvers.repaired(snapshot, share_C) takes out rounding"
@@ -40,6 +41,53 @@ class Answers(Checks):
     def test_the_certificate_is_honest(self) -> None:
         """Violation and objective are what the shares give, and no allocation passes the bound."""
         self.for_all(self.snapshots())(self.check_certificate)
+
+    def test_the_certificate_of_a_class_can_be_believed(self) -> None:
+        """What can be known of an objective that only its author knows: it differs where jobs do, its bound is on
+        one side of it, and it is what ``gain`` says, if the policy says how good shares are.
+        """
+        policy = self.make_policy()
+        if program_of(policy) is not None:
+            pytest.skip("the certificate of a program is recomputed")
+        answers = [self._answer_or_skip(of_size(J, widest=2 if self.gangs else 1)) for J in range(3, 11)]
+        said = [a.certificate for a in answers if a.certificate.objective is not None]
+        snapshot = answers[-1].snapshot
+        if len({round(float(c.objective or 0.0), 9) for c in said}) == 1 and len(said) > 1 and said[0].objective:
+            figures = (
+                f"the objective is {said[0].objective:g} for {len(said)} snapshots that have nothing in common"
+            )
+            self.fail("an objective is that of the shares", figures, snapshot, "objective=None, if there is none")
+        gaps = [c.bound - c.objective for c in said if c.bound is not None and c.objective is not None]
+        size = self.tolerance * max((abs(c.objective or 0.0) for c in said), default=0.0)
+        if min(gaps, default=0.0) < -size and max(gaps, default=0.0) > size:
+            figures = (
+                f"the bound is up to {max(gaps):.6g} above the objective, and {-min(gaps):.6g} below it elsewhere"
+            )
+            self.fail(
+                "a bound is on one side of the objective", figures, snapshot, "bound=None, if none is proven"
+            )
+        if type(policy).gain is not Policy.gain and not isinstance(policy, Modifier):
+            for answer in answers:
+                self._check_gain(policy, answer)
+
+    def _answer_or_skip(self, snapshot: Snapshot) -> Allocation:
+        try:
+            return self.ask(snapshot)
+        except RefusedError as refused:
+            pytest.skip(str(refused.__cause__))
+
+    def _check_gain(self, policy: Policy, answer: Allocation) -> None:
+        """The objective is the gain of the shares, or its negative; no other shares gain more than the bound."""
+        gain, c = policy.gain(answer.snapshot, answer.share_C), answer.certificate
+        if gain is None or c.objective is None:
+            return
+        sign, size = (-1.0 if gain * c.objective < 0 else 1.0), self.tolerance * max(1.0, abs(gain))
+        if abs(sign * c.objective - gain) > size:
+            figures = f"certificate.objective is {c.objective:.9g}, gain() of its shares {gain:.9g}"
+            self.fail("an objective is that of the shares", figures, answer.snapshot)
+        if c.bound is not None and sign * c.bound < gain - size:
+            figures = f"bound {c.bound:.9g}, objective {c.objective:.9g}, gain() of its shares {gain:.9g}"
+            self.fail("no allocation passes the bound, this one included", figures, answer.snapshot)
 
     def test_the_same_snapshot_gets_the_same_answer(self) -> None:
         """Bit for bit: from the same policy after another question, from a new one, and from a saved snapshot."""
@@ -148,14 +196,9 @@ class Answers(Checks):
 
     def _check_rows(self, allocation: Allocation, snapshot: Snapshot) -> None:
         """Every configuration of the answer is one of the snapshot's, at its speeds."""
-        known = plain.rows_by_key(snapshot, snapshot.known)
-        for row in rows_of(allocation.snapshot.configurations):
-            if known.get(plain.key(snapshot, row)) != row:
-                ids = " and ".join(str(snapshot.jobs[j].id) for j in row.jobs)
-                where = f"job {ids} on {row.devices} x {snapshot.accelerators[row.accelerator]!r}"
-                seen = f"the answer has {where} at {row.steps_per_second} steps/s, the snapshot has not"
-                hint = "certified(snapshot, ...) with the snapshot that was given, or that opened"
-                self.fail("an answer shares out the configurations of its snapshot", seen, snapshot, hint)
+        if row := foreign_row(allocation.snapshot, snapshot):
+            figures = f"the answer has {row[0]}, the snapshot {row[1]}"
+            self.fail("an answer shares out the configurations of its snapshot", figures, snapshot, OFFERED)
 
     def check_useful(self, snapshot: Snapshot) -> None:
         """Raises :class:`NonConformance` where a job gets time that is of no use."""

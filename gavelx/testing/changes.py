@@ -80,6 +80,17 @@ def in_other_money(snapshot: Snapshot, factor: float) -> Snapshot:
     )
 
 
+def later(snapshot: Snapshot, seconds: float) -> Snapshot:
+    """The same instant, so much later: all came later, and their deadlines are later, too."""
+    jobs = tuple(dataclasses.replace(job, arrival_s=job.arrival_s + seconds) for job in snapshot.jobs)
+    return snapshot.replace(jobs=jobs, time_s=snapshot.time_s + seconds)
+
+
+def weighing(snapshot: Snapshot, weight: float) -> Snapshot:
+    """The same instant in which every job has this weight."""
+    return snapshot.replace(jobs=tuple(dataclasses.replace(job, weight=weight) for job in snapshot.jobs))
+
+
 def misreported(snapshot: Snapshot, j: int, factor_A: Sequence[float]) -> Snapshot:
     """What job j would have a scheduler believe: its speed on each type times a factor, alone and in pairs."""
     table = snapshot.known

@@ -54,6 +54,8 @@ class Checks:
     * ``may_refuse``: on some clusters its constraints cannot be met, and it raises
       :class:`~gavelx.errors.ProgramError`;
     * ``idle_slices``: it gives time on types where a job cannot run, as the isolated allocation does;
+    * ``by_the_clock``: it goes by the time of day, or is made anew every so often (a random order, say);
+    * ``patience``: how many times as long as max-min fairness it may take for an answer;
     * ``gangs``: False for a policy that is only for jobs of one device;
     * ``among_equals``: promises of fairness are meant among one-device jobs of equal weight; False: among all;
     * ``examples``: generated snapshots per check; ``tolerance``: relative, in throughput and objective.
@@ -66,6 +68,8 @@ class Checks:
     amounts: tuple[str, ...] = ()
     may_refuse = False
     idle_slices = False
+    by_the_clock = False
+    patience = 60.0
     gangs = True
     among_equals = True
     examples = 25

@@ -8,6 +8,7 @@ Legend: J jobs, A accelerator types, C configurations.
 
 from random import Random
 
+import pytest
 from hypothesis import strategies as st
 
 from gavelx.allocation import Allocation
@@ -17,6 +18,7 @@ from gavelx.testing.checks import Checks, RefusedError, program_of
 
 FACTOR = 7.3
 """One unit in another; no power of two, so that rounding differs."""
+LATER_S = 86_400.0 + 3_600.0 + 60.0 + 1.0
 
 
 class Invariance(Checks):
@@ -62,6 +64,26 @@ class Invariance(Checks):
                 rule, hint = "the currency does not matter", 'amounts = ("usd",) if the policy states a budget'
                 self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, same_units=False)
 
+    def test_the_time_of_day_does_not_matter(self) -> None:
+        """All of it a day, an hour, a minute and a second later, an odd number of each; or half a day."""
+        if self.by_the_clock:
+            pytest.skip("the policy goes by the clock")
+
+        @self.for_all(self.snapshots(), st.sampled_from((LATER_S, 43_201.0)))
+        def check(snapshot: Snapshot, seconds: float) -> None:
+            hint = "snapshot.elapsed_s_J instead of time_s, or by_the_clock = True in the test class"
+            self._check_same(snapshot, changes.later(snapshot, seconds), "the time of day does not matter", hint)
+
+    def test_weights_do_not_matter_where_they_are_ignored(self) -> None:
+        """A policy that says that it ignores weights gives the same, whatever they are."""
+        if "weights" not in self.make_policy().ignores:
+            pytest.skip(f"{self.make_policy()} does not ignore weights")
+
+        @self.for_all(self.snapshots())
+        def check(snapshot: Snapshot) -> None:
+            other, hint = changes.weighing(snapshot, 1.0), "leave the word out of the policy's ignores"
+            self._check_same(snapshot, other, "weights do not matter where they are ignored", hint)
+
     def test_configurations_that_are_not_opened_do_not_matter(self) -> None:
         """Pairs and placements that are known, but not opened for this policy, change nothing."""
 
@@ -94,7 +116,7 @@ class Invariance(Checks):
         elif program is not None:
             objective = program.state(snapshot).objective
             self._check_objectives(objective(one.share_C), objective(back_C), snapshot, rule, hint)
-        elif same_units:
+        if same_units and program is None:
             before, after = one.certificate.objective, two.certificate.objective
             if before is not None and after is not None:
                 self._check_objectives(before, after, snapshot, rule, hint)

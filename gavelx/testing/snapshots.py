@@ -30,6 +30,12 @@ SCALE_FACTORS = st.sampled_from((1, 1, 1, 2, 4, 8))
 WEIGHTS = st.sampled_from((1.0, 1.0, 5.0, 0.3))
 OWNERS = st.sampled_from(("", "a", "a/ann", "a/bob", "b", "b/cy"))
 SLOS = st.sampled_from((None, None, 1.2, 3.0, 50.0))
+STEPS = st.sampled_from((30.0, 200.0, 900.0, 4e3, 2e4, 1e5, 6e5))
+LEFT = st.sampled_from((1.0, 0.75, 0.4, 0.05))
+"""Of the steps, the part that is still to do."""
+AGES_S = st.sampled_from((0.0, 60.0, 800.0, 3600.0, 2e4, 9e4))
+NOW_S = st.integers(300, 1_000).map(lambda hours: 3600.0 * hours + 123.0)
+IDS = st.integers(0, 9_999)
 
 
 @st.composite
@@ -69,25 +75,37 @@ def snapshots(
     )
     kind_J = draw(st.lists(st.integers(0, len(kinds) - 1), min_size=min_jobs, max_size=max_jobs))
     slo_J = draw(st.lists(SLOS, min_size=len(kind_J), max_size=len(kind_J)))
-    jobs = tuple(
-        Job(
-            id=10 * j + 3,
-            job_type=f"kind {kind}",
-            total_steps=1000.0 * (j + 1),
-            scale_factor=draw(scale_factors),
-            weight=draw(weights),
-            arrival_s=60.0 * j,
-            slo=slo_J[j],
-            duration_s=None if slo_J[j] is None else 3600.0 * (j + 1),
-            owner=draw(OWNERS),
+    id_J = draw(st.lists(IDS, min_size=len(kind_J), max_size=len(kind_J), unique=True))
+    now_s = draw(NOW_S)
+    jobs = (
+        tuple(  # how long, how old and how important a job is, and its number, have nothing to do with each other
+            Job(
+                id=id_J[j],
+                job_type=f"kind {kind}",
+                total_steps=draw(STEPS),
+                scale_factor=draw(scale_factors),
+                weight=draw(weights),
+                arrival_s=now_s - draw(AGES_S),
+                slo=slo_J[j],
+                duration_s=None if slo_J[j] is None else draw(AGES_S) + 3600.0,
+                owner=draw(OWNERS),
+            )
+            for j, kind in enumerate(kind_J)
         )
-        for j, kind in enumerate(kind_J)
     )
     table = speeds(kinds, cluster.accelerators, jobs)
     extras = draw(st.sampled_from((True, True, False))) if extras is None else extras
     known = ways_to_run(jobs, cluster.accelerators, table, pairs=extras, placements=extras)
     T_JA = np.array([kinds[kind] for kind in kind_J], dtype=float).reshape(len(jobs), A)
-    return draw(_progressed(snapshot_of(jobs, cluster, T_JA, known=known)))
+    left_J = draw(st.lists(LEFT, min_size=len(jobs), max_size=len(jobs)))
+    snapshot = snapshot_of(jobs, cluster, T_JA, known=known).replace(
+        time_s=now_s,
+        elapsed_s_J=np.array([now_s - job.arrival_s for job in jobs], dtype=float),
+        steps_left_J=np.array(
+            [job.total_steps * left for job, left in zip(jobs, left_J, strict=True)], dtype=float
+        ),
+    )
+    return draw(_progressed(snapshot))
 
 
 ESTIMATED = {f"kind {k}" for k in range(1, 9, 2)}
@@ -122,7 +140,7 @@ def _progressed(draw: st.DrawFn, snapshot: Snapshot) -> Snapshot:
         equal_share_s_J=part * snapshot.elapsed_s_J,
         spent_usd_J=np.linspace(0.0, 5.0 * part, J),
         equal_share_usd_J=np.linspace(2.0 * part, 0.0, J),
-        held_s_J=np.linspace(0.0, 0.5 * part, J) * snapshot.elapsed_s_J,
+        held_s_J=min(1.0, part) * np.linspace(0.0, 1.0, J) * snapshot.elapsed_s_J,
         running_J=np.array(draw(st.lists(st.integers(-1, A - 1), min_size=J, max_size=J)), dtype=np.int64),
     )
 
@@ -158,3 +176,15 @@ def snapshot_of(
         usd_per_hour_A=np.linspace(3.0, 0.5, len(cluster.accelerators)),
         time_s=now_s,
     )
+
+
+def of_size(J: int, widest: int = 1) -> Snapshot:
+    """So many jobs, all different, on a cluster for half of them; every third needs ``widest`` devices."""
+    random = np.random.default_rng(J)
+    steps_J, age_s_J = random.integers(100, 100_000, J), random.integers(0, 50_000, J)
+    jobs = [
+        Job(int(i), f"kind {i}", float(steps), widest if j % 3 == 0 else 1, arrival_s=float(age_s))
+        for j, (i, steps, age_s) in enumerate(zip(random.permutation(1000)[:J], steps_J, age_s_J, strict=True))
+    ]
+    cluster = Cluster.of({"v100": max(widest, J // 4), "k80": max(widest, J // 4)})
+    return snapshot_of(jobs, cluster, random.uniform(0.5, 10.0, (J, 2)))

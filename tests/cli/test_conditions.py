@@ -35,6 +35,8 @@ def test_overheads_of_all_jobs_or_of_some(tmp_path: Path) -> None:
     file = tmp_path / "overheads.csv"
     file.write_text("job_type,checkpoint_s,restart_s\nLM (batch size 5),4,9.5\n")
     assert scenario(overheads="restart=30").rules.overheads.of("whatever") == Overhead(0.0, 30.0)
+    published = scenario(overheads="restart=30", rules="published").rules
+    assert (published.name, published.overheads.of("whatever")) == ("published", Overhead(0.0, 30.0))
     by_type = scenario(overheads=str(file)).rules.overheads
     assert by_type.of("LM (batch size 5)") == Overhead(4.0, 9.5)
     assert by_type.of("CycleGAN") == Overhead()
@@ -137,7 +139,6 @@ def test_who_never_finds_enough_spot_servers_is_told_before_the_run(
             {"rules": "published", "min_run": 9.0},
             r"--min-run: the rules 'published' .*expected the rules 'default'",
         ),
-        ({"rules": "published", "overheads": "restart=1"}, r"--overheads: the rules 'published'"),
         ({"price_changes": "nowhere.csv"}, r"nowhere\.csv: there is no such file"),
     ],
 )

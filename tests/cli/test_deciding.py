@@ -18,14 +18,28 @@ def test_one_decision_as_json(shell: Shell) -> None:
     assert certificate["objective"] == pytest.approx(instance["exact_optimum"]["max_min_fairness_perf"], rel=1e-6)
 
 
-def test_one_decision_for_people(shell: Shell, tmp_path: Path) -> None:
-    out = tmp_path / "allocation.json"
-    ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 3, "--json", out)
+def test_one_decision_for_people(shell: Shell) -> None:
+    ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 3)
     assert ran.code == 0, ran.err
     for words in ("fifo", "objective", "violation", "steps/s", "cluster"):
         assert words in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80
-    assert set(json.loads(out.read_text())) == {"allocation", "configurations", "certificate", "prices", "notes"}
+
+
+@pytest.mark.parametrize("explain", [(), ("--explain",)])
+def test_a_decision_in_a_file_draws_no_table(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, explain: tuple[str, ...]
+) -> None:
+    """It would take longer than the answer where there are very many jobs."""
+    for drawn in ("print_allocation", "print_explanation"):
+        monkeypatch.delattr(f"gavelx.cli.deciding.{drawn}")
+    out = tmp_path / "allocation.json"
+    ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 3, "--json", out, *explain)
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert set(json.loads(out.read_text())) == {
+        *("allocation", "configurations", "certificate", "prices", "notes"),
+        *["explanation"] * len(explain),
+    }
 
 
 @pytest.mark.parametrize("index", [(), ("--index", 999)])

@@ -1,8 +1,11 @@
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gavelx.cli.parallel import run_policies
+from gavelx.cli.failures import Failed
+from gavelx.cli.parallel import Outcome, run_policies
 from gavelx.cli.scenario import RunOptions, load_scenario
 from gavelx.errors import GavelxError, ProgramError
 
@@ -19,6 +22,14 @@ class Infeasible(Policy):
 class Seen(Policy):
     def allocate(self, snapshot):
         raise ProgramError(str(settings()))
+
+class Unreadable(ProgramError):
+    def __init__(self):
+        Exception.__init__(self, "only its own process can read it")
+
+class Odd(Policy):
+    def allocate(self, snapshot):
+        raise Unreadable
 
 class Vanishing(Policy):
     def allocate(self, snapshot):
@@ -66,3 +77,39 @@ def test_the_solver_and_its_budget_reach_every_run(policies: str, workers: int) 
         ProgramError, match=r"Settings\(solver='highs', budget_s=7\.5, interior=False, lexicographic=True\)"
     ):
         run_policies([f"{policies}:Seen"] * 2, scenario, lambda *_: None, workers=workers)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_goes_wrong_with_one_policy_is_no_matter_of_the_others(policies: str, workers: int) -> None:
+    scenario = load_scenario(RunOptions("v100=2", jobs=3))
+    ended: dict[int, Outcome] = {}
+    texts = [
+        f"{policies}:Infeasible",
+        "fifo",
+        *[f"{policies}:Vanishing"] * (workers > 1),
+        f"{policies}:Odd",
+        "srtf",
+    ]
+    results = run_policies(texts, scenario, lambda *_: None, workers, ended.__setitem__)
+    assert [result.policy for result in results] == ["fifo", "srtf"]
+    assert ended.keys() == set(range(len(texts)))
+    failed = {texts[i]: outcome for i, outcome in ended.items() if isinstance(outcome, Failed)}
+    messages = {text.rpartition(":")[2]: (each.exit_code, each.message) for text, each in failed.items()}
+    assert messages["Infeasible"] == (2, "Cost() <= 0: no allocation meets it; expected a limit above 0")
+    assert messages["Odd"] == (2, "only its own process can read it")
+    if workers > 1:
+        assert messages["Vanishing"][0] == 1
+        assert "a worker process ended" in messages["Vanishing"][1]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_mistake_of_ours_is_placed_where_it_was_made(policies: str, workers: int) -> None:
+    """The place is lost when an exception goes to another process, so the message is made before."""
+    scenario = load_scenario(RunOptions("v100=2", jobs=3))
+    ended: dict[int, Outcome] = {}
+    scenario = replace(scenario, cluster=None)  # type: ignore[arg-type]
+    run_policies(["fifo", "srtf"], scenario, lambda *_: None, workers, ended.__setitem__)
+    for outcome in ended.values():
+        assert isinstance(outcome, Failed)
+        assert outcome.exit_code == 1
+        assert re.match(r"a mistake of ours: AttributeError: .* \(workload\.py, line \d+\)", outcome.message)

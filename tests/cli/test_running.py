@@ -186,3 +186,114 @@ def test_what_is_read_is_not_written_over(shell: Shell, tmp_path: Path) -> None:
         ran = shell(*words)
         assert ran.code == 2 and f"{lost.name}: it is read from, and would be lost" in ran.err.replace("\n", "")
     assert trace.read_text() == text and json.loads(result.read_text())["jobs_completed"] == 3
+
+
+FAILING = """
+import json
+from pathlib import Path
+from gavelx.policies import MaxMinFairness, Policy
+
+class Late(MaxMinFairness):
+    def allocate(self, snapshot):
+        if snapshot.time_s > 5000:
+            raise RuntimeError("too late")
+        return super().allocate(snapshot)
+
+class Ours(MaxMinFairness):
+    pass
+Ours.__module__ = "gavelx.policies.mine"
+Ours.allocate = lambda self, snapshot: 1 / 0
+
+class Peeping(MaxMinFairness):
+    def allocate(self, snapshot):
+        document = json.loads(Path(__file__).with_suffix(".json").read_text())
+        assert [run["policy"] for run in document["runs"]] == ["fifo"]
+        assert [failed["policy"] for failed in document["failed"]] == ["failing:Late"]
+        assert document["waiting"] == ["failing:Peeping", "srtf"]
+        return super().allocate(snapshot)
+"""
+
+
+@pytest.fixture
+def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "failing.py").write_text(FAILING)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_policy_that_fails_is_a_row_that_says_why(shell: Shell, failing: Path, workers: int) -> None:
+    outputs = [f"--{kind}={failing / f'out.{kind}'}" for kind in ("json", "html", "png")]
+    ran = shell("compare", "--policies", "fifo,failing:Late,srtf", *SMALL, "--workers", workers, *outputs)
+    why = "policy Late: allocate() failed with RuntimeError: too late. Try: look at"
+    assert ran.code == 2
+    assert [line.split()[1] for line in ran.out.splitlines() if line.startswith("failing:Late ")] == [
+        "failed",
+        "policy",
+    ]
+    assert "RuntimeError: too late" in ran.out
+    assert sum(line.startswith(("fifo ", "srtf ")) for line in ran.out.splitlines()) == 4
+    document = json.loads((failing / "out.json").read_text())
+    assert [run["policy"] for run in document["runs"]] == ["fifo", "srtf"]
+    assert [(each["policy"], each["exit_code"]) for each in document["failed"]] == [("failing:Late", 2)]
+    assert document["failed"][0]["message"].startswith(why)
+    assert document.keys() == {"runs", "failed"}
+    assert why in (failing / "out.html").read_text()
+    assert (failing / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert f"failing:Late failed: {why}" in ran.err
+    assert "fifo is done: 4 of 4 jobs" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("policies", "code"),
+    [
+        ("fifo,failing:Ours", 1),
+        ("failing:Late,failing:Ours", 1),
+        ("failing:Late,fifo", 2),
+        ("failing:Late", 2),
+        ("fifo,srtf", 0),
+    ],
+)
+def test_the_exit_code_says_whose_mistake_it_is(shell: Shell, failing: Path, policies: str, code: int) -> None:
+    ran = shell("compare", "--policies", policies, *SMALL, "--workers", 1, "--json", "-", "--html", "out.html")
+    assert ran.code == code
+    assert len(ran.json["runs"]) + len(ran.json["failed"]) == policies.count(",") + 1
+    assert all(each["exit_code"] in (1, 2) for each in ran.json["failed"])
+    assert (failing / "out.html").exists() == bool(ran.json["runs"])
+    if code == 1:
+        ours = ran.json["failed"][-1]
+        assert ours["message"].startswith(
+            "a mistake of ours: ZeroDivisionError: division by zero (failing.py, line"
+        )
+
+
+def test_what_is_known_is_written_while_others_run(shell: Shell, failing: Path) -> None:
+    policies = "fifo,failing:Late,failing:Peeping,srtf"
+    ran = shell("compare", "--policies", policies, *SMALL, "--workers", 1, "--json", "failing.json")
+    assert ran.code == 2
+    document = json.loads((failing / "failing.json").read_text())
+    assert [run["policy"] for run in document["runs"]] == ["fifo", "failing:Peeping", "srtf"], document["failed"]
+    assert "waiting" not in document
+
+
+def test_a_bill_is_made_of_the_runs_that_there_are(shell: Shell, failing: Path) -> None:
+    shell("compare", "--policies", "fifo,failing:Late", *SMALL, "--workers", 1, "--json", "out.json")
+    ran = shell("bill", "--result", "out.json", "--prices", "gcp")
+    assert ran.code == 0
+    assert "fifo" in ran.out
+
+
+def test_a_budget_without_which_the_policy_fails_is_still_simulated(shell: Shell, failing: Path) -> None:
+    """The second run, without the budget, is only to be compared with."""
+    (failing / "barred.py").write_text(
+        "from gavelx.policies import MaxMinFairness\n"
+        "class Barred(MaxMinFairness):\n"
+        "    def state(self, snapshot):\n"
+        "        assert self.constraints, 'no budget'\n"
+        "        return super().state(snapshot)\n"
+    )
+    ran = shell("simulate", "--policy", "barred:Barred", *SMALL, "--budget", "total=9", "--json", "out.json")
+    assert ran.code == 2
+    assert "budgeted(barred:Barred, total=9)" in ran.out
+    assert json.loads((failing / "out.json").read_text())["jobs_completed"] == 4
+    assert "barred:Barred failed: policy Barred: allocate() failed with AssertionError: no budget" in ran.err

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from experiments import workloads
 from experiments.workloads import measure, profile
 from experiments.workloads.measure import WORKLOADS
 from gavelx.files.profiles import Profile
@@ -16,6 +17,9 @@ from gavelx.files.throughput_tables import load_throughputs
 from gavelx.measurements import Measurement
 from gavelx.profiler.running import Job
 from gavelx.throughputs import Setting
+from tests.cli.conftest import shell as shell  # noqa: PLC0414  (a fixture)
+from tests.cli.running import Shell
+from tests.terminal import Terminal
 
 PREEMPTED_AT = (7, 23)
 
@@ -48,6 +52,22 @@ def test_it_learns_and_preemption_changes_no_bit(
     assert re.findall(r"step (\d+) loss (\S+)\n", capsys.readouterr().out) == curve
     losses = [float(loss) for _, loss in curve]
     assert sum(losses[-10:]) < 0.97 * sum(losses[:10])
+
+
+def test_what_the_page_submits_is_run(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an agent without a GPU, which only sleeps here."""
+    page = Path(workloads.__file__).with_name("README.md").read_text()
+    (submitted,) = re.findall(r"^    (gavelx submit .*)$", page, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    with Terminal(tmp_path, shell, monkeypatch) as terminal:
+        terminal.run("gavelx serve --listen 127.0.0.1:7070 --state state --heartbeat 1 > serve.log 2>&1 &")
+        terminal.run(
+            "gavelx worker --scheduler 127.0.0.1:7070 --devices cpu=1 --folder a --emulate > a.log 2>&1 &"
+        )
+        terminal.run("gavelx status")
+        terminal.run(submitted)
+        said = terminal.run_until("gavelx status", "", lambda status: "0 waiting, 1 running" in status)
+        assert "0 waiting, 1 running" in said
 
 
 def test_what_a_preemption_costs_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

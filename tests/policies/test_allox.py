@@ -127,8 +127,16 @@ def test_a_gang_is_refused_by_name() -> None:
     made = snapshot([5.0], {"v100": 4}, v100=1.0)
     jobs = (Job(7, "net", 5.0, scale_factor=2), Job(8, "net", 5.0, scale_factor=4))
     gangs = snapshot_of(jobs, made.cluster, np.ones((2, 1)))
-    with pytest.raises(PolicyError, match=r"allox: job 7 needs 2 devices at once; expected .* Try: fifo"):
+    with pytest.raises(
+        PolicyError, match=r"allox: job 7 needs 2 devices at once; expected .* Try: fifo"
+    ) as caught:
         Allox().allocate(gangs)
+    assert (
+        "its place in the line of one device, and a gang would stand in several at once" in caught.value.expected
+    )
+    for name in ("fifo", "srtf", "optimus", "max_min_fairness"):
+        assert name in caught.value.hint
+        assert load_policy(name).allocate(gangs).throughput_J.any()
 
 
 @given(snapshot=ONE_DEVICE)

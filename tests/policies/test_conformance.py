@@ -60,6 +60,10 @@ def conformance_of(text: str) -> type[PolicyConformance]:
         said |= {"unique": False}
     if "partitioned" in text:  # jobs are dealt out by their kinds, priorities and numbers
         said |= {"unique": False, "test_the_order_of_jobs_does_not_matter": None}
+        said |= {
+            "test_a_heavier_job_is_never_worse_off": None,
+            "test_weights_count": None,
+        }  # in parts of their own
     return type(f"Test_{text}", (PolicyConformance,), said)
 
 

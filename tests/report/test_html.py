@@ -3,6 +3,8 @@ from html.parser import HTMLParser
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 
 from gavelx.report.about import About
 from gavelx.report.html import COLUMNS, best_value, html_report, order
@@ -99,6 +101,37 @@ def test_jobs_that_did_not_complete_are_counted() -> None:
 def test_policies_are_sorted_by_jobs_done_then_by_mean_jct() -> None:
     runs = [result(completion_h=(0.1, NAN)), result(completion_h=(3.0, 2.0)), result(completion_h=(1.0, 2.0))]
     assert order([run.summary() for run in runs]) == [2, 1, 0]
+
+
+def test_policies_that_failed_are_rows_that_say_why() -> None:
+    page = Page(html_report([result(policy="fifo")], ABOUT, [("<b>late</b>", "too late in mine.py"), ("b", "c")]))
+    assert "b" not in {tag for tag, _ in page.tags}
+    at = page.texts.index("too late in mine.py")
+    assert [text for text in page.texts[at - 4 : at] if text] == ["<b>late</b>", "failed"]
+
+
+def test_the_table_of_figures_fits_a_window_of_1280_pixels() -> None:
+    """Measured in DejaVu Sans, which is wider than what most browsers use: cells do not wrap, headings do."""
+    runs = [result(policy="hierarchical(max_min_fairness, ml=2)"), result(completion_h=(2345.6, 12345.6))]
+    source = html_report(runs, ABOUT)
+    table = source[source.index('<div class="scroll wide">') :].partition("</table>")[0]
+    (font_rem,) = map(float, re.findall(r"\.wide table \{[^}]*font-size: ([\d.]+)rem", source))
+    (padding_rem,) = map(float, re.findall(r"\.wide :is\(th, td\) \{ padding: [\d.]+rem ([\d.]+)rem", source))
+    (policy_rem,) = map(float, re.findall(r"td\.policy \{[^}]*min-width: ([\d.]+)rem", source))
+    (page_rem,) = map(float, re.findall(r"body \{[^}]*max-width: ([\d.]+)rem", source))
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in table.split("<tr>")[1:]]
+    headings = [max(re.sub(r"<.*?>", " ", cell).split(), key=len) for cell in rows[0]]
+    widest = [max((row[c] for row in rows[1:]), key=len) for c in range(1, len(headings))]
+    cells = [max(_width(cell), _width(word, "bold")) for cell, word in zip(widest, headings[1:], strict=True)]
+    needed = 16 * (policy_rem + font_rem * sum(cells) + 2 * padding_rem * len(cells))
+    assert needed <= min(1280, 16 * page_rem) - 2 * min(0.04 * 1280, 48), "the last columns are cut"
+
+
+def _width(text: str, weight: str = "normal") -> float:
+    """How wide a text is, in times its size."""
+    return float(
+        TextPath((0, 0), text, 1.0, prop=FontProperties(family="DejaVu Sans", weight=weight)).get_extents().width
+    )
 
 
 def test_dropping_jobs_does_not_win_a_column() -> None:

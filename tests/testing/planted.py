@@ -1,7 +1,9 @@
 """Policies with one fault each, for the kit to find."""
 
 import dataclasses
+import datetime
 import random
+import time
 
 import numpy as np
 
@@ -16,8 +18,10 @@ from gavelx.policies import (
     Throughput,
     Worst,
 )
+from gavelx.policies.greedy import Handout
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired
+from gavelx.testing.changes import weighing
 
 
 class Fair(MaxMinFairness):
@@ -190,6 +194,150 @@ class Floor(Maximize):
 
     def __init__(self) -> None:
         super().__init__(Worst(NormalizedThroughput()), [Throughput() >= 1e-3])
+
+
+class Plain(Policy):
+    """A good policy that is no program, to spoil: fair, by weights."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return MaxMinFairness().allocate(snapshot)
+
+
+class Liar(Plain):
+    """Figures out of thin air."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return claimed(super().allocate(snapshot), objective=123.0, bound=1.0)
+
+
+class TwoFaced(Plain):
+    """Its bound is above the objective for an even number of jobs, and below it for an odd one."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        J = len(snapshot.jobs)
+        return claimed(super().allocate(snapshot), objective=float(J), bound=J + (-1.0) ** J)
+
+
+class Overvalued(Plain):
+    """Says how good shares are, and that its own are better."""
+
+    def gain(self, snapshot: Snapshot, share_C: np.ndarray) -> float:
+        return float(share_C.sum())
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        answer = super().allocate(snapshot)
+        return claimed(answer, objective=self.gain(snapshot, answer.share_C) + 1.0, bound=None)
+
+
+class Leveller(Plain):
+    """All jobs weigh the same."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return dataclasses.replace(super().allocate(weighing(snapshot, 1.0)), snapshot=snapshot)
+
+
+class UpsideDown(Plain):
+    """Who weighs most gets least."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        jobs = tuple(dataclasses.replace(job, weight=1.0 / job.weight) for job in snapshot.jobs)
+        return dataclasses.replace(super().allocate(snapshot.replace(jobs=jobs)), snapshot=snapshot)
+
+
+class Narrow(Policy):
+    """Gangs wait for ever."""
+
+    ignores = ("weights",)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return handed_out(snapshot, -snapshot.elapsed_s_J, snapshot.scale_factor_J == 1)
+
+
+class SmallFirst(Policy):
+    """Jobs with fewer than a thousand steps to go come first."""
+
+    ignores = ("weights",)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return handed_out(snapshot, snapshot.steps_left_J >= 1000.0)
+
+
+class Sleeper(Plain):
+    """Takes its time without doing anything."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        time.sleep(0.3)
+        return super().allocate(snapshot)
+
+
+class Exponential(Plain):
+    """Looks at every set of jobs."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        for _ in range(2 ** len(snapshot.jobs)):
+            pass
+        return super().allocate(snapshot)
+
+
+class OddSeconds(Plain):
+    """Half of everything in even seconds."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return halved(super().allocate(snapshot), int(snapshot.time_s) % 2 == 0)
+
+
+class Nights(Plain):
+    """Half of everything at night."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return halved(super().allocate(snapshot), snapshot.time_s % 86_400 < 6 * 3600)
+
+
+class Clock(Plain):
+    """Half of everything in even minutes of the wall clock."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return halved(super().allocate(snapshot), int(time.time() // 60) % 2 == 0)
+
+
+class Calendar(Plain):
+    """Half of everything in even hours of the day."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return halved(super().allocate(snapshot), datetime.datetime.now().hour % 2 == 0)
+
+
+class Grateful(Plain):
+    """The jobs that it has seen before get half."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        known = {job.id for job in snapshot.jobs} <= self.seen
+        self.seen |= {job.id for job in snapshot.jobs if snapshot.time_s > 3000}
+        return halved(super().allocate(snapshot), known)
+
+
+def handed_out(snapshot: Snapshot, first_J: np.ndarray, may_J: np.ndarray | None = None) -> Allocation:
+    """Whole devices, least in this key first, to those who may have some."""
+    handout, id_J = Handout(snapshot), np.array([job.id for job in snapshot.jobs], dtype=int)
+    handout.in_order(j for j in np.lexsort((id_J, first_J)).tolist() if may_J is None or may_J[j])
+    return handout.allocation()
+
+
+def halved(allocation: Allocation, wanted: bool) -> Allocation:
+    """Half of every share, if that is wanted."""
+    if not wanted:
+        return allocation
+    return certified(
+        allocation.snapshot, repaired(allocation.snapshot, allocation.share_C / 2), path="", seconds=0.0
+    )
+
+
+def claimed(allocation: Allocation, **figures: float | None) -> Allocation:
+    """The allocation with these figures in its certificate."""
+    return dataclasses.replace(allocation, certificate=dataclasses.replace(allocation.certificate, **figures))
 
 
 def boasted(allocation: Allocation, **shifts: float) -> Allocation:

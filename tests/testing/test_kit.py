@@ -5,7 +5,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -63,6 +63,54 @@ FAULTS = [
 ]  # fmt: skip
 
 
+BEHAVIOUR = {
+    *("test_the_certificate_of_a_class_can_be_believed", "test_a_heavier_job_is_never_worse_off"),
+    *("test_weights_count", "test_weights_do_not_matter_where_they_are_ignored"),
+    *("test_every_job_is_done_in_a_short_simulation", "test_a_second_run_is_like_the_first"),
+    *("test_the_time_of_day_does_not_matter", "test_the_wall_clock_does_not_matter"),
+    *("test_an_answer_waits_for_nothing", "test_an_answer_takes_no_longer_than_it_must"),
+}
+"""Checks of what a policy does over time; those faults that were planted for other checks may break these, too."""
+FOUND_BY = [
+    (planted.Liar, "test_the_certificate_of_a_class_can_be_believed", "the objective is 123 for"),
+    (planted.TwoFaced, "test_the_certificate_of_a_class_can_be_believed", "above the objective, and"),
+    (planted.Overvalued, "test_the_certificate_of_a_class_can_be_believed", "gain() of its shares"),
+    (planted.Leveller, "test_weights_count", "a weight of 5 instead of 1 changes nothing"),
+    (planted.UpsideDown, "test_a_heavier_job_is_never_worse_off", "of two identical jobs that of weight 5"),
+    (planted.Narrow, "test_every_job_is_done_in_a_short_simulation", "devices) is never done"),
+    (planted.SmallFirst, "test_the_unit_of_steps_does_not_matter", "steps/s and gets"),
+    (planted.Sleeper, "test_an_answer_waits_for_nothing", "an answer waits for 0.3 s"),
+    (planted.Exponential, "test_an_answer_takes_no_longer_than_it_must", "of processor time, more than"),
+    (planted.OddSeconds, "test_the_time_of_day_does_not_matter", "steps/s and gets"),
+    (planted.Nights, "test_the_time_of_day_does_not_matter", "steps/s and gets"),
+    (planted.Clock, "test_the_wall_clock_does_not_matter", "by the clock"),
+    (planted.Calendar, "test_the_wall_clock_does_not_matter", "by the clock"),
+    (planted.Grateful, "test_a_second_run_is_like_the_first", "and in a second run at"),
+]
+
+
+@pytest.mark.parametrize(("policy", "check", "words"), FOUND_BY, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_fault_over_time_is_found(policy: type[Policy], check: str, words: str) -> None:
+    found = failures(conformance(policy, examples=100), [check])
+    assert words in found[check], found
+
+
+def test_a_good_policy_passes_what_those_break() -> None:
+    assert failures(conformance(planted.Plain), BEHAVIOUR) == {}
+
+
+def test_what_is_by_design_can_be_said() -> None:
+    class Flat(planted.Leveller):
+        ignores = ("weights",)
+
+    weights = [check for check in BEHAVIOUR if "weight" in check or "heavier" in check]
+    assert failures(conformance(Flat), weights) == {}
+    found = failures(conformance(type("Claims", (planted.Plain,), {"ignores": ("weights",)})), weights)
+    assert found.keys() == {"test_weights_do_not_matter_where_they_are_ignored"}
+    by_the_clock = conformance(planted.OddSeconds, by_the_clock=True)
+    assert failures(by_the_clock, ["test_the_time_of_day_does_not_matter"]) == {}
+
+
 @pytest.fixture(autouse=True)
 def unshrunk() -> Iterator[None]:
     """Failures as they are found: making them small takes most of the time and is tried once, below."""
@@ -74,10 +122,11 @@ def unshrunk() -> Iterator[None]:
     settings.load_profile("as before")
 
 
-def failures(kind: type[PolicyConformance]) -> dict[str, str]:
-    """The checks that fail, with their messages; run as plain methods."""
+def failures(kind: type[PolicyConformance], names: Iterable[str] = ()) -> dict[str, str]:
+    """The checks that fail, of all but BEHAVIOUR or of these, with their messages; run as plain methods."""
     found = {}
-    for name in sorted(name for name in dir(kind) if name.startswith("test_") and callable(getattr(kind, name))):
+    every = {name for name in dir(kind) if name.startswith("test_") and callable(getattr(kind, name))}
+    for name in sorted(names or every - BEHAVIOUR):
         try:
             getattr(kind(), name)()
         except (NonConformance, pytest.fail.Exception) as failure:

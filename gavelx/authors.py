@@ -1,0 +1,134 @@
+"""Code that others wrote: what goes wrong in it is told as their mistake, with their line.
+
+A policy, a term, or the file that holds them may be anybody's. :func:`blamed` runs a part of it. An exception
+becomes a :class:`PolicyError` that names the part and the last line outside of gavelx and its libraries; numpy's
+warnings are kept for such a message instead of printed.
+"""
+
+import builtins
+import inspect
+import os
+import re
+import sysconfig
+import traceback
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from warnings import WarningMessage
+
+from gavelx.errors import GavelxError, PolicyError, SharesError, UserError, did_you_mean
+
+PACKAGE = f"{Path(__file__).parent}{os.sep}"
+LIBRARIES = (sysconfig.get_paths()["stdlib"], *(f"{os.sep}{name}-packages{os.sep}" for name in ("site", "dist")))
+TEXT_MAX = 300
+
+
+def is_ours(thing: object) -> bool:
+    """Whether the class of a thing, or a class itself, is one of this package."""
+    kind = thing if isinstance(thing, type) else type(thing)
+    return kind.__module__.partition(".")[0] == "gavelx"
+
+
+@contextmanager
+def blamed(where: str, call: str) -> Iterator[list[WarningMessage]]:
+    """Run an author's code, such as the ``call`` of the term ``where``; its exceptions become ``PolicyError``.
+
+    Gives the warnings that it causes, for :func:`look_at_answer`.
+    """
+    with _numpy_unprinted() as heard:
+        try:
+            yield heard
+        except GavelxError:
+            raise
+        except SharesError as error:
+            at = look_at(error)
+            raise PolicyError(error.problem, where=where, expected=error.expected, hint=at) from error
+        except (Exception, SystemExit) as error:
+            problem = f"{call} failed with {in_short(error)}"
+            raise PolicyError(problem, where=where, hint=look_at(error)) from error
+
+
+def look_at_answer(method: Any, heard: Sequence[WarningMessage] = ()) -> str:
+    """Where to look when a method's answer is wrong: the author's first line that numpy warned of, or its head."""
+    for warning in heard:
+        if not (warning.filename.startswith(PACKAGE) or _is_library(warning.filename)):
+            return f"look at {warning.filename}, line {warning.lineno}: {warning.message}"
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    return f"look at {code.co_filename}, line {code.co_firstlineno}" if code else ""
+
+
+def with_line(error: UserError) -> UserError:
+    """The same mistake with the author's line before it."""
+    where = ": ".join(filter(None, (line_of(error), error.where)))
+    return type(error)(error.problem, where=where, expected=error.expected, hint=error.hint)
+
+
+def look_at(error: BaseException) -> str:
+    """``look at mine.py, line 7``: the author's last line on the way to the error; empty where there is none."""
+    place = line_of(error)
+    return f"look at {place}" if place else ""
+
+
+def line_of(error: BaseException) -> str:
+    """The author's last line on the way to an error, as ``mine.py, line 7``.
+
+    It is the last one outside of gavelx, of installed packages and of Python's own; where all of the author's
+    code is in an installed package, the last one of that package.
+    """
+    places = [
+        (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _is_a_file(frame.f_code.co_filename) and not frame.f_code.co_filename.startswith(PACKAGE)
+    ]
+    theirs = [place for place in places if not _is_library(place[1])]
+    package = places[0][0].partition(".")[0] if places else ""
+    for _, file, line in reversed(theirs or [place for place in places if place[0].partition(".")[0] == package]):
+        return f"{file}, line {line}"
+    return ""
+
+
+def in_short(error: BaseException) -> str:
+    """An exception on one line, and what may have been meant by a name that is not known."""
+    text, meant = " ".join(str(error).split())[:TEXT_MAX], _meant(error)
+    return f"{type(error).__name__}{': ' * bool(text)}{text}{'; ' * bool(meant)}{meant}"
+
+
+def _meant(error: BaseException) -> str:
+    """``did you mean ...?`` for a name that an object, a file or a module does not have."""
+    match error:
+        case AttributeError(name=str(name), obj=thing) if thing is not None:
+            return _near(name, dir(thing), or_all=is_ours(thing))
+        case NameError(name=str(name)) if error.__traceback__ is not None:
+            frames = list(traceback.walk_tb(error.__traceback__))
+            return _near(name, [*frames[-1][0].f_locals, *frames[-1][0].f_globals, *dir(builtins)])
+        case TypeError() if re.search(r"'?Affine'? ", f"{error} "):
+            return "an expression of the view takes scaled(factors), shifted(numbers) and plus(another)"
+        case ImportError() if found := re.match(r"cannot import name '(\w+)' from '(gavelx[\w.]*)'", str(error)):
+            return _near(found[1], dir(__import__(found[2], fromlist=["*"])))
+    return ""
+
+
+def _near(name: str, known: Iterable[str], or_all: bool = False) -> str:
+    """``did you mean ...?``, or all that is known where nothing is near and it is worth listing."""
+    text = did_you_mean(name, sorted({other for other in known if not other.startswith("_")}))
+    return text if or_all or text.startswith("did you mean") else ""
+
+
+@contextmanager
+def _numpy_unprinted() -> Iterator[list[WarningMessage]]:
+    """Collects warnings instead of printing them; those that are not numpy's are printed afterwards."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", RuntimeWarning)
+        yield heard
+    for other in (warning for warning in heard if not issubclass(warning.category, RuntimeWarning)):
+        warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+
+
+def _is_a_file(name: str) -> bool:
+    return not name.startswith("<") or name.startswith(("<stdin", "<ipython"))
+
+
+def _is_library(file: str) -> bool:
+    return any(place in file for place in LIBRARIES)

@@ -1,0 +1,166 @@
+"""What clocks may not say: a policy does not read them, does not wait, and does not work for too long.
+
+No check goes by the time that passes while other programs run. Waiting is what is left of the time that passed
+after the processor time of this process and the time that it stood in line for a processor; an answer's processor
+time is measured in answers of max-min fairness to the same snapshot. The least of several tries counts.
+"""
+
+import datetime
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from gavelx.policies import MaxMinFairness, Policy
+from gavelx.testing.checks import Checks, RefusedError
+from gavelx.testing.invariance import LATER_S
+from gavelx.testing.snapshots import of_size
+
+SCHEDSTAT = Path("/proc/thread-self/schedstat")
+TRIES = 4
+WAIT_S = 0.1
+"""To wait for less than this, in the best of all tries, is no waiting."""
+LEAST_S = 0.002
+"""Of processor time that an answer of max-min fairness counts for, at least."""
+SIZES = (8, 12, 16, 18, 20, 22, 24, 26, 28, 32, 48, 64)
+"""Of jobs; so near to each other that who looks at every set of them is found before it takes for ever."""
+CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
+
+
+class Clocks(Checks):
+    """The policy and the time that it takes, or goes by."""
+
+    def test_the_wall_clock_does_not_matter(self) -> None:
+        """Asked again when all clocks are a day, an hour, a minute and a second later, it answers the same."""
+        snapshot = of_size(6)
+        try:
+            first = self.ask(snapshot)
+            with clocks_later(self.make_policy(), LATER_S):
+                again = self.ask(snapshot)
+        except RefusedError as refused:
+            pytest.skip(str(refused.__cause__))
+        if first.share_C.tobytes() != again.share_C.tobytes():
+            seen = f"the shares {first.share_C.tolist()} became {again.share_C.tolist()} by the clock"
+            self.fail(
+                "the wall clock does not matter", seen, snapshot, "snapshot.time_s is the time of the decision"
+            )
+
+    def test_an_answer_waits_for_nothing(self) -> None:
+        """No sleep, no network, no other program: all that a policy needs is in the snapshot."""
+        if not SCHEDSTAT.exists():
+            pytest.skip("only Linux tells waiting from standing in line")
+        snapshot = of_size(6)
+        waited_s = self._least(partial(_waited_s, partial(self.ask, snapshot)), enough=WAIT_S)
+        if waited_s > WAIT_S:
+            seen = f"an answer waits for {waited_s:.2g} s in which it does not compute"
+            self.fail(
+                "an answer waits for nothing", seen, snapshot, "no time.sleep, no file or network, no process"
+            )
+
+    def test_an_answer_takes_no_longer_than_it_must(self) -> None:
+        """Of 8 to 64 jobs: at most ``patience`` times the processor time of max-min fairness."""
+        for size in SIZES:
+            snapshot = of_size(size)
+            reference_s = self._least(partial(_worked_s, partial(MaxMinFairness().allocate, snapshot)))
+            limit_s = self.patience * max(LEAST_S, reference_s)
+            worked_s = self._least(partial(_worked_s, partial(self.ask, snapshot)), enough=limit_s)
+            if worked_s > limit_s:
+                seen = (
+                    f"an answer for {size} jobs takes {worked_s:.2g} s of processor time, more than {limit_s:.2g}"
+                )
+                rule, hint = "an answer takes no longer than it must", "patience = 1000 in the test class"
+                self.fail(rule, seen, snapshot, hint)
+
+    def _least(self, measure: Callable[[], float], enough: float = 0.0) -> float:
+        """The least of several tries, or the first that is little enough."""
+        least = np.inf
+        for _ in range(TRIES):
+            try:
+                least = min(least, measure())
+            except RefusedError as refused:
+                pytest.skip(str(refused.__cause__))
+            if least <= enough:
+                break
+        return float(least)
+
+
+def _worked_s(answer: Callable[[], object]) -> float:
+    """Processor time of this process, all its threads together."""
+    started_s = time.process_time()
+    answer()
+    return time.process_time() - started_s
+
+
+def _waited_s(answer: Callable[[], object]) -> float:
+    """Time in which neither this process worked nor this thread stood in line for a processor."""
+    started_s, line_s = time.perf_counter(), _in_line_s()
+    worked_s = _worked_s(answer)
+    return time.perf_counter() - started_s - worked_s - (_in_line_s() - line_s)
+
+
+def _in_line_s() -> float:
+    """How long this thread was ready to run so far while others had the processor."""
+    return int(SCHEDSTAT.read_text(encoding="ascii").split()[1]) / 1e9
+
+
+@contextmanager
+def clocks_later(policy: Policy, seconds: float) -> Iterator[None]:
+    """Inside, all clocks that the policy's modules read by name are so much later, and those of ``time``."""
+    others: dict[int, Any] = {id(datetime.datetime): _later_datetime(), id(datetime.date): _later_date()}
+    for name in CLOCKS:
+        real, offset = getattr(time, name), int(seconds * 1e9) if name.endswith("_ns") else seconds
+        others[id(real)] = lambda real=real, offset=offset: real() + offset
+    patches = []
+    for module in {time, datetime, *_modules_of(policy)}:
+        names = {name: others[id(value)] for name, value in vars(module).items() if id(value) in others}
+        patches.append(mock.patch.multiple(module, **names) if names else None)
+    started = [patch for patch in patches if patch is not None]
+    for patch in started:
+        patch.start()
+    try:
+        yield
+    finally:
+        for patch in reversed(started):
+            patch.stop()
+
+
+def _modules_of(policy: Any) -> set[Any]:
+    """Where the code of a policy stands, and of those that it is made of."""
+    found = set()
+    while policy is not None:
+        found |= {sys.modules[kind.__module__] for kind in type(policy).__mro__ if kind.__module__ in sys.modules}
+        policy = getattr(policy, "policy", None)
+    return {module for module in found if module.__name__ not in sys.stdlib_module_names}
+
+
+def _later_datetime() -> type[datetime.datetime]:
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> "Later":
+            return cls.fromtimestamp(time.time(), tz)
+
+        @classmethod
+        def utcnow(cls) -> "Later":
+            return cls.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
+
+        @classmethod
+        def today(cls) -> "Later":
+            return cls.now()
+
+    return Later
+
+
+def _later_date() -> type[datetime.date]:
+    class Later(datetime.date):
+        @classmethod
+        def today(cls) -> "Later":
+            return cls.fromtimestamp(time.time())
+
+    return Later

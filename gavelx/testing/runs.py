@@ -1,0 +1,95 @@
+"""Short simulations: every job is done, gangs included, and a second run is like the first.
+
+Idle devices are not filled with jobs that were promised nothing there, so what is done is what the policy let run.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gavelx.cluster import Cluster
+from gavelx.errors import ProgramError
+from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT
+from gavelx.policies import Policy
+from gavelx.prices import Prices
+from gavelx.result import Result
+from gavelx.simulator import simulate
+from gavelx.snapshot import Snapshot
+from gavelx.testing.checks import Checks
+from gavelx.throughputs import Setting, Throughputs
+
+RULES = replace(DEFAULT, backfill=None)
+CLUSTER = Cluster.of({"v100": 4, "k80": 4})
+PRICES = Prices({"v100": 2.5, "k80": 0.5})
+SPEEDS = {"kind 0": (4.0, 1.0), "kind 1": (3.0, 3.0), "kind 2": (0.0, 2.0), "kind 3": (10.0, 2.0)}
+WIDTHS = (1, 2, 4)
+TABLE = Throughputs(
+    {
+        Setting(kind, name, width): speed
+        for kind, row in SPEEDS.items()
+        for name, speed in zip(("v100", "k80"), row, strict=True)
+        for width in WIDTHS
+    }
+)
+JOBS, SEEDS = 10, 3
+
+
+class Runs(Checks):
+    """The policy at work, from the first job to the last."""
+
+    def test_every_job_is_done_in_a_short_simulation(self) -> None:
+        """Ten jobs that come one after another, among them gangs as wide as a type."""
+        for seed in range(SEEDS):
+            jobs = self._arriving(seed)
+            result = self._run(self.make_policy(), jobs)
+            if left := result.unfinished:
+                wide = {job.id: job.scale_factor for job in jobs}
+                seen = f"job {left[0]} ({wide[left[0]]} devices) is never done, and {len(left) - 1} others are not"
+                hint = "shares for every job in its turn, or ask_again_s where time decides"
+                self.fail("every job is done", seen, _start(jobs), hint)
+
+    def test_a_second_run_is_like_the_first(self) -> None:
+        """The same policy object, used again, has kept nothing of the run before."""
+        policy = self.make_policy()
+        for seed in range(SEEDS):
+            jobs = self._arriving(seed)
+            first, second = (self._run(policy, jobs).completion_s_J for _ in range(2))
+            if not np.array_equal(first, second, equal_nan=True):
+                j = int((first != second).argmax())
+                seen = f"job {jobs[j].id} was done at {first[j]:.6g} s, and in a second run at {second[j]:.6g} s"
+                self.fail("a second run is like the first", seen, _start(jobs), "no memory between calls")
+
+    def _run(self, policy: Policy, jobs: tuple[Job, ...]) -> Result:
+        with self._worded(_start(jobs)):
+            try:
+                return simulate(policy, jobs, CLUSTER, TABLE, PRICES, rules=RULES)
+            except ProgramError as error:
+                if self.may_refuse:
+                    pytest.skip(str(error))
+                raise
+
+    def _arriving(self, seed: int) -> tuple[Job, ...]:
+        """In order of arrival; everything else about them is drawn."""
+        random = np.random.default_rng(seed)
+        kinds, widths = list(SPEEDS), WIDTHS if self.gangs else (1,)
+        return tuple(
+            Job(
+                id=int(job_id),
+                job_type=kinds[random.integers(len(kinds))],
+                total_steps=float(random.integers(200, 20_000)),
+                scale_factor=int(random.choice(widths)),
+                weight=float(random.choice((1.0, 5.0))),
+                arrival_s=float(400 * j),
+                slo=3.0 if random.random() < 0.3 else None,
+                duration_s=20_000.0,
+                owner=str(random.choice(("a", "a/ann", "b"))),
+            )
+            for j, job_id in enumerate(random.permutation(100)[:JOBS])
+        )
+
+
+def _start(jobs: tuple[Job, ...]) -> Snapshot:
+    """The instant at which all of them are there, to be shown with a failure."""
+    return Snapshot.of(jobs, CLUSTER, TABLE, PRICES)
