@@ -411,7 +411,7 @@ class Shim:
     def _guard(self) -> None:
         """The deadline holds even while the main loop waits for a disk that hangs: this touches none."""
         while (left_s := self.until_s + STUCK_S - time.monotonic()) > 0.0:
-            time.sleep(left_s)
+            time.sleep(min(left_s, LOOK_S))  # it may end earlier than it was to
         self.asked = self.asked or LAPSED
         kill_cgroup(self.cgroup)
         for pid in descendants(os.getpid()):

@@ -5,7 +5,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,15 +17,10 @@ from torch import nn
 
 from gavelx.errors import UserError
 from gavelx.training import Gang, Training
+from tests.ports import free_port
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 60
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class Job:
@@ -71,7 +65,7 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
     except subprocess.TimeoutExpired:
         process.kill()
         output, _ = process.communicate()
-        raise AssertionError(f"does not end:\n{output}") from None
+        raise AssertionError(f"does not end in {PATIENCE_S:g} s:\n{output}") from None
     return process.returncode, output
 
 
