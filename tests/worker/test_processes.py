@@ -360,6 +360,33 @@ def test_one_rank_that_fails_stops_the_others(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_of_ranks_that_failed_the_first_is_named_however_late_it_is_seen(tmp_path: Path) -> None:
+    """Its peers fail for lack of it, and say so; why it failed itself is what its owner needs to know."""
+    code = """
+import os, sys, time
+print("ready", flush=True)
+while not os.path.exists("go" + os.environ["RANK"]): time.sleep(0.01)
+sys.exit(("connection closed by peer", "out of memory")[int(os.environ["RANK"])])
+"""
+
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, code, slots=[0, 1], world_size=2, processes=2)
+        await printed(m, 1)
+        await printed(m, 1, rank=1)
+        shim = json.loads((m.lease(1) / "shim.json").read_text())["pid"]
+        os.kill(shim, signal.SIGSTOP)  # it has its hands full
+        try:
+            for left, rank in ((1, "1"), (0, "0")):
+                (tmp_path / "shared" / "jobs" / "101" / f"go{rank}").touch()
+                await until(lambda left=left: len(m.pids(1)) == left, f"rank {rank} has ended")
+        finally:
+            os.kill(shim, signal.SIGCONT)
+        reason = (await m.scheduler.end_of(1)).reason
+        assert reason == "its process of rank 1 ended with exit code 1: out of memory"
+
+    play(tmp_path, scene)
+
+
 def script(folder: Path, name: str, text: str, mode: int) -> str:
     path = folder / name
     path.write_text(text)
