@@ -202,3 +202,19 @@ def test_of_the_parts_the_one_that_failed_says_how() -> None:
         assert (note["reason"], note["exit_code"]) == ("exit code 5", 5)
 
     run(main())
+
+
+def test_gangs_of_two_schedulers_on_one_server_meet_at_other_ports() -> None:
+    """Both number their leases from 1 on."""
+
+    async def port(log_id: str) -> int:
+        desk = Desk()
+        desk.here = Attendance(desk.state, QUICK, log_id, desk._post)
+        _, [(_, a), (_, b)] = await gang(desk)
+        (port,) = {m.launch.master_port for stream in (a, b) for m in said(stream) if m.HasField("launch")}
+        return port
+
+    async def main() -> None:
+        assert await port("one") == await port("one") != await port("two")
+
+    run(main())
