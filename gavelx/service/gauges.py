@@ -1,6 +1,7 @@
 """Figures of the moment for Prometheus: how many jobs, servers and devices are how, taken once a second."""
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import GaugeMetricFamily
 
 from gavelx.service.scheduler import Scheduler
 
@@ -32,10 +33,16 @@ TEXTS = {
 
 
 class Gauges:
-    """``look`` takes the figures."""
+    """``look`` takes the figures; another thread, which reads them, sees all of one look."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._gauges = {name: Gauge(f"gavelx_{name}", text, registry=registry) for name, text in TEXTS.items()}
+        self._values: dict[str, float] = dict.fromkeys(TEXTS, 0.0)
+        registry.register(self)
+
+    def collect(self) -> list[Metric]:
+        """For the registry."""
+        values = self._values
+        return [GaugeMetricFamily(f"gavelx_{name}", text, values[name]) for name, text in TEXTS.items()]
 
     def look(self, scheduler: Scheduler) -> None:
         """Take the figures of this moment."""
@@ -44,7 +51,7 @@ class Gauges:
         running = int(mechanism.live.running().sum())
         here = sum(attendee.stream is not None for attendee in scheduler.attendance.here.values())
         devices = sum(mechanism.leasing.devices())
-        values = {
+        self._values = {
             "jobs_waiting": len(state.live) - running,
             "jobs_running": running,
             **{f"jobs_{how}": count for how, count in state.ended.items()},
@@ -67,5 +74,3 @@ class Gauges:
             "solver_failures": solver.failures,
             "solver_restarts": max(0, solver.restarts),
         }
-        for name, value in values.items():
-            self._gauges[name].set(value)
