@@ -45,4 +45,4 @@ class _Patience:
     def check(self, found: Any) -> None:
         if monotonic() >= self.end_s:
             seen = self.seen() if self.seen else found
-            raise AssertionError(f"waited {PATIENCE_S:g} s, and never: {self.what}; seen: {seen!r}")
+            raise AssertionError(f"waited {PATIENCE_S:g} s, and never: {self.what}; seen: {seen}")

@@ -186,8 +186,10 @@ class FakeAgent:
     async def until_going(self) -> None:
         await until(lambda: self.going, f"the agent {self.name} runs something", lambda: self.refusals)
 
-    async def until_refused(self) -> None:
-        await until(lambda: self.refusals, f"the agent {self.name} is refused")
+    async def until_refused(self, why: str = "") -> None:
+        """Wait until it was told so; a stream may also break before the reason comes through."""
+        told = lambda: any(why in refusal for refusal in self.refusals)  # noqa: E731
+        await until(told, f"the agent {self.name} is refused: {why}", lambda: self.refusals)
 
     async def until_renewed(self) -> None:
         """Wait until a heartbeat of now was answered."""

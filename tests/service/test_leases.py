@@ -87,8 +87,7 @@ def test_a_machine_that_boots_again_is_believed_when_its_old_leases_are_over(tmp
             await agent.until_going()
             await agent.cut(jobs_too=True)
             async with FakeAgent(service.address, boot_id="another", seen=seen) as again:
-                await again.until_refused()
-                assert "old leases" in again.refusals[0]
+                await again.until_refused("old leases")
                 await clock.turn(PATIENT.valid_for_s + PATIENT.surely_over_s)
                 await again.until_going()
                 assert (await user.jobs(job_id))[0].state == "running"
@@ -104,8 +103,7 @@ def test_two_agents_of_one_name_are_not_one(tmp_path: Path) -> None:
             await user.submit(spec(LONG))
             await agent.until_going()
             async with FakeAgent(service.address, boot_id="another") as other:
-                await other.until_refused()
-                assert "ALREADY_EXISTS" in other.refusals[0]
+                await other.until_refused("ALREADY_EXISTS")
                 assert len(agent.going) == 1
                 assert not other.going
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -96,11 +95,11 @@ def whole(world_size: int) -> dict[str, str]:
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_stopped_by_a_signal_it_goes_on_to_the_same_end(tmp_path: Path, world_size: int) -> None:
     job = Job(tmp_path, world_size)
-    processes = job.start("--steps", 30, "--step-s", 0.1)
+    processes = job.start("--steps", 30, "--hold-at", 11, "--go", tmp_path / "go")
     said = "".join(read_until(processes[0], 11))
     for process in random.Random(1).sample(processes, world_size):
         process.send_signal(signal.SIGTERM)
-        time.sleep(0.02)
+    (tmp_path / "go").touch()
     ended = [finished(process) for process in processes]
     assert [code for code, _ in ended] == [0] * world_size, ended
     said += ended[0][1]
@@ -117,7 +116,7 @@ def test_killed_it_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     job = Job(tmp_path)
     said = ""
     for step in (3, 9):
-        (process,) = job.start("--steps", 30, "--every-s", 0, "--step-s", 0.01)
+        (process,) = job.start("--steps", 30, "--every-s", 0, "--hold-at", step)
         said += "".join(read_until(process, step))
         process.kill()
         code, rest = finished(process)
