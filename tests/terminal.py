@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from gavelx.rpc.ports import free_port
 from tests.cli.running import Shell
-from tests.ports import free_port
 from tests.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[1]

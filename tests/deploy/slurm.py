@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.ports import free_port
+from gavelx.rpc.ports import free_port
 from tests.waiting import PATIENCE_S, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "sinfo", "squeue")

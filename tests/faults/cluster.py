@@ -20,11 +20,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from pathlib import Path
 
 import gavelx
+from gavelx.rpc.ports import free_port
 from gavelx.worker.shim import kill, marked, read_json
 from tests.faults.namespace import Wire
 from tests.faults.plan import AgentPlan, Plan
 from tests.faults.proxy import Proxy
-from tests.ports import free_port
 from tests.service.agents import User
 from tests.waiting import PATIENCE_S, until
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gavelx.rpc.ports import free_port
 from gavelx.worker.shim import descendants, kill
-from tests.ports import free_port
 from tests.waiting import wait_until
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))

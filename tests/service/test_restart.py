@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from gavelx.prices import Prices
+from gavelx.rpc.ports import free_port
 from gavelx.service.configuration import Configuration
 from gavelx.service.log import Log
 from gavelx.service.snapshots import SnapshotMaker, restore
 from gavelx.service.state import State, code, packed, unpacked
 from tests.clocks import Clock
-from tests.ports import free_port
 from tests.service.agents import PATIENT, FakeAgent, Seen, User, configuration, serving, spec, user_of
 from tests.service.running import run
 from tests.waiting import PATIENCE_S, until

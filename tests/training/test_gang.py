@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from gavelx.errors import UserError
+from gavelx.rpc.ports import free_port
 from gavelx.training import Gang, Training
-from tests.ports import free_port
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.ports import free_port
 from gavelx.worker.devices import Devices
 from gavelx.worker.runner import ProcessRunner
 from gavelx.worker.running import CannotRunError
 from gavelx.worker.state import Folder
-from tests.ports import free_port
 from tests.waiting import until
 from tests.worker.machines import Machine, machine
 from tests.worker.scheduler import Scheduler
