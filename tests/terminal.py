@@ -10,21 +10,20 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gavelx.rpc.ports import free_port
 from tests.cli.running import Shell
+from tests.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[1]
 PORTS = ("7070", "7071", "7072", "9464")
-WITHIN_S = 120.0
 HERE = re.compile(r"gavelx (?!serve|worker|certs|token)[^|<>&$]*")
 """Commands that are run in this process, which saves the half second in which a python starts."""
 EXPORTED = ("GAVELX_SCHEDULER", "GAVELX_CA", "GAVELX_TOKEN_FILE")
@@ -39,7 +38,7 @@ class Terminal:
         self.folder = folder / "terminal"
         self._shell, self._environment = shell, environment
         self.started = False
-        self._port_of = {port: _free_port() for port in PORTS}
+        self._port_of = {port: str(free_port()) for port in PORTS}
 
     def __enter__(self) -> "Terminal":
         return self
@@ -47,7 +46,7 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         if self.started:
             self._type("kill $(jobs -p) 2>/dev/null; wait")
-            with contextlib.suppress(queue.Empty):
+            with contextlib.suppress(AssertionError):
                 self._read()
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._bash.pid, signal.SIGKILL)
@@ -58,22 +57,23 @@ class Terminal:
             self._reader.join(10)
 
     def run(self, command: str, code: int = 0) -> str:
-        """What a command prints. It has to end with this exit code, at once or, if it only asks, before long."""
-        found, output = self._once(command)
-        end_s = time.monotonic() + WITHIN_S
-        while found != code and command.startswith(ASKS) and time.monotonic() < end_s:
-            time.sleep(0.3)
-            found, output = self._once(command)
-        assert found == code, f"{command}\nends with {found}\n{output}"
-        return output
+        """What a command prints. It has to end with this exit code."""
+        return self.until(command, f"ends with {code}", lambda found, _: found == code)
 
-    def run_until(self, command: str, output: str, true: Callable[[str], bool]) -> str:
-        """The same command again until it prints what is expected, if it only asks; it has printed ``output``."""
-        end_s = time.monotonic() + WITHIN_S
-        while not true(output) and command.startswith(ASKS) and time.monotonic() < end_s:
-            time.sleep(0.3)
-            _, output = self._once(command)
-        return output
+    def until(self, command: str, what: str, right: Callable[[int, str], bool]) -> str:
+        """What it prints when exit code and output are right: at once or, if it only asks, before long."""
+        ran = 0, ""
+
+        def is_right() -> bool:
+            nonlocal ran
+            ran = self._once(command)
+            return right(*ran)
+
+        if command.startswith(ASKS):
+            wait_until(is_right, f"{command} {what}", lambda: ran)
+        else:
+            assert is_right(), f"{command}\nends with {ran[0]}\n{ran[1]}"
+        return ran[1]
 
     def _once(self, command: str) -> tuple[int, str]:
         if not self.started:
@@ -107,7 +107,10 @@ class Terminal:
     def _read(self) -> tuple[int, str]:
         lines: list[str] = []
         while True:
-            line = self._lines.get(timeout=WITHIN_S)
+            try:
+                line = self._lines.get(timeout=PATIENCE_S)
+            except queue.Empty:
+                raise AssertionError(f"no end in {PATIENCE_S:g} s, after {lines}") from None
             if line.startswith(END):
                 return int(line.split()[-1]), "".join(lines).rstrip("\n")
             lines.append(line)
@@ -155,9 +158,3 @@ _PROGRAMS = {
     "gavelx": f'exec "{sys.executable}" -m gavelx "$@"',
     "python": f'exec "{sys.executable}" "$@"',
 }
-
-
-def _free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])

@@ -23,7 +23,7 @@ from gavelx.policies import catalog, load_policy, modifiers
 from gavelx.policies.catalog import ENTRY_POINTS
 from tests.cli.conftest import shell as shell  # noqa: PLC0414  (a fixture)
 from tests.cli.running import Shell
-from tests.terminal import Terminal
+from tests.terminal import ASKS, Terminal
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -40,13 +40,13 @@ class Page:
     terminal: Terminal
     names: dict[str, Any] = field(default_factory=dict)
     output: str = ""
-    again: str = ""
+    asked: str = ""
 
     def bash(self, text: str) -> None:
         for line in text.replace("\\\n", " ").splitlines():
             command, _, comment = line.partition("    # exit code ")
             self.output = self.terminal.run(command, int(comment or 0))
-            self.again = command
+            self.asked = command if command.startswith(ASKS) else ""
 
     def console(self, text: str) -> None:
         for path in re.findall(r"\bdeploy/[\w./-]+", text):
@@ -90,10 +90,12 @@ class Page:
         return ran.returncode, ran.stdout + ran.stderr
 
     def text(self, text: str) -> None:
-        if self.again:  # a cluster takes its time
-            self.output = self.terminal.run_until(self.again, self.output, lambda said: not _missing(text, said))
         missing = _missing(text, self.output)
-        assert not missing, f"{missing[0]}\nis not in\n{self.output}"
+        if missing and self.asked:  # a cluster takes its time
+            what = f"prints {missing[0]!r}"
+            self.output = self.terminal.until(self.asked, what, lambda _, said: not _missing(text, said))
+        else:
+            assert not missing, f"{missing[0]}\nis not in\n{self.output}"
 
     def toml(self, text: str) -> None:
         assert ENTRY_POINTS in tomllib.loads(text)["project"]["entry-points"]

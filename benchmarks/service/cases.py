@@ -12,8 +12,9 @@ from typing import Any
 
 from benchmarks.service import users
 from benchmarks.service.agents import Agents
-from benchmarks.service.daemon import Daemon, free_address
+from benchmarks.service.daemon import Daemon
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.ports import free_port
 
 Row = dict[str, Any]
 BATCH, CALLERS = 200, 4
@@ -83,7 +84,7 @@ def running(size: Size) -> Iterator[Running]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run = Running(size, folder)
-        run.daemon = Daemon(folder / "state", *run.options, listen=free_address())
+        run.daemon = Daemon(folder / "state", *run.options, listen=f"127.0.0.1:{free_port()}")
         with (folder / "agents.txt").open("w") as errors:
             run.agents = Agents(run.daemon.address, size.agents, size.devices, errors)
         try:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
+CALL_S = 300.0
 PROFILED: list[str] = []
 """``-m cProfile -o FILE``, where one wants to know what takes so long; everything is slower then."""
 
@@ -38,7 +38,7 @@ class Daemon:
 
     def figures(self) -> dict[str, float]:
         """What its metrics say now; histograms by bucket, as ``NAME_bucket{le}``."""
-        with urlopen(f"http://{self.said['metrics']}/metrics", timeout=30) as reply:
+        with urlopen(f"http://{self.said['metrics']}/metrics", timeout=CALL_S) as reply:
             text = reply.read().decode()
         values = {}
         for family in text_string_to_metric_families(text):
@@ -66,10 +66,3 @@ class Daemon:
         assert self.process.stdout is not None
         self.process.stdout.close()
         self._errors.close()
-
-
-def free_address() -> str:
-    """An address that nobody listens at, for a service that is to come back to it."""
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{trial.getsockname()[1]}"

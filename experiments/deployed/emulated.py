@@ -96,6 +96,7 @@ class Agreement:
     leases_simulated: int
     leases_emulated: int
     launch_ms: float  # from the scheduler's decision to the job's start, median
+    late_s: float = 0.0  # by how much the scheduler was late in all, on a machine with other things to do
 
     @property
     def makespan_off(self) -> float:
@@ -124,8 +125,11 @@ def scene_of(trace: str, jobs: int, cluster: str, policy: str, round_s: float) -
     return Scene(some, place, policy, table, prices, DEFAULT.with_round(round_s))
 
 
-async def emulate(scene: Scene, folder: Path, within_s: float) -> None:
-    """Run a scene on agents whose jobs sleep; its log is in the folder. Raises :class:`DeployedError`."""
+async def emulate(scene: Scene, folder: Path, within_s: float) -> float:
+    """Run a scene on agents whose jobs sleep, and say how late the scheduler was in all.
+
+    Its log is in the folder. Raises :class:`DeployedError`.
+    """
     configuration = Configuration(scene.table, scene.prices, scene.rules, refine=False)
     async with LocalCluster(folder, configuration, scene.policy, TIMING) as cluster:
         servers = scene.cluster.servers
@@ -137,6 +141,7 @@ async def emulate(scene: Scene, folder: Path, within_s: float) -> None:
         _, jobs = await asyncio.gather(_submit(cluster, scene.jobs), waiting)
     if bad := [job for job in jobs if job.state != "complete"]:
         raise DeployedError("; ".join(f"job {job.job_id} {job.state}: {job.reason}" for job in bad))
+    return cluster.late_s
 
 
 async def _submit(cluster: LocalCluster, jobs: Sequence[Job]) -> None:
@@ -159,7 +164,7 @@ def _spec(job: Job) -> wire.JobSpec:
     )
 
 
-def agreement(scene: Scene, factor: float, log: str) -> Agreement:
+def agreement(scene: Scene, factor: float, log: str, late_s: float) -> Agreement:
     """Simulate the compressed scene, and lay the recorded run beside it, when its books add up."""
     result, (state, history) = scene.simulated(), read_history(log)
     books = audit(history, scene.jobs, scene.cluster.servers, scene.prices, scene.table)
@@ -182,6 +187,7 @@ def agreement(scene: Scene, factor: float, log: str) -> Agreement:
         leases_simulated=len(result.leases),
         leases_emulated=len(history.leases),
         launch_ms=float(np.median(launch_ms)),
+        late_s=late_s,
     )
 
 
@@ -189,8 +195,8 @@ def compare(scene: Scene, wall_s: float, folder: Path) -> Agreement:
     """Compress a scene into so many seconds, emulate it, and compare."""
     factor = max(1.0, scene.simulated().end_s / wall_s)
     faster = scene.compressed(factor)
-    run(emulate(faster, folder, within_s=3 * wall_s + 60))
-    return agreement(faster, factor, str(folder / "log"))
+    late_s = run(emulate(faster, folder, within_s=3 * wall_s + 600))
+    return agreement(faster, factor, str(folder / "log"), late_s)
 
 
 def table(found: Sequence[Agreement]) -> str:

@@ -5,7 +5,6 @@ for all at once, so a job of a pair is never measured while it is alone.
 """
 
 import re
-import socket
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from gavelx.errors import OptionError, UserError
 from gavelx.estimator.steady import Sample
 from gavelx.profiler.steps import Steps, steps_of
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.ports import free_port
 from gavelx.worker.devices import Devices, nvml
 from gavelx.worker.runner import ProcessRunner
 from gavelx.worker.state import Folder
@@ -117,7 +117,7 @@ class _Run:
                 world_size=processes,
                 processes=processes,
                 master_address="127.0.0.1",
-                master_port=_free_port(),
+                master_port=free_port(),
                 until_step=self.how.steps or ENDLESS,
                 folder=f"job-{lease_id}",
             )
@@ -199,12 +199,6 @@ class _Run:
 
 def _first_step_s(samples: Sequence[Sample]) -> float | None:
     return next((s.time_s for s in samples if s.steps > samples[0].steps), None)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def check_devices(devices: Devices, workers: int) -> None:

@@ -59,7 +59,7 @@ class Attendance:
         for server_id, attendee in self.here.items():
             attendee.sent.update(state.runs.on(server_id))  # for all we know
         self.progress = ProgressReports(state)
-        self.launches = Launches(state, timing, self.here, self.progress)
+        self.launches = Launches(state, timing, self.here, self.progress, log_id)
         self.measuring = Measuring(state, timing, post)
         self.endings = Endings(state, self.here, self.launches, self.progress, measuring=self.measuring, post=post)
         self.readers = Readers(state, self.here)

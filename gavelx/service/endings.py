@@ -164,9 +164,8 @@ class Endings:
         held_s = max(safe_number(word.held_s) for word in words.values())
         if run.stopped is not None and any(part.server_id not in words for part in run.parts):
             held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
-        reasons = sorted(words.values(), key=lambda word: not word.failed)
-        note = {"reason": reasons[0].reason[:500], "exit_code": first.exit_code if first else 0}
-        note["complete"] = complete
+        told = min(words.values(), key=lambda word: not word.failed)  # who failed first, or spoke first
+        note = {"reason": told.reason[:500], "exit_code": told.exit_code, "complete": complete}
         self._end(run, total_steps if complete else steps, held_s, failed=failed, note=note)
 
     def _end(self, run: Run, steps: float, held_s: float, *, failed: bool, note: Note) -> None:

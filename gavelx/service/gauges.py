@@ -3,7 +3,8 @@
 import itertools
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import GaugeMetricFamily
 
 from gavelx.service.scheduler import Scheduler
 
@@ -36,10 +37,16 @@ TEXTS = {
 
 
 class Gauges:
-    """``look`` takes the figures."""
+    """``look`` takes the figures; another thread, which reads them, sees all of one look."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._gauges = {name: Gauge(f"gavelx_{name}", text, registry=registry) for name, text in TEXTS.items()}
+        self._values: dict[str, float] = dict.fromkeys(TEXTS, 0.0)
+        registry.register(self)
+
+    def collect(self) -> list[Metric]:
+        """For the registry."""
+        values = self._values
+        return [GaugeMetricFamily(f"gavelx_{name}", text, values[name]) for name, text in TEXTS.items()]
 
     def look(self, scheduler: Scheduler) -> None:
         """Take the figures of this moment."""
@@ -50,7 +57,7 @@ class Gauges:
         devices_A, prices = mechanism.leasing.devices(), mechanism.accounts.prices
         unpriced_A = np.isnan(prices.array(mechanism.leasing.accelerators))
         devices = sum(devices_A)
-        values = {
+        self._values = {
             "jobs_waiting": len(state.live) - running,
             "jobs_running": running,
             **{f"jobs_{how}": count for how, count in state.ended.items()},
@@ -74,5 +81,3 @@ class Gauges:
             "solver_failures": solver.failures,
             "solver_restarts": max(0, solver.restarts),
         }
-        for name, value in values.items():
-            self._gauges[name].set(value)

@@ -5,6 +5,7 @@ was taken back still holds.
 """
 
 from collections.abc import Iterable, Mapping
+from zlib import crc32
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendees import Attendee
@@ -20,9 +21,10 @@ class Launches:
     """What is still to be sent, by server."""
 
     def __init__(
-        self, state: State, timing: Timing, here: Mapping[int, Attendee], progress: ProgressReports
+        self, state: State, timing: Timing, here: Mapping[int, Attendee], progress: ProgressReports, log_id: str
     ) -> None:
         self._state, self._timing, self._here, self._progress = state, timing, here, progress
+        self._first_port = crc32(log_id.encode())  # two schedulers that share a server let gangs meet elsewhere
         self._unsent: dict[int, set[int]] = {}  # leases by server
         self._waiting: dict[int, set[int]] = {}  # servers by the lease that has to end first
 
@@ -89,7 +91,7 @@ class Launches:
             first_rank=part.first_rank,
             processes=part.processes,
             master_address=master.address or "127.0.0.1",
-            master_port=PORT + lease.id % PORTS,
+            master_port=PORT + (self._first_port + lease.id) % PORTS,
             until_step=known.job.total_steps,
             saved_steps=self._progress.saved_steps(run),
             steps_per_s=self._speed(run),

@@ -8,9 +8,10 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, start_http_server
 
 from gavelx.errors import OptionError
 
@@ -20,20 +21,30 @@ PULSE_S = 0.05
 
 
 class Durations:
-    """A histogram ``gavelx_NAME_seconds``; and ``gavelx_NAME_max_seconds``, the longest so far."""
+    """A histogram ``gavelx_NAME_seconds``; and ``gavelx_NAME_max_seconds``, the longest so far.
+
+    Another thread reads them between two observations, never within one: count, sum and longest fit together.
+    """
 
     def __init__(self, name: str, text: str, registry: CollectorRegistry) -> None:
         histogram = f"gavelx_{name}_seconds"
-        self._all = Histogram(histogram, text, registry=registry, buckets=BUCKETS_S)
+        self._all = Histogram(histogram, text, registry=None, buckets=BUCKETS_S)
         longest = f"The longest since the service began. {text}"
-        self._longest = Gauge(f"gavelx_{name}_max_seconds", longest, registry=registry)
+        self._longest = Gauge(f"gavelx_{name}_max_seconds", longest, registry=None)
+        self._lock = Lock()
         self.longest_s = 0.0
+        registry.register(self)
 
     def observe(self, seconds: float) -> None:
-        self._all.observe(seconds)
-        if seconds > self.longest_s:
-            self.longest_s = seconds
-            self._longest.set(seconds)
+        with self._lock:
+            self._all.observe(seconds)
+            self.longest_s = max(self.longest_s, seconds)
+            self._longest.set(self.longest_s)
+
+    def collect(self) -> list[Metric]:
+        """For the registry."""
+        with self._lock:
+            return [*self._all.collect(), *self._longest.collect()]
 
     @contextmanager
     def time(self) -> Iterator[None]:

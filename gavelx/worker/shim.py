@@ -269,6 +269,8 @@ class Rank:
     pid: int
     log: Log
     exit_code: int | None = None
+    watched: bool = False
+    """Its end is an event of the selector."""
 
 
 @dataclass
@@ -386,6 +388,13 @@ class Shim:
         process.returncode = 0  # we do the waiting
         self.ranks.append(Rank(rank, process.pid, log))
         self.selector.register(read, selectors.EVENT_READ, log)
+        self._watch(self.ranks[-1])
+
+    def _watch(self, rank: Rank) -> None:
+        """Hear of ranks in the order in which they end, however late we look: wait() knows of no order."""
+        with contextlib.suppress(OSError, AttributeError):  # Linux before 5.3: then wait() has to do
+            self.selector.register(os.pidfd_open(rank.pid), selectors.EVENT_READ, rank)
+            rank.watched = True
 
     # -- what is to be done now --
 
@@ -411,7 +420,7 @@ class Shim:
     def _guard(self) -> None:
         """The deadline holds even while the main loop waits for a disk that hangs: this touches none."""
         while (left_s := self.until_s + STUCK_S - time.monotonic()) > 0.0:
-            time.sleep(left_s)
+            time.sleep(min(left_s, LOOK_S))  # it may end earlier than it was to
         self.asked = self.asked or LAPSED
         kill_cgroup(self.cgroup)
         for pid in descendants(os.getpid()):
@@ -444,29 +453,40 @@ class Shim:
             self._copy(KILL_S)
 
     def _reap(self) -> bool:
-        """Take note of who ended. True when no child is left."""
+        """Take note of who ended. True when no child is left; a rank that is watched is left to :meth:`_copy`."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return True
-            if pid == 0:
+            if child is None:
                 return False
-            for rank in self.ranks:
-                if rank.pid == pid:
-                    rank.exit_code = os.waitstatus_to_exitcode(status)
-                    if rank.exit_code and time.monotonic() >= self.until_s:  # somebody had to do it for us
-                        self.asked = self.asked or LAPSED
-                    if rank.exit_code and not self.asked:
-                        self._fail(rank.rank, "", rank.exit_code)
+            rank = next((rank for rank in self.ranks if rank.pid == child.si_pid), None)
+            if rank is None:
+                os.waitpid(child.si_pid, 0)
+            elif rank.watched:
+                return False
+            else:
+                self._ended(rank)
+
+    def _ended(self, rank: Rank) -> None:
+        rank.exit_code = os.waitstatus_to_exitcode(os.waitpid(rank.pid, 0)[1])
+        if rank.exit_code and time.monotonic() >= self.until_s:  # somebody had to do it for us
+            self.asked = self.asked or LAPSED
+        if rank.exit_code and not self.asked:
+            self._fail(rank.rank, "", rank.exit_code)
 
     def _fail(self, rank: int | None, reason: str, exit_code: int) -> None:
         if self.failed is None:
             self.failed = {"rank": rank, "reason": reason, "exit_code": exit_code}
 
     def _copy(self, wait_s: float) -> None:
-        """Move what the ranks printed into their logs; waits for as long as there is nothing."""
+        """Move what the ranks printed into their logs, and note who ended; waits while there is nothing."""
         for key, _ in self.selector.select(wait_s):
+            if isinstance(key.data, Rank):
+                self._ended(key.data)
+                self._forget(key.fd)
+                continue
             for _ in range(16):  # then somebody else's turn
                 try:
                     text = os.read(key.fd, READ_BYTES)
@@ -475,9 +495,12 @@ class Shim:
                 if key.data is not None:
                     key.data.write(text)
                 if not text:
-                    self.selector.unregister(key.fd)
-                    os.close(key.fd)
+                    self._forget(key.fd)
                     break
+
+    def _forget(self, descriptor: int) -> None:
+        self.selector.unregister(descriptor)
+        os.close(descriptor)
 
     def _write_exit(self) -> None:
         """Say how it ended, into the blocks that were set aside."""

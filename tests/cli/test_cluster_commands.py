@@ -17,6 +17,7 @@ from gavelx.cli.cluster_commands import EXAMPLES
 from gavelx.cli.commands import app
 from gavelx.rpc import wire_pb2 as wire
 from tests.service.background import Background
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -47,8 +48,8 @@ def test_a_job_from_submission_to_replay(
     options = ["--type", "net", "--steps", "1e6", "--count", "2", "--request-id", "r", "--env", "A=b=c"]
     twice = [json.loads(said(capsys, "submit", *options, "--json", "--", "true"))["job_ids"] for _ in range(2)]
     assert twice == [[1, 2], [1, 2]]
-    while told(capsys, "status", "0")["jobs"][0]["state"] != "complete":
-        pass
+    job = lambda: told(capsys, "status", "0")["jobs"][0]  # noqa: E731
+    wait_until(lambda: job()["state"] == "complete", "job 0 is complete", job)
     status = told(capsys, "status", "--all")
     assert [(job["job_id"], job["name"], job["owner"]) for job in status["jobs"]] == [
         (i, n, "local") for i, n in enumerate(("mine", "", ""))

@@ -22,11 +22,11 @@ IN_ORDER = Scenario(
     jobs=(Wanted(100), Wanted(3), Wanted(4), Wanted(0.5), Wanted(0.5)),
     happenings=(
         Happening(once=1, has_done=0.25, then="drain", job_id=1),  # it takes the place of the third
-        Happening(once=1, has_done=0.75, then="cancel", job_id=0),  # whose place the third takes
+        Happening(once=1, has_done=0.5, then="cancel", job_id=0),  # whose place the third takes
         Happening(once=2, has_done=0.5, then="lose", job_id=2),
     ),
 )
-"""However long jobs take to start: each thing happens to a job that cannot have come to its end."""
+"""However long jobs take to start, and things to be noticed: each happens to a job that is far from its end."""
 
 
 class BackendConformance:
@@ -115,13 +115,13 @@ class BackendConformance:
                 before = held.steps_done
 
     def what_was_promised_was_received(self, seen: Observed) -> None:
-        """Nobody is more than three rounds behind in the end; in the simulator it is two."""
+        """No job is more than three rounds behind in the end (two in the simulator), but for what was late."""
         for job_id, account in seen.accounts.items():
             owed_s = account.promised_s - account.received_s
-            assert owed_s <= 3 * self.round_s, (job_id, account)
+            assert owed_s <= 3 * self.round_s + seen.late_s, (job_id, account, seen.late_s)
         promised_s = sum(account.promised_s for account in seen.accounts.values())
         received_s = sum(account.received_s for account in seen.accounts.values())
-        assert received_s >= 0.8 * promised_s > 0.0
+        assert received_s + len(seen.jobs) * seen.late_s >= 0.8 * promised_s > 0.0
 
     def they_begin_in_order_of_arrival(self, seen: Observed) -> None:
         first_s = [seen.of(job_id)[0].launched_s for job_id in sorted(seen.jobs)]

@@ -12,8 +12,8 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.timing import Timing
 from tests.conformance.observed import Observed, recorded
 from tests.conformance.scenario import TABLE, Happening, Scenario
+from tests.waiting import PATIENCE_S, until
 
-WITHIN_S = 240.0
 SLEEPS = Timing(heartbeat_s=0.1, valid_for_s=2.0, grace_s=0.5)
 TRAINS = Timing(heartbeat_s=0.5, valid_for_s=8.0, grace_s=4.0)
 
@@ -31,7 +31,7 @@ def run_trained(scenario: Scenario, folder: Path) -> Observed:
 def _run(scenario: Scenario, folder: Path, timing: Timing, *, emulate: bool) -> Observed:
     cluster = LocalCluster(folder, scenario.configuration, scenario.policy, timing)
     asyncio.run(_through(scenario, cluster, emulate))
-    return recorded(cluster.log)
+    return recorded(cluster.log, cluster.late_s)
 
 
 async def _through(scenario: Scenario, cluster: LocalCluster, emulate: bool) -> None:
@@ -46,7 +46,7 @@ async def _through(scenario: Scenario, cluster: LocalCluster, emulate: bool) -> 
             await cluster.submit(*(_spec(job) for job in work if job.arrival_s == arrival_s))
         for happening in scenario.happenings:
             await _happen(happening, cluster)
-        await cluster.until_ended(WITHIN_S, at_least=len(work))
+        await cluster.until_ended(PATIENCE_S, at_least=len(work))
 
 
 def _spec(job: Job) -> wire.JobSpec:
@@ -63,19 +63,21 @@ def _spec(job: Job) -> wire.JobSpec:
 
 async def _happen(happening: Happening, cluster: LocalCluster) -> None:
     """Wait until it is time, then do it."""
-    end_s = time.monotonic() + WITHIN_S
     steps_before = (await cluster.jobs([happening.once]))[0].steps_done
-    while True:
-        watched, touched = await cluster.jobs([happening.once]), await cluster.jobs([happening.job_id])
-        enough = watched[0].steps_done >= happening.has_done * watched[0].total_steps
-        if enough and watched[0].steps_done > steps_before and touched[0].servers:
-            break
-        assert time.monotonic() < end_s, (happening, watched, touched)
-        await asyncio.sleep(0.05)
+    seen = list[wire.JobStatus]()
+
+    async def where() -> str:
+        """The server of the job, once it is time."""
+        seen[:] = await cluster.jobs([happening.once]) + await cluster.jobs([happening.job_id])
+        watched, touched = seen
+        enough = watched.steps_done >= happening.has_done * watched.total_steps
+        return touched.servers[0] if enough and watched.steps_done > steps_before and touched.servers else ""
+
+    server = await until(where, f"it is time for {happening}", lambda: seen)
     match happening.then:
         case "cancel":
             await cluster.cancel(happening.job_id)
         case "drain":
-            await cluster.drain(touched[0].servers[0])
+            await cluster.drain(server)
         case "lose":
-            cluster.kill(touched[0].servers[0])
+            cluster.kill(server)

@@ -22,20 +22,21 @@ class Account:
 
 @dataclass(frozen=True)
 class Observed:
-    """A whole run."""
+    """A whole run; ``late_s``: how late things were in all, as this machine had other things to do."""
 
     jobs: Mapping[int, Job]
     servers: Mapping[int, Server]
     history: History
     accounts: Mapping[int, Account]
+    late_s: float = 0.0
 
     def of(self, job_id: int) -> list[Held]:
         """The leases of a job in which it held its devices."""
         return [held for held in self.history.of(job_id) if held.held_s > 0]
 
 
-def recorded(place: str) -> Observed:
-    """A run by its durable log."""
+def recorded(place: str, late_s: float) -> Observed:
+    """A run by its durable log; to how late its scheduler was comes how late its launches and reports were."""
     state, history = read_history(place)
     return Observed(
         jobs={job_id: known.job for job_id, known in state.book.items()},
@@ -45,4 +46,5 @@ def recorded(place: str) -> Observed:
             job_id: Account(known.ended, known.steps_done, known.promised_s, known.received_s, known.spent_usd)
             for job_id, known in state.book.items()
         },
+        late_s=late_s + sum(held.start_s - held.launched_s for held in history.leases),
     )

@@ -4,11 +4,12 @@ import contextlib
 import os
 import secrets
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from gavelx.rpc.ports import free_port
+from tests.waiting import PATIENCE_S, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "sinfo", "squeue")
 
@@ -58,12 +59,6 @@ def why_not() -> str:
     return f"no device files to play GPUs: {', '.join(lost)}" if lost else ""
 
 
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
-
-
 class Cluster:
     """Its configuration, and its commands."""
 
@@ -74,11 +69,15 @@ class Cluster:
 
     def run(self, *command: str, **variables: str) -> str:
         """Run one of Slurm's commands and return what it prints."""
-        done = subprocess.run(
-            command, env=self.environment | variables, cwd=self.folder, capture_output=True, text=True, check=False
-        )
+        done = self.ran(*command, **variables)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout
+
+    def ran(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = self.environment | variables
+        return subprocess.run(
+            command, env=environment, cwd=self.folder, capture_output=True, text=True, check=False
+        )
 
     def daemons(self) -> Sequence[list[str]]:
         munge = self.folder / "munge"
@@ -98,7 +97,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         (folder / name).mkdir(parents=True)
     (folder / "munge" / "key").write_bytes(secrets.token_bytes(1024))
     (folder / "munge" / "key").chmod(0o400)
-    (folder / "slurm.conf").write_text(CONFIG.format(folder=folder, ports=free_ports(3)))
+    (folder / "slurm.conf").write_text(CONFIG.format(folder=folder, ports=[free_port() for _ in range(3)]))
     (folder / "gres.conf").write_text(GRES)
     one = Cluster(folder)
     running: list[subprocess.Popen[bytes]] = []
@@ -107,25 +106,19 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             with (folder / f"{command[0]}{len(running)}.log").open("wb") as log:
                 running.append(subprocess.Popen(command, env=one.environment, stdout=log, stderr=log))
             if command[0] == "munged":
-                wait_for((folder / "munge" / "socket").exists, "munge listens")
+                wait_until((folder / "munge" / "socket").exists, "munge listens")
         idle = ("sinfo", "--noheader", "--Node", "--format=%T")
-        wait_for(lambda: one.run(*idle).split() == ["idle", "idle"], "both nodes are idle")
+        wait_until(
+            lambda: one.ran(*idle).stdout.split() == ["idle", "idle"],
+            "both nodes are idle",
+            lambda: one.ran(*idle),
+        )
         yield one
     finally:
         for daemon in reversed(running):
             daemon.terminate()
         for daemon in running:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                daemon.wait(10.0)
+                daemon.wait(PATIENCE_S)
             daemon.kill()
             daemon.wait()
-
-
-def wait_for(condition: object, what: str, timeout_s: float = 30.0) -> None:
-    end_s = time.monotonic() + timeout_s
-    while True:
-        with contextlib.suppress(AssertionError):  # it does not answer yet
-            if condition():  # type: ignore[operator]
-                return
-        assert time.monotonic() < end_s, f"waited {timeout_s} s, and never: {what}"
-        time.sleep(0.05)

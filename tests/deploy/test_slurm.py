@@ -12,10 +12,10 @@ import pytest
 
 import gavelx
 from tests.deploy.slurm import Cluster, cluster, why_not
+from tests.waiting import until
 from tests.worker.machines import kill_all, pids_of
 from tests.worker.scheduler import Scheduler
 from tests.worker.test_processes import FOREVER, SAVE_ON_TERM
-from tests.worker.waiting import until
 
 ROOT = Path(gavelx.__file__).parents[1]
 TEMPLATE = ROOT / "deploy" / "slurm" / "gavelx-agents.sbatch"
@@ -58,7 +58,7 @@ def test_agents_serve_on_every_node_and_leave_softly(slurm: Cluster) -> None:
                 PATH=program(slurm.folder) + ":" + slurm.environment["PATH"],
             )
             job = re.findall(r"\d+", printed)[-1]
-            await until(lambda: len(scheduler.hellos) == 2, "an agent on each node", 40.0)
+            await until(lambda: len(scheduler.hellos) == 2, "an agent on each node", lambda: scheduler.hellos)
             assert {(hello.name, hello.accelerator, hello.devices) for hello in scheduler.hellos} == {
                 ("n1", "v100", 2),
                 ("n2", "v100", 2),

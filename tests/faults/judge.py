@@ -214,7 +214,7 @@ class Books:
         account.held_s = end_s - account.begin_s if held_s is None else held_s
 
 
-def judge_books(books: Books, diaries: dict[int, Diary]) -> Iterator[str]:
+def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Iterator[str]:
     """Leases in the log against those that ran: each ended once, paid for as held, credited with what was done."""
     yield from books.problems
     for lease_id, account in books.accounts.items():
@@ -226,7 +226,8 @@ def judge_books(books: Books, diaries: dict[int, Diary]) -> Iterator[str]:
             yield f"job {job_id}: leases {sorted(unknown)} ran, and the log has none of them"
         for lease_id, (begin_s, end_s) in spans.items():
             if (account := books.accounts.get(lease_id)) is not None:
-                yield from _judge_time(account, end_s - begin_s, diary.longest_s(lease_id, account.heard))
+                ran_s, longest_s = end_s - begin_s, diary.longest_s(lease_id, account.heard)
+                yield from _judge_time(account, ran_s, longest_s, late_s)
     saved_by = {job_id: _saved_by(diary, books.zero_s or 0.0) for job_id, diary in diaries.items()}
     for event in books.credited:
         really = saved_by[event.job_id](event.time_s) if event.job_id in saved_by else 0.0
@@ -238,9 +239,9 @@ def judge_books(books: Books, diaries: dict[int, Diary]) -> Iterator[str]:
             yield f"job {job_id} was charged {known.spent_usd:.6f} USD, and held devices for {usd:.6f}"
 
 
-def _judge_time(account: Account, ran_s: float, longest_s: float) -> Iterator[str]:
+def _judge_time(account: Account, ran_s: float, longest_s: float, late_s: float) -> Iterator[str]:
     """What was held is what ran, but for how long beginning and ending take, and for a server nobody heard."""
-    too_long_s = BEGINS_S + ENDS_S + (UNHEARD_S if account.lost or not account.reported else 0.0)
+    too_long_s = BEGINS_S + ENDS_S + late_s + (UNHEARD_S if account.lost or not account.reported else 0.0)
     if account.reported and not account.guessed and account.held_s < longest_s - CLOSE_S:
         yield f"lease {account.lease.id} ran for {longest_s:.2f} s, and is charged for {account.held_s:.2f}"
     if account.held_s > ran_s + too_long_s:
@@ -271,8 +272,13 @@ def judge_replay(place: str, log: Log) -> Iterator[str]:
 # -- all of it -------------------------------------------------------------------------------------------------
 
 
-def judge(plan: Plan, folder: Path, job_ids: dict[int, int], statuses: list[wire.JobStatus]) -> list[str]:
-    """What is wrong with a run. ``job_ids``: what the service called each job of the plan."""
+def judge(
+    plan: Plan, folder: Path, job_ids: dict[int, int], statuses: list[wire.JobStatus], late_s: float
+) -> list[str]:
+    """What is wrong with a run. ``job_ids``: what the service called each job of the plan.
+
+    ``late_s``: how late this machine was in all, as it had other things to do.
+    """
     jobs = folder / "shared" / "jobs"
     folders = {i: next(jobs.glob(f"{i}-*"), jobs / str(i)) for i in job_ids.values()}
     diaries = {i: read_diary(folders[i], i, plan.jobs[n]) for n, i in job_ids.items()}
@@ -286,7 +292,7 @@ def judge(plan: Plan, folder: Path, job_ids: dict[int, int], statuses: list[wire
     place = str(folder / "service")
     log = Log(place, read_only=True)
     try:
-        problems += judge_books(Books(log), diaries)
+        problems += judge_books(Books(log), diaries, late_s)
         problems += judge_replay(place, log)
     finally:
         log.close()

@@ -6,6 +6,8 @@ from random import Random
 SERVICE, AGENT = "service", "agent"
 STAGES = ("waiting", "launching", "running", "stopping", "ending", "reporting")
 """Where a lease may be when a fault strikes; ``waiting``: the next one is not there yet."""
+SAVED = "saved"
+"""It runs, and has a checkpoint: for plans that are made by hand."""
 HABITS = ("", "", "", "deaf", "forks", "trips", "lingers", "plain", "deaf,forks", "plain,forks")
 FAULTS = {
     "kill the service": 3,
@@ -60,13 +62,17 @@ class AgentPlan:
 
 @dataclass(frozen=True)
 class Fault:
-    """Wait, let the stage be seen so many times, strike, and heal after ``for_s``."""
+    """Wait, let the stage be seen so many times, strike, and heal after ``for_s``.
+
+    A stage that is not seen for ``patience_s`` is not waited for.
+    """
 
     kind: str
     stage: str
     wait_s: float
     sightings: int
     for_s: float
+    patience_s: float = 5.0
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ def _forgets_the_deadline() -> None:
 
 
 def _answers_too_early() -> None:
-    """A service that acts on what is not on disk yet: it writes when it finds time, twice a minute."""
+    """A service that acts on what is not on disk yet: it writes when it finds time, once an hour."""
     import time
 
     from gavelx.service.log import Log
@@ -22,7 +22,7 @@ def _answers_too_early() -> None:
 
     def late(self: Any, records: Any) -> None:
         waiting.extend(records)
-        if time.monotonic() - last_s[0] < 30.0:
+        if time.monotonic() - last_s[0] < 3600.0:
             self.last_sequence = records[-1].sequence
             return
         self.last_sequence, last_s[0] = waiting[0].sequence - 1, time.monotonic()

@@ -4,7 +4,6 @@ import asyncio
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from tests.faults.judge import judge
 from tests.faults.plan import Plan
 from tests.faults.strikes import strike_lane
 from tests.service.agents import User
+from tests.waiting import until
 
 ENDED = ("complete", "failed", "cancelled")
-END_S = 90.0
-"""When the faults are over, every job has ended so much later."""
 AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 JOB = Path(__file__).with_name("job.py")
 
@@ -44,17 +42,18 @@ async def _play(plan: Plan, folder: Path) -> None:
         job_ids = {n: task.result() for n, task in enumerate(coming)}
         statuses = await _all_ended(cluster, user)
         await cluster.end()
-        problems = judge(plan, folder, job_ids, statuses) or _replay(cluster)
+        problems = judge(plan, folder, job_ids, statuses, cluster.late_s) or _replay(cluster)
         if problems:
             raise LostError("\n".join([str(plan), *problems]))
 
 
 async def _all_here(cluster: Cluster, user: User) -> None:
     """The play begins when every agent has come in."""
-    end_s = time.monotonic() + END_S
-    while (await user.servers()).keys() != cluster.agents.keys():
-        assert time.monotonic() < end_s, "not all agents come in"
-        await asyncio.sleep(0.05)
+
+    async def all_here() -> bool:
+        return (await user.servers()).keys() == cluster.agents.keys()
+
+    await until(all_here, "all agents come in", lambda: tails(cluster))
 
 
 async def _submit(cluster: Cluster, user: User, n: int) -> int:
@@ -80,27 +79,40 @@ async def _submit(cluster: Cluster, user: User, n: int) -> int:
 
 async def insist(user: User, method: str, request: Any) -> Any:
     """Call until there is an answer: the service may be dead, deaf or without a disk."""
-    while True:
+
+    async def answer() -> Any:
         try:
             return await user.call(method, request)
         except grpc.aio.AioRpcError as error:
             if error.code() not in AGAIN:
                 raise
-            await asyncio.sleep(0.1)
+            return None
+
+    return await until(answer, f"an answer to {method}")
 
 
 async def _all_ended(cluster: Cluster, user: User) -> list[wire.JobStatus]:
-    end_s = time.monotonic() + END_S
-    while True:
-        jobs = list((await insist(user, "Status", wire.StatusRequest(version=1, ended=True))).jobs)
+    jobs = list[wire.JobStatus]()
+
+    async def ended() -> bool:
+        jobs[:] = (await insist(user, "Status", wire.StatusRequest(version=1, ended=True))).jobs
+        return all(job.state in ENDED for job in jobs)
+
+    def still() -> str:
         waiting = [job for job in jobs if job.state not in ENDED]
-        if not waiting:
-            return jobs
-        if time.monotonic() > end_s:
-            still = [f"job {job.job_id} is {job.state} at {job.steps_done:g}: {job.reason}" for job in waiting]
-            said = [f"-- {d.name}\n{d.tail()}" for d in (cluster.service, *cluster.agents.values())]
-            raise LostError("\n".join([str(cluster.plan), f"{END_S:g} s after the last fault:", *still, *said]))
-        await asyncio.sleep(0.05)
+        lines = [f"job {job.job_id} is {job.state} at {job.steps_done:g}: {job.reason}" for job in waiting]
+        return "\n".join([str(cluster.plan), *lines, tails(cluster)])
+
+    try:
+        await until(ended, "every job ends after the last fault", still)
+    except AssertionError as error:
+        raise LostError(str(error)) from None
+    return jobs
+
+
+def tails(cluster: Cluster) -> str:
+    """What the daemons said last."""
+    return "\n".join(f"-- {d.name}\n{d.tail()}" for d in (cluster.service, *cluster.agents.values()))
 
 
 def _replay(cluster: Cluster) -> list[str]:

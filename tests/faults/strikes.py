@@ -8,13 +8,11 @@ from pathlib import Path
 
 from gavelx.worker.shim import kill, read_json, start_ticks
 from tests.faults.cluster import Cluster, Daemon
-from tests.faults.plan import Fault
+from tests.faults.plan import SAVED, Fault
 from tests.faults.proxy import DOWN, UP, Proxy
 from tests.worker.machines import pids_of
 
 LOOK_S = 0.005
-PATIENCE_S = 5.0
-"""A stage that is not seen for so long is not waited for."""
 Target = tuple[str, Path | None]
 
 
@@ -30,16 +28,20 @@ async def strike_lane(cluster: Cluster, lane: tuple[Fault, ...], chance: random.
 
 async def _sighting(cluster: Cluster, fault: Fault, chance: random.Random) -> Target:
     """Wait for the stage; the agent and the lease that are in it."""
-    seen, end_s = set[Path](), time.monotonic() + PATIENCE_S
+    seen, end_s = set[Path](), time.monotonic() + fault.patience_s
     any_agent: Target = chance.choice(list(cluster.agents)), None
     while fault.stage != "waiting" and time.monotonic() < end_s:
         for stage, name, lease in cluster.live_leases():
-            if stage == fault.stage:
+            if fault.stage == stage or (fault.stage == SAVED and has_saved(lease)):
                 seen.add(lease)
                 if len(seen) >= fault.sightings:
                     return name, lease
         await asyncio.sleep(LOOK_S)
     return any_agent
+
+
+def has_saved(lease: Path) -> bool:
+    return bool((read_json(lease / "report.json") or {}).get("saved_steps"))
 
 
 async def strike(cluster: Cluster, fault: Fault, name: str, lease: Path | None) -> None:

@@ -7,16 +7,17 @@ import pytest
 
 from gavelx.service.log import Log
 from tests.faults.namespace import why_not
-from tests.faults.plan import FAULTS, AgentPlan, Fault, JobPlan, Plan, plan_of
+from tests.faults.plan import FAULTS, SAVED, AgentPlan, Fault, JobPlan, Plan, plan_of
 from tests.faults.plants import PLANTS
 from tests.faults.run import LostError, play
+from tests.waiting import PATIENCE_S
 
 ONE, OTHER = AgentPlan("a", "v100", 1), AgentPlan("b", "v100", 1)
 LONG = JobPlan(0.0, 150, 0.02, 10, 1, "")
 
 
 def fault(kind: str, for_s: float, stage: str = "running", sightings: int = 1, wait_s: float = 0.3) -> Fault:
-    return Fault(kind, stage, wait_s, sightings, for_s)
+    return Fault(kind, stage, wait_s, sightings, for_s, PATIENCE_S)
 
 
 PLANTED = {
@@ -24,7 +25,7 @@ PLANTED = {
     "gives up too early": Plan(
         0, (replace(LONG, steps=400, habits="deaf"),), (ONE, OTHER), (3 * (fault("cut the link", 2.0),),)
     ),
-    "begins anew": Plan(0, (LONG,), (ONE, OTHER), ((fault("kill the job", 0.0, wait_s=1.0),),)),
+    "begins anew": Plan(0, (LONG,), (ONE, OTHER), ((fault("kill the job", 0.0, SAVED),),)),
     "answers too early": Plan(
         0, (JobPlan(1.0, 20, 0.02, 10, 1, ""),), (ONE,), ((fault("kill the service", 0.0, "running", 1, 0.0),),)
     ),

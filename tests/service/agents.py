@@ -1,6 +1,7 @@
 """An agent that speaks the wire and whose jobs only pass the time; and a service to go with it."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -20,9 +21,13 @@ from gavelx.service.configuration import Configuration
 from gavelx.service.server import Options, Service
 from gavelx.service.timing import Timing
 from gavelx.throughputs import Setting, Throughputs
+from tests.waiting import PATIENCE_S, until
 
 TABLE = Throughputs({Setting("net", "v100", n): 100.0 * n for n in (1, 2, 4)} | {Setting("net", "k80"): 50.0})
 QUICK = Timing(heartbeat_s=0.1, valid_for_s=1.0, grace_s=0.3)
+"""Where time passes by hand."""
+PATIENT = Timing(heartbeat_s=20.0, valid_for_s=60.0, grace_s=30.0)
+"""Where it passes by itself: a busy machine is no silent server. Who wants one turns a `tests.clocks.Clock`."""
 
 
 def configuration(rules: Rules = DEFAULT, round_s: float = 1.0) -> Configuration:
@@ -37,7 +42,7 @@ def spec(steps: float = 50.0, workers: int = 1, **more: Any) -> wire.JobSpec:
 async def serving(folder: Path | str, **options: Any) -> AsyncIterator[Service]:
     """A service on loopback, with a table of two types."""
     made_with = options.pop("configuration", None) or configuration()
-    chosen = {"listen": "127.0.0.1:0", "configure": lambda _: made_with, "timing": QUICK} | options
+    chosen = {"listen": "127.0.0.1:0", "configure": lambda _: made_with, "timing": PATIENT} | options
     async with Service(Options(str(folder), **chosen)) as service:
         yield service
 
@@ -51,7 +56,7 @@ class User:
         self.stub = wire_pb2_grpc.SchedulerStub(self.channel)
 
     async def call(self, method: str, request: Any) -> Any:
-        return await getattr(self.stub, method)(request, metadata=self.access.metadata, timeout=30.0)
+        return await getattr(self.stub, method)(request, metadata=self.access.metadata, timeout=PATIENCE_S)
 
     async def submit(self, *specs: wire.JobSpec) -> list[int]:
         return list((await self.call("Submit", wire.SubmitRequest(version=1, jobs=specs))).job_ids)
@@ -63,15 +68,27 @@ class User:
         reply = await self.call("Status", wire.StatusRequest(version=1))
         return {server.name: server for server in reply.servers}
 
-    async def until(self, state: str, *ids: int, within_s: float = 20.0) -> list[wire.JobStatus]:
+    async def until(self, state: str, *ids: int) -> list[wire.JobStatus]:
         """Wait until all these jobs are in this state."""
-        end_s = time.monotonic() + within_s
-        while True:
-            jobs = await self.jobs(*ids)
-            if all(job.state == state for job in jobs):
-                return jobs
-            assert time.monotonic() < end_s, [(job.job_id, job.state, job.reason) for job in jobs]
-            await asyncio.sleep(0.03)
+        jobs = list[wire.JobStatus]()
+
+        async def there() -> bool:
+            jobs[:] = await self.jobs(*ids)
+            return all(job.state == state for job in jobs)
+
+        seen = lambda: [(job.job_id, job.state, job.reason) for job in jobs]  # noqa: E731
+        await until(there, f"jobs {ids} are {state}", seen)
+        return jobs
+
+    async def until_server(self, state: str, name: str) -> None:
+        """Wait until this server is in this state."""
+        servers = dict[str, wire.ServerStatus]()
+
+        async def there() -> bool:
+            servers.update(await self.servers())
+            return name in servers and servers[name].state == state
+
+        await until(there, f"the server {name} is {state}", lambda: servers)
 
     async def close(self) -> None:
         await self.channel.close()
@@ -95,10 +112,13 @@ class Going:
     until_s: float
     fails: bool = False
 
+    def steps_at(self, time_s: float) -> float:
+        passed_s = time_s - self.since_s
+        return min(self.launch.until_step, self.launch.saved_steps + passed_s * self.launch.steps_per_s)
+
     @property
     def steps(self) -> float:
-        passed_s = time.monotonic() - self.since_s
-        return min(self.launch.until_step, self.launch.saved_steps + passed_s * self.launch.steps_per_s)
+        return self.steps_at(time.monotonic())
 
 
 @dataclass
@@ -143,8 +163,11 @@ class FakeAgent:
         self.fail_jobs: set[int] = set()
         self.exit_code = 0
         self.forgetful = False  # loses launches
+        self.forgotten = 0
         self.server_id = -1
         self.refusals: list[str] = []
+        self.held_s: dict[int, float] = {}  # by job, what it had in all
+        self.renewed_s = -math.inf  # when that was said which was answered last
         self._outgoing: asyncio.Queue[wire.FromAgent | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
@@ -159,6 +182,23 @@ class FakeAgent:
     def connect(self) -> None:
         self._task = asyncio.create_task(self._attend())
         self._ticking = asyncio.create_task(self._tick())
+
+    async def until_going(self) -> None:
+        await until(lambda: self.going, f"the agent {self.name} runs something", lambda: self.refusals)
+
+    async def until_refused(self, why: str = "") -> None:
+        """Wait until it was told so; a stream may also break before the reason comes through."""
+        told = lambda: any(why in refusal for refusal in self.refusals)  # noqa: E731
+        await until(told, f"the agent {self.name} is refused: {why}", lambda: self.refusals)
+
+    async def until_renewed(self) -> None:
+        """Wait until a heartbeat of now was answered."""
+        now_s = time.monotonic()
+        await until(lambda: self.renewed_s >= now_s, f"the agent {self.name} is heard", lambda: self.refusals)
+
+    async def until_acknowledged(self) -> None:
+        """Wait until the scheduler has all that it said of leases that ended."""
+        await until(lambda: not self.unacknowledged, "all is acknowledged", lambda: self.unacknowledged)
 
     async def cut(self, *, jobs_too: bool = False) -> None:
         """No more words; jobs run on until their leases are over, or end with the machine."""
@@ -221,8 +261,8 @@ class FakeAgent:
             wire.LeaseReport(
                 lease_id=lease_id,
                 job_id=going.launch.job_id,
-                steps_done=going.steps,
-                saved_steps=going.steps,
+                steps_done=going.steps_at(now_s),
+                saved_steps=going.steps_at(now_s),
                 held_s=now_s - going.since_s,
             )
             for lease_id, going in self.going.items()
@@ -234,6 +274,7 @@ class FakeAgent:
                 self.server_id = message.welcome.server_id
             case "renewed":
                 renewed = message.renewed
+                self.renewed_s = renewed.sent_s
                 for lease_id in list(self.going):
                     if lease_id in renewed.lease_ids:
                         self.going[lease_id].until_s = renewed.sent_s + renewed.valid_for_s
@@ -251,6 +292,7 @@ class FakeAgent:
 
     def _launch(self, launch: wire.Launch) -> None:
         if self.forgetful or launch.lease_id in self.going:
+            self.forgotten += self.forgetful
             return
         if launch.lease_id in self.ended:
             for ended in self.unacknowledged.values():
@@ -262,20 +304,21 @@ class FakeAgent:
         self.seen.begins(launch.job_id, launch.lease_id, self.name)
 
     def _end(self, lease_id: int, *, complete: bool = False, failed: bool = False) -> None:
-        going = self._drop(lease_id)
+        going, now_s = self._drop(lease_id), time.monotonic()
         self.ended.add(lease_id)
         ended = wire.Ended(
             report_id=f"{self.name}-{lease_id}",
             lease_id=lease_id,
             job_id=going.launch.job_id,
-            steps_done=going.launch.saved_steps if failed else going.steps,
-            held_s=time.monotonic() - going.since_s,
+            steps_done=going.launch.saved_steps if failed else going.steps_at(now_s),
+            held_s=now_s - going.since_s,
             failed=failed,
             complete=complete,
             exit_code=1 if failed else 0,
             reason="exit code 1" if failed else "",
         )
         self.unacknowledged[ended.report_id] = ended
+        self.held_s[ended.job_id] = self.held_s.get(ended.job_id, 0.0) + ended.held_s
         self._outgoing.put_nowait(wire.FromAgent(ended=ended))
 
     async def _tick(self) -> None:

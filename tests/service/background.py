@@ -8,6 +8,7 @@ from typing import Any
 
 from gavelx.service.server import Service
 from tests.service.agents import FakeAgent, serving
+from tests.waiting import PATIENCE_S
 
 
 class Background:
@@ -20,7 +21,7 @@ class Background:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(folder, devices, options))
         self._thread.start()
-        assert self._ready.wait(60) and self._failed is None, self._failed
+        assert self._ready.wait(PATIENCE_S) and self._failed is None, self._failed
 
     @property
     def address(self) -> str:
@@ -51,8 +52,8 @@ class Background:
         async def main() -> Any:
             return await work()
 
-        return asyncio.run_coroutine_threadsafe(main(), self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(main(), self._loop).result(PATIENCE_S)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(60)
+        self._thread.join(PATIENCE_S)

@@ -1,11 +1,18 @@
-"""Where a log may be."""
+"""Where a log may be, and a clock to turn."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.clocks import Clock
 from tests.service.databases import database
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of this process, which only this test turns."""
+    return Clock(monkeypatch)
 
 
 @pytest.fixture(scope="session")

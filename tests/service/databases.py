@@ -4,17 +4,17 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from gavelx.worker.shim import descendants, kill, start_ticks
+from gavelx.rpc.ports import free_port
+from gavelx.worker.shim import descendants, kill
+from tests.waiting import wait_until
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
@@ -40,17 +40,8 @@ class Database:
         if self._as_other:
             shutil.chown(folder, "postgres")
         self._run("initdb", "-D", self._data, "-U", "gavelx", "-A", "trust", "--no-sync")
-        for attempt in range(5):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                self.port = free.getsockname()[1]
-            try:
-                self.start()
-                break
-            except subprocess.CalledProcessError as error:  # somebody else took the port in the meantime
-                if attempt == 4:
-                    log = (folder / "log").read_text(errors="replace")[-2000:]
-                    raise AssertionError(f"PostgreSQL does not start: {error.stderr!r} {log}") from error
+        self.port = free_port()
+        self.start()
         self.url = f"postgresql://gavelx@127.0.0.1:{self.port}"
 
     @property
@@ -59,7 +50,10 @@ class Database:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [*self._as_other, str(BINARIES[-1] / program), *arguments]
-        subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        done = subprocess.run(command, check=False, cwd=self.folder, capture_output=True, text=True)
+        log = self.folder / "log"
+        said = log.read_text(errors="replace")[-2000:] if log.exists() else ""
+        assert done.returncode == 0, f"{program} ended with {done.returncode}:\n{done.stdout}{done.stderr}\n{said}"
 
     def start(self) -> None:
         serve = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self.folder}"
@@ -71,11 +65,12 @@ class Database:
     def kill(self) -> None:
         """All of its processes at once, as when the machine dies."""
         first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        kill(first, signal.SIGSTOP)  # it starts no more of them
         everybody = [first, *descendants(first)]
         for pid in everybody:
             kill(pid, signal.SIGKILL)
-        while any(start_ticks(pid) is not None for pid in everybody):
-            time.sleep(0.01)
+        left = lambda: [pid for pid in everybody if Path(f"/proc/{pid}").exists()]  # noqa: E731
+        wait_until(lambda: not left(), "all of it is gone", left)  # zombies count as alive
 
 
 @contextmanager

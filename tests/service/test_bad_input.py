@@ -88,12 +88,11 @@ def test_each_mistake_in_a_job_is_named_and_the_whole_call_refused(tmp_path: Pat
 
 def test_a_job_whose_speed_nobody_knows_may_say_it(tmp_path: Path) -> None:
     async def main() -> None:
-        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address):
             mine = {"job_type": "mine", "steps_per_s": {"v100": 40.0}, "total_steps": 20.0}
             first, second = await user.submit(bad(**mine), bad(**mine | {"steps_per_s": {"V100": 400.0}}))
             jobs = await user.until("complete", first, second)
             assert {job.job_type for job in jobs} == {"mine"}
-            assert agent.seen.launches == 2
 
     run(main())
 

@@ -8,16 +8,25 @@ from pathlib import Path
 import grpc
 import pytest
 
+from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.service import solving
 from gavelx.service.log import Log, LogUnavailableError
+from gavelx.service.records import Answered, entry_of
+from gavelx.service.server import Service
 from gavelx.service.snapshots import restore
 from gavelx.service.state import State
 from gavelx.solvers import Settings
-from tests.service.agents import FakeAgent, User, configuration, serving, spec, user_of
+from tests.clocks import Clock
+from tests.service.agents import PATIENT, FakeAgent, User, configuration, serving, spec, user_of
 from tests.service.databases import database
 from tests.service.running import run
+from tests.waiting import until
 
 LONG = 1e6
+HANG = "time.sleep(1000)"
+NO_TURNS = configuration(round_s=3600.0)
+"""The job that runs keeps its device."""
 HANGS = """
 import os, time
 from gavelx.policies import MaxMinFairness
@@ -34,15 +43,18 @@ policy = Sometimes()
 
 @pytest.mark.parametrize("written", [False, True])
 def test_while_the_log_cannot_be_written_nothing_is_acted_on_and_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, written: bool
 ) -> None:
     """``written``: the batch reached the disk, and only the answer was lost."""
 
     async def main() -> None:
-        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+        async with (
+            serving(tmp_path, configuration=NO_TURNS) as service,
+            user_of(service) as user,
+            FakeAgent(service.address) as agent,
+        ):
             await user.submit(spec(LONG), spec(60.0))
-            while not agent.going:
-                await asyncio.sleep(0.02)
+            await agent.until_going()
             log, append = service.log, service.log.append
             failed = 0
 
@@ -63,12 +75,13 @@ def test_while_the_log_cannot_be_written_nothing_is_acted_on_and_nothing_is_lost
                 await user.submit(spec(70.0, request_id="mine"))
             assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
             lease = set(agent.going)
-            await asyncio.sleep(2.5)  # longer than a lease: it was renewed
+            await clock.turn(2 * PATIENT.valid_for_s, agent)
             assert set(agent.going) == lease
             assert log.last_sequence == before or written
             monkeypatch.setattr(log, "append", append)
             (third,) = await user.submit(spec(70.0, request_id="mine"))
             assert third == 2
+            await user.call("Cancel", wire.CancelRequest(version=1, job_id=0))
             jobs = await user.until("complete", 1, third)
             assert [job.total_steps for job in jobs] == [60.0, 70.0]
             assert len(await user.jobs()) == 3
@@ -77,7 +90,7 @@ def test_while_the_log_cannot_be_written_nothing_is_acted_on_and_nothing_is_lost
     run(main())
 
 
-@pytest.mark.parametrize("does", ["time.sleep(1000)", "os._exit(1)", "raise ValueError('my mistake')"])
+@pytest.mark.parametrize("does", [HANG, "os._exit(1)", "raise ValueError('my mistake')"])
 def test_a_solver_that_hangs_dies_or_fails_stops_no_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
@@ -85,30 +98,42 @@ def test_a_solver_that_hangs_dies_or_fails_stops_no_lease(
     (tmp_path / "sometimes.py").write_text(HANGS.format(flag=str(flag), does=does))
 
     async def main() -> None:
-        options = {"policy": f"{tmp_path}/sometimes.py:policy", "settings": Settings(budget_s=1.0)}
-        monkeypatch.setattr("gavelx.service.solving.SLACK_S", 0.5)
-        async with serving(tmp_path / "state", **options) as service, user_of(service) as user:
+        policy = f"{tmp_path}/sometimes.py:policy"
+        async with serving(tmp_path / "state", policy=policy) as service, user_of(service) as user:
             async with FakeAgent(service.address) as agent:
                 await user.submit(spec(LONG))
-                while not agent.going:
-                    await asyncio.sleep(0.02)
-                flag.touch()
+                await agent.until_going()
                 solver = service.scheduler.solver
-                (second,) = await user.submit(spec(30.0))
-                lease = set(agent.going)
-                while not solver.failures:
-                    assert set(agent.going) == lease
-                    await asyncio.sleep(0.02)
-                allocation = service.scheduler.state.allocation
-                await user.until("complete", second)
-                assert allocation is not None
-                flag.unlink()
+                with monkeypatch.context() as patch:
+                    if does == HANG:
+                        patch.setattr(solver, "settings", Settings(budget_s=0.1))
+                        patch.setattr(solving, "SLACK_S", 0.1)
+                    flag.touch()
+                    (second,) = await user.submit(spec(30.0))
+                    await until(lambda: solver.failures, "an answer fails")
+                    flag.unlink()
                 (third,) = await user.submit(spec(30.0))
-                await user.until("complete", third)
-                assert "carried over" not in service.scheduler.state.allocation.certificate.path  # type: ignore[union-attr]
-                assert solver.restarts == (0 if does.startswith("raise") else 1)
+                await user.until("complete", second, third)
+                said = lambda: answers(service)  # noqa: E731
+                await until(lambda: "answered" in said()[said().index("carried over") :], "it answers", said)
+                assert said().index("carried over") < said().index("a lease ended")
+                assert solver.restarts == (0 if does.startswith("raise") else solver.failures)
 
-    run(main(), within_s=90.0)
+    run(main())
+
+
+def answers(service: Service) -> list[str]:
+    """What the log says of answers and of ends of leases, in order."""
+    said, log = [], Log(service.options.state, read_only=True)
+    events = [entry_of(record).event for record in log.read()]
+    log.close()
+    for event in events:
+        match event:
+            case Answered():
+                said.append("carried over" if "carried over" in event.answer.certificate.path else "answered")
+            case LeaseEnded():
+                said.append("a lease ended")
+    return said
 
 
 def test_a_solver_that_is_killed_is_started_again(tmp_path: Path) -> None:
@@ -124,22 +149,26 @@ def test_a_solver_that_is_killed_is_started_again(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_database_that_is_killed_and_comes_back_has_all_that_was_answered() -> None:
+def test_a_database_that_is_killed_and_comes_back_has_all_that_was_answered(clock: Clock) -> None:
     async def main() -> None:
         with database() as server:
             place = f"{server.url}/postgres"
-            async with serving(place) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+            async with (
+                serving(place, configuration=NO_TURNS) as service,
+                user_of(service) as user,
+                FakeAgent(service.address) as agent,
+            ):
                 await user.submit(spec(LONG), spec(60.0, request_id="first"))
-                while not agent.going:
-                    await asyncio.sleep(0.02)
+                await agent.until_going()
                 lease = set(agent.going)
                 await asyncio.to_thread(server.kill)
                 with pytest.raises(grpc.aio.AioRpcError, match="cannot be written now"):
                     await user.submit(spec(70.0, request_id="second"))
-                await asyncio.sleep(2.0)  # longer than a lease: it was renewed
+                await clock.turn(2 * PATIENT.valid_for_s, agent)
                 assert set(agent.going) == lease
                 await asyncio.to_thread(server.start)
-                (second,) = await _insist(user, spec(70.0, request_id="second"))
+                (second,) = await insist(user, spec(70.0, request_id="second"))
+                await user.call("Cancel", wire.CancelRequest(version=1, job_id=0))
                 jobs = await user.until("complete", 1, second)
                 assert [job.total_steps for job in jobs] == [60.0, 70.0]
                 assert len(await user.jobs()) == 3
@@ -150,13 +179,18 @@ def test_a_database_that_is_killed_and_comes_back_has_all_that_was_answered() ->
             log.close()
             assert sorted(state.book) == [0, 1, second]
 
-    run(main(), within_s=90.0)
+    run(main())
 
 
-async def _insist(user: User, wanted: wire.JobSpec) -> list[int]:
-    while True:
+async def insist(user: User, wanted: wire.JobSpec) -> list[int]:
+    """Submit it as soon as the log can be written."""
+
+    async def submitted() -> list[int]:
         try:
             return await user.submit(wanted)
         except grpc.aio.AioRpcError as error:
             assert error.code() is grpc.StatusCode.UNAVAILABLE, error
-            await asyncio.sleep(0.1)
+            return []
+
+    found: list[int] = await until(submitted, "the job is accepted")
+    return found

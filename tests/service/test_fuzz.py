@@ -8,7 +8,6 @@ import math
 import random
 import socket
 import string
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -27,9 +26,9 @@ from gavelx.rpc.tokens import add_token, new_token
 from gavelx.service.log import Log
 from gavelx.service.snapshots import restore
 from gavelx.service.state import State
-from gavelx.service.timing import Timing
 from tests.service.agents import configuration, spec
 from tests.service.background import Background
+from tests.waiting import PATIENCE_S, wait_until
 
 REQUESTS = {
     "Submit": wire.SubmitRequest(version=1, jobs=[spec(environment={"A": "1"}, steps_per_s={"v100": 3.0})]),
@@ -49,8 +48,6 @@ CLEAR = {
 OURS = ("Traceback", "<class", ".py", "Error:", "\n", "\x1b")
 """What no user should read in an answer."""
 LONG = 1e9
-PATIENT = Timing(heartbeat_s=0.1, valid_for_s=30.0, grace_s=0.3)
-"""A busy machine is no harm done."""
 SOME = settings(max_examples=200, database=None)
 
 nasty = st.one_of(
@@ -68,11 +65,11 @@ names = st.sampled_from(["", "one", "fuzz", "fuzz"]) | nasty
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Background]:
-    running = Background(tmp_path_factory.mktemp("fuzz") / "state", devices=4, timing=PATIENT)
+    running = Background(tmp_path_factory.mktemp("fuzz") / "state", devices=4)
     running.do(lambda: running.service.scheduler.solver.load("max_min_fairness"))
     try:
         (job_id,) = submit(running, spec(LONG))
-        until(lambda: state_of(running, job_id) == "running")
+        until(running, job_id, "running")
         yield running
         books_are_exact(running)
     finally:
@@ -84,7 +81,7 @@ def unharmed(live: Background) -> Iterator[None]:
     """After each test: a good job runs to its end, the one from the beginning still runs, figures are figures."""
     yield
     (good,) = submit(live, spec(20.0))
-    until(lambda: state_of(live, good) == "complete")
+    until(live, good, "complete")
     (long,) = status(live, 0).jobs
     assert (long.state, long.failures, long.restarts) == ("running", 0, 0)
     assert 0.0 < long.steps_done < 100.0 * long.submitted_s_ago
@@ -114,7 +111,7 @@ def call(
     """Bytes to a method: status, details and answers. Whatever they are, they are clear."""
     address = running if isinstance(running, str) else running.address
     with grpc.insecure_channel(address, OPTIONS) as opened:
-        return said(lambda: opened.unary_stream(f"/{service}/{method}")(data, timeout=20.0, **more))
+        return said(lambda: opened.unary_stream(f"/{service}/{method}")(data, timeout=PATIENCE_S, **more))
 
 
 def said(answers: Callable[[], Any]) -> tuple[grpc.StatusCode, str, list[bytes]]:
@@ -142,15 +139,9 @@ def status(running: Background, *job_ids: int) -> wire.StatusReply:
     return wire.StatusReply.FromString(call(running, "Status", data)[2][0])
 
 
-def state_of(running: Background, job_id: int) -> str:
-    return str(status(running, job_id).jobs[0].state)
-
-
-def until(true: Callable[[], bool], within_s: float = 60.0) -> None:
-    end_s = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < end_s
-        time.sleep(0.05)
+def until(running: Background, job_id: int, state: str) -> None:
+    job = lambda: status(running, job_id).jobs[0]  # noqa: E731
+    wait_until(lambda: job().state == state, f"job {job_id} is {state}", job)
 
 
 @st.composite
@@ -294,7 +285,7 @@ words = st.one_of(
 def test_agents_that_are_none(live: Background, messages: list[bytes]) -> None:
     with grpc.insecure_channel(live.address, OPTIONS) as opened:
         attend = opened.stream_stream("/gavelx.v1.Agents/Attend")
-        code, details, _ = said(lambda: attend(iter(messages), timeout=20.0))
+        code, details, _ = said(lambda: attend(iter(messages), timeout=PATIENCE_S))
         first = wire.FromAgent.FromString(messages[0]) if messages and _readable(messages[0]) else wire.FromAgent()
         if first.WhichOneof("message") != "hello":
             assert code is grpc.StatusCode.INVALID_ARGUMENT, details
@@ -313,7 +304,7 @@ def test_a_hello_from_somebody_else_does_not_take_a_name_over(live: Background) 
     with grpc.insecure_channel(live.address, OPTIONS) as opened:
         attend = opened.stream_stream("/gavelx.v1.Agents/Attend")
         code, details, _ = said(
-            lambda: attend(iter([wire.FromAgent(hello=hello).SerializeToString()]), timeout=20.0)
+            lambda: attend(iter([wire.FromAgent(hello=hello).SerializeToString()]), timeout=PATIENCE_S)
         )
     assert code is grpc.StatusCode.ALREADY_EXISTS and "another agent is called one" in details
 
@@ -358,7 +349,7 @@ def test_a_huge_message_of_an_agent(live: Background) -> None:
         messages = [wire.FromAgent(hello=hello).SerializeToString(), message.SerializeToString()]
         with grpc.insecure_channel(live.address, OPTIONS) as opened:
             attend = opened.stream_stream("/gavelx.v1.Agents/Attend")
-            code, details, _ = said(lambda: attend(iter(messages), timeout=20.0))  # noqa: B023
+            code, details, _ = said(lambda: attend(iter(messages), timeout=PATIENCE_S))  # noqa: B023
         assert code is grpc.StatusCode.INVALID_ARGUMENT and problem in details, details
 
 
@@ -376,7 +367,7 @@ NOISE = [
 def test_noise_on_the_port(live: Background, secured: "Secured", noise: bytes) -> None:
     for address in (live.address, secured.address):
         host, _, port = address.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=20.0) as plain, suppress(OSError):
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as plain, suppress(OSError):
             plain.sendall(noise)
             plain.shutdown(socket.SHUT_WR)
             while plain.recv(65536):  # until the other side has had enough
@@ -404,9 +395,8 @@ class Secured(Background):
         with channel(access) as opened:
             header = (("authorization", token),)
             data = REQUESTS["Status"].SerializeToString()
-            return said(
-                lambda: opened.unary_stream("/gavelx.v1.Scheduler/Status")(data, timeout=20.0, metadata=header)
-            )[0]
+            status = opened.unary_stream("/gavelx.v1.Scheduler/Status")
+            return said(lambda: status(data, timeout=PATIENCE_S, metadata=header))[0]
 
 
 @pytest.fixture(scope="module")
@@ -438,4 +428,4 @@ def test_plain_text_to_a_tls_port_and_tls_to_a_plain_one(live: Background, secur
         (Access(live.address, None, secured.ca), "without --ca, if it does not speak TLS"),
     ):
         with channel(access) as opened, pytest.raises(ServiceError, match=hint):
-            channels.call(access, stub_of(opened).Status, REQUESTS["Status"], timeout_s=20.0)
+            channels.call(access, stub_of(opened).Status, REQUESTS["Status"], timeout_s=PATIENCE_S)

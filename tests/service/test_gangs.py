@@ -182,3 +182,39 @@ def test_the_late_word_of_rank_0_does_not_speak_for_the_other_servers_of_its_gan
         assert (float(live["spent_usd"][0]), float(live["saved_steps"][0])) == (pytest.approx(2 * 30.0), 500.0)
 
     run(main())
+
+
+def test_of_the_parts_the_one_that_failed_says_how() -> None:
+    """Rank 0 was only stopped: neither its reason nor its exit code is why the gang ended."""
+
+    async def main() -> None:
+        desk = Desk()
+        lease_id, [(one, a), (two, b)] = await gang(desk)
+        beat(desk, one, a, 2.0, lease_id)
+        beat(desk, two, b, 2.0, lease_id)
+        for attendee, stream, exit_code, failed in ((two, b, 5, True), (one, a, -15, False)):
+            report_id, reason = f"r{exit_code}", f"exit code {exit_code}"
+            ended = wire.Ended(report_id=report_id, lease_id=lease_id, job_id=0, failed=failed, reason=reason)
+            ended.exit_code = exit_code
+            desk.here.receive(attendee, stream, wire.FromAgent(ended=ended))
+            desk.settle()
+        (note,) = [entry.note for entry in desk.log if isinstance(entry.event, LeaseEnded)]
+        assert (note["reason"], note["exit_code"]) == ("exit code 5", 5)
+
+    run(main())
+
+
+def test_gangs_of_two_schedulers_on_one_server_meet_at_other_ports() -> None:
+    """Both number their leases from 1 on."""
+
+    async def port(log_id: str) -> int:
+        desk = Desk()
+        desk.here = Attendance(desk.state, QUICK, log_id, desk._post)
+        _, [(_, a), (_, b)] = await gang(desk)
+        (port,) = {m.launch.master_port for stream in (a, b) for m in said(stream) if m.HasField("launch")}
+        return port
+
+    async def main() -> None:
+        assert await port("one") == await port("one") != await port("two")
+
+    run(main())

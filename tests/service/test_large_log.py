@@ -1,9 +1,11 @@
-"""A log of 10,000 jobs: the service is killed, and serves again within 10 s, with its snapshots and without."""
+"""A log of 10,000 jobs: the service is killed, and serves again, with its snapshots and without.
+
+How long that takes is in ``benchmarks/service``.
+"""
 
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from gavelx.cluster import Server
@@ -20,7 +22,6 @@ from tests.service.test_restart import Daemon
 
 JOBS, ROUNDS, SERVERS, DEVICES, ROUND_S = 10_000, 14, 100, 4, 60.0
 COMMAND = ["python", "train.py", "--epochs", "9"]
-READY_S = 10.0
 
 
 class Scribe:
@@ -86,15 +87,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_service_that_was_killed_serves_again_within_10_s(folder: Path) -> None:
+def test_a_service_that_was_killed_serves_again(folder: Path) -> None:
     """First all of the log is replayed; then what followed the snapshot that it left, told to stop as it began."""
-    seconds, replayed = list[float](), list[int]()
+    replayed = list[int]()
     for leave in (Daemon.kill, Daemon.close, Daemon.kill):
         daemon = Daemon(folder, as_made=True)
-        seconds.append(sum(psutil.Process(daemon.process.pid).cpu_times()[:2]))  # other tests want time as well
         replayed.append(daemon.said["records_replayed"])
         assert daemon.said["jobs_live"] == JOBS - ROUNDS * SERVERS * DEVICES
         leave(daemon)
-    assert max(seconds) < READY_S, seconds
     assert replayed[0] > JOBS * 1.5
     assert replayed[2] == 0

@@ -1,9 +1,10 @@
 """Leases under all that happens to agents: no job runs twice at once, and none is forgotten."""
 
 import asyncio
-import time
+import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import grpc
 import pytest
@@ -13,15 +14,18 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendance import Attendance, Attendee, Make, Stream
 from gavelx.service.records import Entry
 from gavelx.service.refusals import RefusedError
-from gavelx.service.timing import Timing
-from tests.service.agents import QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
+from tests.clocks import Clock
+from tests.service.agents import PATIENT, QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
 from tests.service.desk import Desk
 from tests.service.running import run
+from tests.waiting import until
 
 LONG = 1e6
 
 
-def test_an_agent_that_is_cut_off_is_lost_only_when_its_leases_are_surely_over(tmp_path: Path) -> None:
+def test_an_agent_that_is_cut_off_is_lost_only_when_its_leases_are_surely_over(
+    tmp_path: Path, clock: Clock
+) -> None:
     async def main() -> None:
         seen = Seen()
         one, two = (FakeAgent("", name, seen=seen) for name in ("one", "two"))
@@ -30,43 +34,41 @@ def test_an_agent_that_is_cut_off_is_lost_only_when_its_leases_are_surely_over(t
                 agent.access = user.access
             async with one:
                 (job_id,) = await user.submit(spec(LONG))
-                await user.until("running", job_id)
-                while not one.going:
-                    await asyncio.sleep(0.02)
+                await one.until_going()
                 async with two:
-                    await asyncio.sleep(0.3)
-                    cut_s = time.monotonic()
+                    await two.until_renewed()
                     await one.cut()
-                    while not two.going:
-                        assert time.monotonic() < cut_s + 10
-                        await asyncio.sleep(0.02)
-                    assert time.monotonic() - cut_s >= QUICK.valid_for_s + QUICK.grace_s
-                    assert not one.going
+                    await clock.turn(PATIENT.valid_for_s - 10.0, two)
+                    assert one.going and not two.going
+                    await clock.turn(10.0, two)
+                    await until(lambda: not one.going, "its lease is over")
+                    assert not two.going and (await user.servers())["one"].state == "silent"
+                    await clock.turn(PATIENT.surely_over_s, two)
+                    await two.until_going()
                     assert (await user.servers())["one"].state == "lost"
                     (job,) = await user.jobs(job_id)
                     assert job.servers == ["two"]
                     one.connect()  # it comes back: with its late report, as a server with a new epoch
-                    while (await user.servers())["one"].state != "serving" or one.unacknowledged:
-                        await asyncio.sleep(0.05)
+                    await user.until_server("serving", "one")
+                    await one.until_acknowledged()
                     assert service.scheduler.state.machine_named("one").epoch == 1  # type: ignore[union-attr]
         assert not seen.twice
 
     run(main())
 
 
-def test_an_agent_that_comes_back_in_time_goes_on_with_its_lease(tmp_path: Path) -> None:
+def test_an_agent_that_comes_back_in_time_goes_on_with_its_lease(tmp_path: Path, clock: Clock) -> None:
     async def main() -> None:
-        patient = Timing(heartbeat_s=0.1, valid_for_s=5.0, grace_s=0.3)
-        async with serving(tmp_path, timing=patient) as service, user_of(service) as user:
+        async with serving(tmp_path) as service, user_of(service) as user:
             async with FakeAgent(service.address) as agent:
-                (job_id,) = await user.submit(spec(200.0))
-                while not agent.going:
-                    await asyncio.sleep(0.02)
+                (job_id,) = await user.submit(spec(100.0 * (PATIENT.valid_for_s + 60.0)))
+                await agent.until_going()
                 lease = set(agent.going)
                 await agent.cut()
-                await asyncio.sleep(0.7)
-                assert (await user.servers())["one"].state == "silent"
+                await clock.turn(PATIENT.valid_for_s / 2)
+                await user.until_server("silent", "one")
                 agent.connect()
+                await clock.turn(PATIENT.valid_for_s + 60.0, agent)
                 (job,) = await user.until("complete", job_id)
                 assert (job.restarts, agent.seen.launches) == (0, 1)
                 assert agent.ended == lease
@@ -75,19 +77,20 @@ def test_an_agent_that_comes_back_in_time_goes_on_with_its_lease(tmp_path: Path)
     run(main())
 
 
-def test_a_machine_that_boots_again_is_believed_when_its_old_leases_are_over(tmp_path: Path) -> None:
+def test_a_machine_that_boots_again_is_believed_when_its_old_leases_are_over(tmp_path: Path, clock: Clock) -> None:
     async def main() -> None:
         seen = Seen()
         async with serving(tmp_path) as service, user_of(service) as user:
             agent = FakeAgent(service.address, seen=seen)
             agent.connect()
-            (job_id,) = await user.submit(spec(150.0))
-            while not agent.going:
-                await asyncio.sleep(0.02)
+            (job_id,) = await user.submit(spec(LONG))
+            await agent.until_going()
             await agent.cut(jobs_too=True)
             async with FakeAgent(service.address, boot_id="another", seen=seen) as again:
-                await user.until("complete", job_id)
-                assert any("old leases" in refusal for refusal in again.refusals)
+                await again.until_refused("old leases")
+                await clock.turn(PATIENT.valid_for_s + PATIENT.surely_over_s)
+                await again.until_going()
+                assert (await user.jobs(job_id))[0].state == "running"
         assert not seen.twice
         assert seen.launches == 2
 
@@ -98,11 +101,9 @@ def test_two_agents_of_one_name_are_not_one(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
             await user.submit(spec(LONG))
-            while not agent.going:
-                await asyncio.sleep(0.02)
+            await agent.until_going()
             async with FakeAgent(service.address, boot_id="another") as other:
-                await asyncio.sleep(0.5)
-                assert "ALREADY_EXISTS" in other.refusals[0]
+                await other.until_refused("ALREADY_EXISTS")
                 assert len(agent.going) == 1
                 assert not other.going
 
@@ -114,8 +115,8 @@ def test_a_gang_runs_on_two_servers_and_ends_when_all_its_parts_have(tmp_path: P
         async with serving(tmp_path) as service, user_of(service) as user:
             async with FakeAgent(service.address) as one, FakeAgent(service.address, "two") as two:
                 job_ids = await user.submit(spec(200.0, workers=2))
-                while not (one.going and two.going):
-                    await asyncio.sleep(0.02)
+                await one.until_going()
+                await two.until_going()
                 parts = [next(iter(agent.going.values())).launch for agent in (one, two)]
                 assert sorted(part.first_rank for part in parts) == [0, 1]
                 assert {(part.world_size, part.processes, part.master_address) for part in parts} == {
@@ -124,7 +125,8 @@ def test_a_gang_runs_on_two_servers_and_ends_when_all_its_parts_have(tmp_path: P
                 assert len({part.master_port for part in parts}) == 1
                 (job,) = await user.until("complete", *job_ids)
                 assert job.steps_done == 200.0
-                assert not one.unacknowledged and not two.unacknowledged
+                await one.until_acknowledged()
+                await two.until_acknowledged()
 
     run(main())
 
@@ -134,15 +136,13 @@ def test_a_part_that_fails_stops_the_gang_and_its_steps_are_those_of_rank_0(tmp_
         async with serving(tmp_path) as service, user_of(service) as user:
             async with FakeAgent(service.address) as one, FakeAgent(service.address, "two") as two:
                 (job_id,) = await user.submit(spec(LONG, workers=2))
-                while not (one.going and two.going):
-                    await asyncio.sleep(0.02)
-                await asyncio.sleep(0.3)
+                await one.until_going()
+                await two.until_going()
                 first, second = sorted(
                     (one, two), key=lambda agent: next(iter(agent.going.values())).launch.first_rank
                 )
                 second._end(next(iter(second.going)), failed=True)
-                while first.seen.launches < 2:  # launched again
-                    await asyncio.sleep(0.02)
+                await until(lambda: first.seen.launches == 2, "it is launched again")
                 (job,) = await user.jobs(job_id)
                 assert (job.failures, job.reason) == (1, "exit code 1")
                 assert next(iter(first.going.values())).launch.saved_steps > 0
@@ -167,8 +167,7 @@ def test_a_launch_that_is_lost_is_sent_again(tmp_path: Path) -> None:
         async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
             agent.forgetful = True
             (job_id,) = await user.submit(spec())
-            await user.until("running", job_id)
-            await asyncio.sleep(0.3)
+            await until(lambda: agent.forgotten, "a launch is lost")
             agent.forgetful = False
             await user.until("complete", job_id)
 
@@ -177,19 +176,15 @@ def test_a_launch_that_is_lost_is_sent_again(tmp_path: Path) -> None:
 
 def test_a_cancelled_job_stops_wherever_it_is(tmp_path: Path) -> None:
     async def main() -> None:
-        from gavelx.rpc import wire_pb2 as wire
-
         async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
             running, waiting = await user.submit(spec(LONG), spec(LONG))
-            while not agent.going:
-                await asyncio.sleep(0.02)
+            await agent.until_going()
             for _ in range(2):  # once more changes nothing
                 for job_id in (waiting, running):
                     assert (
                         await user.call("Cancel", wire.CancelRequest(version=1, job_id=job_id))
                     ).state == "cancelled"
-            while agent.going or service.scheduler.state.runs:
-                await asyncio.sleep(0.02)
+            await until(lambda: not (agent.going or service.scheduler.state.runs), "nothing runs")
             assert [job.state for job in await user.jobs()] == ["cancelled"] * 2
             (next_one,) = await user.submit(spec())
             await user.until("complete", next_one)
@@ -197,21 +192,19 @@ def test_a_cancelled_job_stops_wherever_it_is(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_drained_server_is_left_without_losing_a_step_and_stays_so_over_a_restart(tmp_path: Path) -> None:
+def test_a_drained_server_is_left_without_losing_a_step_and_stays_so_over_a_restart(
+    tmp_path: Path, clock: Clock
+) -> None:
     async def main() -> None:
-        from gavelx.rpc import wire_pb2 as wire
-
         one, two = FakeAgent(""), FakeAgent("", "two")
         async with serving(tmp_path) as service, user_of(service) as user:
             one.access = user.access
             one.connect()
             (job_id,) = await user.submit(spec(LONG))
-            while not one.going:
-                await asyncio.sleep(0.02)
+            await one.until_going()
             reply = await user.call("Drain", wire.DrainRequest(version=1, server="one"))
             assert reply.leases == 1
-            while (await user.servers())["one"].state != "drained":
-                await asyncio.sleep(0.02)
+            await user.until_server("drained", "one")
             assert not one.going
             steps = (await user.jobs(job_id))[0].steps_done
             assert steps > 0
@@ -219,15 +212,14 @@ def test_a_drained_server_is_left_without_losing_a_step_and_stays_so_over_a_rest
         async with serving(tmp_path) as service, user_of(service) as user:
             one.access = two.access = user.access
             one.connect()
-            await asyncio.sleep(0.5)
-            assert not one.going
+            await one.until_renewed()
             async with two:
-                while not two.going:
-                    await asyncio.sleep(0.02)
+                await two.until_going()
+                assert not one.going
                 assert next(iter(two.going.values())).launch.saved_steps == steps
             await user.call("Drain", wire.DrainRequest(version=1, server="one", undo=True))
-            while not one.going:
-                await asyncio.sleep(0.02)
+            await clock.turn(PATIENT.valid_for_s + PATIENT.surely_over_s, one)  # two is gone
+            await one.until_going()
             await one.cut()
 
     run(main())
@@ -235,19 +227,17 @@ def test_a_drained_server_is_left_without_losing_a_step_and_stays_so_over_a_rest
 
 def test_another_policy_decides_while_jobs_run(tmp_path: Path) -> None:
     async def main() -> None:
-        from gavelx.rpc import wire_pb2 as wire
-
         quick = configuration(round_s=0.3)
         async with serving(tmp_path, configuration=quick) as service, user_of(service) as user:
             async with FakeAgent(service.address) as agent:
                 first, second = await user.submit(spec(LONG), spec(LONG))
-                while agent.seen.launches < 3:  # they take turns
-                    await asyncio.sleep(0.02)
+                await until(lambda: agent.seen.launches >= 3, "they take turns")
                 reply = await user.call("SetPolicy", wire.SetPolicyRequest(version=1, policy="fifo"))
                 assert (reply.policy, reply.before) == ("fifo", "max_min_fairness")
                 await user.until("running", first)
-                launches = agent.seen.launches
-                await asyncio.sleep(1.5)
+                launches, mechanism = agent.seen.launches, service.scheduler.state.mechanism
+                rounds = mechanism.rounds
+                await until(lambda: mechanism.rounds >= rounds + 5, "five rounds pass", lambda: mechanism.rounds)
                 assert agent.seen.launches <= launches + 1
                 (waits,) = await user.jobs(second)
                 assert waits.state == "waiting"
@@ -259,8 +249,6 @@ def test_another_policy_decides_while_jobs_run(tmp_path: Path) -> None:
 
 def test_what_a_job_wrote_is_fetched_from_where_it_ran(tmp_path: Path) -> None:
     async def main() -> None:
-        from gavelx.rpc import wire_pb2 as wire
-
         async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address):
             (job_id,) = await user.submit(spec())
             await user.until("complete", job_id)
@@ -273,30 +261,34 @@ def test_what_a_job_wrote_is_fetched_from_where_it_ran(tmp_path: Path) -> None:
 
 def test_explain_says_why_a_job_waits_and_what_it_received(tmp_path: Path) -> None:
     async def main() -> None:
-        import json
+        quick = configuration(round_s=0.3)
+        async with serving(tmp_path, configuration=quick) as service, user_of(service) as user:
+            jobs = await user.submit(spec(LONG), spec(LONG))
+            seen = dict[str, dict[str, Any]]()
 
-        from gavelx.rpc import wire_pb2 as wire
+            async def explained() -> None:
+                for job_id in jobs:
+                    reply = await user.call("Explain", wire.ExplainRequest(version=1, job_id=job_id))
+                    document = json.loads(reply.explanation_json)
+                    seen[document["state"]] = document
 
-        async with serving(tmp_path) as service, user_of(service) as user:
+            async def no_server() -> bool:
+                await explained()
+                return str(seen["waiting"]["why"]) == "no server is here"
 
-            async def explained(job_id: int) -> dict[str, object]:
-                reply = await user.call("Explain", wire.ExplainRequest(version=1, job_id=job_id))
-                return dict(json.loads(reply.explanation_json))
+            async def ahead() -> bool:
+                """The one that runs had more than its share; they take turns, so it is not always so."""
+                seen.clear()
+                await explained()
+                both = {"running", "waiting"} <= seen.keys()
+                return both and seen["waiting"]["behind_s"] > 0 > seen["running"]["behind_s"]
 
-            first, second = await user.submit(spec(LONG), spec(LONG))
-            await asyncio.sleep(0.2)
-            assert (await explained(first))["why"] == "no server is here"
-            async with FakeAgent(service.address) as agent:
-                while not agent.going:
-                    await asyncio.sleep(0.02)
-                await asyncio.sleep(1.3)
-                documents = [await explained(job_id) for job_id in (first, second)]
-                waits = next(document for document in documents if document["state"] == "waiting")
-                runs = next(document for document in documents if document["state"] == "running")
-                assert waits["promised_share"] == pytest.approx(0.5)
-                assert "in full use: v100" in str(waits["why"])
-                assert float(str(waits["behind_s"])) > 0 > float(str(runs["behind_s"]))
-                assert runs["servers"] == ["one"]
+            await until(no_server, "a round has seen that there is no server", lambda: seen)
+            async with FakeAgent(service.address):
+                await until(ahead, "one runs and is ahead of one that waits", lambda: seen)
+                assert seen["waiting"]["promised_share"] == pytest.approx(0.5)
+                assert "in full use: v100" in seen["waiting"]["why"]
+                assert seen["running"]["servers"] == ["one"]
 
     run(main())
 
@@ -391,6 +383,10 @@ def test_a_lease_that_is_stopped_where_it_never_was_is_over_and_no_failure() -> 
 def test_processes_of_a_complete_job_that_do_not_end_elsewhere_are_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    still = SimpleNamespace(monotonic=lambda: still.now_s, now_s=0.0)
+    for module in ("attendance", "endings"):
+        monkeypatch.setattr(f"gavelx.service.{module}.time", still)
+
     async def main() -> None:
         desk = Desk()
         one, stream = await desk.agent("one", 1)
@@ -402,8 +398,7 @@ def test_processes_of_a_complete_job_that_do_not_end_elsewhere_are_stopped(
         desk.here.receive(one, stream, wire.FromAgent(ended=ended))
         desk.here.tick()
         assert not stops(other)  # it may be on its way out
-        later_s = time.monotonic() + QUICK.grace_s
-        monkeypatch.setattr("gavelx.service.attendance.time", SimpleNamespace(monotonic=lambda: later_s))
+        still.now_s = QUICK.grace_s
         desk.here.tick()
         assert stops(other) == [lease_id]
         ended = wire.Ended(report_id="s", lease_id=lease_id, job_id=0, reason="stopped: the job is complete")

@@ -17,9 +17,11 @@ from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import SleepRunner
 from gavelx.worker.logs import CHUNK_BYTES
-from tests.service.agents import FakeAgent, User, serving, spec, user_of
+from tests.clocks import Clock
+from tests.service.agents import PATIENT, FakeAgent, User, serving, spec, user_of
 from tests.service.desk import Desk
 from tests.service.running import run
+from tests.waiting import PATIENCE_S, until
 
 CHUNKS = 5 * ROOM
 LONG = 1e6
@@ -147,8 +149,7 @@ async def moved(user: User, off: FakeAgent, to: FakeAgent, back: FakeAgent | Non
     if back is not None:
         await user.call("Drain", wire.DrainRequest(version=1, server=back.name, undo=True))
     await user.call("Drain", wire.DrainRequest(version=1, server=off.name))
-    while not to.going:
-        await asyncio.sleep(0.02)
+    await to.until_going()
 
 
 def test_a_job_that_comes_back_to_where_it_was_is_followed_there(tmp_path: Path) -> None:
@@ -156,8 +157,7 @@ def test_a_job_that_comes_back_to_where_it_was_is_followed_there(tmp_path: Path)
         async with serving(tmp_path) as service, user_of(service) as user:
             async with Printing(service.address, "one") as one:
                 (job_id,) = await user.submit(spec(LONG))
-                while not one.going:
-                    await asyncio.sleep(0.02)
+                await one.until_going()
                 texts = list[bytes]()
                 following = asyncio.create_task(follow(user, job_id, texts))
                 async with Printing(service.address, "two") as two:
@@ -168,27 +168,27 @@ def test_a_job_that_comes_back_to_where_it_was_is_followed_there(tmp_path: Path)
                         await moved(user, off, to, back)
                         back = off
                         expected.append(f"lease {n + 2} on {to.name}\n".encode())
-                        while len(texts) < n + 2:
-                            await asyncio.sleep(0.05)
+                        await until(lambda n=n: len(texts) == n + 2, "its output is shown", lambda: texts)
                     await user.call("Cancel", wire.CancelRequest(version=1, job_id=job_id))
-                    await asyncio.wait_for(following, 10)
+                    await asyncio.wait_for(following, PATIENCE_S)
                     assert texts == expected
 
     run(main())
 
 
-def test_what_a_job_wrote_on_a_server_that_is_here_is_shown_though_another_one_is_gone(tmp_path: Path) -> None:
+def test_what_a_job_wrote_on_a_server_that_is_here_is_shown_though_another_one_is_gone(
+    tmp_path: Path, clock: Clock
+) -> None:
     async def main() -> None:
         async with serving(tmp_path) as service, user_of(service) as user:
             one = Printing(service.address, "one")
             one.connect()
             (job_id,) = await user.submit(spec(LONG))
-            while not one.going:
-                await asyncio.sleep(0.02)
+            await one.until_going()
             async with Printing(service.address, "two") as two:
                 await one.cut(jobs_too=True)
-                while not two.going:
-                    await asyncio.sleep(0.02)
+                await clock.turn(PATIENT.valid_for_s + PATIENT.surely_over_s, two)
+                await two.until_going()
                 texts = list[bytes]()
                 with pytest.raises(
                     grpc.aio.AioRpcError, match="the server one, which has the output, is not here"
@@ -205,21 +205,19 @@ def test_a_gang_over_two_servers_is_followed_to_its_end_with_what_rank_0_says(tm
         async with serving(tmp_path) as service, user_of(service) as user:
             async with Printing(service.address, "one") as one, Printing(service.address, "two") as two:
                 (job_id,) = await user.submit(spec(LONG, workers=2))
-                while not (one.going and two.going):
-                    await asyncio.sleep(0.02)
+                await one.until_going()
+                await two.until_going()
                 texts = list[bytes]()
                 following = asyncio.create_task(follow(user, job_id, texts))
-                while len(texts) < 2:
-                    await asyncio.sleep(0.05)
+                await until(lambda: len(texts) == 2, "both parts are shown", lambda: texts)
                 first, second = sorted((one, two), key=lambda a: next(iter(a.going.values())).launch.first_rank)
                 first.lines.append((1, b"rank 0: loss 0.5\n"))
                 second.lines.append((1, b"rank 1: here\n"))
-                while b"rank 0: loss 0.5\n" not in texts:  # while it runs
-                    await asyncio.sleep(0.05)
+                await until(lambda: b"rank 0: loss 0.5\n" in texts, "it is followed", lambda: texts)
                 first.lines.append((1, b"rank 0: complete\n"))
                 second.lines.append((1, b"rank 1: complete\n"))
                 await user.call("Cancel", wire.CancelRequest(version=1, job_id=job_id))
-                await asyncio.wait_for(following, 10)
+                await asyncio.wait_for(following, PATIENCE_S)
                 assert len(texts) == 6 and len(set(texts)) == 6
 
     run(main())

@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 
 from gavelx.prices import Prices
+from gavelx.rpc.ports import free_port
 from gavelx.service.configuration import Configuration
 from gavelx.service.log import Log
 from gavelx.service.snapshots import SnapshotMaker, restore
 from gavelx.service.state import State, code, packed, unpacked
-from tests.service.agents import FakeAgent, Seen, User, configuration, serving, spec, user_of
+from tests.clocks import Clock
+from tests.service.agents import PATIENT, FakeAgent, Seen, User, configuration, serving, spec, user_of
 from tests.service.running import run
+from tests.waiting import PATIENCE_S, until
 
 
 def plain(state: State) -> dict[str, Any]:
@@ -55,18 +58,19 @@ def plain(state: State) -> dict[str, Any]:
     }
 
 
-def test_replay_gives_the_same_state_from_the_beginning_and_from_a_snapshot(place: str) -> None:
+def test_replay_gives_the_same_state_from_the_beginning_and_from_a_snapshot(place: str, clock: Clock) -> None:
     async def main() -> None:
         async with serving(place, configuration=configuration(round_s=0.3)) as service, user_of(service) as user:
-            two = FakeAgent(service.address, "two", devices=2)
-            async with FakeAgent(service.address), two, FakeAgent(service.address, "slow", accelerator="k80"):
+            one, two = FakeAgent(service.address), FakeAgent(service.address, "two", devices=2)
+            async with one, two, FakeAgent(service.address, "slow", accelerator="k80") as slow:
                 done = await user.submit(*(spec(steps=30.0 + n) for n in range(6)))
                 await user.submit(*(spec(steps=1e6, workers=2, request_id=f"r{n}") for n in range(2)))
                 await service.scheduler._snapshot()
                 await user.until("complete", *done)
                 await two.cut(jobs_too=True)
                 await user.submit(spec(steps=1e6))
-                await asyncio.sleep(2.5)
+                await clock.turn(PATIENT.valid_for_s + PATIENT.surely_over_s, one, slow)
+                await user.until_server("lost", "two")
             scheduler = service.scheduler
             scheduler.close()
             await service._running
@@ -93,11 +97,13 @@ def test_a_snapshot_is_made_elsewhere_while_the_service_goes_on(place: str) -> N
         async with serving(place) as service, user_of(service) as user:
             await user.submit(*(spec() for _ in range(20)))
             scheduler = service.scheduler
-            while True:
+
+            async def up_to_date() -> tuple[int, bytes] | None:
                 made = await SnapshotMaker(place).make()
                 assert made is not None
-                if made[0] == scheduler.log.last_sequence:  # nothing happened meanwhile
-                    break
+                return made if made[0] == scheduler.log.last_sequence else None
+
+            made = await until(up_to_date, "a snapshot while nothing happens")
             assert plain(State.unpickled(unpacked(made[1]))) == plain(scheduler.state)
             scheduler._begin_snapshot()
             assert scheduler._snapshotting is not None
@@ -173,7 +179,7 @@ class Daemon:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(PATIENCE_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.errors.close()
@@ -190,8 +196,8 @@ def test_kill_9_at_any_time_loses_nothing_that_was_answered(tmp_path: Path, seed
 
     async def main() -> None:
         seen, accepted = Seen(), dict[str, int]()
-        daemon = Daemon(tmp_path)
-        address = daemon.address
+        address = f"127.0.0.1:{free_port()}"
+        daemon = Daemon(tmp_path, address)
         agents = [FakeAgent(address, name, devices=2, seen=seen) for name in ("one", "two")]
         for agent in agents:
             agent.connect()
@@ -218,7 +224,7 @@ def test_kill_9_at_any_time_loses_nothing_that_was_answered(tmp_path: Path, seed
                 daemon = await asyncio.to_thread(Daemon, tmp_path, address)
             await task
             async with user_of(address) as user:
-                jobs = await user.until("complete", *accepted.values(), within_s=40.0)
+                jobs = await user.until("complete", *accepted.values())
                 everything = await user.jobs()
             assert len(set(accepted.values())) == len(accepted) == len(everything) == 40
             assert all(job.steps_done == job.total_steps for job in jobs)
@@ -229,7 +235,7 @@ def test_kill_9_at_any_time_loses_nothing_that_was_answered(tmp_path: Path, seed
                 await agent.cut()
             daemon.close()
 
-    run(main(), within_s=120.0)
+    run(main())
 
 
 def test_a_restored_log_is_another_one_to_the_agents_and_goes_on(place: str) -> None:
@@ -277,8 +283,7 @@ def test_no_job_ever_has_the_folder_of_another(tmp_path: Path) -> None:
                 (job_id,) = await user.submit(spec(1e6))
                 async with FakeAgent(service.address) as agent:
                     await user.until("running", job_id)
-                    while not agent.going:
-                        await asyncio.sleep(0.02)
+                    await agent.until_going()
                     folders += [going.launch.folder for going in agent.going.values()]
         assert len(set(folders)) == 2 and all(folder.startswith("0-") for folder in folders)
 

@@ -1,6 +1,5 @@
 """Who gets in, who sees what; TLS, tokens, certificates of agents."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -89,8 +88,7 @@ def test_users_act_on_their_own_jobs_only_and_operators_on_all(tmp_path: Path) -
             (other,) = await bob.submit(spec(request_id="same"))
             assert (await ada.submit(spec(request_id="same"))) != [other]
             async with FakeAgent("", access=users["ada"].access) as agent:
-                await asyncio.sleep(0.4)
-                assert "PERMISSION_DENIED" in agent.refusals[0]
+                await agent.until_refused("PERMISSION_DENIED")
             async with FakeAgent("", access=users["machine"].access):
                 await bob.until("complete", other)
             assert (await root.call("Cancel", cancel)).state == "cancelled"
@@ -166,14 +164,12 @@ def test_tls_with_tokens_and_agents_by_certificate(tmp_path: Path) -> None:
                     return Access(service.agent_address, None, ca, str(pair.certificate), str(pair.key))
 
                 async with FakeAgent("", "one", access=access("two", pairs)) as wrong_name:
-                    await asyncio.sleep(0.4)
-                    assert "UNAUTHENTICATED: the certificate is for two" in wrong_name.refusals[0]
+                    await wrong_name.until_refused("UNAUTHENTICATED: the certificate is for two")
                 async with FakeAgent("", "one", access=access("one", strangers)) as stranger:
-                    await asyncio.sleep(0.4)
+                    await stranger.until_refused()
                     assert stranger.server_id == -1
                 async with FakeAgent("", "one", access=Access(service.address, text, ca)) as no_certificate:
-                    await asyncio.sleep(0.4)
-                    assert "UNAUTHENTICATED" in no_certificate.refusals[0]
+                    await no_certificate.until_refused("UNAUTHENTICATED")
                 assert not await ada.servers()
                 async with FakeAgent("", "one", access=access("one", pairs)):
                     await ada.until("complete", job_id)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.service.agents import FakeAgent, Seen, configuration, serving, spec, user_of
 from tests.service.running import run
 
@@ -16,8 +18,9 @@ def test_a_job_is_submitted_runs_and_is_complete(tmp_path: Path) -> None:
                 (50.0, "first", "local"),
                 (50.0, "", "local"),
             ]
-            assert 0.3 < jobs[0].spent_usd < 2.0  # half a second at a dollar a second
-            assert not agent.unacknowledged
+            assert jobs[0].spent_usd == pytest.approx(agent.held_s[0])  # a dollar a second
+            assert agent.held_s[0] >= 0.5
+            await agent.until_acknowledged()
             assert not service.scheduler.state.runs
 
     run(main())

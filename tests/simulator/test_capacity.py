@@ -1,7 +1,7 @@
 """Servers that a cloud takes away and gives back: nobody runs on one that is gone; with notice nothing is lost."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_changes_repeat_and_end() -> None:
     assert HORIZON_S > 3e8
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_whatever_comes_and_goes_all_jobs_complete_and_the_books_add_up(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -91,7 +91,7 @@ def test_whatever_comes_and_goes_all_jobs_complete_and_the_books_add_up(seed: in
         ),
     )
     assert result.summary()["jobs_completed"] == len(jobs)
-    there = [(0.0, 1.0), *capacity.changes()]
+    there = [(0.0, 1.0), *islice(capacity.changes(), 200)]
     time_s_K, busy_KA = result.busy_devices()
     for (from_s, share), (until_s, _) in pairwise([*there, (HORIZON_S, 0.0)][:200]):
         during = busy_KA[(time_s_K >= from_s) & (time_s_K < until_s), 0]

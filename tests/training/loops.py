@@ -146,6 +146,8 @@ def main() -> None:
     parser.add_argument("--step-s", type=float, default=0.0)
     parser.add_argument("--every-s", type=float, default=300.0)
     parser.add_argument("--fail-rank", type=int, default=-1)
+    parser.add_argument("--hold-at", type=int, default=-1, help="after this step, until there is the file --go")
+    parser.add_argument("--go", default="go")
     args = parser.parse_args()
     torch.set_num_threads(1)
     with Gang(device="cpu") as gang:
@@ -168,6 +170,8 @@ def main() -> None:
                 if gang.rank == args.fail_rank:
                     raise CrashError
                 print(gang.rank, training.step, repr(loss.item()), flush=True)
+                while training.step == args.hold_at and not Path(args.go).exists():
+                    time.sleep(0.01)
                 time.sleep(args.step_s)
     if gang.rank == 0:
         print("complete", repr(sum(p.double().sum().item() for p in net.parameters())), flush=True)

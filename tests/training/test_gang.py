@@ -5,11 +5,9 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -17,16 +15,11 @@ import torch
 from torch import nn
 
 from gavelx.errors import UserError
+from gavelx.rpc.ports import free_port
 from gavelx.training import Gang, Training
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 60
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class Job:
@@ -71,7 +64,7 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
     except subprocess.TimeoutExpired:
         process.kill()
         output, _ = process.communicate()
-        raise AssertionError(f"does not end:\n{output}") from None
+        raise AssertionError(f"does not end in {PATIENCE_S:g} s:\n{output}") from None
     return process.returncode, output
 
 
@@ -102,11 +95,11 @@ def whole(world_size: int) -> dict[str, str]:
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_stopped_by_a_signal_it_goes_on_to_the_same_end(tmp_path: Path, world_size: int) -> None:
     job = Job(tmp_path, world_size)
-    processes = job.start("--steps", 30, "--step-s", 0.1)
+    processes = job.start("--steps", 30, "--hold-at", 11, "--go", tmp_path / "go")
     said = "".join(read_until(processes[0], 11))
     for process in random.Random(1).sample(processes, world_size):
         process.send_signal(signal.SIGTERM)
-        time.sleep(0.02)
+    (tmp_path / "go").touch()
     ended = [finished(process) for process in processes]
     assert [code for code, _ in ended] == [0] * world_size, ended
     said += ended[0][1]
@@ -123,7 +116,7 @@ def test_killed_it_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     job = Job(tmp_path)
     said = ""
     for step in (3, 9):
-        (process,) = job.start("--steps", 30, "--every-s", 0, "--step-s", 0.01)
+        (process,) = job.start("--steps", 30, "--every-s", 0, "--hold-at", step)
         said += "".join(read_until(process, step))
         process.kill()
         code, rest = finished(process)

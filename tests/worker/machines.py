@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,13 @@ class Machine:
     def lease_file(self, lease_id: int) -> dict[str, Any]:
         text = (self.lease(lease_id) / "lease.json").read_text()
         return dict(json.loads(text))
+
+    async def lapse(self, lease_id: int, in_s: float) -> None:
+        """The scheduler falls silent, and what it said last lets the lease run so long."""
+        await self.scheduler.fall_silent()
+        running = self.runner._running[lease_id]
+        running.until_s = time.monotonic() + in_s
+        running.folder.write_lease(running.lease())
 
     def output(self, lease_id: int, rank: int = 0) -> str:
         path = self.lease(lease_id) / f"out.{rank}.log"

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import gavelx
+from tests.waiting import PATIENCE_S
 from tests.worker.scheduler import Scheduler
 
 ROOT = Path(gavelx.__file__).parents[1]
@@ -46,7 +47,7 @@ class Program:
     async def gone(self) -> int:
         """Wait for its end, and return its exit code."""
         assert self.process is not None
-        return await asyncio.to_thread(self.process.wait, 20.0)
+        return await asyncio.to_thread(self.process.wait, PATIENCE_S)
 
     async def kill(self) -> None:
         self.signal(signal.SIGKILL)

@@ -11,18 +11,25 @@ import grpc.aio
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.wire_pb2_grpc import AgentsServicer, add_AgentsServicer_to_server
-from tests.worker.waiting import until
+from tests.waiting import until
+
+NO_LEASE = 10**9
 
 
 class Scheduler(AgentsServicer):
     """Welcomes agents, renews what it launched, and remembers all that it hears.
 
     The switches: ``renewing`` answers heartbeats, ``acknowledging`` answers reports, ``valid_for_s`` is how long
-    a lease stands after a heartbeat, ``grace_s`` how long a job has to checkpoint.
+    a lease stands after a heartbeat, ``grace_s`` how long a job has to checkpoint; no test waits for either.
     """
 
     def __init__(
-        self, *, heartbeat_s: float = 0.05, valid_for_s: float = 30.0, grace_s: float = 5.0, log_id: str = "log"
+        self,
+        *,
+        heartbeat_s: float = 0.05,
+        valid_for_s: float = 3600.0,
+        grace_s: float = 600.0,
+        log_id: str = "log",
     ) -> None:
         self.heartbeat_s, self.valid_for_s, self.grace_s = heartbeat_s, valid_for_s, grace_s
         self.log_bytes, self.log_id = 1 << 20, log_id
@@ -142,10 +149,17 @@ class Scheduler(AgentsServicer):
         self.standing.discard(lease_id)
         self.send(stop=wire.Stop(lease_id=lease_id, reason=reason))
 
-    async def end_of(self, lease_id: int, timeout_s: float = 20.0) -> wire.Ended:
+    async def end_of(self, lease_id: int) -> wire.Ended:
         """The report of a lease's end, once it has come."""
-        await until(lambda: bool(self.ends(lease_id)), f"lease {lease_id} ends", timeout_s)
+        await until(lambda: self.ends(lease_id), f"lease {lease_id} ends", lambda: (self.refused, self.ended))
         return self.ends(lease_id)[0]
+
+    async def fall_silent(self) -> None:
+        """No more renewals; whatever was said before has been heard."""
+        self.renewing = False
+        before = len(self.refused)
+        self.stop_lease(NO_LEASE)
+        await until(lambda: len(self.refused) > before, "the agent has heard all that was said")
 
     def progress(self) -> list[tuple[float, float]]:
         """Steps done and saved of each lease, by the last heartbeat."""

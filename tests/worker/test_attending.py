@@ -10,8 +10,8 @@ from gavelx.rpc.channels import Access, aio_channel
 from gavelx.worker.attending import attend
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import sleeping_agent
+from tests.waiting import until
 from tests.worker.scheduler import Scheduler
-from tests.worker.waiting import until
 
 
 def play(scene: Any, scheduler: Scheduler, *metadata: tuple[str, str]) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -13,18 +12,19 @@ from pathlib import Path
 import pytest
 
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.ports import free_port
 from gavelx.worker.devices import Devices
 from gavelx.worker.runner import ProcessRunner
 from gavelx.worker.running import CannotRunError
 from gavelx.worker.state import Folder
+from tests.waiting import until
 from tests.worker.machines import Machine, machine
 from tests.worker.scheduler import Scheduler
-from tests.worker.waiting import until
 
 SAVE_ON_TERM = """
 import json, os, signal, sys, time
 def report(steps, saved, complete=False):
-    part = os.environ["GAVELX_REPORT_FILE"] + ".tmp"
+    part = os.environ["GAVELX_REPORT_FILE"] + "." + os.environ["RANK"]  # each rank its own: both report
     with open(part, "w") as file:
         json.dump({"lease_id": int(os.environ["GAVELX_LEASE_ID"]), "steps_done": steps, "saved_steps": saved,
                    "total_steps": None, "complete": complete, "loss": None}, file)
@@ -37,6 +37,15 @@ report(25, 20)
 print("ready", flush=True)
 """
 """A job that did 25 steps, has 20 of them in a checkpoint, and saves 30 when it is asked to stop."""
+TELLS = """
+import signal, sys, time
+def leave(*_):
+    print(time.monotonic(), flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+print("ready", flush=True)
+"""
+"""A job that says when it was asked to stop."""
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); "
 FOREVER = "\nwhile True: time.sleep(60)"
 
@@ -166,22 +175,33 @@ def test_a_grandchild_that_called_setsid_is_killed(tmp_path: Path, cgroups: bool
 
 
 def test_the_lease_lapses_without_word_from_the_scheduler(tmp_path: Path) -> None:
-    async def scene(m: Machine) -> None:
-        m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
-        m.scheduler.launch_python(2, STUBBORN + FOREVER, slots=[1])
-        await printed(m, 1)
-        await printed(m, 2)
-        m.scheduler.renewing = False
-        until_s = m.lease_file(1)["until_monotonic_s"]
-        ended = await m.scheduler.end_of(1)
-        assert time.monotonic() < until_s
-        assert (ended.failed, ended.steps_done) == (False, 30.0)
-        assert "lapsed" in ended.reason
-        await until(lambda: not m.pids(2), "the stubborn one is dead")
-        assert time.monotonic() < m.lease_file(2)["until_monotonic_s"] + 1.0
-        assert not (await m.scheduler.end_of(2)).failed
+    """The job is asked to stop a grace time before, and has all of that to save what it has."""
 
-    play(tmp_path, scene, valid_for_s=1.5, grace_s=0.7)
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, TELLS + FOREVER)
+        await printed(m, 1)
+        await m.lapse(1, in_s=m.scheduler.grace_s + 0.3)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.exit_code) == (False, 0)
+        assert "lapsed" in ended.reason
+        asked_s = float(m.output(1).split()[-1])
+        assert asked_s >= m.lease_file(1)["until_monotonic_s"] - m.scheduler.grace_s
+
+    play(tmp_path, scene)
+
+
+def test_a_job_that_does_not_stop_is_killed_when_the_lease_lapses(tmp_path: Path) -> None:
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, STUBBORN + FOREVER)
+        await printed(m, 1)
+        await m.lapse(1, in_s=0.5)
+        await until(lambda: not m.pids(1), "the stubborn one is dead")
+        assert time.monotonic() >= m.lease_file(1)["until_monotonic_s"]
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.exit_code) == (False, -signal.SIGKILL)
+        assert "lapsed" in ended.reason and "killed" in ended.reason
+
+    play(tmp_path, scene)
 
 
 def test_leases_are_renewed_on_our_own_clock(tmp_path: Path) -> None:
@@ -190,7 +210,7 @@ def test_leases_are_renewed_on_our_own_clock(tmp_path: Path) -> None:
         await printed(m, 1)
         first_s = m.lease_file(1)["until_monotonic_s"]
         await until(lambda: m.lease_file(1)["until_monotonic_s"] > first_s + 0.2, "it is renewed")
-        sent = {beat.sent_s + 30.0 for beat in m.scheduler.beats}
+        sent = {beat.sent_s + m.scheduler.valid_for_s for beat in m.scheduler.beats}
         assert m.lease_file(1)["until_monotonic_s"] in sent
 
     play(tmp_path, scene)
@@ -260,11 +280,6 @@ def test_what_a_job_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     play(tmp_path, scene)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
 def test_two_ranks_on_one_server_meet(tmp_path: Path) -> None:
     """With the rendezvous data of their lease, over TCP, as gloo would."""
     meet = """
@@ -275,7 +290,7 @@ if rank == 2:
     peer, _ = server.accept()
     print("heard", peer.recv(9).decode())
 else:
-    for _ in range(1000):
+    while True:
         try:
             peer = socket.create_connection(address)
             break
@@ -325,7 +340,7 @@ dist.destroy_process_group()
     async def scene(m: Machine) -> None:
         gang = {"slots": [0, 1], "world_size": 2, "processes": 2, "master_port": free_port()}
         m.scheduler.launch(1, sys.executable, "-c", code, **gang)
-        ended = await m.scheduler.end_of(1, 60.0)
+        ended = await m.scheduler.end_of(1)
         assert ended.complete, ended.reason
         assert [m.output(1, rank).splitlines()[-1] for rank in (0, 1)] == ["sum 3.0", "sum 3.0"]
 
@@ -341,6 +356,33 @@ def test_one_rank_that_fails_stops_the_others(tmp_path: Path) -> None:
         assert (ended.failed, ended.exit_code) == (True, 5)
         assert "rank 1" in ended.reason
         assert not m.pids(1)
+
+    play(tmp_path, scene)
+
+
+def test_of_ranks_that_failed_the_first_is_named_however_late_it_is_seen(tmp_path: Path) -> None:
+    """Its peers fail for lack of it, and say so; why it failed itself is what its owner needs to know."""
+    code = """
+import os, sys, time
+print("ready", flush=True)
+while not os.path.exists("go" + os.environ["RANK"]): time.sleep(0.01)
+sys.exit(("connection closed by peer", "out of memory")[int(os.environ["RANK"])])
+"""
+
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, code, slots=[0, 1], world_size=2, processes=2)
+        await printed(m, 1)
+        await printed(m, 1, rank=1)
+        shim = json.loads((m.lease(1) / "shim.json").read_text())["pid"]
+        os.kill(shim, signal.SIGSTOP)  # it has its hands full
+        try:
+            for left, rank in ((1, "1"), (0, "0")):
+                (tmp_path / "shared" / "jobs" / "101" / f"go{rank}").touch()
+                await until(lambda left=left: len(m.pids(1)) == left, f"rank {rank} has ended")
+        finally:
+            os.kill(shim, signal.SIGCONT)
+        reason = (await m.scheduler.end_of(1)).reason
+        assert reason == "its process of rank 1 ended with exit code 1: out of memory"
 
     play(tmp_path, scene)
 
@@ -446,8 +488,8 @@ def test_the_agent_ends_a_lease_whose_shim_is_stuck(tmp_path: Path) -> None:
         await printed(m, 1)
         shim = json.loads((m.lease(1) / "shim.json").read_text())["pid"]
         os.kill(shim, signal.SIGSTOP)
-        m.scheduler.renewing = False
         try:
+            await m.lapse(1, in_s=0.0)
             await until(lambda: not m.pids(1), "the job is killed when its lease has lapsed")
         finally:
             os.kill(shim, signal.SIGCONT)
@@ -455,4 +497,4 @@ def test_the_agent_ends_a_lease_whose_shim_is_stuck(tmp_path: Path) -> None:
         assert not ended.failed
         assert "lapsed" in ended.reason
 
-    play(tmp_path, scene, valid_for_s=1.5, grace_s=0.3)
+    play(tmp_path, scene)

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gavelx.worker import shim
 from gavelx.worker.logs import segments_of
-from gavelx.worker.shim import Log, descendants, marked, read_json, start_ticks, write_json
+from gavelx.worker.shim import Log, Shim, descendants, marked, read_json, start_ticks, write_json
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def kept(folder: Path) -> list[tuple[int, bytes]]:
@@ -66,8 +68,8 @@ def test_a_process_is_known_by_its_start(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, env={"GAVELX_TEST": str(tmp_path)}
     ) as parent:
-        while len(found := {pid for pid, _ in marked(mark.encode())}) < 2:
-            pass
+        running = lambda: {pid for pid, _ in marked(mark.encode())}  # noqa: E731
+        found = wait_until(lambda: len(running()) == 2 and running(), "a process and its child", running)
         assert set(descendants(parent.pid)) == found - {parent.pid}
         ticks = start_ticks(parent.pid)
         assert ticks is not None
@@ -97,17 +99,57 @@ def test_it_is_the_standard_library_alone() -> None:
     assert names <= {"__main__", *sys.stdlib_module_names}
 
 
+@pytest.mark.parametrize(
+    ("said", "from_s", "why"),
+    [({}, 90.0, shim.LAPSED), ({"stop": True, "reason": "make room"}, 50.0, "make room")],
+)
+def test_a_job_has_a_grace_time_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, object], from_s: float, why: str
+) -> None:
+    """Until its lease lapses, at 100, or since it was to stop; on a clock that we turn."""
+    clock, killed = SimpleNamespace(monotonic=lambda: clock.now_s), []
+    monkeypatch.setattr(shim, "time", clock)
+    monkeypatch.setattr(Shim, "_kill_all", lambda self: killed.append(clock.now_s))
+    keeper = Shim(tmp_path, {"grace_s": 10.0, "until_monotonic_s": 100.0})
+
+    def wakes_at(time_s: float) -> float:
+        clock.now_s = time_s
+        keeper._obey()
+        return time_s + keeper._wait_s()
+
+    write_json(tmp_path / "lease.json", {"until_monotonic_s": 100.0})
+    assert wakes_at(from_s - 0.05) == pytest.approx(min(from_s + 0.15, 90.0))
+    assert not keeper.asked
+    write_json(tmp_path / "lease.json", {"until_monotonic_s": 100.0} | said)
+    for time_s in (from_s, from_s + 9.95):
+        wakes_at(time_s)
+        assert (keeper.asked, killed) == (why, [])
+    assert wakes_at(from_s + 9.95) == pytest.approx(from_s + 10.0)
+    wakes_at(from_s + 10.0)
+    assert killed == [from_s + 10.0] and keeper.killed
+
+
 def test_the_deadline_holds_while_a_disk_hangs(tmp_path: Path) -> None:
-    """The job's output goes into a pipe that nobody reads, and the shim waits for that as for a dead disk."""
+    """The job's output goes into a pipe that nobody reads, and the shim waits for that as for a dead disk.
+
+    The job prints when it is asked to stop: its lease is over a grace time later.
+    """
     lease = tmp_path / "1"
     lease.mkdir()
     os.mkfifo(lease / "out.0.log")
-    code = "import os, time; open('pid', 'w').write(str(os.getpid())); print(1, flush=True); time.sleep(1000)"
+    code = """
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: print(1, flush=True))
+open("part", "w").write(str(os.getpid()))
+os.rename("part", "pid")
+while True: time.sleep(60)
+"""
+    grace_s = 2.0
     launch = {
         "lease_id": 1,
         "boot_id": shim.boot_id(),
-        "until_monotonic_s": time.monotonic() + 1.5,
-        "grace_s": 0.2,
+        "until_monotonic_s": time.monotonic() + 3600.0,
+        "grace_s": grace_s,
         "log_bytes": 1000,
         "cgroup": None,
         "job_folder": str(tmp_path),
@@ -118,15 +160,13 @@ def test_the_deadline_holds_while_a_disk_hangs(tmp_path: Path) -> None:
     write_json(lease / "launch.json", launch)
     write_json(lease / "lease.json", {"until_monotonic_s": launch["until_monotonic_s"]})
     with subprocess.Popen([sys.executable, "-I", "-S", shim.__file__, str(lease)]) as keeper:
-        while not (pid := (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else ""):
-            time.sleep(0.01)
-        end_s = time.monotonic() + 20.0
-        while start_ticks(int(pid)) is not None:
-            assert time.monotonic() < end_s, "it outlives its lease"
-            time.sleep(0.01)
+        wait_until((tmp_path / "pid").exists, "the job runs")
+        pid = int((tmp_path / "pid").read_text())
+        write_json(lease / "lease.json", {"until_monotonic_s": time.monotonic() + grace_s})
+        wait_until(lambda: start_ticks(pid) is None, "the job dies with its lease")
         assert keeper.poll() is None  # it hangs still
         with (lease / "out.0.log").open("rb"):
-            keeper.wait(20)
+            keeper.wait(PATIENCE_S)
     exit = read_json(lease / "exit.json")
     assert exit is not None
     assert (exit["failed"], exit["asked"]) == (None, shim.LAPSED)
