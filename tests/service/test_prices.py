@@ -22,7 +22,7 @@ from gavelx.throughputs import Setting, Throughputs
 from tests.service.agents import FakeAgent, configuration, serving, spec, user_of
 from tests.service.background import Background
 from tests.service.running import run
-from tests.service.test_metrics import until
+from tests.service.test_metrics import until_they_are
 
 COSTLY = "with_constraints(max_min_fairness, Cost() <= 1e6)"
 NEW = {"h100": 200.0}
@@ -67,7 +67,7 @@ def test_a_device_without_a_price_costs_an_unknown_amount_and_one_with_a_price_c
                     ids = await user.submit(spec(100.0, steps_per_s=NEW))
                     (job,) = await user.until("complete", *ids)
                     explained = await user.call("Explain", wire.ExplainRequest(version=1, job_id=ids[0]))
-                    await until(service.metrics_address, devices=1, devices_unpriced=dollars is None)
+                    await until_they_are(service.metrics_address, devices=1, devices_unpriced=dollars is None)
             spent = json.loads(explained.explanation_json)["spent_usd"]
             if dollars is None:
                 assert spent is None and isnan(job.spent_usd)
