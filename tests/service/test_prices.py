@@ -15,6 +15,7 @@ from gavelx.cli.serving import _configure
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.configuration import Configuration
+from gavelx.service.log import Log
 from gavelx.service.recorded import read_recorded
 from gavelx.service.records import entry_of
 from gavelx.service.state import State
@@ -144,12 +145,13 @@ def test_a_log_written_while_unknown_prices_counted_as_nothing_is_read(tmp_path:
             async with FakeAgent(service.address, "new", accelerator="h100"):
                 ids = await user.submit(spec(100.0, steps_per_s=NEW))
                 await user.until("complete", *ids)
-            log = service.log
+            log = Log(service.options.state, read_only=True)
             body = log.configuration
             assert body is not None and "h100" not in body["prices"]
             state = State(Configuration.from_json(body))
             for record in log.read():
                 state.apply(entry_of(record))
+            log.close()
             assert isnan(state.book[ids[0]].spent_usd)
 
     run(main())
