@@ -28,6 +28,10 @@ class NashWelfare(Maximize):
         super().__init__(Sum(Log(Throughput())))
 
 
+EXACT = 12
+"""Decimal places of exp and log that are the same on every processor."""
+
+
 class StrategyProof(Policy):
     """Proportional fairness from which a part is withheld, so that nobody gains by misreporting his speeds.
 
@@ -42,9 +46,8 @@ class StrategyProof(Policy):
     uses = frozenset[Kind]()
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        statement = NashWelfare().state(snapshot)
+        statement, fair = NashWelfare().state(snapshot), NashWelfare().allocate(snapshot)
         assert isinstance(statement, Statement)
-        fair = solve(statement)
         logs, classes = statement.logs[0], collapse(statement)
         speed_J, part_J = logs.affine(fair.share_C), np.ones(len(snapshot.jobs))
         part_G = np.ones(len(classes))
@@ -55,7 +58,9 @@ class StrategyProof(Policy):
         share_C = fair.share_C.copy()
         share_C[table.configuration_M] *= part_J[table.job_M]
         path = f"{len(classes) + 1} programs: {fair.certificate.path}"
-        return certified(snapshot, share_C, path=path, seconds=fair.certificate.seconds, classes=len(classes))
+        seconds = fair.certificate.seconds
+        answer = certified(snapshot, share_C, path=path, seconds=seconds, classes=len(classes))
+        return answer.with_notes(fair.notes)
 
 
 def _part(statement: Statement, speed_J: np.ndarray, j: int) -> float:
@@ -68,4 +73,5 @@ def _part(statement: Statement, speed_J: np.ndarray, j: int) -> float:
         return 1.0
     without = solve(replace(statement, logs=(replace(logs, weight_R=weight_J),)))
     ratio_J = speed_J[others_J] / logs.affine(without.share_C)[others_J]
-    return float(min(1.0, np.exp(weight_J[others_J] @ np.log(ratio_J) / logs.weight_R[j])))
+    lost = (weight_J[others_J] * np.log(ratio_J)).sum()
+    return float(min(1.0, np.exp(lost / logs.weight_R[j]).round(EXACT)))

@@ -264,9 +264,9 @@ def _worth(task: Task, purchase: Purchase, bound: Bound, saved: Callable[[str], 
     for name in task.accelerators:
         mine = [o for o, offer in enumerate(task.offers) if offer.accelerator == name]
         offer = min((task.offers[o] for o in mine), key=lambda offer: offer.usd_per_hour / offer.devices)
-        best = max(mine, key=lambda o: float(bound.worth_PK[o] @ part_K))
+        best = max(mine, key=lambda o: float((bound.worth_PK[o] * part_K).sum()))
         worth_K = bound.worth_PK[best]
         price = offer.usd_per_hour / offer.devices
-        worth, peak = float(worth_K @ part_K), float(worth_K.max(initial=0.0))
-        rows.append(Worth(name, offer, price, worth, peak, saved(name)))
+        mean, peak = float((worth_K * part_K).sum()), float(worth_K.max(initial=0.0))
+        rows.append(Worth(name, offer, price, mean, peak, saved(name)))
     return tuple(rows)
