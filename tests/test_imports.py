@@ -44,7 +44,6 @@ MAY_IMPORT = {
     "drive": {"nouns", "mechanism", "drive"},
     "fallback": {"nouns", "solvers", "fallback"},
     "simulator": {"nouns", "mechanism", "drive", "fallback", "simulator"},
-    "swarm": {"nouns", "policies", "mechanism", "simulator", "swarm"},
     "files": {"nouns", "files"},
     "estimator": {"nouns", "estimator"},
     "pricing": {"nouns", "files", "mechanism", "policies", "simulator", "solvers", "pricing"},
