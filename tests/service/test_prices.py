@@ -15,6 +15,7 @@ from gavelx.cli.serving import _configure
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.configuration import Configuration
+from gavelx.service.log import Log
 from gavelx.service.recorded import read_recorded
 from gavelx.service.records import entry_of
 from gavelx.service.state import State
@@ -22,7 +23,7 @@ from gavelx.throughputs import Setting, Throughputs
 from tests.service.agents import FakeAgent, configuration, serving, spec, user_of
 from tests.service.background import Background
 from tests.service.running import run
-from tests.service.test_metrics import until
+from tests.service.test_metrics import until_they_are
 
 COSTLY = "with_constraints(max_min_fairness, Cost() <= 1e6)"
 NEW = {"h100": 200.0}
@@ -67,7 +68,7 @@ def test_a_device_without_a_price_costs_an_unknown_amount_and_one_with_a_price_c
                     ids = await user.submit(spec(100.0, steps_per_s=NEW))
                     (job,) = await user.until("complete", *ids)
                     explained = await user.call("Explain", wire.ExplainRequest(version=1, job_id=ids[0]))
-                    await until(service.metrics_address, devices=1, devices_unpriced=dollars is None)
+                    await until_they_are(service.metrics_address, devices=1, devices_unpriced=dollars is None)
             spent = json.loads(explained.explanation_json)["spent_usd"]
             if dollars is None:
                 assert spent is None and isnan(job.spent_usd)
@@ -144,12 +145,13 @@ def test_a_log_written_while_unknown_prices_counted_as_nothing_is_read(tmp_path:
             async with FakeAgent(service.address, "new", accelerator="h100"):
                 ids = await user.submit(spec(100.0, steps_per_s=NEW))
                 await user.until("complete", *ids)
-            log = service.log
+            log = Log(service.options.state, read_only=True)
             body = log.configuration
             assert body is not None and "h100" not in body["prices"]
             state = State(Configuration.from_json(body))
             for record in log.read():
                 state.apply(entry_of(record))
+            log.close()
             assert isnan(state.book[ids[0]].spent_usd)
 
     run(main())
