@@ -98,7 +98,7 @@ def throughputs_estimate(
         str,
         typer.Option(
             metavar="NAME",
-            help="completion, fingerprint, als, nearest_job, column_mean, or that of an installed package.",
+            help="completion, or that of an installed package.",
         ),
     ] = "completion",
     level: Annotated[

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from gavelx.estimator.column_mean import two_way
+from experiments.estimation.baselines.column_mean import two_way
+from experiments.estimation.baselines.matrices import MatrixEstimator
 from gavelx.estimator.kriging import Floats
-from gavelx.estimator.matrices import MatrixEstimator
 
 
 class NearestJob(MatrixEstimator):
