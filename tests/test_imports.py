@@ -77,9 +77,12 @@ MAY_IMPORT = {
             "package",
         ),
     },
-    "package": set(),
+    "package": {"nouns", "files", "policies", "mechanism", "simulator"},
 }
-"""Which rooms each room may import from. ``package`` is gavelx/__init__.py itself."""
+"""Which rooms each room may import from.
+
+``package`` is gavelx/__init__.py itself, which loads names when asked.
+"""
 HOMES = {
     "clarabel": {"solvers"},
     "highspy": {"solvers"},
