@@ -47,7 +47,7 @@ test-core:  ## run the tests of policies, solvers and simulator where no extra i
 	$(CORE)/bin/python -m pytest -n auto $(CORE_TESTS) $(PYTEST_ARGS)
 
 simulate: $(VENV)/.core  ## simulate small clusters where everything goes wrong (SEED=7, or SEEDS=0:2000), and audit them
-	$(BIN)/python -m gavelx.swarm $(if $(SEED),--seed $(SEED) $(if $(LOG),--log $(LOG)),--seeds $(SEEDS) --workers $(WORKERS))
+	$(BIN)/python -m tests.swarm $(if $(SEED),--seed $(SEED) $(if $(LOG),--log $(LOG)),--seeds $(SEEDS) --workers $(WORKERS))
 
 chaos: $(VENV)/.dev  ## run real services, agents and jobs while all of them are killed, cut off, frozen (SEED=7, or SEEDS=0:50)
 	$(BIN)/python -m tests.faults --seeds $(if $(SEED),$(SEED),$(SEEDS)) $(if $(VIRTUAL),--virtual) $(if $(KEEP),--keep $(KEEP))

@@ -27,19 +27,17 @@ TINY_FOLDER = Path("out") / "experiments-tiny"
 
 def main(
     arguments: Sequence[str] | None = None,
-    only: str = "",
     experiments: Sequence[Experiment] = EXPERIMENTS,
     folder: Path = FOLDER,
     module: str = "experiments",
 ) -> int:
     """Run what is chosen, and report on all that is done; 1 if a point failed, 2 for a wrong option, else 0.
 
-    ``only`` is the experiment whose own script was called; ``experiments`` are those of one page,
-    which is written to ``folder``; ``module`` is what makes that page.
+    ``experiments`` are those of one page, which is written to ``folder``; ``module`` is what makes that page.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     names = [experiment.name for experiment in experiments]
-    options = _parser(only, names).parse_args(words)
+    options = _parser(module, names).parse_args(words)
     selection = _selection(options)
     chosen = [one for one in experiments if one.name in (options.only or names)]
     tasks = [task for experiment in chosen for task in experiment.tasks(selection)]
@@ -48,7 +46,7 @@ def main(
         return 2
     folder = options.out or (TINY_FOLDER if options.tiny else folder)
     store = Store(folder / "points.jsonl")
-    failed = [] if options.report else _run(tasks, store, options, words)
+    failed = [] if options.report else _run(tasks, store, options, [module, *words])
     sections = [experiment.report(store, folder, options.tiny) for experiment in experiments]
     write_results(folder, sections, store, module)
     say(f"written: {folder / 'RESULTS.md'}, and the plots beside it")
@@ -73,7 +71,7 @@ def _run(tasks: Sequence[Task], store: Store, options: argparse.Namespace, words
     finally:
         signal.signal(signal.SIGTERM, before)
         session = {
-            "command": shlex.join(["python", "-m", _module(), *words]),
+            "command": shlex.join(["python", "-m", *words]),
             "points": len(store) - had,
             "wall_seconds": time.perf_counter() - started,
             "failed": [f"{outcome.point}: {outcome.failure}" for outcome in failed],
@@ -98,14 +96,11 @@ def _selection(options: argparse.Namespace) -> Selection:
     )
 
 
-def _parser(only: str, names: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(module: str, names: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"python -m {_module()}", description="Simulate the published experiments; go on where a run stopped."
+        prog=f"python -m {module}", description="Simulate the published experiments; go on where a run stopped."
     )
-    if only:
-        parser.set_defaults(only=[only])
-    else:
-        parser.add_argument("--only", nargs="+", choices=names, metavar="FIGURE", help=f"of {', '.join(names)}")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="FIGURE", help=f"of {', '.join(names)}")
     parser.add_argument("--policies", nargs="+", help="by name, or as a plot's label; all where none is named")
     parser.add_argument(
         "--rates",
@@ -126,13 +121,6 @@ def _parser(only: str, names: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, help=f"folder for points and results (default: {FOLDER.name}/ here)")
     parser.add_argument("--report", action="store_true", help="run nothing; write results of what is done")
     return parser
-
-
-def _module() -> str:
-    """What was run with ``python -m``."""
-    main_spec = sys.modules["__main__"].__spec__
-    name = main_spec.name if main_spec else ""
-    return name.removesuffix(".__main__") if name.startswith("experiments") else "experiments"
 
 
 def _code() -> str:

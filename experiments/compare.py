@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
 
+from experiments.curves import Curve, Sweep
 from experiments.points import Record
 from experiments.published import REPLICATION, STORED
 from experiments.store import Store
 
-if TYPE_CHECKING:
-    from experiments.sweep import Curve, Sweep
-
-Runs = dict[tuple["Curve", float, str], dict[int, Record]]
+Runs = dict[tuple[Curve, float, str], dict[int, Record]]
 """Finished points by curve, load and rules, and then by seed."""
 
 
@@ -27,7 +24,7 @@ class Row:
     * ``rho``: the mean of our finish-time fairness, which simulates no other run.
     """
 
-    curve: "Curve"
+    curve: Curve
     load: float
     rules: str
     value_h: tuple[float | None, ...]
@@ -56,7 +53,7 @@ class Row:
         return self.mean_h / other_h - 1.0 if self.mean_h is not None and other_h else None
 
 
-def compare(sweep: "Sweep", store: Store, tiny: bool) -> list[Row]:
+def compare(sweep: Sweep, store: Store, tiny: bool) -> list[Row]:
     """A row for all that is done of a sweep, in the order of its curves, rules and loads."""
     runs = _runs(sweep, store, tiny)
     rows = [_row(sweep, curve, load, rules, runs) for curve, load, rules in runs if curve.panel]
@@ -64,7 +61,7 @@ def compare(sweep: "Sweep", store: Store, tiny: bool) -> list[Row]:
     return sorted(rows, key=lambda row: (position[row.curve], row.rules != "published", row.rules, row.load))
 
 
-def _runs(sweep: "Sweep", store: Store, tiny: bool) -> Runs:
+def _runs(sweep: Sweep, store: Store, tiny: bool) -> Runs:
     runs: Runs = {}
     for point, record in store:
         load = sweep.load(point, tiny)
@@ -74,7 +71,7 @@ def _runs(sweep: "Sweep", store: Store, tiny: bool) -> Runs:
     return runs
 
 
-def _row(sweep: "Sweep", curve: "Curve", load: float, rules: str, runs: Runs) -> Row:
+def _row(sweep: Sweep, curve: Curve, load: float, rules: str, runs: Runs) -> Row:
     seeds = runs[curve, load, rules]
     records = list(seeds.values())
     alone = next((runs.get((c, load, rules), {}).get(0) for c in sweep.curves if not c.panel), None)

@@ -6,7 +6,8 @@ Each point is as in `continuous_single`, but for the jobs. AlloX, which is for j
 """
 
 from experiments.continuous_single import FIFO, FTF, LAS
-from experiments.sweep import Continuous, Curve
+from experiments.curves import Curve
+from experiments.sweep import Continuous
 
 CONTINUOUS_MULTIPLE = Continuous(
     name="continuous_multiple",
@@ -26,8 +27,3 @@ CONTINUOUS_MULTIPLE = Continuous(
         Curve("isolated", "isolated", "isolated", panel=""),
     ),
 )
-
-if __name__ == "__main__":
-    from experiments.command import main
-
-    raise SystemExit(main(only=CONTINUOUS_MULTIPLE.name))

@@ -6,7 +6,8 @@ Each point: 36 V100, 36 P100 and 36 K80; random jobs (section 7.1 of the paper) 
 completion time of jobs 4,000 to 4,999, while others keep coming until those are complete. Seeds 0, 1 and 2.
 """
 
-from experiments.sweep import Continuous, Curve
+from experiments.curves import Curve
+from experiments.sweep import Continuous
 
 LAS, FTF, FIFO = "least attained service", "finish-time fairness", "first come, first served"
 
@@ -29,8 +30,3 @@ CONTINUOUS_SINGLE = Continuous(
         Curve("isolated", "isolated", "isolated", panel=""),
     ),
 )
-
-if __name__ == "__main__":
-    from experiments.command import main
-
-    raise SystemExit(main(only=CONTINUOUS_SINGLE.name))

@@ -84,8 +84,3 @@ class CostObjective:
 
 
 COST_OBJECTIVE = CostObjective()
-
-if __name__ == "__main__":
-    from experiments.command import main
-
-    raise SystemExit(main(only=COST_OBJECTIVE.name))

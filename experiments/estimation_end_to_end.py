@@ -32,10 +32,10 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from experiments.estimation.baselines import estimator_of
 from experiments.experiment import markdown_table
 from experiments.runner import say
 from gavelx.cluster import Cluster
-from gavelx.estimator import make_estimator
 from gavelx.estimator.believed import Believed, ways_of
 from gavelx.files.atomic import write_atomically
 from gavelx.files.data_sheets import load_data_sheets
@@ -137,7 +137,7 @@ def _estimated(name: str, profile: str, seed: int) -> Believed:
     """An estimator that has seen the profile; a new one for whoever teaches it more."""
     table = load_throughputs("simulation")
     wanted = ways_of(table.job_types, table.accelerators, pairs=True)
-    learner = Believed(make_estimator(name, load_data_sheets()), wanted)
+    learner = Believed(estimator_of(name, load_data_sheets()), wanted)
     learner.observe(profiled(table, profile, seed))
     return learner
 

@@ -134,8 +134,3 @@ def _table(differences: Sequence[Difference]) -> str:
 
 
 IDLE_DEVICES = IdleDevices()
-
-if __name__ == "__main__":
-    from experiments.command import main
-
-    raise SystemExit(main(only=IDLE_DEVICES.name))

@@ -7,7 +7,8 @@ Each point: 36 V100, 36 P100 and 36 K80; jobs of one or several devices; when th
 its bars are those of FIFO on 36 V100.
 """
 
-from experiments.sweep import Curve, Static
+from experiments.curves import Curve
+from experiments.sweep import Static
 
 MAKESPAN = Static(
     name="makespan",
@@ -21,8 +22,3 @@ MAKESPAN = Static(
         Curve("makespan, aware, packed", "packed(makespan)", "Gavel w/ SS", "makespan"),
     ),
 )
-
-if __name__ == "__main__":
-    from experiments.command import main
-
-    raise SystemExit(main(only=MAKESPAN.name))

@@ -5,7 +5,7 @@ Uses the package's own style, and nothing of matplotlib's global state: the same
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
@@ -16,11 +16,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from experiments.compare import Row
+from experiments.curves import Curve, Sweep
 from experiments.published import REPLICATION, STORED
 from gavelx.report.plots import COLORS, GRID, INK, STYLE
-
-if TYPE_CHECKING:
-    from experiments.sweep import Curve, Sweep
 
 MARKERS = "os^Dv*"
 NEAR = 24.0
@@ -28,7 +26,7 @@ NEAR = 24.0
 LINES = {STORED: (0, (5, 1.5)), REPLICATION: (0, (1.2, 1.5))}
 
 
-def curve_plot(sweep: "Sweep", rows: Sequence[Row]) -> bytes:
+def curve_plot(sweep: Sweep, rows: Sequence[Row]) -> bytes:
     """A column for each family of policies: completion time above, the published fairness ratio below."""
     rows = _of_one_rule(rows)
     panels = list(dict.fromkeys(curve.panel for curve in sweep.curves if curve.panel))
@@ -47,7 +45,7 @@ def curve_plot(sweep: "Sweep", rows: Sequence[Row]) -> bytes:
         return _png(figure)
 
 
-def bar_plot(sweep: "Sweep", rows: Sequence[Row]) -> bytes:
+def bar_plot(sweep: Sweep, rows: Sequence[Row]) -> bytes:
     """Bars by number of jobs: ours filled, with the deviation over seeds; a line across for the stored figure."""
     rows = _of_one_rule(rows)
     curves = [curve for curve in sweep.curves if curve.panel]
@@ -184,7 +182,7 @@ def _of_one_rule(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if (row.rules == "published") == (row.curve in published)]
 
 
-def _completion(axes: Axes, sweep: "Sweep", curves: Sequence["Curve"], rows: Sequence[Row]) -> None:
+def _completion(axes: Axes, sweep: Sweep, curves: Sequence[Curve], rows: Sequence[Row]) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda hours, _: f"{hours:g}"))
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda hours, _: f"{hours:g}" if f"{hours:e}"[0] in "25" else ""))
@@ -211,7 +209,7 @@ def _completion(axes: Axes, sweep: "Sweep", curves: Sequence["Curve"], rows: Seq
     axes.legend(loc="upper left", frameon=False)
 
 
-def _fairness(axes: Axes, sweep: "Sweep", curves: Sequence["Curve"], rows: Sequence[Row]) -> None:
+def _fairness(axes: Axes, sweep: Sweep, curves: Sequence[Curve], rows: Sequence[Row]) -> None:
     axes.set_xlabel("jobs per hour")
     axes.set_ylim(0, 1.6)
     axes.grid(True)

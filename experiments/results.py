@@ -4,17 +4,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.report import describe
 from experiments.compare import Row
+from experiments.curves import Sweep
 from experiments.experiment import markdown_table
 from experiments.points import why_not
 from experiments.store import Store
 from gavelx.files.atomic import write_atomically
-
-if TYPE_CHECKING:
-    from experiments.sweep import Sweep
 
 SESSIONS = "sessions.jsonl"
 SATURATED = 2.0
@@ -57,7 +55,7 @@ def _head(sessions: Sequence[dict[str, Any]], store: Store, module: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def section(sweep: "Sweep", rows: Sequence[Row], done: str) -> str:
+def section(sweep: Sweep, rows: Sequence[Row], done: str) -> str:
     """Plot, summary by curve, every load, and what could not be simulated."""
     parts = [f"## {sweep.title}", f"![{sweep.title}]({sweep.name}.png)", done]
     if rows:
@@ -90,7 +88,7 @@ def _summary(rows: Sequence[Row]) -> str:
     return markdown_table(titles, lines)
 
 
-def _loads(sweep: "Sweep", rows: Sequence[Row]) -> str:
+def _loads(sweep: Sweep, rows: Sequence[Row]) -> str:
     """A line for each load of each curve."""
     fairness = any(sweep.fairness(curve) for curve in sweep.curves)
     titles = ["policy", sweep.load_name, "rules", "ours, h", "completed", "stored, h", "", "replication, h", ""]

@@ -44,7 +44,6 @@ MAY_IMPORT = {
     "drive": {"nouns", "mechanism", "drive"},
     "fallback": {"nouns", "solvers", "fallback"},
     "simulator": {"nouns", "mechanism", "drive", "fallback", "simulator"},
-    "swarm": {"nouns", "policies", "mechanism", "simulator", "swarm"},
     "files": {"nouns", "files"},
     "estimator": {"nouns", "estimator"},
     "pricing": {"nouns", "files", "mechanism", "policies", "simulator", "solvers", "pricing"},
@@ -78,9 +77,12 @@ MAY_IMPORT = {
             "package",
         ),
     },
-    "package": set(),
+    "package": {"nouns", "files", "policies", "mechanism", "simulator"},
 }
-"""Which rooms each room may import from. ``package`` is gavelx/__init__.py itself."""
+"""Which rooms each room may import from.
+
+``package`` is gavelx/__init__.py itself, which loads names when asked.
+"""
 HOMES = {
     "clarabel": {"solvers"},
     "highspy": {"solvers"},

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import experiments.estimation
+from experiments.estimation.baselines import NAMES
 from experiments.estimation.page import plot, report
 from experiments.estimation.scores import score
-from gavelx.estimator import estimators
 from gavelx.files.atomic import write_atomically
 
 TABLES = ("simulation", "physical")
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Score, and write the results."""
     parser = argparse.ArgumentParser(description=(experiments.estimation.__doc__ or "").partition("\n")[0])
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
-    parser.add_argument("--estimators", nargs="+", default=list(estimators()))
+    parser.add_argument("--estimators", nargs="+", default=list(NAMES))
     parser.add_argument("--seeds", nargs="+", type=int)
     parser.add_argument("--tiny", action="store_true", help="few job types and one seed: what the tests run")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER")

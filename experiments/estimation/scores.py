@@ -8,8 +8,8 @@ from itertools import chain
 
 import numpy as np
 
+from experiments.estimation.baselines import estimator_of
 from experiments.estimation.hiding import chosen, hidings, truth_of
-from gavelx.estimator import make_estimator
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.measurements import Measurement, Way
 from gavelx.throughputs import Pairing
@@ -57,7 +57,7 @@ def _one(truth: Mapping[Way, float], known: set[Way], name: str) -> dict[str, Ru
     """Errors and hits of one estimator on one table, of cells alone and in pairs."""
     wanted = [way for way, speed in truth.items() if way not in known and speed > 0]
     began_s = time.perf_counter()
-    estimator = make_estimator(name, load_data_sheets())
+    estimator = estimator_of(name, load_data_sheets())
     estimator.observe(Measurement(way, truth[way]) for way in truth if way in known)
     answers = estimator.estimate(wanted, LEVEL)
     seconds = time.perf_counter() - began_s

@@ -7,7 +7,7 @@ from typing import Any
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.tables import plain_table, policy_cell
-from gavelx.cli.throughput_commands import MeasureOptions
+from gavelx.cli.throughput_options import MeasureOptions
 from gavelx.errors import OptionError
 from gavelx.estimator.steady import interval
 from gavelx.files.atomic import ensure_writable

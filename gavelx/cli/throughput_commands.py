@@ -4,7 +4,6 @@ As in ``commands``, imports sit inside the functions.
 """
 # ruff: noqa: PLC0415
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -12,57 +11,13 @@ import typer
 from gavelx.cli import options as o
 from gavelx.cli.cluster_options import Address, AddressIfAny
 from gavelx.cli.run_options import with_options
+from gavelx.cli.throughput_options import MeasureOptions
 
 throughputs_app = typer.Typer(no_args_is_help=True, help="Tables of throughputs: what runs how fast on what.")
 JobTypes = Annotated[
     str | None,
     typer.Option("--type", "--job-type", metavar="TEXT", help="Only job types whose name contains this."),
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasureOptions:
-    """What to measure and how, as typed."""
-
-    command: Annotated[
-        list[str],
-        typer.Argument(metavar="-- COMMAND ...", help="What to run; no shell sees it. A + begins a partner's."),
-    ]
-    type: Annotated[str, typer.Option(metavar="TYPE", help="The job type that it is.")]
-    accelerator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What is here, such as cpu; found with NVML otherwise.")
-    ] = None
-    seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="How long to count steps, from the first one on.")
-    ] = 60.0
-    steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="So many steps instead.")] = None
-    workers: Annotated[str, typer.Option(metavar="N,...", help="Numbers of devices.")] = "1"
-    batch_sizes: Annotated[
-        str | None, typer.Option(metavar="N,...", help="What {batch_size} stands for in the command.")
-    ] = None
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TYPE", help="A partner on the same device; its command follows after a +."),
-    ] = None
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Start each so often: surer intervals.")] = 1
-    start_within: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="A job without a step by then is not measured.")
-    ] = 300.0
-    step_pattern: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX", help="For jobs that report no steps: lines that say them, such as 'step (\\d+)'."
-        ),
-    ] = None
-    one_process: Annotated[
-        bool, typer.Option("--one-process", help="The command starts its own processes (torchrun, say).")
-    ] = False
-    out: Annotated[
-        str | None, typer.Option(metavar="FILE.csv", help="A table to begin or to add to; pairs go beside it.")
-    ] = None
-    source: Annotated[str, typer.Option(help="Whose measurement this is, for the table.")] = (
-        "gavelx throughputs measure"
-    )
 
 
 @throughputs_app.command("show", epilog="Example:  gavelx throughputs show --type LM --scale-factor 1")
@@ -143,7 +98,7 @@ def throughputs_estimate(
         str,
         typer.Option(
             metavar="NAME",
-            help="completion, fingerprint, als, nearest_job, column_mean, or that of an installed package.",
+            help="completion, or that of an installed package.",
         ),
     ] = "completion",
     level: Annotated[

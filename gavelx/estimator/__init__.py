@@ -2,11 +2,9 @@
 
 ``base`` says what an estimator is, ``known`` what all of ours share, ``catalog`` finds one by name. ``completion``
 is the default, made of ``effects`` (the model), ``kriging`` (the mathematics) and ``intervals`` (how sure);
-``names`` reads job types and ``cannot_run`` knows where a job surely does not fit. ``fingerprint`` is that of the
-published system; ``als``, ``nearest_job`` and ``column_mean`` are simpler, to compare with; these four fill
-``matrices``. ``steady`` makes a speed of step counts, ``online`` puts a table right by what leases say, ``active``
-says what to measure next, ``believed`` makes a table of what an estimator believes. ``step_time`` and ``goodput``
-are the model of elastic jobs.
+``names`` reads job types and ``cannot_run`` knows where a job surely does not fit. ``steady`` makes a speed of
+step counts, ``online`` puts a table right by what leases say, ``active`` says what to measure next, ``believed``
+makes a table of what an estimator believes. ``step_time`` and ``goodput`` are the model of elastic jobs.
 """
 
 from gavelx.estimator.base import LEVEL, Estimator

@@ -5,25 +5,19 @@ from importlib.metadata import entry_points
 
 from gavelx.accelerators import NO_DATA_SHEETS, DataSheets
 from gavelx.errors import OptionError, did_you_mean
-from gavelx.estimator.als import Als
 from gavelx.estimator.base import Estimator
-from gavelx.estimator.column_mean import ColumnMean
 from gavelx.estimator.completion import Completion
-from gavelx.estimator.fingerprint import Fingerprint
-from gavelx.estimator.nearest_job import NearestJob
 
 ENTRY_POINTS = "gavelx.estimators"
 DEFAULT = Completion.name
 MakeEstimator = Callable[[DataSheets], Estimator]
 """What an entry point names: a class or function that makes an estimator, given the data sheets of devices."""
 
-_OURS: tuple[type[Estimator], ...] = (Completion, Fingerprint, Als, NearestJob, ColumnMean)
-
 
 def estimators() -> dict[str, MakeEstimator]:
     """Every estimator that has a name, as what makes one."""
-    ours: dict[str, MakeEstimator] = {made.name: made for made in _OURS}
-    return {entry.name: _installed(entry.name) for entry in entry_points(group=ENTRY_POINTS)} | ours
+    installed = {entry.name: _installed(entry.name) for entry in entry_points(group=ENTRY_POINTS)}
+    return {**installed, Completion.name: Completion}
 
 
 def make_estimator(name: str = DEFAULT, data_sheets: DataSheets = NO_DATA_SHEETS) -> Estimator:

@@ -1,5 +1,6 @@
 """The simulator: the mechanism on a virtual clock."""
 
+from gavelx.simulator.compare import compare
 from gavelx.simulator.simulate import simulate
 
-__all__ = ["simulate"]
+__all__ = ["compare", "simulate"]

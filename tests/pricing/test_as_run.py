@@ -27,7 +27,7 @@ from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.ledger import Ledger
-from gavelx.swarm.cases import TYPES, Case, case_of
+from tests.swarm.cases import TYPES, Case, case_of
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -18,7 +18,7 @@ from gavelx.mechanism.placement import FreeDevices
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.recorder import Recorder
 from gavelx.simulator.runs import Run
-from gavelx.swarm.run import outcome
+from tests.swarm.run import outcome
 from tests.swarm.test_swarm import SEEDS
 
 Plant = Callable[[pytest.MonkeyPatch], None]

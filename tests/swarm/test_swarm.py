@@ -10,9 +10,9 @@ import pytest
 from gavelx.mechanism import Mechanism
 from gavelx.mechanism.commands import Command
 from gavelx.mechanism.events import Event
-from gavelx.swarm import Case, case_of, run
-from gavelx.swarm.__main__ import main
-from gavelx.swarm.run import outcome
+from tests.swarm.__main__ import main
+from tests.swarm.cases import Case, case_of
+from tests.swarm.run import outcome, run
 
 SEEDS = range(60)
 TWICE = (2, 5, 11)
@@ -58,7 +58,7 @@ def test_the_same_seed_writes_the_same_log_in_another_process(tmp_path: Path) ->
     """Whatever order Python gives to sets there."""
     for hash_seed in ("1", "2"):
         log = tmp_path / hash_seed
-        words = [sys.executable, "-m", "gavelx.swarm", "--seed", "5", "--log", str(log)]
+        words = [sys.executable, "-m", "tests.swarm", "--seed", "5", "--log", str(log)]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
         subprocess.run(words, check=True, env=environment, capture_output=True)
         assert log.read_text(encoding="utf-8") == log_of(5)

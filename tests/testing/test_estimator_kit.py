@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from experiments.estimation.baselines.column_mean import ColumnMean
 from gavelx.accelerators import DataSheets
-from gavelx.estimator.column_mean import ColumnMean
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.testing import EstimatorConformance, NonConformance
 

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.estimator.column_mean import two_way
+from experiments.estimation.baselines.column_mean import two_way
+from experiments.estimation.baselines.matrices import MatrixEstimator
 from gavelx.estimator.kriging import Floats
-from gavelx.estimator.matrices import MatrixEstimator
 
 RANK, RIDGE, TURNS = 3, 0.1, 30
 

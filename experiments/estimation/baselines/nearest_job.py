@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from gavelx.estimator.column_mean import two_way
+from experiments.estimation.baselines.column_mean import two_way
+from experiments.estimation.baselines.matrices import MatrixEstimator
 from gavelx.estimator.kriging import Floats
-from gavelx.estimator.matrices import MatrixEstimator
 
 SAME = 9
 """Distances that agree to so many decimal places are the same: the first job lends, on every processor."""

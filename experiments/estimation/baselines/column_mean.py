@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from experiments.estimation.baselines.matrices import MatrixEstimator
 from gavelx.estimator.kriging import Floats
-from gavelx.estimator.matrices import MatrixEstimator
 
 
 class ColumnMean(MatrixEstimator):

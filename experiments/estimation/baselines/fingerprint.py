@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from gavelx.estimator.als import low_rank
-from gavelx.estimator.column_mean import two_way
+from experiments.estimation.baselines.als import low_rank
+from experiments.estimation.baselines.column_mean import two_way
+from experiments.estimation.baselines.matrices import MatrixEstimator
+from experiments.estimation.baselines.nearest_job import borrowed
 from gavelx.estimator.kriging import Floats
-from gavelx.estimator.matrices import MatrixEstimator
-from gavelx.estimator.nearest_job import borrowed
 
 
 class Fingerprint(MatrixEstimator):

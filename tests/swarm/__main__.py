@@ -1,4 +1,4 @@
-"""Run many cases, and say which fail and how to repeat them: ``python -m gavelx.swarm --seeds 0:2000``."""
+"""Run many cases, and say which fail and how to repeat them: ``python -m tests.swarm --seeds 0:2000``."""
 
 import argparse
 import sys
@@ -9,8 +9,8 @@ from contextlib import nullcontext
 from multiprocessing import get_context
 from pathlib import Path
 
-from gavelx.swarm.cases import case_of
-from gavelx.swarm.run import named, outcome, run
+from tests.swarm.cases import case_of
+from tests.swarm.run import named, outcome, run
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m gavelx.swarm", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.swarm", description=__doc__)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seed", type=int, help="run this one, and say what it is")
     which.add_argument("--seeds", type=_range, default=(0, 100), metavar="FROM:TO", help="run all these (0:100)")

@@ -10,9 +10,9 @@ from gavelx.policies import load_policy
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.backend import SimulatedCluster
-from gavelx.swarm.audit import Audit
-from gavelx.swarm.cases import Case, case_of
-from gavelx.swarm.log import line
+from tests.swarm.audit import Audit
+from tests.swarm.cases import Case, case_of
+from tests.swarm.log import line
 
 EVENTS_MAX = 20_000
 """A run of so few jobs that takes more will never end."""
