@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from gavelx.allocation import Allocation
 from gavelx.policies.base import Policy
+from gavelx.policies.baselines.run_to_completion import start_until_one_waits
 from gavelx.policies.greedy import Handout
-from gavelx.policies.run_to_completion import start_until_one_waits
 from gavelx.snapshot import Snapshot
 
 

@@ -5,40 +5,42 @@ Take one by name (`load_policy`), compose your own from terms (`Maximize`, `Wors
 """
 
 from gavelx.policies.agnostic import agnostic
-from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
+from gavelx.policies.baselines.allox import Allox
+from gavelx.policies.baselines.drf import Drf
+from gavelx.policies.baselines.gandiva import Gandiva
+from gavelx.policies.baselines.las_2d import Las2d, Las2dGittins
+from gavelx.policies.baselines.optimus import Optimus
+from gavelx.policies.baselines.random_assignment import RandomAssignment
+from gavelx.policies.baselines.run_to_completion import Backfill, GangFifo
+from gavelx.policies.baselines.srtf import Srtf
+from gavelx.policies.baselines.tetris import Tetris
+from gavelx.policies.baselines.themis import Themis
 from gavelx.policies.budgets import OwnerCost, budgeted
 from gavelx.policies.catalog import catalog, load_policy, modifiers, split_policies
 from gavelx.policies.convex import Convex, ConvexView
 from gavelx.policies.deadlines import Deadlines
-from gavelx.policies.drf import Drf
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram, QueuePosition
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
 from gavelx.policies.formula import read_formula
-from gavelx.policies.gandiva import Gandiva
 from gavelx.policies.hierarchical import Owner, hierarchical
 from gavelx.policies.isolated import Isolated
 from gavelx.policies.judged import optimistic, robust
-from gavelx.policies.las_2d import Las2d, Las2dGittins
 from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
 from gavelx.policies.max_sum_throughput import MaxSumThroughput
 from gavelx.policies.min_cost import MinCost, MinCostSlo
 from gavelx.policies.modifiers import Modifier, packed, placed, with_constraints
 from gavelx.policies.nash_welfare import NashWelfare, StrategyProof
-from gavelx.policies.optimus import Optimus
 from gavelx.policies.partitioned import partitioned
 from gavelx.policies.program import Maximize, Minimize
 from gavelx.policies.proportional import Proportional
-from gavelx.policies.random_assignment import RandomAssignment
-from gavelx.policies.run_to_completion import Backfill, GangFifo
 from gavelx.policies.shared_cloud_cost_fairness import (
     Overpaid,
     SharedCloudCostFairness,
     SharedCloudCostFairnessAlg51,
 )
-from gavelx.policies.srtf import Srtf
 from gavelx.policies.terms import (
     Constraint,
     Cost,
@@ -61,8 +63,6 @@ from gavelx.policies.terms import (
     TimeShare,
     Worst,
 )
-from gavelx.policies.tetris import Tetris
-from gavelx.policies.themis import Themis
 from gavelx.policies.view import View
 from gavelx.policies.water_filling import WaterFilling
 

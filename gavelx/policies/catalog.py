@@ -19,35 +19,35 @@ from types import ModuleType
 from gavelx.authors import blamed, in_short, look_at, with_line
 from gavelx.errors import PolicyError, UserError, did_you_mean
 from gavelx.policies.agnostic import agnostic
-from gavelx.policies.allox import Allox
 from gavelx.policies.base import Policy
+from gavelx.policies.baselines.allox import Allox
+from gavelx.policies.baselines.drf import Drf
+from gavelx.policies.baselines.gandiva import Gandiva
+from gavelx.policies.baselines.las_2d import Las2d, Las2dGittins
+from gavelx.policies.baselines.optimus import Optimus
+from gavelx.policies.baselines.random_assignment import RandomAssignment
+from gavelx.policies.baselines.run_to_completion import Backfill, GangFifo
+from gavelx.policies.baselines.srtf import Srtf
+from gavelx.policies.baselines.tetris import Tetris
+from gavelx.policies.baselines.themis import Themis
 from gavelx.policies.budgets import budgeted
 from gavelx.policies.deadlines import Deadlines
-from gavelx.policies.drf import Drf
 from gavelx.policies.fifo import Fifo
 from gavelx.policies.fifo_program import FifoProgram
 from gavelx.policies.finish_time_fairness import FinishTimeFairness
 from gavelx.policies.formula import WORDS, read_formula
-from gavelx.policies.gandiva import Gandiva
 from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.isolated import Isolated
 from gavelx.policies.judged import optimistic, robust
-from gavelx.policies.las_2d import Las2d, Las2dGittins
 from gavelx.policies.makespan import Makespan
 from gavelx.policies.max_min_fairness import MaxMinFairness
 from gavelx.policies.max_sum_throughput import MaxSumThroughput, MaxSumThroughputPerDollar
 from gavelx.policies.min_cost import MinCost, MinCostSlo
 from gavelx.policies.modifiers import packed, placed, with_constraints
 from gavelx.policies.nash_welfare import NashWelfare, StrategyProof
-from gavelx.policies.optimus import Optimus
 from gavelx.policies.partitioned import partitioned
 from gavelx.policies.proportional import Proportional
-from gavelx.policies.random_assignment import RandomAssignment
-from gavelx.policies.run_to_completion import Backfill, GangFifo
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairness, SharedCloudCostFairnessAlg51
-from gavelx.policies.srtf import Srtf
-from gavelx.policies.tetris import Tetris
-from gavelx.policies.themis import Themis
 from gavelx.policies.water_filling import WaterFilling
 
 ENTRY_POINTS = "gavelx.policies"

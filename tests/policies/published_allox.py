@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from gavelx.allocation import Allocation
 from gavelx.policies import Policy
-from gavelx.policies.allox import the_queue
+from gavelx.policies.baselines.allox import the_queue
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.solvers import certified
 

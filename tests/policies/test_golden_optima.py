@@ -211,7 +211,7 @@ def test_allox_starts_the_published_jobs(golden: dict[str, Any], monkeypatch: py
     """Equal rows; in long queues, jobs that may start first under a plan of least cost."""
     _, allocation, share_JA = allocate(golden, "allox")
     np.testing.assert_array_equal(share_JA, reference_rows(golden, "allox_rows", allocation.snapshot))
-    monkeypatch.setattr("gavelx.policies.allox.MATRIX_MAX", 0)
+    monkeypatch.setattr("gavelx.policies.baselines.allox.MATRIX_MAX", 0)
     _, allocation, share_JA = allocate(golden, "allox")
     snapshot = allocation.snapshot
     plan = match(snapshot.steps_left_J[:, None] / snapshot.configurations.throughput_JA, snapshot.devices_A)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gavelx.errors import PolicyError
 from gavelx.policies import Las2d, Las2dGittins
-from gavelx.policies.las_2d import gittins_index
+from gavelx.policies.baselines.las_2d import gittins_index
 from gavelx.snapshot import WAITING
 from tests.policies.instants import instant, types
 

@@ -11,8 +11,8 @@ from scipy.optimize import linear_sum_assignment
 
 from gavelx.errors import PolicyError
 from gavelx.policies import Themis
+from gavelx.policies.baselines.themis import auction
 from gavelx.policies.greedy import usable_throughput_JA
-from gavelx.policies.themis import auction
 from gavelx.snapshot import Snapshot
 from tests.policies.instants import instant
 from tests.policies.strategies import snapshots
