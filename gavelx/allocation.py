@@ -17,6 +17,8 @@ from gavelx.snapshot import Snapshot
 Floats = NDArray[np.float64]
 FEASIBLE = 1e-9
 """The largest violation of a constraint that an allocation may have, in shares of time or devices."""
+DECIMALS = 9
+"""Of a share of time that is promised; what is less is a solver's rounding."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,13 @@ class Allocation:
         speed_M = table.throughput_M * self.share_C[table.configuration_M]
         return np.asarray(np.bincount(table.job_M, speed_M, table.shape[0]), dtype=float)
 
-    def promises(self, above: float = 0.0) -> Promises:
-        """Every way to run with a share above this, under the ids of the jobs."""
+    def promises(self, *, rounded: bool = False) -> Promises:
+        """Every way to run with a share, under the ids of the jobs.
+
+        ``rounded``: to ``DECIMALS``, and without shares of just the last one. Jobs that are promised the same then
+        have the same share to the last bit, on every processor; else bits decide which of them is served first.
+        """
+        share_C = self.share_C.round(DECIMALS) if rounded else self.share_C
         table = self.snapshot.configurations
         id_J = np.array([job.id for job in self.snapshot.jobs], dtype=np.int64)
         first_C = np.full(len(table), np.iinfo(np.int64).max)
@@ -105,14 +112,14 @@ class Allocation:
         np.minimum.at(first_C, table.configuration_M, id_J[table.job_M])
         np.maximum.at(second_C, table.configuration_M, id_J[table.job_M])
         second_C[table.members_C == 1] = NOBODY
-        c_P = np.flatnonzero(self.share_C > above)
+        c_P = np.flatnonzero(share_C > (10.0**-DECIMALS if rounded else 0.0))
         return Promises(
             accelerators=self.snapshot.accelerators,
             first_P=first_C[c_P],
             second_P=second_C[c_P],
             accelerator_P=table.accelerator_C[c_P],
             spread_P=table.spread_C[c_P],
-            share_P=self.share_C[c_P],
+            share_P=share_C[c_P],
         )
 
     def to_json(self) -> dict[str, Any]:

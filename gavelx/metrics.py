@@ -108,6 +108,6 @@ def cost_fairness(
     steps_J = np.array([job.total_steps for job in jobs], dtype=float)
     there_A = devices_A > 0
     speed_J = np.nansum(throughput_JA[:, there_A] * devices_A[there_A], axis=1)
-    usd_per_s_J = scale_J * (usd_per_hour_JA[:, there_A] @ devices_A[there_A]) / 3600.0
+    usd_per_s_J = scale_J * (usd_per_hour_JA * devices_A)[:, there_A].sum(axis=1) / 3600.0
     alone_usd_J = np.divide(steps_J * usd_per_s_J, speed_J, out=np.full(len(jobs), np.nan), where=speed_J > 0)
     return np.asarray(np.divide(cost_usd_J, alone_usd_J, out=np.full(len(jobs), np.nan), where=alone_usd_J > 0))

@@ -45,7 +45,8 @@ class Completing(Estimator):
             return [UNKNOWN] * len(wanted)
         answer_of = {way: self._certain(way, level) for way in wanted}
         missing = sorted((way for way, answer in answer_of.items() if answer is None), key=_key)
-        answer_of.update(zip(missing, self.complete(missing, level), strict=True) if missing else ())
+        completed = self.complete(missing, level) if missing else []
+        answer_of.update(zip(missing, map(_rounded, completed), strict=True))
         return [answer or UNKNOWN for answer in (answer_of[way] for way in wanted)]
 
     def _certain(self, way: Way, level: float) -> Estimate | None:
@@ -82,6 +83,14 @@ def merged(measurements: Sequence[Measurement]) -> tuple[float, float]:
     mean = sum(log * weight for log, weight in seen) / weight
     scatter = sum(weight * (log - mean) ** 2 for log, weight in seen) / (len(seen) - 1)
     return math.exp(mean), math.sqrt(max(scatter, float(stated)) / weight)
+
+
+def _rounded(answer: Estimate | None) -> Estimate | None:
+    """To six digits, which is more than is known: the last bits of linear algebra differ between processors."""
+    if answer is None:
+        return None
+    mid, lower, upper = (float(f"{speed:.6g}") for speed in answer[:3])
+    return Estimate(mid, lower, upper, answer.origin)
 
 
 def _key(way: Way) -> tuple[bool, tuple[object, ...]]:

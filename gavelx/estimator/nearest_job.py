@@ -6,6 +6,9 @@ from gavelx.estimator.column_mean import two_way
 from gavelx.estimator.kriging import Floats
 from gavelx.estimator.matrices import MatrixEstimator
 
+SAME = 9
+"""Distances that agree to so many decimal places are the same: the first job lends, on every processor."""
+
 
 class NearestJob(MatrixEstimator):
     """As much faster or slower as the job is that was most alike where both were measured."""
@@ -29,7 +32,7 @@ def borrowed(fingerprint_JC: Floats, rest_JC: Floats) -> Floats:
     square_JC = zeroed_JC**2
     common_JJ = known_JC.astype(float) @ known_JC.T
     apart_JJ = square_JC @ known_JC.T + known_JC @ square_JC.T - 2 * zeroed_JC @ zeroed_JC.T
-    distance_JJ = (np.maximum(apart_JJ, 0.0) + usual) / (common_JJ + 1)
+    distance_JJ = ((np.maximum(apart_JJ, 0.0) + usual) / (common_JJ + 1)).round(SAME)
     np.fill_diagonal(distance_JJ, np.inf)
     filled_JC = rest_JC.copy()
     for c in range(rest_JC.shape[1]):

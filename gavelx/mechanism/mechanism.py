@@ -347,7 +347,7 @@ class Mechanism:
         stopped = self._let_go()  # what ended while the policy thought
         self._begin_round_if_due()
         self.accounts.settle_all(self._now_s)
-        self._promises = allocation.promises(above=0.0 if self.rules.interior else NEGLIGIBLE)
+        self._promises = allocation.promises(rounded=not self.rules.interior)
         new = promised_ways(self.live, self._promises, self.leasing.accelerators)
         known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
         self.live["allocated"][:] = False

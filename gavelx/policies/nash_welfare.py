@@ -28,6 +28,10 @@ class NashWelfare(Maximize):
         super().__init__(Sum(Log(Throughput())))
 
 
+EXACT = 12
+"""Decimal places of exp and log that are the same on every processor."""
+
+
 class StrategyProof(Policy):
     """Proportional fairness from which a part is withheld, so that nobody gains by misreporting his speeds.
 
@@ -68,4 +72,5 @@ def _part(statement: Statement, speed_J: np.ndarray, j: int) -> float:
         return 1.0
     without = solve(replace(statement, logs=(replace(logs, weight_R=weight_J),)))
     ratio_J = speed_J[others_J] / logs.affine(without.share_C)[others_J]
-    return float(min(1.0, np.exp(weight_J[others_J] @ np.log(ratio_J) / logs.weight_R[j])))
+    lost = (weight_J[others_J] * np.log(ratio_J)).sum()
+    return float(min(1.0, np.exp(lost / logs.weight_R[j]).round(EXACT)))

@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 CRUMB = 1e-9
 """Shares and devices below this are rounding."""
+EXACT = 12
+"""Decimal places of exp and log that are the same on every processor."""
 
 
 class Themis(Policy):
@@ -111,10 +113,10 @@ def auction(gain_BA: Floats, scale_B: Ints, devices_A: Ints) -> Floats:
         for a in np.flatnonzero(share_BA[scale_B == scale].any(axis=0)).tolist():
             row, limit = len(gain_BA) + a, float(devices_A[a])
             program.set_lower(row, -limit - scale)
-            worth = float(program.solve()[0] @ gain_BA[bidder_V, type_V]) - best * size
+            worth = float((program.solve()[0] * gain_BA[bidder_V, type_V]).sum()) - best * size
             program.set_lower(row, -limit)
             paid_B += np.where(scale_B == scale, share_BA[:, a] * max(0.0, worth), 0.0)
-    return share_BA * np.exp(-paid_B)[:, None]
+    return share_BA * np.exp(-paid_B).round(EXACT)[:, None]
 
 
 def _winners(
@@ -136,13 +138,13 @@ def _winners(
         primal=True,
     )
     value_V, _ = program.solve()
-    return program, value_V, float(value_V @ gain_V)
+    return program, value_V, float((value_V * gain_V).sum())
 
 
 def hand_over(share_JA: Floats, jobs: list[int], T_JA: Floats, snapshot: Snapshot) -> None:
     """Give what is left of the devices to these jobs in turn, each on its fastest types first; in place."""
     scale_J = snapshot.scale_factor_J
-    left_A = snapshot.devices_A - scale_J @ share_JA
+    left_A = snapshot.devices_A - np.einsum("J,JA->A", scale_J, share_JA)
     fastest_JA = np.argsort(-T_JA, axis=1, kind="stable")
     for j in jobs:
         if left_A.max() <= CRUMB:

@@ -120,7 +120,8 @@ class View:
         weight_A = devices_A / max(1, int(devices_A.sum()))
         if table.is_matrix:
             job_K, kind_J = table.row_of_kind()
-            return np.asarray((table.throughput_M.reshape(table.shape)[job_K] @ weight_A)[kind_J])
+            T_KA = table.throughput_M.reshape(table.shape)[job_K]
+            return np.asarray(np.einsum("KA,A->K", T_KA, weight_A)[kind_J])
         speed_M = table.throughput_M * weight_A[table.accelerator_C[table.configuration_M]]
         return np.asarray(np.bincount(table.job_M, speed_M * table.plain_M, self.J), dtype=float)
 
@@ -134,7 +135,7 @@ class View:
         """What the equal share of each job costs while the job holds it."""
         self._check_prices()
         share_JA = equal_share(self.scale_factor_J, self.snapshot.devices_A, max(1, self.J))
-        return np.asarray(self.scale_factor_J * (share_JA @ self.usd_per_hour_A))
+        return np.asarray(self.scale_factor_J * (share_JA * self.usd_per_hour_A).sum(axis=1))
 
     def with_equal_share(self, worth_A: Floats) -> Floats:
         """Steps/s of each job with an equal share of the cluster, a step on type a counting ``worth_A``."""

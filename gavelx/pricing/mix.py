@@ -239,8 +239,9 @@ def _worth(task: Task, purchase: Purchase, bound: Bound) -> tuple[Worth, ...]:
     for name in task.accelerators:
         mine = [o for o, offer in enumerate(task.offers) if offer.accelerator == name]
         offer = min((task.offers[o] for o in mine), key=lambda offer: offer.usd_per_hour / offer.devices)
-        best = max(mine, key=lambda o: float(bound.worth_PK[o] @ part_K))
+        best = max(mine, key=lambda o: float((bound.worth_PK[o] * part_K).sum()))
         worth_K = bound.worth_PK[best]
         price = offer.usd_per_hour / offer.devices
-        rows.append(Worth(name, offer, price, float(worth_K @ part_K), float(worth_K.max(initial=0.0))))
+        mean = float((worth_K * part_K).sum())
+        rows.append(Worth(name, offer, price, mean, float(worth_K.max(initial=0.0))))
     return tuple(rows)

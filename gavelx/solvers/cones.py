@@ -120,7 +120,7 @@ class Scaling:
         unit_K3 = lam_K3 / size_K1
         first_K1 = (unit_K3 * d_K3 * (1.0, -1.0, -1.0)).sum(axis=1, keepdims=True)
         rest_K2 = d_K3[:, 1:] - (first_K1 + d_K3[:, :1]) / (unit_K3[:, :1] + 1.0) * unit_K3[:, 1:]
-        far_K1 = (np.linalg.norm(rest_K2, axis=1, keepdims=True) - first_K1) / size_K1
+        far_K1 = (np.sqrt((rest_K2**2).sum(axis=1, keepdims=True)) - first_K1) / size_K1
         return max(nearest, float(far_K1.max()))
 
     def _along(self, v_K3: Floats) -> Floats:
@@ -134,7 +134,11 @@ def _nesterov_todd(s_K3: Floats, z_K3: Floats) -> tuple[Floats, Floats]:
     if not len(s_K3):
         return np.empty((0, 3, 3)), s_K3
     of_s_K1, of_z_K1 = _determinant(s_K3)[:, None], _determinant(z_K3)[:, None]
-    one_s_K3, one_z_K3, size_K1 = s_K3 / np.sqrt(of_s_K1), z_K3 / np.sqrt(of_z_K1), (of_s_K1 / of_z_K1) ** 0.25
+    one_s_K3, one_z_K3, size_K1 = (
+        s_K3 / np.sqrt(of_s_K1),
+        z_K3 / np.sqrt(of_z_K1),
+        np.sqrt(np.sqrt(of_s_K1 / of_z_K1)),
+    )
     w_K3 = one_s_K3 + one_z_K3 * (1.0, -1.0, -1.0)
     w_K3 /= np.sqrt(2.0 + 2.0 * (one_s_K3 * one_z_K3).sum(axis=1))[:, None]
     across_K = np.hypot(w_K3[:, 1], w_K3[:, 2])

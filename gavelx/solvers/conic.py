@@ -61,6 +61,7 @@ def _clarabel(
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
+    settings.direct_solve_method = "qdldl"  # adds in the same order on every processor
     settings.time_limit = left_s()
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
     solution = clarabel.DefaultSolver(curvature, objective, rows, limits, cones, settings).solve()

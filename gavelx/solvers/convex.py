@@ -65,11 +65,14 @@ class Piece:
     def tangent(self, share_C: Floats) -> Affine | None:
         """The linear functions that touch it at these shares; None where it has no gradient."""
         value_R = self(share_C)
+        shape = (len(share_C), len(value_R))
         with np.errstate(all="ignore"):
-            gradient_CR = self.expression.grad.get(self.variable, sparse.csc_array((len(share_C), len(value_R))))
+            gradient_CR = self.expression.grad.get(self.variable, sparse.csr_array(shape))
         if gradient_CR is None or not np.isfinite(value_R).all():
             return None
-        matrix_RC = sparse.csr_array(sparse.csr_array(gradient_CR).reshape((len(share_C), len(value_R))).T)
+        if not sparse.issparse(gradient_CR):  # cvxpy gives a number where there is one share, and one row
+            gradient_CR = np.reshape(gradient_CR, shape)
+        matrix_RC = sparse.csr_array(sparse.csr_array(gradient_CR).reshape(shape).T)
         rows = "total" if len(value_R) == 1 else "accelerator"
         return Affine(matrix_RC, value_R - matrix_RC @ share_C, rows)  # type: ignore[arg-type]
 

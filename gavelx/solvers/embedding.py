@@ -16,7 +16,7 @@ from scipy import sparse
 
 from gavelx.solvers.cones import Cones, Scaling
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.newton import Equations, norm
+from gavelx.solvers.newton import Equations, dot, norm
 from gavelx.solvers.one_thread import one_thread
 from gavelx.solvers.settings import left_s
 
@@ -49,12 +49,12 @@ def embedded_program(
     for _ in range(STEPS):
         if not left_s():
             raise UnsolvedError(OUT_OF_TIME)
-        rx, rz, rt = -(GT @ z) - tau * c, s + G @ x - tau * h, kappa + c @ x + h @ z
-        gap = float(s @ z)
+        rx, rz, rt = -(GT @ z) - tau * c, s + G @ x - tau * h, kappa + dot(c, x) + dot(h, z)
+        gap = dot(s, z)
         mu = (gap + kappa * tau) / (cones.degree + 1)
         of_z = norm(rz) / (size_z + norm(x) + norm(s))
         missed = max(of_z, norm(rx) / (size_x + norm(z))) / tau
-        off = max(missed, gap / max(1.0, float(abs(c @ x)) / tau))
+        off = max(missed, gap / max(1.0, abs(dot(c, x)) / tau))
         point = x / (tau * column_V), z / (tau * row_L)
         if off < TOLERANCE:
             return point
@@ -66,9 +66,9 @@ def embedded_program(
             raise
         solve = equations.scaled_by(W)
         x1, z1 = solve(-c, h)
-        slope = kappa / tau - c @ x1 - h @ z1
+        slope = kappa / tau - dot(c, x1) - dot(h, z1)
         x2, z2 = solve(rx, s - rz)
-        dtau = float((rt - kappa + c @ x2 + h @ z2) / slope)
+        dtau = (rt - kappa + dot(c, x2) + dot(h, z2)) / slope
         dz = W.by(z2 + dtau * z1)
         ds, dkappa = -dz - W.lam, -kappa - kappa / tau * dtau
         far = _step(W, ds, dz, (tau, dtau), (kappa, dkappa))
@@ -76,7 +76,7 @@ def embedded_program(
         target = W.over(cones.product(W.lam, W.lam) + cones.product(ds, dz) - sigma * mu * unit)
         bkappa = kappa * tau + dkappa * dtau - sigma * mu
         x2, z2 = solve((1.0 - sigma) * rx, W.by(target) - (1.0 - sigma) * rz)
-        dtau = float(((1.0 - sigma) * rt - bkappa / tau + c @ x2 + h @ z2) / slope)
+        dtau = ((1.0 - sigma) * rt - bkappa / tau + dot(c, x2) + dot(h, z2)) / slope
         dx, dz = x2 + dtau * x1, z2 + dtau * z1
         scaled_dz = W.by(dz)
         ds, dkappa = -(target + scaled_dz), -(bkappa + kappa * dtau) / tau

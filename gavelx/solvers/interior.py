@@ -28,8 +28,8 @@ from gavelx.solvers.statement import Affine, RatioStatement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-DIGITS = 7
-"""What of a share is more than rounding."""
+BITS = 20
+"""What of a share is more than rounding: six digits, in powers of two."""
 
 
 def solve_interior(statement: Statement | RatioStatement) -> Answer:
@@ -119,8 +119,6 @@ def _shares(rows: Rows, used_V: Ints, value_V: Floats) -> Floats:
 
 
 def _rounded(share_C: Floats) -> Floats:
-    """Shares to so many digits: jobs alike get shares alike, and what is beyond is the solver's rounding."""
-    some_C = share_C > 0
-    digit_C = np.floor(np.log10(share_C, out=np.zeros(len(share_C)), where=some_C))
-    unit_C = 10.0 ** (digit_C - DIGITS + 1)
-    return np.asarray(np.rint(share_C / unit_C) * unit_C)
+    """Shares to so many bits: jobs alike get shares alike, and what is beyond is the solver's rounding."""
+    part_C, power_C = np.frexp(share_C)
+    return np.asarray(np.ldexp(np.rint(np.ldexp(part_C, BITS)), power_C - BITS))

@@ -266,4 +266,5 @@ def _cheapest(program: LinearProgram, rows: Rows, value_V: Floats) -> Floats:
         cheapest_V, _ = program.solve()
     except UnsolvedError:
         return value_V
-    return cheapest_V if rows.cost_Z @ cheapest_V[: rows.Z] < rows.cost_Z @ value_V[: rows.Z] else value_V
+    saved_Z = rows.cost_Z * (value_V - cheapest_V)[: rows.Z]
+    return cheapest_V if saved_Z.sum() > 0 else value_V

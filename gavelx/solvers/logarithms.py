@@ -81,7 +81,7 @@ class _Program:
             limit_L=np.concatenate([limit_K, limit_cones]),
             inequalities=len(limit_K),
             unit=unit,
-            constant=float(statement.linear.constant_R[0] - weight_U @ np.log(scale_U)),
+            constant=float(statement.linear.constant_R[0] - (weight_U * np.log(scale_U)).sum()),
             devices=slice(first, first + len(rows.statement.snapshot.devices_A)),
         )
 
@@ -97,7 +97,7 @@ class _Program:
         Z, rows = self.rows.Z, self.rows
         left_Z = np.where(rows.upper_V[:Z] > 0, left_V[:Z], 0.0)
         worst = np.minimum(0.0, left_Z).sum() - np.abs(left_V[Z : len(left_V) - U]).sum() * rows.highest_level
-        return float(self.constant - self.unit * (worst - dual_L @ self.limit_L))
+        return float(self.constant - self.unit * (worst - (dual_L * self.limit_L).sum()))
 
 
 def _logarithms(parts: Sequence[Logs], classes: Classes) -> tuple[Floats, sparse.csr_array, Floats]:

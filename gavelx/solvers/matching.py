@@ -197,7 +197,7 @@ class _Slots:
         """The dual value: every job pays for the place it likes best, and gets its share of what places earn."""
         price_S = np.maximum(self.price_S - self.price_S[self.last_A].min(), 0.0)
         paid_J = (self.all_cost_JS[:-2] + price_S).min(axis=1)
-        return float(paid_J.sum() - price_S @ self.devices_S)
+        return float(paid_J.sum() - (price_S * self.devices_S).sum())
 
     def improve(self) -> None:
         """Carry out cycles while there are any, and find the prices that prove that there is none."""

@@ -8,6 +8,7 @@ come again and again, so the last patterns are remembered: to find one takes as 
 Legend: V variables, L rows, E entries of G, M terms of mixed entries, U unknowns and F entries of the equations.
 """
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -75,9 +76,14 @@ def refined(solved: Callable[[Floats], Floats], times: Callable[[Floats], Floats
     return v
 
 
+def dot(u: Floats, v: Floats) -> float:
+    """Their product."""
+    return float((u * v).sum())
+
+
 def norm(v: Floats) -> float:
     """Its length."""
-    return float(np.sqrt(v @ v))
+    return math.sqrt(dot(v, v))
 
 
 @lru_cache(REMEMBERED)

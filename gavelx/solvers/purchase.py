@@ -70,7 +70,7 @@ class Purchase:
         first = len(fluid.window_R)
         rise_PK = np.abs(dual_K[first : first + fluid.P * fluid.K]).reshape(fluid.P, fluid.K)
         part_K = fluid.length_s_K / fluid.length_s_K.sum()
-        return Bound(float(self.usd_P @ instances_P), instances_P, rise_PK / part_K)
+        return Bound(float((self.usd_P * instances_P).sum()), instances_P, rise_PK / part_K)
 
     def cheapest(self, margin: float, failed: Sequence[Ints] = ()) -> Whole:
         """Whole instances (``value_V``) for the work, and a part ``margin`` more of each job where that can be.
@@ -93,7 +93,7 @@ class Purchase:
             self._cost_V(choices), bounds_V, sparse.csr_array(sparse.vstack(rows)), (lower, upper), whole_V
         )
         instances_P = np.rint(answer.value_V[self.fluid.E : matrix.shape[1]])
-        return Whole(instances_P, float(self.usd_P @ instances_P), answer.bound)
+        return Whole(instances_P, float((self.usd_P * instances_P).sum()), answer.bound)
 
     def _needed(self, margin: float) -> Floats:
         """The part of each job that must be done; not more than can be."""

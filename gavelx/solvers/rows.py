@@ -176,14 +176,15 @@ class Rows:
             self.level_weight, self.worst_size, np.cumsum([0, *self.worst_size])[:-1], strict=True
         ):
             y = gain_K[start + first : start + first + size]
-            total = float(y @ rate_K[first : first + size])
+            total = float((y * rate_K[first : first + size]).sum())
             y *= weight / total if total > 0 else 0.0
         worth_K = np.concatenate([np.zeros(self.G), -price_A, gain_K])
         reduced_Z = self.linear_Z + np.asarray(worth_K @ self.matrix_KV)[: self.Z]
         reduced_Z = np.where(self.upper_V[: self.Z] > 0, np.maximum(0.0, reduced_Z), 0.0)
-        constant = -gain_K @ self.lower_K[self.gains] + self.statement.linear.constant_R[0]
+        constant = self.statement.linear.constant_R[0] - (gain_K * self.lower_K[self.gains]).sum()
         time_G = _enough_time(self.time_GZ, reduced_Z, np.maximum(0.0, multiplier_K[: self.G]))
-        return float(constant + price_A @ self.statement.snapshot.devices_A + time_G.sum()), price_A
+        devices = (price_A * self.statement.snapshot.devices_A).sum()
+        return float(constant + devices + time_G.sum()), price_A
 
 
 def _enough_time(time_GZ: sparse.csr_array, reduced_Z: Floats, price_G: Floats) -> Floats:

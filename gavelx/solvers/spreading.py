@@ -38,7 +38,7 @@ def spread(snapshot: Snapshot, share_C: Floats) -> Floats:
     weight_NA = np.where(usable_NA, devices_A, 0.0)
     total_N1 = weight_NA.sum(axis=1, keepdims=True)
     spread_NA = time_N[:, None] * np.divide(weight_NA, total_N1, out=np.zeros((N, A)), where=total_N1 > 0)
-    if (scale_N @ spread_NA > devices_A * (1 + 1e-12)).any():
+    if (np.einsum("N,NA->A", scale_N, spread_NA) > devices_A * (1 + 1e-12)).any():
         try:
             spread_NA = _fitted(time_N, scale_N, usable_NA, devices_A)
         except UnsolvedError:

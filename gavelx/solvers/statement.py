@@ -151,7 +151,7 @@ class Logs:
     def __call__(self, share_C: Floats) -> float:
         counts_R = self.weight_R > 0
         value_R = np.maximum(self.affine(share_C)[counts_R], np.finfo(float).tiny)
-        return float(self.weight_R[counts_R] @ np.log(value_R))
+        return float((self.weight_R[counts_R] * np.log(value_R)).sum())
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,8 +78,17 @@ class Answers(Checks):
         self._check_case([])
 
     def test_one_job(self) -> None:
-        """One job with the cluster to itself."""
+        """One job with the cluster to itself, several types of it."""
         self._check_case([[2.0, 1.0]])
+
+    def test_one_job_on_one_type(self) -> None:
+        """The end of every run on a cluster of one type: a single way to run, and nothing to choose."""
+        self._check_case([[2.0]], {"v100": 3})
+
+    def test_several_jobs_on_one_type(self) -> None:
+        """As many ways to run as jobs; or a single one, where only one of them runs."""
+        self._check_case([[2.0], [1.0], [2.0]], {"v100": 2})
+        self._check_case([[0.0], [1.0], [0.0]], {"v100": 2})
 
     def test_more_jobs_than_devices(self) -> None:
         """Thirty jobs for six devices."""
@@ -116,8 +125,9 @@ class Answers(Checks):
             Job(j, f"kind {row}", 1000.0, scale_factor=s)
             for j, (row, s) in enumerate(zip(speeds, scales, strict=True))
         ]
-        T_JA = np.array(speeds, dtype=float).reshape(len(jobs), 2)
-        snapshot = snapshot_of(jobs, Cluster.of(devices or {"v100": 2, "k80": 4}), T_JA)
+        cluster = Cluster.of(devices or {"v100": 2, "k80": 4})
+        T_JA = np.array(speeds, dtype=float).reshape(len(jobs), len(cluster.accelerators))
+        snapshot = snapshot_of(jobs, cluster, T_JA)
 
         try:
             self._check_json(self.ask(snapshot), snapshot)

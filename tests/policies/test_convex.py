@@ -1,13 +1,17 @@
 """The open hatch: terms that return any cvxpy expression, and what they may not return."""
 
+import re
 import sys
+import textwrap
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gavelx import policies
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError
+from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.policies import (
     Convex,
@@ -20,17 +24,22 @@ from gavelx.policies import (
     Policy,
     Sum,
     SumThroughput,
+    Term,
     Throughput,
     TimeLeft,
     TimeShare,
     View,
     Worst,
     agnostic,
+    convex,
 )
+from gavelx.simulator import simulate
+from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import using
 from gavelx.solvers.convex import ConvexStatement
 from gavelx.solvers.statement import Affine
+from gavelx.testing import PolicyConformance
 from gavelx.throughputs import Setting, Throughputs
 from tests.policies.small import snapshot
 
@@ -85,6 +94,48 @@ class Returns(Convex):
 
 def squares(share_JA: np.ndarray) -> float:
     return float((share_JA.sum(axis=0) ** 2).sum())
+
+
+class TestRoots(PolicyConformance):
+    """A term of one's own goes through the kit like ours do."""
+
+    policy = Maximize(Roots())
+    unique = True
+    tolerance = 1e-4
+    examples = 5
+
+
+def documented() -> Policy:
+    """The example in the docstring of gavelx/policies/convex.py, word for word: a term, then a program with it."""
+    example = "".join(re.findall(r"^(?:    .*)?\n", convex.__doc__ or "", re.MULTILINE))
+    term, _, program = textwrap.dedent(example).strip().rpartition("\n")
+    names: dict[str, Any] = {**vars(policies), "cvxpy": cp}
+    exec(term, names)
+    policy: Policy = eval(program, names)
+    return policy
+
+
+@pytest.mark.parametrize("jobs", ["a", "ab", "aaa"])
+@pytest.mark.parametrize("cluster", ["fast=1", "fast=2,slow=1"])
+def test_the_documented_example_runs_whatever_there_is_to_share(jobs: str, cluster: str) -> None:
+    policy = documented()
+    certificate = policy.allocate(snapshot(*jobs, cluster=cluster)).certificate
+    assert repr(policy) == "Maximize(Evenness() - 0.01 * Cost(), [Evenness() >= 0.5])"
+    assert certificate.objective == pytest.approx(certificate.bound, rel=1e-4)
+
+
+@pytest.mark.parametrize("term", [Roots(), Sum(RootOfEach()), Worst(RootOfEach()), -1.0 * Crowding()])
+def test_one_way_to_run_has_a_tangent_too(term: Term) -> None:
+    """What is left at the end of a run on a cluster of one type."""
+    certificate = Maximize(term, [RootOfEach() >= 0.1]).allocate(snapshot("a", cluster="fast=1")).certificate
+    assert certificate.objective == pytest.approx(certificate.bound, rel=1e-4, abs=1e-4)
+
+
+def test_a_run_on_one_type_goes_to_its_end() -> None:
+    table = load_throughputs("simulation")
+    result = simulate(Maximize(Roots()), random_jobs(4, table, seed=2), Cluster.of({"v100": 2}), table)
+    assert not result.unfinished
+    assert not result.solver_failures
 
 
 def test_the_view_offers_the_same_words() -> None:

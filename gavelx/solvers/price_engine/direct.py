@@ -84,7 +84,7 @@ class Direct:
         self._load_E = rows.load_G[g]
         self._type_E = a
         self.programs, self.full = 0, FULL
-        self._price_A = rows.gain_AG @ rows.load_G / rows.load_G.sum()
+        self._price_A = np.einsum("AG,G->A", rows.gain_AG, rows.load_G) / rows.load_G.sum()
         self.share_GA = np.zeros((G, rows.A))
         self.fixed_G = np.zeros(G, dtype=bool)
         self.floor_G = np.zeros(G)
@@ -102,7 +102,7 @@ class Direct:
     def _guess(self) -> Multipliers:
         """What prices near the last ones prove: each need is worth the cheapest way to meet it."""
         rows, price_A = self.rows, self._price_A + max(TINY, POSITIVE * self._price_A.max())
-        price_A = price_A / (price_A @ rows.devices_A)
+        price_A = price_A / rows.worth(price_A)
         with np.errstate(divide="ignore", over="ignore"):
             per_gain_AG = np.where(rows.gain_AG > 0, price_A[:, None] / rows.gain_AG, np.inf)
         cheapest_G = rows.load_G * per_gain_AG.min(axis=0)
@@ -111,8 +111,8 @@ class Direct:
     def _proof(self, need_G: Floats, price_A: Floats) -> Multipliers:
         """With the least worth of the times that these multipliers allow; so they prove it, optimal or not."""
         time_AG = need_G * self.rows.gain_AG - self.rows.load_G * price_A[:, None]
-        worth = time_AG.max(axis=0, initial=0.0).sum() + price_A @ self.rows.devices_A
-        return Multipliers(need_G, price_A, float(worth))
+        worth = float(time_AG.max(axis=0, initial=0.0).sum()) + self.rows.worth(price_A)
+        return Multipliers(need_G, price_A, worth)
 
     def needs(self, need: Need, level: float) -> tuple[Floats, Floats]:
         """Need and its rise of every row, as long as it is not fixed."""
@@ -146,7 +146,7 @@ class Direct:
     def _root(self, need: Need, level: float, proof: Multipliers) -> float:
         """The level up to this one at which the needs are worth as much as all there is."""
         lambda_G, rows = proof.need_G, self.rows
-        worth = proof.worth - float(lambda_G[self.fixed_G] @ self.floor_G[self.fixed_G])
+        worth = proof.worth - float((lambda_G * self.floor_G)[self.fixed_G].sum())
         rising = np.flatnonzero(~self.fixed_G & (lambda_G > 0) & need.rises_G)
         if not len(rising):
             return level
@@ -155,7 +155,7 @@ class Direct:
 
         def excess(level: float) -> tuple[float, float]:
             need_of_n, rise_n = capped(need_n, top_n, level)
-            return float(weight_n @ need_of_n) - worth, float(weight_n @ rise_n)
+            return float((weight_n * need_of_n).sum()) - worth, float((weight_n * rise_n).sum())
 
         kinks = np.sort(cap_n[cap_n < level])
         low, high = 0, len(kinks)  # the root is above the kinks before `low`, and not above `high`
@@ -176,7 +176,7 @@ class Direct:
 
     def marginal_A(self, need: Need, level: float, proof: Multipliers | None) -> Floats:
         """What one more device of each type would raise this level by."""
-        rise = 0.0 if proof is None else float(proof.need_G @ self.needs(need, level)[1])
+        rise = 0.0 if proof is None else float((proof.need_G * self.needs(need, level)[1]).sum())
         return np.zeros(self.rows.A) if proof is None or rise <= 0 else proof.price_A / rise
 
     def fix_those_at_their_end(self, need: Need, level: float, proof: Multipliers | None) -> None:
@@ -194,7 +194,7 @@ class Direct:
 
     def cheapest(self, price_A: Floats) -> None:
         """Among the shares with which every row keeps what it has, those that cost least."""
-        used_A = self.rows.load_G @ self.share_GA
+        used_A = self.rows.used(self.share_GA)
         if (used_A >= self.rows.devices_A * ALL).all():
             return  # where all devices are in use their cost is what it is
         have_G = (self.rows.gain_AG.T * self.share_GA).sum(axis=1)
@@ -207,7 +207,7 @@ class Direct:
             value_V, _ = self._program.solve()
         except UnsolvedError:
             return
-        if cost_E @ value_V[:-1] < cost_E @ self.share_GA.ravel()[self._cell_E]:
+        if (cost_E * value_V[:-1]).sum() < (cost_E * self.share_GA.ravel()[self._cell_E]).sum():
             self.share_GA.ravel()[self._cell_E] = value_V[:-1]
 
 

@@ -284,7 +284,7 @@ def _rest(rows: Rows, level: float, share_GA: Floats, price_A: Floats) -> tuple[
         return rows.take(np.arange(0), rows.devices_A), np.arange(0)
     gone_G = np.ones(len(rows), dtype=bool)
     gone_G[index] = False
-    left_A = rows.devices_A - rows.load_G[gone_G] @ share_GA[gone_G]
+    left_A = rows.devices_A - np.einsum("G,GA->A", rows.load_G[gone_G], share_GA[gone_G])
     part = rows.take(index, np.maximum(left_A, 1e-12 * rows.devices_A))
     return _with_floors(part, gain_AG[:, index], held_G[index], need_G[index]), index
 
@@ -334,13 +334,13 @@ def _line(rows: Rows, price_A: Floats, replies: Replies) -> tuple[Floats, Floats
 def saturated(rows: Rows, limits: Limits) -> Floats | None:
     """Shares with which every row that can rise is at its best, if there are such."""
     rises_G = rows.need.rises_G
-    if rows.load_G[rises_G] @ rows.top_G[rises_G] > rows.devices_A.sum() * (1.0 + CERTIFIED):
+    if (rows.load_G * rows.top_G)[rises_G].sum() > rows.devices_A.sum() * (1.0 + CERTIFIED):
         return None
     best_AG = (rows.gain_AG == 1.0) & rises_G
     share_GA = np.zeros((len(rows), rows.A))
     single_G = best_AG.sum(axis=0) == 1
     share_GA[single_G] = best_AG[:, single_G].T
-    room_A = rows.devices_A - rows.load_G @ share_GA
+    room_A = rows.devices_A - rows.used(share_GA)
     many, floors = np.flatnonzero(best_AG.sum(axis=0) > 1), np.flatnonzero(~rises_G)
     if (room_A < -1e-10 * rows.devices_A).any() or len(floors) > limits.largest:
         return None
@@ -389,6 +389,6 @@ def within(share_GA: Floats, rows: Rows) -> Floats:
     """Rounding taken out: no share below zero, no row above one, no type above its devices."""
     np.maximum(share_GA, 0.0, out=share_GA)
     share_GA /= np.maximum(share_GA.sum(axis=1), 1.0)[:, None]
-    used_A = rows.load_G @ share_GA
+    used_A = rows.used(share_GA)
     share_GA *= np.minimum(1.0, rows.devices_A / np.maximum(used_A, 1e-300))
     return share_GA

@@ -190,6 +190,14 @@ class Rows:
         gain_AG = np.ascontiguousarray(self.gain_AG[:, index])
         return Rows(gain_AG, self.load_G[index], devices_A, self.need.take(index))
 
+    def worth(self, price_A: Floats) -> float:
+        """What all devices are worth at these prices."""
+        return float((price_A * self.devices_A).sum())
+
+    def used(self, share_GA: Floats) -> Floats:
+        """Devices of each type that these shares take."""
+        return np.asarray(np.einsum("G,GA->A", self.load_G, share_GA))
+
     def needs(self, level: float) -> tuple[Floats, Floats]:
         """Need and its rise; a saturated row needs all of its best type, whatever the level."""
         return capped(self.need, self.top_G, level)
@@ -202,7 +210,7 @@ class Rows:
         """Cost of all replies minus the worth of all devices, and how fast it rises with the level."""
         parts = _each_chunk(partial(_cost, self, price_A, self.needs(level)), len(self))
         cost, rise = (float(np.sum(part)) for part in zip(*parts, strict=True))
-        return cost - float(price_A @ self.devices_A), rise
+        return cost - self.worth(price_A), rise
 
     def replies(self, price_A: Floats, width_A: Floats, level: float, level_width: float) -> Replies:
         """Every row's mix; prices may move by their widths and the level by its own within a margin of one."""

@@ -217,7 +217,7 @@ def prove(
     Newton's method, kept between levels known to be too low and too high. The cost is convex in the level but for
     the kinks where rows saturate, so between kinks each tangent gives a bound: one is taken that is near enough.
     """
-    price_A = price_A / float(price_A @ rows.devices_A)
+    price_A = price_A / rows.worth(price_A)
     cap_G = rows.need.cap_G
     highest = float(cap_G[np.isfinite(cap_G)].max())
     low, high, bound, level, rise = -np.inf, np.inf, np.inf, min(start, highest), 0.0
