@@ -13,12 +13,11 @@ limited by its own best type (it is *saturated*): cap_G, the level at which this
 Legend: G rows, A accelerator types, n rows of one chunk.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,6 @@ CHUNK = 16384
 TINY = 1e-250
 ROUNDING = 1e-9
 """Part by which a row's best may be below what it must have."""
-THREADS = min(2, os.cpu_count() or 1)
 T = TypeVar("T")
 
 
@@ -241,12 +239,18 @@ class Rows:
 
 
 def _each_chunk(work: Callable[[slice], T], G: int) -> list[T]:
-    """Results in the order of the chunks, so that sums come out the same on any number of threads."""
-    slices = list(_slices(G))
-    if len(slices) == 1:
-        return [work(slices[0])]
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(work, slices))
+    """Results in the order of the chunks, so that sums come out the same on any number of threads.
+
+    Every second chunk is for this thread: it is whose processor time is budgeted.
+    """
+    results: list[Any] = list(_slices(G))
+    if len(results) == 1:
+        return [work(results[0])]
+    with ThreadPoolExecutor(1) as pool:
+        others = pool.map(work, results[1::2])
+        results[::2] = map(work, results[::2])
+        results[1::2] = others
+    return results
 
 
 def _slices(G: int) -> Iterator[slice]:
