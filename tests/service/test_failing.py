@@ -86,7 +86,7 @@ def test_a_solver_that_hangs_dies_or_fails_stops_no_lease(
 
     async def main() -> None:
         options = {"policy": f"{tmp_path}/sometimes.py:policy", "settings": Settings(budget_s=1.0)}
-        monkeypatch.setattr("gavelx.service.solving.SLACK_S", 0.5)
+        monkeypatch.setattr("gavelx.service.elsewhere.SLACK_S", 0.5)
         async with serving(tmp_path / "state", **options) as service, user_of(service) as user:
             async with FakeAgent(service.address) as agent:
                 await user.submit(spec(LONG))
@@ -116,7 +116,7 @@ def test_a_solver_that_is_killed_is_started_again(tmp_path: Path) -> None:
         async with serving(tmp_path, configuration=configuration()) as service, user_of(service) as user:
             async with FakeAgent(service.address):
                 await user.until("complete", *await user.submit(spec()))
-                process = service.scheduler.solver._process
+                process = service.scheduler.solver._elsewhere._process
                 assert process is not None and process.pid is not None
                 os.kill(process.pid, signal.SIGKILL)
                 await user.until("complete", *await user.submit(spec()))
