@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?=                 # constraints.txt installs the very versions that were tried
 PYTEST_ARGS ?=
+CORE_TESTS ?= tests/policies tests/solvers tests/mechanism tests/simulator  # those that need no extra
 
 POLICIES ?= fifo,agnostic(fifo),isolated,agnostic(max_min_fairness),max_min_fairness,max_sum_throughput
 TRACE ?= gavel_msr_e13805
@@ -19,16 +20,17 @@ WORKERS ?= 2
 BENCH ?=                       # families and options of python -m benchmarks
 EXPERIMENTS ?= --jobs 2        # options of python -m experiments
 
+CORE := $(VENV)-core
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAIN := $(addprefix --constraint ,$(strip $(CONSTRAINTS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help compare test simulate chaos check bench experiments deployed proto format clean
+.PHONY: help compare test test-core simulate chaos check bench experiments deployed proto format clean
 
 help:  ## show this list
 	@echo "gavelx: what make can do"
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo "variables, with their defaults: PYTHON=$(PYTHON) VENV=$(VENV) TRACE=$(TRACE) CLUSTER=$(CLUSTER)"
 
 compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plot and a page in out/
@@ -39,6 +41,10 @@ compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plo
 test: $(VENV)/.dev  ## run every test
 	@tests/install_packages.sh
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+test-core:  ## run the tests of policies, solvers and simulator where no extra is installed
+	@$(MAKE) --no-print-directory VENV=$(CORE) $(CORE)/.testing
+	$(CORE)/bin/python -m pytest -n auto $(CORE_TESTS) $(PYTEST_ARGS)
 
 simulate: $(VENV)/.core  ## simulate small clusters where everything goes wrong (SEED=7, or SEEDS=0:2000), and audit them
 	$(BIN)/python -m gavelx.swarm $(if $(SEED),--seed $(SEED) $(if $(LOG),--log $(LOG)),--seeds $(SEEDS) --workers $(WORKERS))
@@ -69,7 +75,7 @@ format: $(VENV)/.dev  ## put the code into its format
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove what make made
-	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-core out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: an environment is made once, and again only when pyproject.toml changes.
@@ -83,6 +89,10 @@ $(VENV)/.pip:
 
 $(VENV)/.core: pyproject.toml | $(VENV)/.pip
 	$(PIP) install --quiet $(CONSTRAIN) --editable .
+	@touch $@
+
+$(VENV)/.testing: pyproject.toml | $(VENV)/.core
+	$(PIP) install --quiet $(CONSTRAIN) --editable ".[testing]" pytest-xdist
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.core

@@ -170,6 +170,16 @@ class Snapshot:
         return self.configurations.runnable_C & self.fits_C
 
     @cached_property
+    def runs_J(self) -> NDArray[np.bool_]:
+        """Which jobs can run here at all, alone or beside another."""
+        table = self.configurations
+        if table.first_J is not None and self.usable_C.all():
+            return np.asarray(np.diff(table.first_J) > 0)
+        runs_J = np.zeros(len(self.jobs), dtype=bool)
+        runs_J[table.job_M[self.usable_C[table.configuration_M]]] = True
+        return runs_J
+
+    @cached_property
     def fits_C(self) -> NDArray[np.bool_]:
         """Whether the cluster has the devices that a configuration needs, in one server if they must be."""
         table = self.configurations

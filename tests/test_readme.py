@@ -1,6 +1,10 @@
-"""The README's code runs as it stands."""
+"""The README's code runs as it stands, and its table is what its first command prints."""
 
+import json
 import re
+import shlex
+import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -8,8 +12,39 @@ from typer.testing import CliRunner
 
 from gavelx.cli.commands import app
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 THRIFTY, FROM_PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def printed_table() -> str:
+    """The tables that the README shows under its first command, without their indentation."""
+    (block,) = re.findall(r"all figures in `out/compare.json`:\n\n(.*?)\n\nJCT is", README, re.DOTALL)
+    return textwrap.dedent(block)
+
+
+def arguments_of_make_compare() -> list[str]:
+    """What `make compare` says to gavelx, without the files that it writes."""
+    make = ["make", "--dry-run", "--no-print-directory", "compare"]
+    said = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (command,) = re.findall(r"^\S*/gavelx (compare .*)$", said.replace("\\\n", " "), re.MULTILINE)
+    words = shlex.split(command)
+    return words[: words.index("--html")]
+
+
+def test_the_table_is_what_the_first_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last digit, on any processor; and so is the sentence below it."""
+    monkeypatch.chdir(tmp_path)
+    options = ["--workers", "1", "--json", "compare.json"]
+    answer = CliRunner().invoke(app, [*arguments_of_make_compare(), *options])
+    assert answer.exit_code == 0, answer.output
+    assert printed_table() in re.sub(" +$", "", answer.stdout, flags=re.MULTILINE)
+    jct_h = {
+        run["policy"]: run["jct_mean_s"] / 3600 for run in json.loads(Path("compare.json").read_text())["runs"]
+    }
+    blind, aware = (jct_h[name] for name in ("agnostic(max_min_fairness)", "max_min_fairness"))
+    costs = f"costs {blind / aware - 1:.0%} in mean completion time here ({blind:.1f} h against {aware:.1f} h)"
+    assert costs.replace("%", " %") in " ".join(README.split())
 
 
 def test_the_policy_of_the_readme_runs_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ class Hierarchical(Maximize):
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         statement = super().state(snapshot)
         assert isinstance(statement, Statement)
-        rates = OwnerRates(snapshot.jobs, self.owners)
+        rates = OwnerRates(snapshot.jobs, self.owners, snapshot.runs_J)
         return replace(statement, worst=(replace(statement.worst[0], rates=rates),))
 
     def __repr__(self) -> str:
@@ -109,9 +109,13 @@ def _owner(path: str, owner: float | str | Owner) -> Owner:
 
 
 class OwnerRates:
-    """The rate of each job: its part of the whole, over its own priority (rows are per unit of priority)."""
+    """The rate of each job: its part of the whole, over its own priority (rows are per unit of priority).
 
-    def __init__(self, jobs: Sequence[Job], owners: Mapping[str, Owner]) -> None:
+    Of those that can run (``runs_J``); the others have no part.
+    """
+
+    def __init__(self, jobs: Sequence[Job], owners: Mapping[str, Owner], runs_J: NDArray[np.bool_]) -> None:
+        self._runs_J = runs_J
         self._parent_N: list[int] = [-1]
         self._weight_N: list[float] = [1.0]
         self._fifo_N: list[bool] = [owners.get("", Owner()).fifo]
@@ -142,6 +146,7 @@ class OwnerRates:
 
     def __call__(self, rising_R: NDArray[np.bool_], job_R: Ints, count_R: Ints) -> Floats:
         node_R, weight_R, N = self._node_J[job_R], self._weight_J[job_R], len(self._parent_N)
+        rising_R = rising_R & self._runs_J[job_R]
         direct_N = np.bincount(node_R, np.where(rising_R, weight_R * count_R, 0.0), N)
         total_N = direct_N.copy()
         for n in range(N - 1, 0, -1):

@@ -50,7 +50,7 @@ class Makespan(Minimize):
         reached = replace(
             found.certificate, objective=float(left_s_J.max(initial=0.0)), bound=best.certificate.bound
         )
-        return replace(found, certificate=reached)
+        return replace(found, certificate=reached, notes=best.notes)
 
 
 def bisected(least: float) -> float:

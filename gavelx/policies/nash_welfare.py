@@ -46,9 +46,8 @@ class StrategyProof(Policy):
     uses = frozenset[Kind]()
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        statement = NashWelfare().state(snapshot)
+        statement, fair = NashWelfare().state(snapshot), NashWelfare().allocate(snapshot)
         assert isinstance(statement, Statement)
-        fair = solve(statement)
         logs, classes = statement.logs[0], collapse(statement)
         speed_J, part_J = logs.affine(fair.share_C), np.ones(len(snapshot.jobs))
         part_G = np.ones(len(classes))
@@ -59,7 +58,9 @@ class StrategyProof(Policy):
         share_C = fair.share_C.copy()
         share_C[table.configuration_M] *= part_J[table.job_M]
         path = f"{len(classes) + 1} programs: {fair.certificate.path}"
-        return certified(snapshot, share_C, path=path, seconds=fair.certificate.seconds, classes=len(classes))
+        seconds = fair.certificate.seconds
+        answer = certified(snapshot, share_C, path=path, seconds=seconds, classes=len(classes))
+        return answer.with_notes(fair.notes)
 
 
 def _part(statement: Statement, speed_J: np.ndarray, j: int) -> float:

@@ -37,12 +37,14 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
     def allocate(self, snapshot: Snapshot) -> Allocation:
         parts = _parts(snapshot, self.parts)
         share_K, seconds = np.zeros(len(snapshot.known)), 0.0  # K: all known configurations
+        notes = list[str]()
         for part in range(parts):
             jobs = np.sort(_deal(snapshot)[part::parts])
             inner, known = snapshot.of_jobs(jobs, _slice(snapshot, part, parts))
             answer = ask(self.policy, inner)
             share_K[known[answer.snapshot.open_C]] = answer.share_C
             seconds += answer.certificate.seconds
+            notes += answer.notes
         whole = snapshot.replace(opened=answer.snapshot.opened)
         share_C, objective = share_K[whole.open_C], None
         if isinstance(program := _innermost(self.policy), Maximize):
@@ -53,6 +55,7 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
         merged = certified(whole, share_C, path=path, seconds=seconds, objective=objective)
         return replace(
             merged,
+            notes=tuple(notes),
             strict=answer.strict,
             whole=answer.whole,
             ask_again_s=answer.ask_again_s,

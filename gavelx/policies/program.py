@@ -35,6 +35,9 @@ from gavelx.solvers import RatioStatement, Statement, solve
 from gavelx.solvers import statement as stated
 from gavelx.solvers.convex import ConvexStatement
 
+NAMED = 5
+"""Jobs that a note names, of very many."""
+
 
 class Maximize(Policy):
     """Give the shares that make ``objective`` largest among those that meet all ``constraints``.
@@ -42,7 +45,8 @@ class Maximize(Policy):
     The objective is a sum of linear terms, of ``Worst(...)`` and ``Sum(Log(...))`` with positive factors, and of
     ``Convex`` terms.
     ``Maximize(Worst(...))`` alone is solved lexicographically: when the worst-off job cannot be helped, the next
-    is, and so on.
+    is, and so on. A job that can run nowhere is left out of the worst, of logarithms and of ratios, and
+    ``allocation.notes`` names it.
     Raises :class:`ProgramError` where no allocation meets the constraints.
     """
 
@@ -68,7 +72,8 @@ class Maximize(Policy):
         self.objective, self.constraints = objective, tuple(constraints)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return solve(self.state(snapshot))
+        allocation, left_out = solve(self.state(snapshot)), _left_out(snapshot)
+        return allocation.with_notes([left_out]) if left_out else allocation
 
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         """The program on this snapshot, as arrays."""
@@ -79,7 +84,7 @@ class Maximize(Policy):
             if is_convex(term):
                 continue
             if isinstance(term, Worst):
-                worst.append(stated.Worst(self._concave(factor, term), linear(term.term, view)))
+                worst.append(stated.Worst(self._concave(factor, term), _of_those_that_run(term, view)))
             elif isinstance(term, Sum) and isinstance(term.term, Log):
                 logs.append(_logs(self._concave(factor, term), linear(term.term.term, view), view))
             else:
@@ -176,11 +181,31 @@ class Minimize(Maximize):
             denominator=self.objective.term.denominator(view),
             requirements=self._requirements(view),
             text=repr(self),
-            then=None if self.then is None else linear(self.then.term, view),
+            then=None if self.then is None else _of_those_that_run(self.then, view),
         )
 
     def __repr__(self) -> str:
         return super().__repr__() if self.then is None else f"{super().__repr__()[:-1]}, then={self.then!r})"
+
+
+def _left_out(snapshot: Snapshot) -> str:
+    """Which jobs can run nowhere, in words; nothing if all can run."""
+    match ids := [snapshot.jobs[j].id for j in np.flatnonzero(~snapshot.runs_J).tolist()]:
+        case []:
+            return ""
+        case [one]:
+            return f"job {one} can run nowhere, and is left out"
+    more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
+    return f"jobs {', '.join(map(str, ids[:NAMED]))}{more} can run nowhere, and are left out"
+
+
+def _of_those_that_run(worst: Worst, view: View) -> stated.Affine:
+    """The rows of a worst; that of a job that can run nowhere is the most that any job can get, and binds none."""
+    affine, runs_J = linear(worst.term, view), view.snapshot.runs_J
+    if affine.rows != "job" or runs_J.all() or not runs_J.any():
+        return affine
+    most_J = affine.matrix_RC.maximum(0) @ view.snapshot.usable_C.astype(float) + affine.constant_R
+    return affine.where(runs_J).shifted(np.where(runs_J, 0.0, most_J[runs_J].max()))
 
 
 def _summands(term: Term, factor: float) -> list[tuple[float, Term]]:

@@ -23,6 +23,8 @@ OPTIONS = {
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
 }
+USUAL = (1e-3, 1e9)
+"""Sizes of an objective's largest number with which the solver's tolerance is far below it, and above rounding."""
 DUAL, PRIMAL = 1, 4
 SMALL = 2000
 """Variables up to which presolve costs more time than it saves."""
@@ -63,7 +65,8 @@ class LinearProgram:
         upper_K: Floats,
         primal: bool = False,
     ) -> None:
-        lp = _model(objective_V, (lower_V, upper_V), matrix_KV, (lower_K, upper_K))
+        self._unit = _unit(objective_V)
+        lp = _model(objective_V / self._unit, (lower_V, upper_V), matrix_KV, (lower_K, upper_K))
         lp.sense_ = ObjSense.kMaximize
         self._highs = new_highs()
         self.prefer(primal=primal)
@@ -80,7 +83,7 @@ class LinearProgram:
         """
         _run(self._highs)
         solution = self._highs.getSolution()
-        return np.array(solution.col_value), np.array(solution.row_dual)
+        return np.array(solution.col_value), np.array(solution.row_dual) * self._unit
 
     def infeasible_by(self) -> Floats | None:
         """Multipliers with which the constraints contradict each other, where the last solve has found such."""
@@ -94,7 +97,7 @@ class LinearProgram:
         starts, rows = matrix_KN.indptr[:-1].astype(np.int32), matrix_KN.indices.astype(np.int32)
         lower_N = np.zeros(len(upper_N))
         entries = matrix_KN.nnz, starts, rows, matrix_KN.data
-        self._highs.addCols(len(upper_N), objective_N, lower_N, upper_N, *entries)
+        self._highs.addCols(len(upper_N), objective_N / self._unit, lower_N, upper_N, *entries)
 
     def forget(self) -> None:
         """Start the next solve from nothing."""
@@ -117,7 +120,15 @@ class LinearProgram:
         self._highs.changeColBounds(self._highs.getNumCol() - 1, 0.0, upper)
 
     def set_objective(self, objective_V: Floats) -> None:
-        self._highs.changeColsCost(len(objective_V), np.arange(len(objective_V), dtype=np.int32), objective_V)
+        self._unit, columns = _unit(objective_V), np.arange(len(objective_V), dtype=np.int32)
+        self._highs.changeColsCost(len(objective_V), columns, objective_V / self._unit)
+
+
+def _unit(objective_V: Floats) -> float:
+    """What an objective is counted in, tolerances being absolute: 1, or a power of two near its largest number."""
+    largest = float(np.abs(objective_V).max(initial=0.0))
+    usual = largest == 0.0 or USUAL[0] <= largest <= USUAL[1]
+    return 1.0 if usual else float(np.ldexp(1.0, np.frexp(largest)[1] - 1))
 
 
 def _model(

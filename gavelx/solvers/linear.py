@@ -82,7 +82,7 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True, near_C: Fl
         path = "highs-lexicographic" if complete else "highs-lexicographic, levels not all raised"
         value_V = _cheapest(program, rows, value_V) if complete else value_V
     share_C = classes.shares(np.maximum(0.0, value_V[: rows.Z]))
-    if lexicographic:
+    if lexicographic and _goes_by_throughput(statement):
         share_C = sparser(statement.snapshot, classes, share_C)
     return Answer(share_C, bound, marginal_A, len(classes), path)
 
@@ -116,9 +116,16 @@ def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> An
     if lexicographic:
         if not priced.cheapest:
             share_C = spend_least(statement.snapshot, statement.worst[0].affine, share_C)
-        if share_C is priced.share_C:  # cheaper ones are sparse already
+        if share_C is priced.share_C and _goes_by_throughput(statement):  # cheaper ones are sparse already
             share_C = sparser(statement.snapshot, classes, share_C)
     return Answer(share_C, priced.bound, priced.marginal_A, len(classes), priced.path)
+
+
+def _goes_by_throughput(statement: Statement) -> bool:
+    """Whether all that the program says of single jobs follows from their throughputs, and not from their mix."""
+    speed_JC = statement.snapshot.configurations.throughput_JC
+    parts = [*(part.affine for part in statement.worst), *(part.affine for part in statement.requirements)]
+    return all(part.rows != "job" or part.base_RC is speed_JC for part in parts)
 
 
 def spend_least(snapshot: Snapshot, affine: Affine, share_C: Floats) -> Floats:
@@ -174,7 +181,7 @@ def _raise_levels(
             program.set_coefficient(first + r, rows.Z, -new_R[r] * scale_R[r])
             program.set_lower(first + r, lower_R[r])
         rate_R = new_R
-        if not rising_R.any():
+        if not rate_R.any():
             return value_V, True
         try:
             value_V, multiplier_K = _solve_on_floors(

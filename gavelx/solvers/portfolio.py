@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.errors import PolicyError, SolverError
-from gavelx.solvers.blame import can_be_met, infeasible, unbounded, valueless
+from gavelx.solvers.blame import infeasible, unbounded, valueless
 from gavelx.solvers.certify import BITS, certified, missing, repaired, violation
 from gavelx.solvers.convex import ConvexStatement
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
@@ -34,6 +34,8 @@ GAP = 1e-6
 """How far an objective may be from its bound, relative to the size of its numbers."""
 LOOSE_GAP = 1e-4
 """The same for a first-order solver that the user has asked for, and where the bound is that of a tangent."""
+NOTHING = 1e-300
+"""A gap that is none, whatever the size of the numbers: solvers count in such units where nothing has a size."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,8 @@ def solve(statement: Statement | RatioStatement, *, budget_s: float | None = Non
     """
     started = time.perf_counter()
     snapshot = statement.snapshot
-    if not len(snapshot.configurations):
-        if not all(can_be_met(statement, required) for required in statement.required):
-            raise infeasible(statement)
-        return certified(snapshot, np.zeros(0), path="empty", seconds=0.0, classes=0)
+    if not snapshot.runs_J.any():
+        return _idle(statement)
     with limited(settings().budget_s if budget_s is None else budget_s):
         answer, check = _first_good(statement, paths(statement, settings().solver))
     sign = _sign(statement)
@@ -71,6 +71,19 @@ def solve(statement: Statement | RatioStatement, *, budget_s: float | None = Non
         classes=answer.classes,
         marginal_A=None if answer.marginal_A is None else sign * answer.marginal_A,
         excess=check.excess,
+    )
+
+
+def _idle(statement: Statement | RatioStatement) -> Allocation:
+    """The one allocation that there is where no job can run: nothing to solve, and no noise of solvers."""
+    share_C = np.zeros(len(statement.snapshot.configurations))
+    if missing(statement.required, share_C) > FEASIBLE:
+        raise infeasible(statement)
+    value = _sign(statement) * statement.objective(share_C) + 0.0  # -0.0 is 0.0
+    of_jobs = isinstance(statement, RatioStatement) or not np.isfinite(value)  # the worst of no job has no value
+    known = None if of_jobs else value
+    return certified(
+        statement.snapshot, share_C, path="no job can run", seconds=0.0, classes=0, objective=known, bound=known
     )
 
 
@@ -193,7 +206,7 @@ def _sign(statement: Statement | RatioStatement) -> float:
 def _near(statement: Statement | RatioStatement, objective: float, bound: float, gap: float) -> bool:
     """Whether a gap is only rounding. What rounding is relative to is looked up where it matters."""
     away = abs(bound - objective)
-    return away <= gap * abs(objective) or away <= gap * _size(statement)
+    return away <= max(gap * abs(objective), NOTHING) or away <= gap * _size(statement)
 
 
 def _size(statement: Statement | RatioStatement) -> float:

@@ -73,7 +73,8 @@ class SiftedProgram(LinearProgram):
                 if not (error.status == "infeasible" and self._add(self._helpful())):
                     raise
             else:
-                if not self._add(self._best(self._objective_V - multiplier_K @ self._matrix_KV)):
+                gain_V = self._objective_V - multiplier_K @ self._matrix_KV
+                if not self._add(self._best(gain_V / self._unit)):
                     value_V = np.zeros(len(self._objective_V))
                     value_V[self._here_v] = value_v
                     return value_V, multiplier_K

@@ -70,6 +70,8 @@ class Affine:
             )
             return Affine(self.base_RC, self.constant_R + other.constant_R, self.rows, factor_R)
         a, b = (self, other) if self.rows != "total" else (other, self)
+        if b.rows == "total" and not b.base_RC.nnz:
+            return a.shifted(b.constant_R[0])
         if b.rows == "total" and a.rows != "total":
             ones_R1 = sparse.csr_array(np.ones((len(a.constant_R), 1)))
             b = Affine(sparse.csr_array(ones_R1 @ b.matrix_RC), b.constant_R.repeat(len(a.constant_R)), a.rows)

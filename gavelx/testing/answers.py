@@ -198,7 +198,7 @@ class Answers(Checks):
         for name, value in (("objective", seen.objective), ("bound", seen.bound)):
             if value is not None and not np.isfinite(value):
                 self.fail("a certificate holds finite numbers, or None", f"{name} is {value}", snapshot)
-        if program_of(self.make_policy()) is not None and len(allocation.snapshot.configurations):
+        if program_of(self.make_policy()) is not None and allocation.snapshot.runs_J.any():
             self._check_program(allocation, snapshot)
 
     def _check_program(self, allocation: Allocation, snapshot: Snapshot) -> None:

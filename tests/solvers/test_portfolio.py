@@ -204,7 +204,11 @@ def test_levels_end_where_the_time_does_and_the_first_is_kept(monkeypatch: pytes
             return solve(program)
 
         monkeypatch.setattr(LinearProgram, "solve", slow)
-        certificate = policy.allocate(of_many_levels).certificate
+        try:
+            certificate = policy.allocate(of_many_levels).certificate
+        except SolverError:  # before the first level, where no other solver is installed
+            assert not cut_short
+            continue
         cut_short += certificate.path.endswith("levels not all raised")
         assert certificate.objective == pytest.approx(expected.objective)
     assert cut_short
