@@ -166,6 +166,13 @@ def all_distinct(jobs: int, seed: int, types: int = 8) -> Instance:
     )
 
 
+def of_many_lengths(jobs: int, seed: int) -> Instance:
+    """The same on twelve types, with jobs as short and long as published traces draw them."""
+    instance = all_distinct(jobs, seed, types=12)
+    duration_s_J = 60.0 * 10.0 ** np.random.default_rng([seed, jobs, 5]).uniform(1.5, 4.0, size=jobs)
+    return replace(instance, steps_left_J=instance.throughput_JA.max(axis=1) * duration_s_J)
+
+
 def all_pairs(jobs: int, seed: int) -> Instance:
     """Jobs of the real table, each of which may share a device with each other one."""
     return replace(real_table(jobs, seed), pairs=True)

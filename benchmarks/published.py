@@ -91,8 +91,19 @@ def full_linear_program(instance: Instance) -> Floats:
 
     Without crossover to a vertex, which this comparison does not need and which takes several times longer.
     """
-    J, A = instance.throughput_JA.shape
     gain_JA = instance.throughput_JA / (instance.weight_J * instance.proportional_J)[:, None]
+    return _highest_level(instance, gain_JA, {"solver": "ipm", "run_crossover": "off"})
+
+
+def makespan(instance: Instance) -> Floats:
+    """The least makespan as one linear program, by HiGHS as it chooses; what that leaves free stays so."""
+    per_s_JA = instance.throughput_JA / instance.steps_left_J[:, None]
+    return _highest_level(instance, per_s_JA / per_s_JA.max(axis=1).min(), {})
+
+
+def _highest_level(instance: Instance, gain_JA: Floats, options: dict[str, str]) -> Floats:
+    """Shares that make the least ``sum_a gain_ja x_ja`` largest."""
+    J, A = gain_JA.shape
     of_job, of_type = np.repeat(np.arange(J), A), np.tile(np.arange(A), J)
     column = np.arange(J * A)
     ones = np.ones(J * A)
@@ -106,20 +117,22 @@ def full_linear_program(instance: Instance) -> Floats:
     matrix = sparse.csr_array(sparse.vstack(rows, format="csr"))
     lower = np.concatenate([np.zeros(J), np.full(J + A, -np.inf)])
     upper = np.concatenate([np.full(J, np.inf), np.ones(J), instance.devices_A])
-    value = _interior_point(np.concatenate([np.zeros(J * A), [-1.0]]), matrix, lower, upper)
+    value = _by_highs(np.concatenate([np.zeros(J * A), [-1.0]]), matrix, (lower, upper), options)
     return value[:-1].reshape(J, A).clip(0.0, 1.0)
 
 
-def _interior_point(cost: Floats, matrix: sparse.csr_array, lower: Floats, upper: Floats) -> Floats:
+def _by_highs(
+    cost: Floats, matrix: sparse.csr_array, sides: tuple[Floats, Floats], options: dict[str, str]
+) -> Floats:
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = matrix.shape
     lp.col_cost_ = cost
     lp.col_lower_, lp.col_upper_ = np.zeros(len(cost)), np.full(len(cost), np.inf)
-    lp.row_lower_, lp.row_upper_ = lower, upper
+    lp.row_lower_, lp.row_upper_ = sides
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix.indptr, matrix.indices, matrix.data
     highs = highspy.Highs()
-    for option, setting in (("output_flag", False), ("solver", "ipm"), ("run_crossover", "off")):
+    for option, setting in {"output_flag": False, **options}.items():
         highs.setOptionValue(option, setting)
     highs.passModel(lp)
     highs.run()

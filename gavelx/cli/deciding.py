@@ -7,6 +7,7 @@ from gavelx.asking import ask
 from gavelx.cli.budgeting import print_spending, spending_of
 from gavelx.cli.explaining import print_explanation
 from gavelx.cli.output import Outputs, stdout, write_json
+from gavelx.cli.stopping import stoppable
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.explain.explanation import Explanation
 from gavelx.files.snapshots import read_snapshot
@@ -27,9 +28,9 @@ def allocate(
     """Read a snapshot, ask the policy, show the shares of time; or write them as JSON, and draw no table."""
     policy = load_policy(policy_text)
     outputs.check(snapshot_path)
-    with using(settings):
+    with using(settings), stoppable(policy_text) as asked:
         snapshot = read_snapshot(snapshot_path, index)
-        allocation = ask(policy, snapshot)
+        allocation = ask(asked, snapshot)
         spent = spending_of(policy, allocation, snapshot) if explain else ()
     explanation = Explanation(allocation) if explain else None
     if outputs.json is not None:

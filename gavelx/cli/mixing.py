@@ -9,6 +9,7 @@ from rich.console import Console
 from gavelx.cli.conditions import ROUND_S, within
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.scenario import solver_settings
+from gavelx.cli.stopping import stoppable
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError
@@ -49,13 +50,14 @@ class MixOptions:
 
 def mix(typed: MixOptions, *, as_json: bool) -> bool:
     """Find the mix and print it; whether the simulator confirmed it."""
-    policy, settings = load_policy(typed.policy), solver_settings("auto", typed.time_budget_s)
+    load_policy(typed.policy)
+    settings = solver_settings("auto", typed.time_budget_s)
     throughputs = load_throughputs(typed.table)
     wanted = _accelerators(typed.accelerators, throughputs)
     offers = load_offers(typed.prices, wanted, as_of=typed.as_of)
     most = _most(typed.max_devices, wanted)
     jobs = _jobs(typed, throughputs, list(dict.fromkeys(offer.accelerator for offer in offers)))
-    with using(settings):
+    with using(settings), stoppable(typed.policy) as policy:
         found = cheapest_mix(
             jobs,
             throughputs,

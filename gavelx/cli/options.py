@@ -204,7 +204,7 @@ Solver = Annotated[
 ]
 TimeBudget = Annotated[
     float,
-    typer.Option(metavar="SECONDS", help="The most that one allocation may take to solve.", rich_help_panel=_HOW),
+    typer.Option(metavar="SECONDS", help="Processor time that one allocation may take.", rich_help_panel=_HOW),
 ]
 Workers = Annotated[
     int | None,

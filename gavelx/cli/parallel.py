@@ -18,8 +18,8 @@ from typing import cast
 
 from gavelx.cli.failures import Failed, portable, print_traceback
 from gavelx.cli.scenario import Scenario
+from gavelx.cli.stopping import stoppable
 from gavelx.errors import GavelxError
-from gavelx.policies import load_policy
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.solvers import using
@@ -77,9 +77,9 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
             last = completed
             watch(position, completed, total)
 
-    s, policy = scenario, load_policy(text)
+    s = scenario
     try:
-        with using(s.settings):
+        with stoppable(text) as policy, using(s.settings):
             result = simulate(
                 policy,
                 s.jobs,

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.asking import Answers
 from gavelx.errors import OptionError, SolverError, WorkloadError
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
 from gavelx.metrics import known
-from gavelx.policies.base import Policy
 from gavelx.policies.deadlines import Deadlines
 from gavelx.pricing.offers import Offer
 from gavelx.pricing.task import Task, due_s
@@ -160,7 +160,7 @@ def cheapest_mix(
     offers: Sequence[Offer],
     *,
     most: Mapping[str, int] | None = None,
-    policy: Policy | None = None,
+    policy: Answers | None = None,
     rules: Rules = RULES,
     seconds: float = 60.0,
     on_try: Callable[[int], None] = lambda _: None,

@@ -6,5 +6,5 @@ transaction, handed to ``state``, and only then are commands carried out and cal
 replay.
 
 ``attendance`` speaks with the agents (with ``launches``, ``endings``, ``progress`` and ``reading``), ``solving``
-with the process in which policies are asked, ``server`` with users.
+with the process in which policies are asked (``elsewhere``), ``server`` with users.
 """

@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
 from gavelx.solvers.settings import left_s
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-11
 SOLVED = (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
+WORDS = {
+    clarabel.SolverStatus.PrimalInfeasible: "infeasible",
+    clarabel.SolverStatus.CallbackTerminated: OUT_OF_TIME,
+}
 
 
 def quadratic_program(
@@ -62,10 +66,10 @@ def _clarabel(
     settings.verbose = False
     settings.max_threads = 1
     settings.direct_solve_method = "qdldl"  # adds in the same order on every processor
-    settings.time_limit = left_s()
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
-    solution = clarabel.DefaultSolver(curvature, objective, rows, limits, cones, settings).solve()
+    solver = clarabel.DefaultSolver(curvature, objective, rows, limits, cones, settings)
+    solver.set_termination_callback(lambda seen: not left_s())
+    solution = solver.solve()
     if solution.status not in SOLVED:
-        infeasible = solution.status == clarabel.SolverStatus.PrimalInfeasible
-        raise UnsolvedError("infeasible" if infeasible else str(solution.status).lower())
+        raise UnsolvedError(WORDS.get(solution.status, str(solution.status).lower()))
     return np.asarray(solution.x), np.asarray(solution.z)

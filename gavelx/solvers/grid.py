@@ -1,11 +1,12 @@
 """A program as a grid of jobs and accelerator types, for the price engine.
 
 It fits where every job is alone in its configurations, has one at most on each type, needs as many devices on all
-of them, and the program talks of nothing but each job's own speed.
+of them, and the program talks of nothing but each job's own speed, of which it may ask for so much at least.
 
 Legend: J jobs, G classes of jobs, A accelerator types, C configurations, E entries.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from gavelx.solvers.collapse import Classes
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.price_engine import solve_levels, solve_ratios
 from gavelx.solvers.rows import money
-from gavelx.solvers.statement import Affine, RatioStatement, Statement
+from gavelx.solvers.statement import Affine, RatioStatement, Requirement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -86,13 +87,16 @@ def as_grid(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> Grid 
 def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool) -> "Priced | None":
     """A max-min program, by prices; None where it is none, too small, no grid, or the engine finds no answer."""
     snapshot = statement.snapshot
-    if not len(classes) or statement.requirements or not is_plain_max_min(statement):
+    if not len(classes) or not is_plain_max_min(statement):
         return None
     worst = statement.worst[0]
+    floor_J = least(statement.requirements, worst.affine)
     grid = as_grid(snapshot, worst.affine.base_RC, classes.representative_G)
-    if grid is None:
+    if grid is None or floor_J is None:
         return None
-    factor_G = _factor(worst.affine)[grid.row_G]
+    factor_G, floor_G = factor(worst.affine)[grid.row_G], floor_J[grid.row_G]
+    if (floor_G[factor_G <= 0] > 0).any():  # such rows have no gain, so none to be kept above a floor
+        return None
     try:
         answer = solve_levels(
             grid.gains(worst.affine.base_RC) * factor_G[:, None],
@@ -101,6 +105,7 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
             scale_G=grid.scale_G,
             count_G=classes.count_G.astype(float),
             capacity_A=snapshot.devices_A.astype(float),
+            floor_G=floor_G * factor_G,
             lexicographic=lexicographic,
             price_A=money(snapshot),
         )
@@ -123,7 +128,7 @@ def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) ->
     if top.base_RC is not bottom.base_RC or statement.requirements or (bottom.constant_R != 0).any():
         return None
     row_G = np.flatnonzero(statement.finite_R)
-    steps_G, deadline_G = top.constant_R[row_G], _factor(bottom)[row_G]
+    steps_G, deadline_G = top.constant_R[row_G], factor(bottom)[row_G]
     if not len(row_G) or not (steps_G > 0).all() or not (deadline_G > 0).all():
         return None
     grid = as_grid(snapshot, bottom.base_RC, row_G)
@@ -133,7 +138,7 @@ def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) ->
         answer = solve_ratios(
             grid.gains(bottom.base_RC),
             steps_G,
-            _factor(top)[row_G],
+            factor(top)[row_G],
             deadline_G,
             scale_G=grid.scale_G,
             count_G=np.ones(len(row_G)),
@@ -173,5 +178,23 @@ def is_plain_max_min(statement: Statement) -> bool:
     return worst.weight > 0 and worst.rates is None and worst.affine.rows == "job"
 
 
-def _factor(affine: Affine) -> Floats:
+def least(requirements: Sequence[Requirement], affine: Affine) -> Floats | None:
+    """What the requirements leave each job at least of a value, before its factor; 0 where they leave nothing.
+
+    None where a requirement asks for anything else.
+    """
+    least_R = np.zeros(len(affine.constant_R))
+    for requirement in requirements:
+        asked = requirement.affine
+        factor_R, asks_R = factor(asked), factor(asked) > 0
+        same = asked.rows == affine.rows == "job" and asked.base_RC is affine.base_RC
+        if not same or (factor_R < 0).any() or (asked.constant_R[~asks_R] < 0).any():
+            return None
+        needed_R = np.divide(-asked.constant_R, factor_R, out=np.zeros(len(least_R)), where=asks_R)
+        least_R = np.maximum(least_R, needed_R)
+    return least_R
+
+
+def factor(affine: Affine) -> Floats:
+    """The factor of each row; 1 where there are none."""
     return np.ones(len(affine.constant_R)) if affine.factor_R is None else affine.factor_R

@@ -6,7 +6,7 @@ Legend: V variables, K constraints.
 from typing import Any
 
 import numpy as np
-from highspy import Highs, HighsLp, HighsModelStatus, MatrixFormat, ObjSense, kHighsInf
+from highspy import Highs, HighsLp, HighsModelStatus, MatrixFormat, ObjSense, cb, kHighsInf
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -32,6 +32,11 @@ BARE: dict[str, Any] = {"presolve": "off"}  # tells infeasible from unbounded, a
 REDUCED: dict[str, Any] = {"presolve": "choose"}
 LOOSE: dict[str, Any] = BARE | {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 OUT_OF_TIME = "time limit reached"
+ASKS_TO_GO_ON = (
+    cb.HighsCallbackType.kCallbackSimplexInterrupt,
+    cb.HighsCallbackType.kCallbackIpmInterrupt,
+    cb.HighsCallbackType.kCallbackMipInterrupt,
+)
 ANSWERS = (HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelStatus.kUnbounded)
 
 
@@ -63,7 +68,7 @@ class LinearProgram:
         self._unit = _unit(objective_V)
         lp = _model(objective_V / self._unit, (lower_V, upper_V), matrix_KV, (lower_K, upper_K))
         lp.sense_ = ObjSense.kMaximize
-        self._highs = _highs()
+        self._highs = new_highs()
         self.prefer(primal=primal)
         self._highs.passModel(lp)
 
@@ -143,11 +148,25 @@ def _model(
     return lp
 
 
-def _highs() -> Highs:
+def new_highs() -> Highs:
+    """HiGHS with our options, which stops when no time is left. Its own limit is of wall-clock time."""
     highs = Highs()  # type: ignore[no-untyped-call]
     for option, value in OPTIONS.items():
         highs.setOptionValue(option, value)
+    highs.setCallback(_stop_in_time, None)
+    for question in ASKS_TO_GO_ON:
+        highs.startCallback(question)
     return highs
+
+
+def _stop_in_time(question: cb.HighsCallbackType, message: str, seen: Any, answer: Any, data: Any) -> None:
+    """HiGHS asks once an iteration."""
+    answer.user_interrupt = not left_s()
+
+
+def said(highs: Highs, status: HighsModelStatus) -> str:
+    """How a solve ended, in words."""
+    return OUT_OF_TIME if status == HighsModelStatus.kInterrupt else highs.modelStatusToString(status).lower()
 
 
 def _run(highs: Highs) -> None:
@@ -157,9 +176,8 @@ def _run(highs: Highs) -> None:
     """
     highs.setOptionValue("solver", highs_method())
     for options in (BARE, REDUCED, LOOSE) if highs.getNumCol() <= SMALL else (REDUCED, BARE, LOOSE):
-        if not (seconds := left_s()):
+        if not left_s():
             raise UnsolvedError(OUT_OF_TIME)
-        highs.setOptionValue("time_limit", highs.getRunTime() + seconds)  # its clock runs on from solve to solve
         for name, value in options.items():
             highs.setOptionValue(name, value)
         highs.run()
@@ -168,4 +186,4 @@ def _run(highs: Highs) -> None:
             break
         highs.clearSolver()
     if status != HighsModelStatus.kOptimal:
-        raise UnsolvedError(highs.modelStatusToString(status).lower())
+        raise UnsolvedError(said(highs, status))

@@ -10,7 +10,7 @@ from highspy import HighsModelStatus, HighsVarType
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.solvers.highs import UnsolvedError, _highs, _model
+from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError, _model, new_highs, said
 from gavelx.solvers.settings import left_s
 
 Floats = NDArray[np.float64]
@@ -41,12 +41,14 @@ def solve_whole(
     """
     lp = _model(cost_V, bounds_V, matrix_KV, bounds_K)
     lp.integrality_ = [HighsVarType.kInteger if whole else HighsVarType.kContinuous for whole in whole_V]
-    highs = _highs()
-    for option, value in {"time_limit": left_s(), "mip_rel_gap": GAP, "mip_feasibility_tolerance": 1e-9}.items():
+    if not left_s():
+        raise UnsolvedError(OUT_OF_TIME)
+    highs = new_highs()
+    for option, value in {"mip_rel_gap": GAP, "mip_feasibility_tolerance": 1e-9}.items():
         highs.setOptionValue(option, value)
     highs.passModel(lp)
     highs.run()
     info, status = highs.getInfo(), highs.getModelStatus()
     if status != HighsModelStatus.kOptimal and info.primal_solution_status != FEASIBLE:
-        raise UnsolvedError(highs.modelStatusToString(status).lower())
+        raise UnsolvedError(said(highs, status))
     return Whole(np.array(highs.getSolution().col_value), info.objective_function_value, info.mip_dual_bound)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.solvers.grid import ratios_by_price
+from gavelx.solvers.grid import factor, least, ratios_by_price
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.linear import Answer, solve_linear, spend_least
 from gavelx.solvers.statement import Affine, RatioStatement, Requirement, Statement, Worst
@@ -40,6 +40,15 @@ def solve_ratio(statement: RatioStatement, *, lexicographic: bool = True) -> Ans
     """
     if (answer := _by_price(statement, lexicographic)) is not None:
         return answer
+    best = _at_their_floors(statement) or _dinkelbach(statement)
+    if lexicographic:
+        last = _with_what_is_left(statement, best, statement.objective(best.share_C))
+        best = replace(best, share_C=last.share_C, path=f"{best.path}; {last.path}")
+    return best
+
+
+def _dinkelbach(statement: RatioStatement) -> Answer:
+    """The least largest ratio, step by step."""
     best = solve_linear(_begin(statement), lexicographic=False)
     level, steps = statement.objective(best.share_C), 0
     while steps < STEPS:
@@ -49,9 +58,32 @@ def solve_ratio(statement: RatioStatement, *, lexicographic: bool = True) -> Ans
             break
         best, level = answer, statement.objective(answer.share_C)
     bound = proven(statement, level, best.share_C)
-    if lexicographic:
-        best = _with_what_is_left(statement, best, level)
     return Answer(best.share_C, bound, None, best.classes, f"dinkelbach, {steps} steps; {best.path}")
+
+
+def _at_their_floors(statement: RatioStatement) -> Answer | None:
+    """The same by one linear program, where every row must have some of its denominator; None elsewhere.
+
+    A job that has more of it than it must can have a smaller part of all its shares: its ratio stays what it is,
+    and every other limit holds all the more. So the ratios are those over the floors, which are linear.
+    """
+    floor_R = _floors(statement)
+    if floor_R is None or not (floor_R[statement.finite_R] > 0).all():
+        return None
+    per_floor_R = np.divide(-1.0, floor_R, out=np.zeros(len(floor_R)), where=statement.finite_R)
+    answer = _try(_program(statement, statement.numerator, per_floor_R, content=0.0), None)
+    if answer is None or answer.bound is None:
+        return None
+    return replace(answer, bound=-answer.bound, path=f"at their floors; {answer.path}")
+
+
+def _floors(statement: RatioStatement) -> Floats | None:
+    """The least denominator that each row must have, if smaller parts of a job's shares can break nothing else."""
+    top, bottom, table = statement.numerator, statement.denominator, statement.snapshot.configurations
+    if top.constant_R.any() or bottom.constant_R.any() or (table.members_C > 1).any():
+        return None
+    least_R = least(statement.requirements, bottom)
+    return None if least_R is None else least_R * factor(bottom)
 
 
 def _with_what_is_left(statement: RatioStatement, best: Answer, level: float) -> Answer:
@@ -88,7 +120,7 @@ def proven(
     )
 
 
-def _try(program: Statement, near_C: Floats, *, lexicographic: bool = False) -> Answer | None:
+def _try(program: Statement, near_C: Floats | None, *, lexicographic: bool = False) -> Answer | None:
     """The answer, or None where the solver gives up: what was reached before is kept then."""
     try:
         return solve_linear(program, lexicographic=lexicographic, near_C=near_C)

@@ -2,6 +2,9 @@
 
 They are no part of a program, so they are not handed down through policies and modifiers: a context variable
 holds them. ``limited`` sets what one path of the portfolio may use; every solver asks ``left_s()``.
+
+Time is processor time of the thread that solves. It stands still while other programs have the processor, so a
+program that is solved in time on an idle machine is solved on a busy one.
 """
 
 import time
@@ -23,7 +26,7 @@ class Settings:
     ``interior`` asks programs for the answer of an interior point instead of the exact one (see `interior`).
     ``lexicographic``: what the first optimum of a max-min program or of ratios leaves free is shared out as well;
     without it the objective alone is best, for those who want to know no more.
-    ``budget_s`` is the wall-clock time that one program may take, over all paths that are tried for it.
+    ``budget_s`` is the processor time that one program may take, over all paths that are tried for it.
     """
 
     solver: SolverName = "auto"
@@ -60,8 +63,8 @@ def using(chosen: Settings | None = None, **changes: object) -> Iterator[Setting
 
 @contextmanager
 def limited(seconds: float, method: HighsMethod = "choose") -> Iterator[None]:
-    """Solvers that run inside stop after so many seconds; HiGHS works by this method."""
-    token = _limits.set(_Limits(time.perf_counter() + seconds, method))
+    """Solvers that run inside stop after so many seconds of processor time; HiGHS works by this method."""
+    token = _limits.set(_Limits(time.thread_time() + seconds, method))
     try:
         yield
     finally:
@@ -69,8 +72,8 @@ def limited(seconds: float, method: HighsMethod = "choose") -> Iterator[None]:
 
 
 def left_s() -> float:
-    """Seconds that are left to the solver at work; infinite where nobody set a limit."""
-    return max(0.0, _limits.get().until_s - time.perf_counter())
+    """Seconds of processor time that are left to the solver at work; infinite without a limit."""
+    return max(0.0, _limits.get().until_s - time.thread_time())
 
 
 def highs_method() -> HighsMethod:

@@ -7,12 +7,12 @@ import pytest
 from gavelx.cli.failures import Failed
 from gavelx.cli.parallel import Outcome, run_policies
 from gavelx.cli.scenario import RunOptions, load_scenario
-from gavelx.errors import GavelxError, ProgramError
+from gavelx.errors import GavelxError, PolicyError, ProgramError
 
 POLICIES = """
 import os
 from gavelx.errors import ProgramError
-from gavelx.policies import Policy
+from gavelx.policies import Linear, Maximize, Policy, Worst
 from gavelx.solvers import settings
 
 class Infeasible(Policy):
@@ -34,6 +34,12 @@ class Odd(Policy):
 class Vanishing(Policy):
     def allocate(self, snapshot):
         os._exit(3)
+
+class Gone(Linear):
+    def linear(self, view):
+        os._exit(3)
+
+vanishing_worker = Maximize(Worst(Gone()))
 """
 
 
@@ -67,7 +73,14 @@ def test_a_mistake_in_a_worker_keeps_its_parts(policies: str) -> None:
 def test_a_worker_that_vanishes_is_our_failure(policies: str) -> None:
     scenario = load_scenario(RunOptions("v100=2", jobs=3))
     with pytest.raises(GavelxError, match="worker process ended"):
-        run_policies(["fifo", f"{policies}:Vanishing"], scenario, lambda *_: None, workers=2)
+        run_policies(["fifo", f"{policies}:vanishing_worker"], scenario, lambda *_: None, workers=2)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_policy_that_ends_its_process_is_its_authors_mistake(policies: str, workers: int) -> None:
+    scenario = load_scenario(RunOptions("v100=2", jobs=3))
+    with pytest.raises(PolicyError, match="Vanishing: it ended the process"):
+        run_policies([f"{policies}:Vanishing", "fifo"], scenario, lambda *_: None, workers=workers)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -10,7 +10,7 @@ import pytest
 
 from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service import solving
+from gavelx.service import elsewhere
 from gavelx.service.log import Log, LogUnavailableError
 from gavelx.service.records import Answered, entry_of
 from gavelx.service.server import Service
@@ -107,7 +107,7 @@ def test_a_solver_that_hangs_dies_or_fails_stops_no_lease(
                 with monkeypatch.context() as patch:
                     if does == HANG:
                         patch.setattr(solver, "settings", Settings(budget_s=0.1))
-                        patch.setattr(solving, "SLACK_S", 0.1)
+                        patch.setattr(elsewhere, "SLACK_S", 0.1)
                     flag.touch()
                     (second,) = await user.submit(spec(30.0))
                     await until(lambda: solver.failures, "an answer fails")
@@ -141,7 +141,7 @@ def test_a_solver_that_is_killed_is_started_again(tmp_path: Path) -> None:
         async with serving(tmp_path, configuration=configuration()) as service, user_of(service) as user:
             async with FakeAgent(service.address):
                 await user.until("complete", *await user.submit(spec()))
-                process = service.scheduler.solver._process
+                process = service.scheduler.solver._elsewhere._process
                 assert process is not None and process.pid is not None
                 os.kill(process.pid, signal.SIGKILL)
                 await user.until("complete", *await user.submit(spec()))

@@ -14,10 +14,12 @@ from scipy.optimize import linprog
 
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.price_engine import Levels, Ratios, solve_levels, solve_ratios
-from gavelx.solvers.price_engine.replies import Rows
+from gavelx.solvers.price_engine.fitting import fitted
+from gavelx.solvers.price_engine.levels import gains, rows_of
+from gavelx.solvers.price_engine.replies import LinearNeed, Rows
 from gavelx.solvers.price_engine.search import LIMITS, Limits
 
-BOXED = Limits(direct=2, sample=3, program=3)
+BOXED = Limits(few=0, all=0, direct=2, sample=3, program=3)
 """Limits that make a handful of rows go through samples, boxes and steady rows."""
 
 
@@ -29,6 +31,7 @@ class Problem:
     scale_G: np.ndarray
     count_G: np.ndarray
     capacity_A: np.ndarray
+    floor_G: np.ndarray | None = None
 
     def solve(self, limits: Limits = LIMITS, **options) -> Levels:
         return solve_levels(
@@ -38,6 +41,7 @@ class Problem:
             scale_G=self.scale_G,
             count_G=self.count_G,
             capacity_A=self.capacity_A,
+            floor_G=self.floor_G,
             limits=limits,
             **options,
         )
@@ -75,17 +79,33 @@ def problems(draw) -> Problem:
         floor_G[0] = False
         slope_G[floor_G] = 0.0
         constant_G[floor_G] = -(rng.uniform(0, 0.2, G) * gain_GA.max(axis=1))[floor_G]
-    return Problem(gain_GA, constant_G, slope_G, scale_G, count_G, capacity_A)
+    problem = Problem(gain_GA, constant_G, slope_G, scale_G, count_G, capacity_A)
+    return replace(problem, floor_G=floors(problem, rng, draw(st.sampled_from([None, 0.5, 1.0, 1.05]))))
+
+
+def floors(problem: Problem, rng, part: float | None):
+    """Floors for some rows, which are this part of what all of these can have at once; 0 for the others."""
+    if part is None:
+        return None
+    some_G = rng.random(len(problem.slope_G)) < 0.6
+    wanted_G = np.where(some_G, rng.uniform(0.1, 1.0, len(some_G)) * problem.gain_GA.max(axis=1), 0.0)
+    together = replace(problem, slope_G=wanted_G, constant_G=0 * wanted_G)
+    fullest = linear_program(together, np.where(some_G, np.nan, 0.0))
+    return wanted_G * part * (-fullest.fun if some_G.any() else 0.0)
 
 
 def linear_program(problem: Problem, floor_G, raised: int | None = None):
     """Raise the level of the rows without a floor (nan), or one row's value alone. Dense rows, no scaling."""
     G, A = problem.gain_GA.shape
     level_G = np.where(np.isnan(floor_G), problem.slope_G, 0.0)
-    needs = np.hstack([-_block_diagonal(problem.gain_GA), level_G[:, None]])
+    values = _block_diagonal(problem.gain_GA)
+    needs = np.hstack([-values, level_G[:, None]])
+    floors = np.hstack([-values, np.zeros((G, 1))])
     time = np.hstack([_block_diagonal(np.ones((G, A))), np.zeros((G, 1))])
     devices = np.hstack([np.kron(problem.load_G, np.eye(A)), np.zeros((A, 1))])
-    limit = np.concatenate([problem.constant_G - np.nan_to_num(floor_G), np.ones(G), problem.capacity_A])
+    least_G = np.zeros(G) if problem.floor_G is None else problem.floor_G * (1.0 - 1e-11)
+    at_least = problem.constant_G - np.nan_to_num(floor_G)
+    limit = np.concatenate([at_least, -least_G, np.ones(G), problem.capacity_A])
     objective = np.zeros(G * A + 1)
     if raised is None:
         objective[-1] = -1.0
@@ -94,7 +114,7 @@ def linear_program(problem: Problem, floor_G, raised: int | None = None):
     usable = (problem.gain_GA > 0) & (problem.capacity_A > 0)
     bounds = [(0, 1 if use else 0) for use in usable.ravel()] + [(None, None) if raised is None else (0, 0)]
     options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    matrix = sparse.csr_array(np.vstack([needs, time, devices]))
+    matrix = sparse.csr_array(np.vstack([needs, floors, time, devices]))
     return linprog(objective, matrix, limit, bounds=bounds, method="highs", options=options)
 
 
@@ -119,6 +139,9 @@ BOUND_BY_A_VARIABLE = Problem(
 
 def naive_levels(problem: Problem):
     """The first level and every row's final value, each row tested by a program of its own; None if infeasible."""
+    first_G = (
+        np.full(len(problem.slope_G), -np.inf) if problem.floor_G is None else problem.floor_G + problem.constant_G
+    )
     floor_G, first = np.where(problem.slope_G > 0, np.nan, 0.0), None
     while np.isnan(floor_G).any():
         answer = linear_program(problem, floor_G)
@@ -131,7 +154,7 @@ def naive_levels(problem: Problem):
         reached_G = np.where(np.isnan(floor_G), problem.slope_G * level - 1e-9 * max(1.0, abs(level)), floor_G)
         for g in active:
             raised = linear_program(problem, reached_G, raised=int(g))
-            value = problem.slope_G[g] * level
+            value = max(problem.slope_G[g] * level, first_G[g])
             if -raised.fun + problem.constant_G[g] <= value + 1e-6 * max(1.0, abs(value)):
                 floor_G[g] = value - 1e-10 * abs(value)
     return first, floor_G
@@ -154,6 +177,8 @@ def test_levels_equal_those_of_plain_programs(problem, limits):
     assert answer.level <= answer.bound <= answer.level + 1e-8 * scale
     rises_G, reached_G = problem.slope_G > 0, problem.value_G(answer.share_GA)
     assert (reached_G[~rises_G] >= -1e-9).all()
+    if problem.floor_G is not None:
+        assert (reached_G - problem.constant_G >= problem.floor_G - 1e-8 * scale).all()
     if answer.complete:
         np.testing.assert_allclose(reached_G[rises_G], value_G[rises_G], atol=3e-6 * scale)
     else:
@@ -441,3 +466,20 @@ def test_rows_that_need_nothing_and_can_only_lose_cost_nothing() -> None:
     assert (excess, rise) == (0.25 * 0.5 - 1.0, 0.5)
     replies = rows.replies(price_A, np.ones(2), 0.25, 1.0)
     assert replies.price_G[0] == 0.0 and replies.margin_G[0] == np.inf
+
+
+# Shares without a program
+
+
+@pytest.mark.parametrize(("level", "found"), [(0.3, True), (0.5, True), (2.0, False)])
+def test_needs_that_take_half_of_the_devices_are_met_without_a_program(level, found):
+    rng = np.random.default_rng(5)
+    gain_AG, best_G = gains(rng.uniform(0.2, 1.0, (500, 4)), np.ones(4))
+    need = LinearNeed(np.zeros(500), best_G, best_G, np.full(500, -np.inf))
+    rows = rows_of(gain_AG, np.ones(500), np.full(4, 500 / 4 * 0.8), need)
+    share_GA = fitted(rows, level)
+    assert (share_GA is not None) == found
+    if share_GA is not None:
+        assert (share_GA >= 0).all() and (share_GA.sum(axis=1) <= 1 + 1e-12).all()
+        assert (np.einsum("ag,ga->g", rows.gain_AG, share_GA) >= level * (1 - 1e-12)).all()
+        assert (np.einsum("g,ga->a", rows.load_G, share_GA) <= rows.devices_A).all()

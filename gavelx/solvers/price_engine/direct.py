@@ -181,12 +181,11 @@ class Direct:
 
     def fix_those_at_their_end(self, need: Need, level: float, proof: Multipliers | None) -> None:
         """Fix the rows that cannot rise above this level: those at their best, and those its proof leans on."""
-        need_G, rise_G = self.needs(need, level)
         ends_G = need.cap_G <= level
         if proof is not None:
-            push_G = np.where(rise_G > 0, proof.need_G, 0.0)
+            push_G = np.where(ends_G | self.fixed_G, 0.0, proof.need_G)
             ends_G |= push_G > POSITIVE * push_G.max()
-        self.fix(ends_G & ~self.fixed_G, need_G)
+        self.fix(ends_G & ~self.fixed_G, self.needs(need, level)[0])
 
     def fix(self, rows_G: Bools, need_G: Floats) -> None:
         """From now on these rows have what they need here, and rise no further."""

@@ -18,7 +18,7 @@ constraints.
 Legend: G rows (jobs, or classes of identical ones), A accelerator types, B blocks of rows, E shares of a program.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ FREE = 1e-10
 """Part of the mean price below which a price is none."""
 TIED = 1e-8
 SLACK = 1e-10
-"""Part of its value by which a fixed row may fall in later levels, which are infeasible by rounding otherwise."""
+"""Part of its value by which a fixed row may fall in later levels, and of a floor that rounding may miss."""
 ROUNDING = 1e-12
 """Part of a bound that sums over millions of rows may be off."""
 
@@ -71,6 +71,7 @@ def solve_levels(
     scale_G: Floats,
     count_G: Floats,
     capacity_A: Floats,
+    floor_G: Floats | None = None,
     start_A: Floats | None = None,
     lexicographic: bool = True,
     price_A: Floats | None = None,
@@ -79,9 +80,10 @@ def solve_levels(
     """Raise the least of all rows, then the least of those that can rise further, and so on.
 
     Maximise t subject to ``gain_g . x_g + constant_g >= slope_g t`` in every row, ``sum_a x_ga <= 1``,
-    ``sum_g count_g scale_g x_ga <= capacity_a``, x >= 0; x_ga = 0 where the gain is 0. A slope of 0 makes the row
-    a fixed floor. A row that can run nowhere has the value of its constant: leave it out if that is not meant.
-    Few rows are given the cheapest of such shares at these prices.
+    ``sum_g count_g scale_g x_ga <= capacity_a``, x >= 0; x_ga = 0 where the gain is 0; and, with ``floor_G``,
+    ``gain_g . x_g >= floor_g``. A slope of 0 makes the row nothing but a floor. A row that can run nowhere has the
+    value of its constant: leave it out if that is not meant. Few rows are given the cheapest of such shares at
+    these prices.
 
     Raises :class:`~gavelx.solvers.highs.UnsolvedError` where floors cannot be met, where no row has a slope, or
     if bound and level do not meet within 1e-8, relative to the level (or to a thousandth of the change in level
@@ -90,12 +92,25 @@ def solve_levels(
     if not (slope_G > 0).any():
         raise UnsolvedError("no row has a slope")
     gain_AG, best_G = gains(gain_GA, capacity_A)
-    rows = rows_of(gain_AG, scale_G * count_G, capacity_A, LinearNeed(constant_G, slope_G, best_G))
+    floor_G = np.full(len(best_G), -np.inf) if floor_G is None else floor_G
+    rows = rows_of(gain_AG, scale_G * count_G, capacity_A, LinearNeed(constant_G, slope_G, best_G, floor_G))
     if (rows.need.cap_G == -np.inf).any():
         raise UnsolvedError("infeasible")
-    if len(rows) <= limits.few:
-        return _directly(rows, price_A, lexicographic=lexicographic)
-    first, rounds, part, left = None, 0, rows, np.arange(len(rows))
+    if len(rows) > limits.few:
+        try:
+            found = _searched(rows, start_A, limits, lexicographic=lexicographic)
+        except UnsolvedError as failure:
+            if failure.status == "infeasible" or len(rows) > limits.all:
+                raise
+        else:
+            if found.complete or not lexicographic or len(rows) > limits.all:
+                return found
+    return _directly(rows, price_A, lexicographic=lexicographic)
+
+
+def _searched(rows: Rows, start_A: Floats | None, limits: Limits, *, lexicographic: bool) -> Levels:
+    """Many rows: level after level by prices; what cannot rise any more is left out of the next one."""
+    first, rounds, part, left = None, 0, _loosened(rows), np.arange(len(rows))
     share_GA = np.zeros((len(rows), rows.A))
     for _ in range(LEVELS):
         try:
@@ -112,10 +127,17 @@ def solve_levels(
     assert first is not None
     share_GA = within(share_GA, rows)
     reached = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
-    if first.bound - reached > CERTIFIED * max(first.scale, _size_of_terms(rows)):
+    scale = max(first.scale, _size_of_terms(rows))
+    if first.bound - reached > CERTIFIED * scale:
         raise UnsolvedError("bound and level did not meet")
-    bound = first.bound + ROUNDING * abs(first.bound)
+    bound = first.bound + ROUNDING * scale
     return Levels(share_GA, reached, bound, first.price_A, first.start_A, not len(left), rounds)
+
+
+def _loosened(rows: Rows) -> Rows:
+    """The same rows with a hair less as floors, for those that can just be met."""
+    assert isinstance(rows.need, LinearNeed)
+    return replace(rows, need=replace(rows.need, floor_G=rows.need.floor_G * (1.0 - SLACK)))
 
 
 def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Levels:
@@ -129,9 +151,10 @@ def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Lev
     cap = float(rows.need.cap_G[rows.need.rises_G].min())
     bound = min(cap, raised.level)
     marginal_A = raised.marginal_A if raised.level <= cap else np.zeros(rows.A)
-    if bound - reached > CERTIFIED * max(abs(bound), _size_of_terms(rows)):
+    scale = max(abs(bound), _size_of_terms(rows))
+    if bound - reached > CERTIFIED * scale:
         raise UnsolvedError("bound and level did not meet")
-    bound += ROUNDING * abs(bound)
+    bound += ROUNDING * scale
     start_A, programs = np.ones(rows.A), direct.programs
     return Levels(share_GA, reached, bound, marginal_A, start_A, raised.complete, programs, cheapest=True)
 
@@ -229,7 +252,7 @@ def _without_idle_prices(rows: Rows, prices: Prices) -> Prices:
 
 def _held(rows: Rows, replies: Replies, level: float) -> Bools:
     """Rows that cannot rise: those at their best, and those that pay for what they have."""
-    held_G: Bools = (rows.need.rises_G & (rows.needs(level)[1] == 0)) | (replies.price_G > 0)
+    held_G: Bools = rows.saturated_G(level) | (replies.price_G > 0)
     return held_G
 
 
@@ -247,11 +270,10 @@ def paid(rows: Rows, price_A: Floats) -> Floats:
 
 def _rest(rows: Rows, level: float, share_GA: Floats, price_A: Floats) -> tuple[Rows, Ints]:
     """The rows that can still rise, and those that are fixed but could do the same otherwise at the same cost."""
-    need_G, rise_G = rows.needs(level)
-    if price_A.all() and not ((need_G <= 0) & (rise_G > 0)).any():
+    need_G, saturated_G = rows.needs(level)[0], rows.saturated_G(level)
+    if price_A.all() and not ((need_G <= 0) & rows.need.rises_G & ~saturated_G).any():
         return rows.take(np.arange(0), rows.devices_A), np.arange(0)
     replies = rows.replies(price_A, price_A, level, 1.0)
-    saturated_G = rows.need.rises_G & (rise_G == 0)
     held_G = _held(rows, replies, level)
     gain_AG = np.where(_in_question(rows, price_A, replies, saturated_G), rows.gain_AG, 0.0)
     # A mix of two types, or of one and idleness, is fixed by its value; a saturated row is at one type.
@@ -280,6 +302,7 @@ def _with_floors(rows: Rows, gain_AG: Floats, held_G: Bools, need_G: Floats) -> 
             np.where(held_G, -need_G * need.best_G * (1.0 - SLACK), need.constant_G),
             np.where(held_G, 0.0, need.slope_G),
             best_G * need.best_G,
+            np.where(held_G, -np.inf, need.floor_G * (1.0 - SLACK)),
         ),
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.price_engine.direct import Direct, raise_rows
+from gavelx.solvers.price_engine.fitting import fitted
 from gavelx.solvers.price_engine.levels import (
     CERTIFIED,
     ROUNDING,
@@ -23,7 +24,7 @@ from gavelx.solvers.price_engine.levels import (
     within,
 )
 from gavelx.solvers.price_engine.replies import Floats, LinearNeed, RatioNeed, Rows
-from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, find_level
+from gavelx.solvers.price_engine.search import LIMITS, Limits, find_level
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class Ratios:
     share_GA: Floats
     ratio: float
     bound: float
-    start_A: Floats
+    start_A: Floats | None
     complete: bool
     rounds: int
     cheapest: bool = False
@@ -70,21 +71,28 @@ def solve_ratios(
     assert (best_G > 0).all() and (steps_G > 0).all(), "rows without steps or without a type are to be left out"
     need = RatioNeed(elapsed_G, steps_G, deadline_G, best_G)
     rows = rows_of(gain_AG, scale_G * count_G, capacity_A, need)
-    if len(rows) <= limits.few:
-        return _directly(rows, need, price_A, lexicographic=lexicographic)
-    first = _first(rows, start_A, limits)
-    if first.complete or not lexicographic:
-        return first
-    surplus_GA = throughput_GA * ((first.ratio * deadline_G - elapsed_G) / steps_G)[:, None]
+    if len(rows) > limits.few:
+        try:
+            first = _first(rows, start_A, limits)
+        except UnsolvedError:
+            if len(rows) > limits.all:
+                raise
+        else:
+            return first if first.complete or not lexicographic else _and_surplus(first, rows, need, limits)
+    return _directly(rows, need, price_A, lexicographic=lexicographic)
+
+
+def _and_surplus(first: Ratios, rows: Rows, need: RatioNeed, limits: Limits) -> Ratios:
+    """What the ratio leaves, given to all as levels of what they have beyond their needs."""
     one_G = np.ones(len(rows))
     try:
         last = solve_levels(
-            surplus_GA,
+            rows.gain_AG.T / need(-first.ratio)[0][:, None],
             -one_G,
             one_G,
-            scale_G=scale_G,
-            count_G=count_G,
-            capacity_A=capacity_A,
+            scale_G=rows.load_G,
+            count_G=one_G,
+            capacity_A=rows.devices_A,
             start_A=first.start_A,
             limits=limits,
         )
@@ -101,10 +109,10 @@ def _first(rows: Rows, start_A: Floats | None, limits: Limits) -> Ratios:
     """The least largest ratio; ``complete`` if there is nothing left for anybody."""
     cap, share_GA = float(rows.need.cap_G.min()), saturated(rows, limits)
     if share_GA is not None:
-        return Ratios(within(share_GA, rows), -cap, -cap, np.ones(rows.A), True, 0)
+        return Ratios(within(share_GA, rows), -cap, -cap, None, True, 0)
+    if (share_GA := fitted(rows, cap)) is not None:
+        return Ratios(within(share_GA, rows), -cap, -cap, None, False, 0)
     found = find_level(rows, limits, start_A=start_A, level=cap, goal=cap)
-    if found.level >= cap and not _reaches(rows, found, cap):  # tangents far from it ask too little
-        found = find_level(rows, limits, start_A=found.prices.price_A, level=cap)
     pinned, price_A = found.level >= cap, found.prices.price_A
     share_GA = within(certified(found, np.inf if pinned else CERTIFIED), rows)
     ratio, bound = _largest_ratio(rows, share_GA), -min(cap, found.prices.upper)
@@ -130,8 +138,8 @@ def _directly(rows: Rows, need: RatioNeed, price_A: Floats | None, *, lexicograp
         last_GA = within(direct.share_GA, rows)
         share_GA = last_GA if _largest_ratio(rows, last_GA) <= ratio * (1.0 + 1e-9) else share_GA
     bound -= ROUNDING * abs(bound)
-    start_A, ratio = np.ones(rows.A), _largest_ratio(rows, share_GA)
-    return Ratios(share_GA, ratio, bound, start_A, complete, direct.programs, cheapest=True)
+    ratio = _largest_ratio(rows, share_GA)
+    return Ratios(share_GA, ratio, bound, None, complete, direct.programs, cheapest=True)
 
 
 def _surplus_directly(direct: Direct, need: RatioNeed, ratio: float) -> bool:
@@ -139,7 +147,8 @@ def _surplus_directly(direct: Direct, need: RatioNeed, ratio: float) -> bool:
     one_G, factor_G = np.ones(len(need.steps_G)), (ratio * need.deadline_G - need.elapsed_G) / need.steps_G
     try:
         if not direct.fixed_G.all():
-            return raise_rows(direct, LinearNeed(-one_G, one_G, factor_G * need.best_G)).complete
+            surplus = LinearNeed(-one_G, one_G, factor_G * need.best_G, np.full(len(one_G), -np.inf))
+            return raise_rows(direct, surplus).complete
     except UnsolvedError:  # the ratio stands; what is left stays idle
         return False
     return True
@@ -147,10 +156,3 @@ def _surplus_directly(direct: Direct, need: RatioNeed, ratio: float) -> bool:
 
 def _largest_ratio(rows: Rows, share_GA: Floats) -> float:
     return float(-rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
-
-
-def _reaches(rows: Rows, found: Found, level: float) -> bool:
-    """Whether the shares that were found give all rows this level, and not just on their tangents."""
-    if found.share_GA is None:
-        return False
-    return _largest_ratio(rows, found.share_GA) <= -level * (1.0 + CERTIFIED)

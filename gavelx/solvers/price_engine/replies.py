@@ -13,12 +13,11 @@ limited by its own best type (it is *saturated*): cap_G, the level at which this
 Legend: G rows, A accelerator types, n rows of one chunk.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,8 @@ Bools = NDArray[np.bool_]
 CHUNK = 16384
 """Rows worked on at a time: what a chunk needs stays in the cache."""
 TINY = 1e-250
-THREADS = min(2, os.cpu_count() or 1)
+ROUNDING = 1e-9
+"""Part by which a row's best may be below what it must have."""
 T = TypeVar("T")
 
 
@@ -56,14 +56,17 @@ class Need(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearNeed:
-    """``gain >= slope * level - constant``, with ``best_G`` the largest gain of each row."""
+    """``gain >= slope * level - constant``, and at least the floor; ``best_G`` is the largest gain of each row."""
 
     constant_G: Floats
     slope_G: Floats
     best_G: Floats
+    floor_G: Floats
 
     def __call__(self, level: float) -> tuple[Floats, Floats]:
-        return (self.slope_G * level - self.constant_G) / self._unit_G, self._rise_G
+        gain_G = self.slope_G * level - self.constant_G
+        need_G = np.maximum(gain_G, self.floor_G) / self._unit_G
+        return need_G, np.where(gain_G >= self.floor_G, self._rise_G, 0.0)
 
     @cached_property
     def _unit_G(self) -> Floats:
@@ -76,19 +79,24 @@ class LinearNeed:
     @cached_property
     def cap_G(self) -> Floats:
         room_G = self.best_G + self.constant_G
-        never_G = np.where(room_G >= -1e-9 * np.abs(self.constant_G), np.inf, -np.inf)
-        return np.where(self.slope_G > 0, room_G / np.where(self.slope_G > 0, self.slope_G, 1.0), never_G)
+        enough_G = (room_G >= -ROUNDING * np.abs(self.constant_G)) | self.rises_G
+        enough_G &= self.floor_G <= self.best_G * (1.0 + ROUNDING)
+        return np.where(enough_G, self._level(room_G), -np.inf)
 
     @property
     def rises_G(self) -> Bools:
         return self.slope_G > 0
 
     def reached(self, part_G: Floats) -> Floats:
-        room_G = part_G * self.best_G + self.constant_G
-        return np.where(self.slope_G > 0, room_G / np.where(self.slope_G > 0, self.slope_G, 1.0), np.inf)
+        return self._level(part_G * self.best_G + self.constant_G)
+
+    def _level(self, value_G: Floats) -> Floats:
+        level_G: Floats = np.divide(value_G, self.slope_G, out=np.full(len(value_G), np.inf), where=self.rises_G)
+        return level_G
 
     def take(self, index: Ints) -> "LinearNeed":
-        return LinearNeed(self.constant_G[index], self.slope_G[index], self.best_G[index])
+        parts = (self.constant_G, self.slope_G, self.best_G, self.floor_G)
+        return LinearNeed(*(part[index] for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +200,10 @@ class Rows:
         """Need and its rise; a saturated row needs all of its best type, whatever the level."""
         return capped(self.need, self.top_G, level)
 
+    def saturated_G(self, level: float) -> Bools:
+        """The rows that are at their best below this level."""
+        return self.need.rises_G & (self.need.cap_G < level)
+
     def excess(self, price_A: Floats, level: float) -> tuple[float, float]:
         """Cost of all replies minus the worth of all devices, and how fast it rises with the level."""
         parts = _each_chunk(partial(_cost, self, price_A, self.needs(level)), len(self))
@@ -204,14 +216,41 @@ class Rows:
         parts = zip(*_each_chunk(partial(_reply, self, moves, self.needs(level)), len(self)), strict=True)
         return Replies(*(np.concatenate(part) for part in parts))
 
+    def cheapest(self, price_A: Floats, level: float) -> Floats:
+        """Every row's cheapest shares at this level, G x A."""
+        need_G, every = self.needs(level)[0], np.arange(len(self))
+        mix, share_GA = _walk(self.gain_AG, need_G, price_A), np.zeros((len(self), self.A))
+        part_G = np.maximum(need_G - mix.start_n, 0.0) / mix.span_n
+        share_GA[every, mix.upper_n] = part_G
+        mixed_G = np.flatnonzero(mix.lower_n >= 0)
+        share_GA[mixed_G, mix.lower_n[mixed_G]] = 1.0 - part_G[mixed_G]
+        return share_GA
+
+    def in_reach(self, price_A: Floats, width_A: Floats, level: float, level_width: float, size: float) -> Bools:
+        """The types that each row may use, A x G, while prices and level move by no more than ``size`` widths."""
+        need_G, rise_G = self.needs(level)
+        mix, moves = _walk(self.gain_AG, need_G, price_A), _Moves(price_A, width_A, level_width)
+        other_mix_G = _level_margins(mix, need_G, rise_G, moves)[1] <= size
+        may_AG = (self.gain_AG > 0) & other_mix_G
+        for a, height_G in _heights(self.gain_AG, mix, moves, (rise_G <= 0) & (need_G >= 1.0)):
+            if a >= 0:
+                may_AG[a] |= (height_G <= size) | (mix.lower_n == a) | (mix.upper_n == a)
+        return may_AG & (self.gain_AG > 0)
+
 
 def _each_chunk(work: Callable[[slice], T], G: int) -> list[T]:
-    """Results in the order of the chunks, so that sums come out the same on any number of threads."""
-    slices = list(_slices(G))
-    if len(slices) == 1:
-        return [work(slices[0])]
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(work, slices))
+    """Results in the order of the chunks, so that sums come out the same on any number of threads.
+
+    Every second chunk is for this thread: it is whose processor time is budgeted.
+    """
+    results: list[Any] = list(_slices(G))
+    if len(results) == 1:
+        return [work(results[0])]
+    with ThreadPoolExecutor(1) as pool:
+        others = pool.map(work, results[1::2])
+        results[::2] = map(work, results[::2])
+        results[1::2] = others
+    return results
 
 
 def _slices(G: int) -> Iterator[slice]:
@@ -227,6 +266,10 @@ class _Segment:
     start_n: Floats
     end_n: Floats
     slope_n: Floats
+
+    @cached_property
+    def span_n(self) -> Floats:
+        return np.where(self.end_n > self.start_n, self.end_n - self.start_n, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,31 +330,38 @@ def _reply(
     """The fields of `Replies` for one chunk. No need, no reply: such rows are idle and have no multiplier."""
     gain_An, need_n, rise_n = rows.gain_AG[:, part], needs[0][part], needs[1][part]
     mix = _walk(gain_An, need_n, moves.price_A)
-    span_n = np.where(mix.end_n > mix.start_n, mix.end_n - mix.start_n, 1.0)
-    part_n = (need_n - mix.start_n) / span_n
-    room_n = np.minimum(np.abs(part_n), 1.0 - part_n) * span_n
+    part_n, margin_n = _level_margins(mix, need_n, rise_n, moves)
     rises_n = rise_n > 0
-    margin_n = np.where(rises_n, room_n / (np.where(rises_n, rise_n, 1.0) * moves.level_width), np.inf)
-    _price_margins(gain_An, mix, moves, ~rises_n & (need_n >= 1.0), margin_n)
+    for a, height_n in _heights(gain_An, mix, moves, ~rises_n & (need_n >= 1.0)):
+        height_n[(mix.lower_n == a) | (mix.upper_n == a)] = np.inf
+        np.minimum(margin_n, height_n, out=margin_n)
     margin_n[~rises_n & (need_n <= 0)] = np.inf
     part_n[need_n < 0] = 0.0
     price_n = np.where(need_n > 0, mix.slope_n, 0.0)
-    return mix.lower_n, mix.upper_n, part_n, np.where(need_n < 0, 0.0, rise_n / span_n), price_n, margin_n
+    return mix.lower_n, mix.upper_n, part_n, np.where(need_n < 0, 0.0, rise_n / mix.span_n), price_n, margin_n
 
 
-def _price_margins(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bools, margin_n: Floats) -> None:
+def _level_margins(mix: _Segment, need_n: Floats, rise_n: Floats, moves: _Moves) -> tuple[Floats, Floats]:
+    """Where each need is in its mix, from 0 to 1, and how many widths the level can move within that mix."""
+    part_n = (need_n - mix.start_n) / mix.span_n
+    room_n = np.minimum(np.abs(part_n), 1.0 - part_n) * mix.span_n
+    rises_n = rise_n > 0
+    return part_n, np.where(rises_n, room_n / (np.where(rises_n, rise_n, 1.0) * moves.level_width), np.inf)
+
+
+def _heights(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bools) -> Iterator[tuple[int, Floats]]:
     """How far each type's price is above the line through the mix, in units of what the widths can make up.
 
-    The line at gain T is (1 - z) price_lower + z price_upper with z = (T - start) / span, and moves accordingly.
-    A saturated row is at the line's upper end: only another type with the very same gain can take its place.
+    Type -1 is idleness; infinite where a row cannot use the type. The line at gain T is
+    (1 - z) price_lower + z price_upper with z = (T - start) / span, and moves accordingly. A saturated row is at
+    the line's upper end: only another type with the very same gain can take its place.
     """
     price_A, width_A, mixed_n = moves.price_A, moves.width_A, mix.lower_n >= 0
     price_low_n, width_low_n = price_A[mix.lower_n] * mixed_n, width_A[mix.lower_n] * mixed_n
     rise_n, width_up_n = price_A[mix.upper_n] - price_low_n, width_A[mix.upper_n]
-    span_n = np.where(mix.end_n > mix.start_n, mix.end_n - mix.start_n, 1.0)
-    for a in range(-1, len(price_A)):  # -1 is idleness, which costs nothing and gains nothing
+    for a in range(-1, len(price_A)):
         price, width, gain_n = (price_A[a], width_A[a], gain_An[a]) if a >= 0 else (0.0, 0.0, 0.0)
-        z_n = (gain_n - mix.start_n) / span_n
+        z_n = (gain_n - mix.start_n) / mix.span_n
         height_n = (price - price_low_n) - z_n * rise_n
         reach_n = np.abs(z_n) * width_up_n
         np.subtract(1.0, z_n, out=z_n)
@@ -320,8 +370,5 @@ def _price_margins(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bool
         reach_n += z_n
         reach_n += width + TINY
         height_n /= reach_n
-        out_n = (mix.lower_n == a) | (mix.upper_n == a) | (pinned_n & (gain_n < 1.0))
-        if a >= 0:
-            out_n |= gain_n <= 0.0
-        height_n[out_n] = np.inf
-        np.minimum(margin_n, height_n, out=margin_n)
+        height_n[(pinned_n & (gain_n < 1.0)) | ((a >= 0) & (gain_n <= 0.0))] = np.inf
+        yield a, height_n

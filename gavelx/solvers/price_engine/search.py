@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.price_engine.replies import Floats, Ints, Replies, Rows
+from gavelx.solvers.price_engine.replies import Bools, Floats, Ints, Replies, Rows
 
 WIDE = 1e3
 """Size of a box that holds all prices."""
@@ -35,6 +35,10 @@ KNOWN = 0.02
 """Size of the first box around prices that the caller gave."""
 BOUGHT = 1e-10
 EXACT = 1e-14
+BENT = 1e-11
+"""Part of its need that a row may lack by rounding."""
+WIDER = 1.0 + 1e-6
+"""By how much more than the box one looks for the types that rows may use in it."""
 LOST = 1e-6
 """Size of a box in which there should no longer be more ties than a program can hold."""
 
@@ -44,12 +48,13 @@ class Limits:
     """Sizes of the search; the answers do not depend on them, only the time that they take."""
 
     few: int = 300  # up to so many rows there is no search at all, but one program with all of them
+    all: int = 20_000  # up to so many a program may hold all of them; where a search comes to no end, one does
     direct: int = 100  # up to so many rows all enter the program
     sample: int = 80  # rows of the smallest sample ...
     thinning: int = 16  # ... each sample being this part of the next one
     program: int = 300  # rows in a program at first, at least ...
     program_part: float = 1e-3  # ... this part of all, ...
-    largest: int = 4000  # ... and at most
+    largest: int = 4000  # ... and at most, of still more rows
     rounds: int = 60
     gap: float = 1e-11
     seed: int = 0
@@ -97,9 +102,9 @@ def find_level(
 ) -> Found:
     """Raise the level of all rows as far as possible; saturated rows stay at their best while the others go on.
 
-    ``start_A`` are prices to begin with, up to a factor, and ``level`` a guess. Stops early once ``goal`` is
-    reached. Raises :class:`~gavelx.solvers.highs.UnsolvedError` where prices prove that not even needs that do not
-    depend on the level can be met.
+    ``start_A`` are prices to begin with, up to a factor, and ``level`` a guess. Ends once ``goal`` is reached; no
+    row is saturated below it. Raises :class:`~gavelx.solvers.highs.UnsolvedError` where prices prove that not even
+    needs that do not depend on the level can be met.
     """
     if level is None:
         level = float(np.median(rows.need.cap_G[np.isfinite(rows.need.cap_G)]))
@@ -113,7 +118,8 @@ class _Search:
         self.rows, self.limits = rows, limits
         self.rng = np.random.default_rng(limits.seed)
         wanted = max(limits.program, limits.direct, int(limits.program_part * len(rows)))
-        self.program = min(wanted, limits.largest)
+        self.largest = limits.largest if len(rows) > limits.all else len(rows)
+        self.program = min(wanted, self.largest)
         if len(rows) <= limits.direct:
             self.size = WIDE
         elif start_A is not None:
@@ -136,18 +142,16 @@ class _Search:
             self._round()
             prices = self.prices
             close = max(self.limits.gap, 0.01 * enough**2) * prices.scale
-            lost = self.program >= self.limits.largest < len(self.rows) and self.size < LOST
+            lost = self.program >= self.largest < len(self.rows) and self.size < LOST
             if self.size < enough or lost or self.lower >= goal or abs(prices.upper - self.lower) <= close:
                 break
-            if self.lower > prices.upper:  # needs are bent between target and level: not quite reached
-                self.lower, self.best = -np.inf, None
         share_GA = self.best.shares() if self.best is not None else None
         return Found(self.lower, share_GA, self.prices, number)
 
     def _round(self) -> None:
         old, size, width_A = self.prices, self.size, self._width_A
         step = _Step.solve(self.rows, _Box(old, width_A, self.target, size), self.program, self.rng)
-        if step.feasible and step.level > self.lower:
+        if step.feasible and step.level > self.lower and step.meets_all_needs():
             self.lower, self.best = step.level, step
         better = False
         if step.price_A.any():
@@ -166,7 +170,7 @@ class _Search:
             self.size = min(4.0 * self.size, WIDE) if at_edge or not better else self.size
         elif not better:
             self.size /= 3.0
-            self.program = min(2 * self.program, self.limits.largest)
+            self.program = min(2 * self.program, self.largest)
         elif at_edge:
             self.size = min(4.0 * self.size, WIDE) if self.at_edge > 2 else self.size
         else:
@@ -250,7 +254,7 @@ def _between(low: float, high: float, level: float, last: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Box:
-    """Where one program looks: prices within ``size`` widths, the level from the target down by as much twice."""
+    """Where one program looks: prices within ``size`` widths, the level from the target down by as much."""
 
     around: Prices
     width_A: Floats
@@ -261,6 +265,18 @@ class _Box:
     def edges_A(self) -> tuple[Floats, Floats]:
         price_A, reach_A = self.around.price_A, self.size * self.width_A
         return np.maximum(price_A - reach_A, 0.0), price_A + reach_A
+
+    @property
+    def level_width(self) -> float:
+        return 2.0 * self.around.level_width
+
+    def replies(self, rows: Rows) -> Replies:
+        """What the rows do around here."""
+        return rows.replies(self.around.price_A, self.width_A, self.level, self.level_width)
+
+    def types(self, rows: Rows) -> Bools:
+        """The types that each of the rows may use within the box, A x G."""
+        return rows.in_reach(self.around.price_A, self.width_A, self.level, self.level_width, self.size * WIDER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,8 +295,7 @@ class _Step:
 
     @classmethod
     def solve(cls, rows: Rows, box: _Box, most: int, rng: np.random.Generator) -> "_Step":
-        width = box.around.level_width
-        replies = rows.replies(box.around.price_A, box.width_A, box.level, 2.0 * width)
+        replies = box.replies(rows)
         index = np.flatnonzero(replies.margin_G <= box.size)
         exact, weight = len(index) <= most, 1.0
         if not exact:
@@ -296,16 +311,27 @@ class _Step:
     def feasible(self) -> bool:
         return self.exact and self.bought <= BOUGHT
 
+    def meets_all_needs(self) -> bool:
+        """Whether they are what rows need at this level: they follow the tangents, and needs may be bent."""
+        (from_G, rise_G), need_G = self.rows.needs(self.from_level), self.rows.needs(self.level)[0]
+        has_G = from_G + rise_G * (self.level - self.from_level)
+        return bool((need_G - has_G <= BENT * np.abs(need_G)).all())
+
     def shares(self) -> Floats:
         """All rows' shares at the level reached."""
-        replies, every = self.replies, np.arange(len(self.rows))
-        part_G = replies.part_G + replies.rise_G * (self.level - self.from_level)
-        share_GA = np.zeros((len(self.rows), self.rows.A))
-        share_GA[every, replies.upper_G] = part_G
-        mixed_G = np.flatnonzero(replies.lower_G >= 0)
-        share_GA[mixed_G, replies.lower_G[mixed_G]] = 1.0 - part_G[mixed_G]
+        part_G = self.replies.part_G + self.replies.rise_G * (self.level - self.from_level)
+        share_GA = replied(self.replies, part_G, self.rows.A)
         share_GA[self.index] = self.share_KA
         return share_GA
+
+
+def replied(replies: Replies, part_G: Floats, A: int) -> Floats:
+    """The mixes as shares, with this part of the upper type in each."""
+    share_GA = np.zeros((len(part_G), A))
+    share_GA[np.arange(len(part_G)), replies.upper_G] = part_G
+    mixed_G = np.flatnonzero(replies.lower_G >= 0)
+    share_GA[mixed_G, replies.lower_G[mixed_G]] = 1.0 - part_G[mixed_G]
+    return share_GA
 
 
 def _usage(rows: Rows, replies: Replies) -> tuple[Floats, Floats]:
@@ -335,7 +361,7 @@ def _solve_program(
     load_K = rows.load_G[index] * weight
     unit = float(load_K.mean()) if K else 1.0
     money = 1.0 / (unit * float(box.width_A.max()))
-    k, a = np.nonzero(rows.gain_AG[:, index].T > 0)
+    k, a = np.nonzero(box.types(rows.take(index, rows.devices_A)).T)
     E, every, types = len(k), np.arange(K), np.arange(A)
     shares_E3 = np.column_stack([rows.gain_AG[a, index[k]], np.ones(E), load_K[k] / unit])
     level = np.concatenate([-slope_K * (width / money), rise_A * (width / (unit * money))])
@@ -347,7 +373,7 @@ def _solve_program(
     sell_A, buy_A = (edge_A * (unit * money) for edge_A in box.edges_A)
     program = LinearProgram(
         objective_V=np.concatenate([np.zeros(E), [1.0], -buy_A, sell_A]),
-        lower_V=np.concatenate([np.zeros(E), [-2.0 * box.size * money], np.zeros(2 * A)]),
+        lower_V=np.concatenate([np.zeros(E), [-box.size * box.level_width * money / width], np.zeros(2 * A)]),
         upper_V=np.concatenate([np.ones(E), [0.0], np.full(2 * A, np.inf)]),
         matrix_KV=sparse.csc_array(
             (values, where.astype(np.int32), starts.astype(np.int32)), shape=(2 * K + A, E + 1 + 2 * A)

@@ -1,0 +1,74 @@
+"""A policy of the user's own is asked in a process that can be stopped, for ``--time-budget`` to bind it as well.
+
+Our own policies solve programs, and every solver keeps to its budget.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from gavelx.allocation import Allocation
+from gavelx.errors import PolicyError, SolverError
+from gavelx.policies import Policy, load_policy
+from gavelx.service.answers import allocation_of
+from gavelx.service.elsewhere import START_S, Elsewhere, most_s
+from gavelx.snapshot import Kind, Snapshot
+from gavelx.solvers import settings
+
+
+@contextmanager
+def stoppable(text: str) -> Iterator["Policy | Stoppable"]:
+    """The policy that ``text`` describes; asked elsewhere where code that is not ours answers."""
+    policy = load_policy(text)
+    if is_ours(policy):
+        yield policy
+        return
+    asked = Stoppable(text, str(policy), policy.opens, Elsewhere())
+    try:
+        asked.load()
+        yield asked
+    finally:
+        asked.elsewhere.stop()
+
+
+def is_ours(policy: object) -> bool:
+    """Whether nothing but classes of gavelx answers, in modifiers too."""
+    inside = [value for value in getattr(policy, "__dict__", {}).values() if hasattr(value, "allocate")]
+    return type(policy).__module__.partition(".")[0] == "gavelx" and all(map(is_ours, inside))
+
+
+@dataclass
+class Stoppable:
+    """Asks the policy ``text`` elsewhere, and has it stopped when it takes too long."""
+
+    text: str
+    name: str
+    opens: frozenset[Kind]
+    elsewhere: Elsewhere
+    loaded: bool = False
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        """The policy's allocation. Raises :class:`SolverError` where its time is up, and what it raised."""
+        if not self.loaded:
+            self.load()
+        return allocation_of(self._asked(("ask", self.text, snapshot, settings()), most_s(settings())), snapshot)
+
+    def load(self) -> None:
+        """Start the process and load the policy there, which is no part of its time."""
+        self._asked(("load", self.text), START_S)
+        self.loaded = True
+
+    def _asked(self, question: tuple[Any, ...], limit_s: float) -> Any:
+        try:
+            return self.elsewhere.asked(question, limit_s)
+        except (TimeoutError, EOFError, OSError) as error:
+            self.elsewhere.stop()
+            self.loaded = False
+            if not isinstance(error, TimeoutError):
+                raise PolicyError("it ended the process that asked it", where=f"policy {self.text}") from None
+            problem = f"policy {self.text} took longer than {limit_s:.3g} s and was stopped"
+            raise SolverError(f"{problem}. Try: a larger --time-budget") from None
+
+    def __str__(self) -> str:
+        return self.name
