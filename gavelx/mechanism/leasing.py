@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.cluster import Cluster, Server, fewest_servers
+from gavelx.cluster import Cluster, Server
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
@@ -94,7 +94,7 @@ class Leasing:
         if (server := self.servers.pop(server_id, None)) is None:
             return []
         a = self.accelerators.index(server.accelerator)
-        self.free[a].lose(server_id)
+        self.free[a].lose(server)
         self._devices_A[a] -= server.device_count
         hit = [lease for lease in self.leases.values() if any(d.server_id == server_id for d in lease.devices)]
         rows = [self.live.index[lease.job_id] for lease in hit]
@@ -203,7 +203,7 @@ class Leasing:
         free = self.free[way.type]
         if width > 1 and self.rules.spread_speeds and not free.holds_together(width):
             speed = self._spread_speed(way.job, way.type)
-            fits = width <= free.widest
+            fits = free.fewest(width) == 1
             if (
                 fits
                 and speed < 1.0
@@ -275,7 +275,7 @@ class Leasing:
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})
-        return servers > 1 and servers > fewest_servers(len(devices), self.free[a].widest)
+        return servers > 1 and servers > self.free[a].fewest(len(devices))
 
     def extend(self, until_s: float) -> list[Command]:
         """All leases run on, past the end of the round; with whole steps, each by as many as fit into it."""

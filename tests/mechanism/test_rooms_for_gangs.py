@@ -69,10 +69,10 @@ def test_a_gang_gains_on_each_of_its_devices() -> None:
 def test_a_spread_gang_is_as_slow_as_ever_when_new_speeds_are_told_that_say_so() -> None:
     mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
-    (spread,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    (spread,) = launched(settle(mechanism, Wake(0.0), [1.0, 1.0]))
     mechanism.handle(ThroughputsChanged(5.0, SPEEDS))
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
-    assert stopped(settle(mechanism, Wake(360.0), [1.0])) == [spread.id]
+    assert stopped(settle(mechanism, Wake(360.0), [1.0, 1.0])) == [spread.id]
 
 
 def test_a_gang_that_fills_as_few_servers_as_can_hold_it_is_not_moved_to_others() -> None:
