@@ -83,8 +83,8 @@ class placed(Opened):  # noqa: N801
 
     Consolidated is a gang in as few servers as can hold it, so there is a place for it wherever there are devices
     enough, and a lone gang has the same share with and without this modifier. How many consolidated gangs fit a
-    cluster's servers beside each other is left to the mechanism. Source: Gavel (OSDI'20), section 3.1, where
-    placements are further columns.
+    cluster's servers beside each other is left to the mechanism, which moves narrower jobs for them. Source: Gavel
+    (OSDI'20), section 3.1, where placements are further columns.
     """
 
     kind = "placements"
