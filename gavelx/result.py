@@ -55,7 +55,8 @@ class Result:
     times at which prices became others than ``usd_per_hour_A``, and those prices. Of a job that was ``given_up``
     (its id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever
     behind what its allocations had promised, when a round began. ``up_s_A`` are the device-seconds for
-    which servers were there, if that was not all the time.
+    which servers were there, if that was not all the time, and ``rent_usd_A`` the dollars of all that were there,
+    held or not; left out, at the first prices.
     """
 
     policy: str
@@ -74,6 +75,7 @@ class Result:
     given_up: tuple[int, ...] = ()
     most_behind_s: float = 0.0
     up_s_A: Floats | None = None
+    rent_usd_A: Floats | None = None
     policy_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -133,6 +135,22 @@ class Result:
         """Dollars billed for each lease; NaN where its type has no known price."""
         L = self.leases
         return self._mean_price_L * L.devices_L * L.billed_s_L / 3600.0
+
+    @cached_property
+    def total_usd(self) -> float:
+        """The whole bill: what jobs held, and all devices that nobody held until the end of the run.
+
+        NaN where a type that was there has no known price.
+        """
+        busy_usd_A = np.bincount(self.leases.accelerator_L, self.cost_usd_L, len(self._rent_usd_A))
+        return float(np.maximum(self._rent_usd_A, busy_usd_A).sum())
+
+    @cached_property
+    def _rent_usd_A(self) -> Floats:
+        """Dollars of all devices while they were there, by type."""
+        if self.rent_usd_A is not None:
+            return self.rent_usd_A
+        return np.where(self._there_s_A > 0, self._there_s_A * self.usd_per_hour_A / 3600.0, 0.0)
 
     @cached_property
     def device_s_JA(self) -> Floats:
@@ -203,6 +221,7 @@ class Result:
             "jct_p99_s": metrics.percentile(jct[done], 99),
             "utilization": self.utilization,
             "cost_usd": metrics.known(float(self.cost_usd_L.sum())),
+            "total_usd": metrics.known(self.total_usd),
             "rounds": self.rounds,
             "jobs_total": len(jct),
             "jobs_completed": int(done.sum()),

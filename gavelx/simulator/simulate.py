@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.asking import Answers
@@ -24,6 +25,7 @@ from gavelx.snapshot import Kind, Snapshot
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, checked
 
+Floats = NDArray[np.float64]
 SLEEP_S = 1e6
 """Nobody has to fear that a simulated scheduler falls silent."""
 
@@ -118,8 +120,22 @@ def _result(
         given_up=tuple(mechanism.given_up),
         most_behind_s=mechanism.accounts.most_behind_s,
         up_s_A=np.array([backend.ledger.available_s(name, log.end_s) for name in types]),
+        rent_usd_A=_rent_usd_A(backend, prices, log.end_s),
         policy_seconds=stopwatch.seconds,
     )
+
+
+def _rent_usd_A(backend: SimulatedCluster, prices: Prices, end_s: float) -> Floats:
+    """Dollars of all devices while they were there, held or not, by type, at the prices of each moment."""
+    types = backend.cluster.accelerators
+    usd_A, before_s_A = np.zeros(len(types)), np.zeros(len(types))
+    priced = [prices, *(later for _, later in backend.price_changes)]
+    for now, until_s in zip(priced, [*(time_s for time_s, _ in backend.price_changes), end_s], strict=True):
+        there_s_A = np.array([backend.ledger.available_s(name, min(until_s, end_s)) for name in types])
+        usd_per_s_A = now.array(types) / 3600.0
+        usd_A += np.where(there_s_A > before_s_A, (there_s_A - before_s_A) * usd_per_s_A, 0.0)
+        before_s_A = there_s_A
+    return usd_A
 
 
 def _told(true: Throughputs, believed: Throughputs | Learns | None) -> Throughputs:
