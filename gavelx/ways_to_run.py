@@ -25,7 +25,8 @@ def ways_to_run(
     one-device jobs whose speeds on a shared device are known. n jobs make up to n (n - 1) / 2 pairs on each type.
     Where speeds are estimated the table has their ranges.
 
-    A spread gang is no faster here than a consolidated one: where there is room for it, it is put together.
+    A spread gang is no faster here than a consolidated one, and unknown where that is: where there is room for it,
+    it is put together.
     """
     if throughputs.ranges:
         exact = replace(throughputs, ranges={})

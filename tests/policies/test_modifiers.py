@@ -101,6 +101,24 @@ def test_a_spread_gang_that_is_faster_by_a_table_is_no_faster_for_a_policy() -> 
     assert load_policy("placed(max_sum_throughput)").allocate(gang(8, 4, table=odd)).throughput_J == [10.0]
 
 
+def test_a_gang_that_is_known_spread_alone_runs_nowhere_for_a_policy_as_for_the_simulator() -> None:
+    spread = Throughputs({Setting("a", "v100", 4, False): 6.0})
+    assert load_policy("placed(max_sum_throughput)").allocate(gang(8, 4, table=spread)).throughput_J == [0.0]
+
+
+@pytest.mark.parametrize("text", ["max_min_fairness", "min_cost_slo", "shared_cloud_cost_fairness"])
+@pytest.mark.parametrize("order", ["placed(agnostic({}))", "agnostic(placed({}))"])
+def test_a_scheduler_that_counts_gpus_does_not_tell_placements_apart(text: str, order: str) -> None:
+    """Spread, the gang is known on the fast type alone, so its mean over types is higher than consolidated."""
+    known = {("v100", True): 10.0, ("v100", False): 9.0, ("k80", True): 1.0}
+    table = Throughputs({Setting("a", name, 4, together): speed for (name, together), speed in known.items()})
+    cluster, prices = Cluster.of({"v100": 4, "k80": 4}, 4), Prices({"v100": 1.0, "k80": 1.0})
+    snapshot = Snapshot.of([Job(0, "a", 100.0, scale_factor=4)], cluster, table, prices, placements=True)
+    plain, placed = (load_policy(one).allocate(snapshot) for one in (f"agnostic({text})", order.format(text)))
+    assert plain.throughput_J == pytest.approx([5.5])
+    assert placed.throughput_J == pytest.approx([5.5])
+
+
 def test_pairs_and_placements_open_together() -> None:
     policy = load_policy("packed(placed(max_min_fairness))")
     assert policy.allocate(one_each()).certificate.objective == pytest.approx(0.75 * (1 - 0.05 / 1.05))
