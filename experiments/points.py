@@ -15,6 +15,7 @@ from gavelx.cluster import Cluster
 from gavelx.errors import GavelxError, UserError
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
+from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
 from gavelx.mechanism import PUBLISHED, Rules
 from gavelx.policies import load_policy
@@ -24,7 +25,9 @@ from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import draw_jobs
 from gavelx.snapshot import Snapshot
+from gavelx.spelling import as_spelled
 from gavelx.throughputs import Throughputs
+from gavelx.workload import runnable
 
 Record = dict[str, Any]
 """What is known of a finished point, as a line of the store holds it."""
@@ -39,7 +42,9 @@ class Point:
     * ``jobs``: how many there are; None: they keep coming until those of the ``window`` are complete;
     * ``window``: positions (first, end) of the jobs that are measured; None: all;
     * ``prices``: dollars per device-hour, as ``--prices``; empty: no bill;
-    * ``mix``: what kind of jobs; empty: the published recipe, ``cost``: `mixes.draw_cost_jobs`.
+    * ``mix``: what kind of jobs; empty: the published recipe, ``cost``: `mixes.draw_cost_jobs`;
+    * ``trace``: a bundled one, of which all jobs are taken that can run somewhere; empty: jobs are drawn;
+    * ``devices_per_server``: as ``--devices-per-server``.
     """
 
     policy: str
@@ -52,12 +57,16 @@ class Point:
     rules: str = "published"
     prices: str = ""
     mix: str = ""
+    trace: str = ""
+    devices_per_server: int = 1
 
     @property
     def measured(self) -> range:
         """Ids of the jobs that are measured."""
         if self.window is not None:
             return range(*self.window)
+        if self.trace:
+            return range(len(_of_trace(self)))
         assert self.jobs is not None, self
         return range(self.jobs)
 
@@ -69,7 +78,7 @@ class Point:
         return Point(**{**fields, "window": tuple(fields["window"]) if fields["window"] else None})
 
     def __str__(self) -> str:
-        load = f"{self.rate:g} jobs/h" if self.rate else f"{self.jobs} jobs"
+        load = f"{self.rate:g} jobs/h" if self.rate else self.trace or f"{self.jobs} jobs"
         return f"{self.policy}, {load}, {'several devices, ' * self.multi_gpu}seed {self.seed}, {self.rules}"
 
 
@@ -113,7 +122,7 @@ def why_not(policy: str) -> str:
 
 
 def _simulate(point: Point, rules: Rules, limits: Limits) -> Result:
-    cluster = Cluster.parse(point.cluster, devices_per_server=1)
+    cluster = cluster_of(point)
     return simulate(
         Limited(load_policy(point.policy), point, limits),
         jobs_of(point),
@@ -125,14 +134,29 @@ def _simulate(point: Point, rules: Rules, limits: Limits) -> Result:
     )
 
 
+def cluster_of(point: Point) -> Cluster:
+    """The cluster of the point."""
+    return Cluster.parse(point.cluster, point.devices_per_server)
+
+
 def jobs_of(point: Point) -> Iterable[Job]:
     """The jobs of the point; without end where they keep coming."""
+    if point.trace:
+        return _of_trace(point)
     if point.mix == "cost":
         jobs = draw_cost_jobs(speeds(), rate_per_hour=point.rate, seed=point.seed)
     else:
         assert not point.mix, point
         jobs = draw_jobs(speeds(), arrival_rate_per_hour=point.rate, seed=point.seed, multi_gpu=point.multi_gpu)
     return jobs if point.jobs is None else tuple(islice(jobs, point.jobs))
+
+
+@cache
+def _of_trace(point: Point) -> tuple[Job, ...]:
+    """The jobs of the trace that can run somewhere in the cluster, numbered anew."""
+    jobs = as_spelled(read_trace(find_trace(point.trace)), speeds().job_types)
+    can_run = runnable(jobs, cluster_of(point), speeds())
+    return tuple(replace(job, id=n) for n, job in enumerate(can_run))
 
 
 def _figures(result: Result, point: Point) -> Record:

@@ -27,13 +27,23 @@ class Server:
         object.__setattr__(self, "accelerator", self.accelerator.lower())
 
 
-def fewest_servers(width: int, largest: int) -> int:
-    """In how many servers of so many devices a gang is consolidated: as few as will hold it.
+def fewest_servers(width: int, servers: Mapping[int, int]) -> int:
+    """In how many servers a gang is consolidated: as few as can hold it. ``servers`` says how many have each size.
 
     Tables of throughputs know two placements, together and apart. A gang that is wider than any server and fills
-    as few as possible counts as together: apart was measured with each device in a server of its own.
+    as few as possible counts as together: apart was measured with each device in a server of its own. The servers
+    must have as many devices as the gang needs.
+
+    >>> [fewest_servers(width, {4: 1, 2: 2}) for width in (3, 4, 5, 8)]
+    [1, 1, 2, 3]
     """
-    return -(-width // max(1, largest))
+    needed, missing = 0, width
+    for size in sorted(servers, reverse=True):
+        taken = min(servers[size], -(-missing // size))
+        needed, missing = needed + taken, missing - taken * size
+        if missing <= 0:
+            return needed
+    raise AssertionError((width, servers))
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,11 @@ class Result:
         return np.bincount(self.leases.accelerator_L, self.cost_usd_L, types).astype(float)
 
     @cached_property
+    def total_usd(self) -> float:
+        """The whole bill: what jobs held, and what nobody held; NaN where a price of these is unknown."""
+        return float(self.cost_usd_L.sum()) + self.idle_usd
+
+    @cached_property
     def device_s_JA(self) -> Floats:
         """Device-seconds billed to each job, by accelerator type: what a bill under any price table needs."""
         L, A = self.leases, len(self.cluster.accelerators)
@@ -258,6 +263,7 @@ class Result:
             "jct_p99_s": metrics.percentile(jct[done], 99),
             "utilization": self.utilization,
             "cost_usd": metrics.known(float(self.cost_usd_L.sum())),
+            "total_usd": metrics.known(self.total_usd),
             "rounds": self.rounds,
             "jobs_total": len(jct),
             "jobs_completed": int(done.sum()),

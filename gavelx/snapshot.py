@@ -163,10 +163,7 @@ class Snapshot:
 
     @cached_property
     def usable_C(self) -> NDArray[np.bool_]:
-        """Whether a configuration can ever run here: its members make progress and its devices exist.
-
-        Where placements are told apart, the devices of a consolidated gang must fit one server.
-        """
+        """Whether a configuration can ever run here: its members make progress and its devices exist."""
         return self.configurations.runnable_C & self.fits_C
 
     @cached_property
@@ -181,12 +178,13 @@ class Snapshot:
 
     @cached_property
     def fits_C(self) -> NDArray[np.bool_]:
-        """Whether the cluster has the devices that a configuration needs, in one server if they must be."""
+        """Whether the cluster has the devices that a configuration needs.
+
+        Then there are servers for a consolidated gang, too: it is one in as few as can hold it
+        (:func:`gavelx.cluster.fewest_servers`).
+        """
         table = self.configurations
         fewest = int(self.devices_A.min()) if len(self.devices_A) else 0
-        if "placements" not in self.opened and table.devices_C.max(initial=0) <= fewest:
+        if table.devices_C.max(initial=0) <= fewest:
             return np.ones(len(table), dtype=bool)
-        fits_C = table.devices_C <= self.devices_A[table.accelerator_C]
-        if "placements" in self.opened:
-            fits_C &= table.spread_C | (table.devices_C <= self.cluster.server_A[table.accelerator_C])
-        return np.asarray(fits_C)
+        return np.asarray(table.devices_C <= self.devices_A[table.accelerator_C])

@@ -24,6 +24,9 @@ def ways_to_run(
     """Each job alone on each type; with ``placements`` gangs spread over servers too; with ``pairs`` all pairs of
     one-device jobs whose speeds on a shared device are known. n jobs make up to n (n - 1) / 2 pairs on each type.
     Where speeds are estimated the table has their ranges.
+
+    A spread gang is no faster here than a consolidated one, and unknown where that is: where there is room for it,
+    it is put together.
     """
     if throughputs.ranges:
         exact = replace(throughputs, ranges={})
@@ -35,9 +38,10 @@ def ways_to_run(
     scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
     number = {kind: k for k, kind in enumerate(dict.fromkeys((job.job_type, job.scale_factor) for job in jobs))}
     kind_J = np.array([number[job.job_type, job.scale_factor] for job in jobs], dtype=np.int64)
-    tables = [Configurations.of_matrix(throughputs.matrix(jobs, accelerators), scale_J, kind_J=kind_J)]
+    together_JA = throughputs.matrix(jobs, accelerators)
+    tables = [Configurations.of_matrix(together_JA, scale_J, kind_J=kind_J)]
     if placements:
-        spread_JA = throughputs.matrix(jobs, accelerators, consolidated=False)
+        spread_JA = np.minimum(together_JA, throughputs.matrix(jobs, accelerators, consolidated=False))
         spread_JA[scale_J == 1] = np.nan  # one device is always in one server
         tables.append(Configurations.of_matrix(spread_JA, scale_J, spread=True))
     if pairs:

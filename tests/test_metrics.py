@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from gavelx import metrics
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
+from gavelx.mechanism import PUBLISHED
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.simulator import simulate
-from gavelx.throughputs import Setting, Throughputs
+from gavelx.simulator.capacity import Capacity
+from gavelx.throughputs import Pairing, Setting, Throughputs
 
 NAN = np.nan
 
@@ -76,6 +78,7 @@ def test_figures_of_a_run_worked_out_by_hand() -> None:
     assert (summary["makespan_s"], summary["jct_mean_s"], summary["jct_p50_s"]) == (1010.0, 370.0, 500.0)
     assert summary["utilization"] == pytest.approx(710.0 / 1010.0)  # idle from 700 s to 1000 s
     assert summary["cost_usd"] == pytest.approx(710.0 * 3.6 / 3600.0)
+    assert summary["total_usd"] == pytest.approx(1010.0 * 3.6 / 3600.0)
     assert result.cost_usd_J == pytest.approx(np.array([500.0, 200.0, 10.0]) * 0.001)
     time_s_K, busy_KA = result.busy_devices()
     assert time_s_K.tolist() == [0.0, 500.0, 700.0, 1000.0, 1010.0]
@@ -90,6 +93,33 @@ def test_a_cost_is_unknown_only_if_a_type_without_a_price_was_used() -> None:
     assert used.summary()["cost_usd"] is None
     unused = simulate(load_policy("fifo"), [Job(0, "a", 1000.0)], cluster, speeds, Prices({"v": 3.6}))
     assert unused.summary()["cost_usd"] == pytest.approx(0.5)
+    assert unused.summary()["total_usd"] is None, "it was there all the same"
+
+
+def test_the_whole_bill_is_of_all_devices_that_were_there_at_the_prices_of_each_moment() -> None:
+    """Two devices for 500 s, one of which is away from 250 s on; twice as dear from 100 s on."""
+    cluster, half = Cluster.of({"v": 2}, devices_per_server=1), Capacity("v", ((250.0, 1.0), (1e9, 0.5)))
+    result = simulate(
+        load_policy("fifo"),
+        [Job(0, "a", 1000.0)],
+        cluster,
+        Throughputs({Setting("a", "v"): 2.0}),
+        Prices({"v": 3600.0}),
+        price_changes=[(100.0, Prices({"v": 7200.0})), (1e6, Prices({"v": 1.0}))],
+        capacities=[half],
+    )
+    summary = result.summary()
+    assert summary["cost_usd"] == pytest.approx(100.0 + 2 * 400.0)
+    assert summary["total_usd"] == pytest.approx(summary["cost_usd"] + 100.0 + 2 * 150.0)
+
+
+def test_devices_that_jobs_pay_for_twice_are_not_cheaper_for_it() -> None:
+    """Under the published rules both of a pair pay in full."""
+    speeds = Throughputs({Setting("a", "v"): 2.0}, {Pairing("a", "a", "v"): 1.5})
+    jobs, cluster = [Job(0, "a", 1000.0), Job(1, "a", 1000.0)], Cluster.of({"v": 1})
+    packed = load_policy("packed(max_min_fairness)")
+    summary = simulate(packed, jobs, cluster, speeds, Prices({"v": 3600.0}), rules=PUBLISHED).summary()
+    assert summary["total_usd"] == summary["cost_usd"] > summary["makespan_s"]
 
 
 def _with_w(speeds: Throughputs) -> Throughputs:

@@ -2,7 +2,8 @@
 
 from experiments.experiment import Experiment
 from experiments.thesis.evaluation import CONTINUOUS, COST, STATIC
+from experiments.thesis.gangs import GANGS
 from experiments.thesis.honest import HONEST
 from experiments.thesis.throughputs import THROUGHPUTS
 
-THESIS: tuple[Experiment, ...] = (THROUGHPUTS, COST, STATIC, CONTINUOUS, *HONEST)
+THESIS: tuple[Experiment, ...] = (THROUGHPUTS, COST, STATIC, CONTINUOUS, *HONEST, GANGS)

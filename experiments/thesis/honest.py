@@ -34,8 +34,7 @@ RULES: dict[str, Rules] = {
 """By name. The published schedule, but no job pays for the time before it held a device."""
 CAPS = (0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 STRICT, PATIENT = 0.8, 3.0
-"""Compared over all seeds: a cap that leaves hardly anybody worse off, and one above the worst rho that Algorithm
-5.1 comes to under most price tables."""
+"""Compared over all seeds: a lower cap, and one above most of the worst rhos of Algorithm 5.1."""
 FRONTIER_SEEDS = SEEDS[:3]
 OURS = "shared_cloud_cost_fairness"
 

@@ -31,15 +31,18 @@ TIMES = (
 COSTS = (
     Column("utilization", lambda s: percent(s["utilization"])),
     Column("cost", lambda s: dollars(s["cost_usd"])),
+    Column("whole bill", lambda s: dollars(s["total_usd"])),
+    Column("deadlines\nmissed", lambda s: f"{s['deadlines_missed']}/{s['deadlines']}", "deadlines"),
+)
+FAIRNESS = (
     Column("rho\nmean", lambda s: number(s["rho_mean"])),
     Column("rho\nmax", lambda s: number(s["rho_max"])),
     Column("mu\nmean", lambda s: number(s["mu_mean"]), "mu_mean"),
     Column("mu\nmax", lambda s: number(s["mu_max"]), "mu_mean"),
-    Column("deadlines\nmissed", lambda s: f"{s['deadlines_missed']}/{s['deadlines']}", "deadlines"),
-    Column("policy\n(s)", lambda s: seconds(s["policy_seconds"])),
 )
 MORE = (
     Column("worse off than alone", lambda s: percent(s["unfair_fraction"])),
+    Column("policy (s)", lambda s: seconds(s["policy_seconds"])),
     Column("rounds", lambda s: f"{s['rounds']:,}"),
     Column("restarts", lambda s: f"{s['restarts']:,}"),
     Column("whole run (s)", lambda s: seconds(s["wall_seconds"])),
@@ -49,6 +52,7 @@ LEGEND = (
     "the cluster; above 1 a job was worse off than alone with its share."
 )
 LEGEND_MU = " mu: the same in dollars."
+LEGEND_BILL = " cost: of devices while jobs held them. whole bill: of all devices, until the last job is done."
 
 
 def plain_table(**options: Any) -> Table:
@@ -57,13 +61,16 @@ def plain_table(**options: Any) -> Table:
 
 
 def print_comparison(results: Sequence[Result], console: Console, failed: Sequence[Failed] = ()) -> None:
-    """One row for each policy; two tables below each other where the terminal is narrow; then why some failed."""
+    """One row for each policy; tables below each other where the terminal is narrow; then why some failed."""
     summaries = [result.summary() for result in results]
     names = [failure.policy for failure in failed]
-    tables = [_comparison(summaries, TIMES + COSTS, names)]
+    tables = [_comparison(summaries, TIMES + COSTS + FAIRNESS, names)]
     wanted = console.measure(tables[0], options=console.options.update(width=1000)).maximum
     if wanted > console.width:
-        tables = [_comparison(summaries, TIMES, names), _comparison(summaries, COSTS)]
+        tables = [
+            _comparison(summaries, TIMES, names),
+            *(_comparison(summaries, columns) for columns in (COSTS, FAIRNESS)),
+        ]
     for table in tables if results else ():
         console.print(table)
         console.print()
@@ -105,7 +112,7 @@ def print_result(result: Result, console: Console) -> None:
     summary = result.summary()
     table = plain_table(show_header=False)
     table.add_row("policy", policy_cell(summary["policy"]))
-    for column in (*TIMES, *COSTS, *MORE):
+    for column in (*TIMES, *COSTS, *FAIRNESS, *MORE):
         if _needed(column, [summary]):
             table.add_row(column.heading.replace("\n", " "), column.cell(summary))
     console.print(table)
@@ -117,7 +124,7 @@ def _needed(column: Column, summaries: Sequence[dict[str, Any]]) -> bool:
 
 
 def _legend(summaries: Sequence[dict[str, Any]]) -> str:
-    return LEGEND + LEGEND_MU * any(summary["mu_mean"] is not None for summary in summaries)
+    return LEGEND + LEGEND_MU * any(summary["mu_mean"] is not None for summary in summaries) + LEGEND_BILL
 
 
 def policy_cell(name: str) -> str:

@@ -141,8 +141,6 @@ class Reasons:
 def why_nowhere(snapshot: Snapshot, j: int) -> str:
     """For a job that can run nowhere, what is in the way on each type: speeds that are 0 or unknown, its width."""
     table, scale_factor = snapshot.configurations, int(snapshot.scale_factor_J[j])
-    one_server = "placements" in snapshot.opened
-    has_A = snapshot.cluster.server_A if one_server else snapshot.devices_A
     mine_C = table.configuration_M[table.job_M == j]
     unknown, zero, narrow = [], [], []
     for a, name in enumerate(snapshot.accelerators):
@@ -152,9 +150,9 @@ def why_nowhere(snapshot: Snapshot, j: int) -> str:
         elif not table.runnable_C[here_C].any():
             zero.append(name)
         else:
-            narrow.append(f"{name} has {has_A[a]}")
+            narrow.append(f"{name} has {snapshot.devices_A[a]}")
     reasons = {
-        f"it needs {_devices(scale_factor)}{' in one server' * one_server}": narrow,
+        f"it needs {_devices(scale_factor)}": narrow,
         "it does not run on": zero,
         "its speed is unknown on": unknown,
     }

@@ -1,10 +1,11 @@
 """Leasing: who holds which devices. Ways to run become leases, and leases become commands.
 
 Jobs that are to stay where they are keep their devices. The others give them up before anything is launched, the
-widest gang first, so that it finds a whole server; narrow jobs make room for it where that loses less than it
+widest gang first, so that it finds whole servers; narrower jobs make room for it where that loses less than it
 gains. Legend: J live jobs.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import NamedTuple
@@ -12,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.cluster import Cluster, Server, fewest_servers
+from gavelx.cluster import Cluster, Server
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
+from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.selection import Way, loss_s
 from gavelx.promises import NOBODY
@@ -94,7 +96,7 @@ class Leasing:
         if (server := self.servers.pop(server_id, None)) is None:
             return []
         a = self.accelerators.index(server.accelerator)
-        self.free[a].lose(server_id)
+        self.free[a].lose(server)
         self._devices_A[a] -= server.device_count
         hit = [lease for lease in self.leases.values() if any(d.server_id == server_id for d in lease.devices)]
         rows = [self.live.index[lease.job_id] for lease in hit]
@@ -161,27 +163,31 @@ class Leasing:
         return stays
 
     def _to_consolidate(self) -> list[int]:
-        """Spread gangs that now fit one server, where running faster for a round gains more than moving loses."""
+        """Spread gangs that can be put together, where running faster for a round gains more than moving loses."""
         moves: list[int] = []
         for j in self.live["spread"].nonzero()[0].tolist() if self.rules.spread_speeds else ():
-            a, width = int(self.live["type"][j]), int(self.live["scale_factor"][j])
-            if self.free[a].holds_together(width) and self._may_move(j):
-                gain_s = (1.0 - self._spread_speed(j, a)) * self.rules.round_s
-                moves += [j] if gain_s > loss_s(self.live, np.array([j]))[0] else []
+            a, devices = int(self.live["type"][j]), self.leases[self.live.jobs[j].id].devices
+            gain_s = self._gain_s(j, a) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
+            if self._may_move(j) and gain_s > 0 and self._room(a, len(devices), gain_s, devices) is not None:
+                moves.append(j)
         return moves
 
     def launch(self, ways: Iterable[Way], until_s: float) -> list[Command]:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
         types, widths = self.live["type"].tolist(), self.live["scale_factor"].tolist()
-        commands, given, homeless = list[Command](), list[Given](), list[Way]()
+        commands, given, placed = list[Command](), list[Given](), set[int]()
         self.left_out = []
-        new = [w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)]
-        if not new:
-            return []
-        for way in sorted(new, key=lambda way: -widths[way.job]):
+        queue = [
+            w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)
+        ]
+        queue.sort(key=lambda way: -widths[way.job])
+        for way in queue:  # it grows: who makes room is narrower, and comes later
+            if way.job in placed:  # with a new partner
+                continue
             devices, moved = self._devices(way, widths[way.job])
             if moved:
-                homeless += [Way(j, NOBODY, way.type, int(self.live["way"][j])) for j in moved]
+                queue += [Way(j, NOBODY, way.type, int(self.live["way"][j])) for j in moved]
+                queue.sort(key=lambda way: -widths[way.job])
                 commands += [*self._let(given, until_s), *self.stop_all(moved)]
                 given.clear()
                 devices, _ = self._devices(way, widths[way.job])
@@ -189,47 +195,50 @@ class Leasing:
                 self.left_out.append(way.job)
             else:
                 given.append((way, devices))
-        commands += self._let(given, until_s)
-        for way in homeless:
-            if self.live["type"][way.job] == WAITING:  # else it has come to run with a new partner
-                commands += self._let([(way, self.free[way.type].take(1))], until_s)
-        return commands
+                placed |= {way.job, way.partner}
+        return commands + self._let(given, until_s)
 
     def _devices(self, way: Way, width: int) -> tuple[tuple[Device, ...] | None, list[int]]:
-        """Devices for this way to run, or who has to move first; None where a gang can only run in one server."""
+        """Devices for this way to run, or who has to move first; None where a gang can only run together."""
         for member in (way.job, way.partner) if way.partner != NOBODY else ():
             if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
                 return beside.devices, []
         free = self.free[way.type]
         if width > 1 and self.rules.spread_speeds and not free.holds_together(width):
-            speed = self._spread_speed(way.job, way.type)
-            fits = width <= free.widest
-            if (
-                fits
-                and speed < 1.0
-                and (moved := self._room(way.type, width, (1.0 - speed) * self.rules.round_s * width))
-            ):
+            gain_s = self._gain_s(way.job, way.type)
+            if gain_s > 0 and (moved := self._room(way.type, width, gain_s)):
                 return None, moved
-            if speed == 0.0:
+            if self._spread_speed(way.job, way.type) == 0.0:
                 return None, []
         return free.take(width), []
 
-    def _room(self, a: int, width: int, gain_s: float) -> list[int]:
-        """Jobs of one device that would clear a server for a gang, where they lose less than it gains."""
-        live, best, best_s = self.live, list[int](), gain_s
-        rows = np.flatnonzero((live["type"] == a) & (live["scale_factor"] == 1) & (live["partner"] == NOBODY))
-        tenants: dict[int, list[tuple[float, int]]] = {}
+    def _room(self, a: int, width: int, gain_s: float, besides: Sequence[Device] = ()) -> list[int] | None:
+        """Narrower jobs that would make room for a gang and lose less than it gains; None where it must be spread.
+
+        Free devices are there for it, and these ``besides``.
+        """
+        free = self.free[a].by_server()
+        for device in besides:
+            free[device.server_id] += 1
+        moves = make_room(width, self.free[a].fewest(width), free, self._tenants(a, width))
+        if moves is None or sum(one.loss_s * one.devices for one in moves) >= gain_s:
+            return None
+        return list(dict.fromkeys(one.job for one in moves))
+
+    def _tenants(self, a: int, width: int) -> dict[int, list[Tenant]]:
+        """By server, the jobs of a type that may move for a gang of this width, and can run wherever they go."""
+        live, tenants = self.live, dict[int, list[Tenant]]()
+        rows = np.flatnonzero((live["type"] == a) & (live["scale_factor"] < width) & (live["partner"] == NOBODY))
         for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
-            if self._may_move(j):
-                server_id = self.leases[live.jobs[j].id].devices[0].server_id
-                tenants.setdefault(server_id, []).append((seconds, j))
-        for server_id, jobs in tenants.items():
-            missing = width - self.free[a].on(server_id)
-            if missing <= len(jobs):
-                cheapest = sorted(jobs)[:missing]
-                if (lost_s := sum(seconds for seconds, _ in cheapest)) < best_s:
-                    best, best_s = [j for _, j in cheapest], lost_s
-        return best
+            devices = self.leases[live.jobs[j].id].devices
+            if self._may_move(j) and (len(devices) == 1 or self._spread_speed(j, a) > 0.0):
+                for server_id, count_ in Counter(device.server_id for device in devices).items():
+                    tenants.setdefault(server_id, []).append(Tenant(j, count_, seconds))
+        return tenants
+
+    def _gain_s(self, j: int, a: int) -> float:
+        """Device-seconds that a gang gains in a round by being together."""
+        return (1.0 - self._spread_speed(j, a)) * self.rules.round_s * int(self.live["scale_factor"][j])
 
     def _may_move(self, j: int) -> bool:
         """Whether a job may be restarted on other devices of its type."""
@@ -278,7 +287,7 @@ class Leasing:
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})
-        return servers > 1 and servers > fewest_servers(len(devices), self.free[a].widest)
+        return servers > 1 and servers > self.free[a].fewest(len(devices))
 
     def extend(self, until_s: float) -> list[Command]:
         """All leases run on, past the end of the round; with whole steps, each by as many as fit into it."""

@@ -4,9 +4,10 @@ A gang goes to one server when it can, to the fullest that still holds it, so th
 gangs; otherwise to as few servers as possible.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
-from gavelx.cluster import Server
+from gavelx.cluster import Server, fewest_servers
 from gavelx.mechanism.commands import Device
 
 
@@ -16,6 +17,7 @@ class FreeDevices:
     def __init__(self) -> None:
         self._free: dict[int, list[Device]] = {}
         self._with: list[dict[int, None]] = [{}]  # servers with so many free devices
+        self._sizes = Counter[int]()  # how many servers have so many devices, free or not
         self._count = 0
 
     def __len__(self) -> int:
@@ -26,13 +28,15 @@ class FreeDevices:
         while len(self._with) <= server.device_count:
             self._with.append({})
         self._free[server.id] = []
+        self._sizes[server.device_count] += 1
         self._with[0][server.id] = None
         self._put(server.id, [Device(server.id, slot) for slot in range(server.device_count)])
 
-    def lose(self, server_id: int) -> None:
+    def lose(self, server: Server) -> None:
         """A server takes its devices away."""
-        free = self._free.pop(server_id)
-        del self._with[len(free)][server_id]
+        free = self._free.pop(server.id)
+        self._sizes[server.device_count] -= 1
+        del self._with[len(free)][server.id]
         self._count -= len(free)
 
     def give_back(self, devices: Iterable[Device]) -> None:
@@ -42,18 +46,18 @@ class FreeDevices:
                 assert device not in free, device
                 self._put(device.server_id, [device])
 
-    def holds_together(self, count: int) -> bool:
-        """Whether a gang of ``count`` fits as few servers as it can, as they are."""
-        full, rest = divmod(count, max(1, self.widest))
-        empty = len(self._with[-1])
-        if empty < full:
-            return False
-        return not rest or empty > full or any(self._with[rest:-1]) or (not full and any(self._with[rest:]))
+    def fewest(self, count: int) -> int:
+        """In how many of the servers that are here a gang of ``count`` is consolidated."""
+        return fewest_servers(count, self._sizes)
 
-    @property
-    def widest(self) -> int:
-        """Devices of the largest server that ever joined: what is wider never fits one."""
-        return len(self._with) - 1
+    def holds_together(self, count: int) -> bool:
+        """Whether a gang of ``count`` would be consolidated on free devices."""
+        free = {n: len(servers) for n, servers in enumerate(self._with)}
+        return count <= self._count and fewest_servers(count, free) == self.fewest(count)
+
+    def by_server(self) -> dict[int, int]:
+        """How many devices of each server are free."""
+        return {server_id: len(devices) for server_id, devices in self._free.items()}
 
     def on(self, server_id: int) -> int:
         """Free devices of one server."""
@@ -62,17 +66,16 @@ class FreeDevices:
     def take(self, count: int) -> tuple[Device, ...]:
         """Devices for a gang of ``count``; there must be as many."""
         assert count <= self._count, (count, self._count)
-        for servers in self._with[count:]:
-            if servers:
-                return self._take_from(next(iter(servers)), count)
-        taken: list[Device] = []
-        for servers in reversed(self._with):
-            while servers and len(taken) < count:
-                server_id = next(iter(servers))
-                taken += self._take_from(server_id, min(count - len(taken), len(self._free[server_id])))
-            if len(taken) == count:
-                break
-        return tuple(taken)
+        taken: tuple[Device, ...] = ()
+        while missing := count - len(taken):
+            server_id = self._fitting(missing)
+            taken += self._take_from(server_id, min(missing, self.on(server_id)))
+        return taken
+
+    def _fitting(self, count: int) -> int:
+        """The fullest server that still holds so many, or else the emptiest."""
+        enough, less = self._with[count:], reversed(self._with[:count])
+        return next(server_id for servers in (*enough, *less) for server_id in servers)
 
     def _put(self, server_id: int, devices: list[Device]) -> None:
         free = self._free[server_id]

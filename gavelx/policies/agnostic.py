@@ -23,14 +23,15 @@ Floats = NDArray[np.float64]
 class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min_fairness))
     """The same policy as a scheduler that counts GPUs would have it: one speed for all accelerator types.
 
-    Every job is shown the mean of its speeds, weighted by devices over the types that it can run on, on all types;
-    those that it cannot run on are barred. Such a program does not care which type a job gets, and a solver's
-    vertex sends whole job types to one accelerator, which would flatter everything compared with it. So ties are
-    spread: each job's time is divided over the types in proportion to their devices
-    (:mod:`gavelx.solvers.spreading`). A policy that hands out ``whole`` devices keeps to its choice; so does a
-    program of which spreading would break a constraint or the objective (one with a budget, say, that tells types
-    apart by their price). Under rules that ask for the published answers (``interior``) the jobs of a program are
-    shown at their speed on a V100, where there are any, and nothing is spread, for an interior point has done so.
+    Every job is shown the mean of its speeds, weighted by devices over the types that it can run on, on all
+    types; those that it cannot run on are barred, and so is a gang over more servers than it needs. Such a
+    program does not care which type a job gets, and a solver's vertex sends whole job types to one accelerator,
+    which would flatter everything compared with it. So ties are spread: each job's time is divided over the types
+    in proportion to their devices (:mod:`gavelx.solvers.spreading`). A policy that hands out ``whole`` devices
+    keeps to its choice; so does a program of which spreading would break a constraint or the objective (one with
+    a budget, say, that tells types apart by their price). Under rules that ask for the published answers
+    (``interior``) the jobs of a program are shown at their speed on a V100, where there are any, and nothing is
+    spread, for an interior point has done so.
     """
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
@@ -88,4 +89,14 @@ def one_speed(snapshot: Snapshot) -> Snapshot:
         mean_N = np.divide(speed_N, total_N, out=np.zeros(len(speed_N)), where=total_N > 0)
         return np.asarray(mean_N[group_M])
 
-    return snapshot.replace(known=replace(table.with_speeds(mean_M), barred_C=~table.runnable_C))
+    barred_C = ~table.runnable_C | _needlessly_spread_C(snapshot)
+    return snapshot.replace(known=replace(table.with_speeds(mean_M), barred_C=barred_C))
+
+
+def _needlessly_spread_C(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """Spread gangs that run consolidated too: only a scheduler that knows speeds can tell the two apart."""
+    table = snapshot.known
+    together_M = ~table.spread_C[table.configuration_M] & (table.throughput_M > 0)
+    together_J = np.bincount(table.job_M[together_M], minlength=table.shape[0]) > 0
+    spread_M = table.spread_C[table.configuration_M] & together_J[table.job_M]
+    return np.bincount(table.configuration_M[spread_M], minlength=len(table)) > 0

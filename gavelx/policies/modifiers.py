@@ -88,8 +88,10 @@ class packed(Opened):  # noqa: N801  (used like a function: packed(max_min_fairn
 class placed(Opened):  # noqa: N801
     """The same policy with placement: a gang may also be spread over servers, at the speed that it has then.
 
-    A consolidated gang must then fit one server. How many consolidated gangs fit a cluster's servers beside each
-    other is left to the mechanism. Source: Gavel (OSDI'20), section 3.1, where placements are further columns.
+    Consolidated is a gang in as few servers as can hold it, so there is a place for it wherever there are devices
+    enough, and a lone gang has the same share with and without this modifier. How many consolidated gangs fit a
+    cluster's servers beside each other is left to the mechanism, which moves narrower jobs for them. Source: Gavel
+    (OSDI'20), section 3.1, where placements are further columns.
     """
 
     kind = "placements"

@@ -1,4 +1,4 @@
-"""Fairness in money: nobody worse off than alone and few dollars wasted; and the form that a thesis printed."""
+"""Fairness in money: no job worse off than alone and few dollars wasted; and the form that a thesis printed."""
 
 from dataclasses import replace
 
@@ -8,7 +8,16 @@ from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
 from gavelx.policies.program import Minimize
-from gavelx.policies.terms import CostRatio, FinishTimeRatio, Largest, Linear, Sum, ThesisCostRatio, finite
+from gavelx.policies.terms import (
+    Constraint,
+    CostRatio,
+    FinishTimeRatio,
+    Largest,
+    Linear,
+    Sum,
+    ThesisCostRatio,
+    finite,
+)
 from gavelx.policies.v100 import on_v100
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
@@ -39,18 +48,20 @@ class Overpaid(Linear):
 
 
 class SharedCloudCostFairness(Policy):
-    """Waste the fewest dollars with nobody worse off than alone with an equal share, in time or in money.
+    """Waste the fewest dollars with no job worse off than alone with an equal share, in time or in money.
 
-    1. rho* = the least largest finish-time ratio; no job's may pass max(rho_cap, rho*).
-    2. mu* = under that, the least largest cost ratio; no job's may pass max(1, mu*).
+    1. rho* = the least largest finish-time ratio; no job's may pass rho = max(rho_cap, rho*).
+    2. mu* = under that, the least largest cost ratio; no job's may pass max(1, mu*). If mu* is above 1 and rho
+       below, rho is 1 and mu* is found again: an equal share keeps both.
     3. Under both, the fewest dollars overpaid, a step being worth a tenth more than where it is cheapest.
 
-    So whoever can run on the device that is cheapest for him does, at full speed; dearer ones are bought as far as
-    the caps ask. Which of several jobs has the rest of a device that is cheapest for all of them is open. A device
-    that is not worth its price to anybody stays idle: the allocation is ``strict``.
+    So a job that can run on the device that is cheapest for it does, at full speed; dearer ones are bought as far
+    as the caps ask. Which of several jobs has the rest of a device that is cheapest for all of them is open. A
+    device that is not worth its price to any job stays idle: the allocation is ``strict``.
     ``rho_cap`` trades cost against waiting. It is below 1 (an equal share) because rounds make jobs up to a tenth
-    later than planned. ``certificate.objective`` is that of step 3, dollars per hour. Minimising the largest cost
-    ratio alone is empty, for a thinner slice costs as much per step.
+    later than planned. Shares are kept on average over time: a gang that is wider than half of a type's devices
+    may wait far longer (``docs/policies.md``). ``certificate.objective`` is that of step 3, dollars per hour.
+    Minimising the largest cost ratio alone is empty, for a thinner slice costs as much per step.
     Source: our correction of "shared cloud cost fairness" (see ``shared_cloud_cost_fairness_alg51``); figures are
     in ``experiments/thesis/results``.
     """
@@ -67,11 +78,12 @@ class SharedCloudCostFairness(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         with using(lexicographic=False):
             soonest = Minimize(Largest(FinishTimeRatio())).allocate(snapshot)
-            rho = max(self.rho_cap, soonest.certificate.objective or 0.0) * (1.0 + HAIR)
-            in_time = FinishTimeRatio() <= rho
-            fairest = Minimize(Largest(CostRatio()), [in_time]).allocate(snapshot)
-            mu = max(1.0, fairest.certificate.objective or 0.0) * (1.0 + HAIR)
-        cheapest = Minimize(Sum(Overpaid(1.0 + HURRY)), [in_time, CostRatio() <= mu]).allocate(snapshot)
+            rho = max(self.rho_cap, soonest.certificate.objective or 0.0)
+            mu = _least_cost_ratio(snapshot, rho)
+            if mu > 1.0 + HAIR and rho < 1.0:
+                rho, mu = 1.0, _least_cost_ratio(snapshot, 1.0)
+        caps = [_in_time(rho), CostRatio() <= max(1.0, mu) * (1.0 + HAIR)]
+        cheapest = Minimize(Sum(Overpaid(1.0 + HURRY)), caps).allocate(snapshot)
         return replace(cheapest, strict=True)
 
     def __repr__(self) -> str:
@@ -83,6 +95,15 @@ class SharedCloudCostFairness(Policy):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def _in_time(rho: float) -> Constraint:
+    return FinishTimeRatio() <= rho * (1.0 + HAIR)
+
+
+def _least_cost_ratio(snapshot: Snapshot, rho: float) -> float:
+    """mu*, the least largest cost ratio of shares under which no finish-time ratio passes ``rho``."""
+    return Minimize(Largest(CostRatio()), [_in_time(rho)]).allocate(snapshot).certificate.objective or 0.0
 
 
 class SharedCloudCostFairnessAlg51(Minimize):

@@ -39,6 +39,7 @@ COLUMNS = (
     Column("JCT p99", "h", "jct_p99_s", hours, min),
     Column("makespan", "h", "makespan_s", hours, min),
     Column("cost", "US$", "cost_usd", dollars, min),
+    Column("whole bill", "US$", "total_usd", dollars, min),
     Column("rho mean", "", "rho_mean", number, min),
     Column("rho max", "", "rho_max", number, min),
     Column("mu mean", "", "mu_mean", number, min),

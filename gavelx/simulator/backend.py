@@ -5,7 +5,7 @@ decisions. What goes wrong comes from `faults`; what devices really did goes int
 """
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -93,7 +93,10 @@ class SimulatedCluster:
         self._posted: deque[Event] = deque()
         self._sequence = count()
         self._lent = {capacity.accelerator for capacity in self.capacities}  # by a cloud, which takes them back
-        self._largest = dict(zip(self.cluster.accelerators, self.cluster.server_A.tolist(), strict=True))
+        self._told: dict[
+            int, tuple[int, Server | None]
+        ] = {}  # epoch and server, as the scheduler has heard of them
+        self._spread: set[int] = set()  # leases of gangs over more servers than they need, of those
         self._wakes: dict[float, bool] = {}  # when, and whether with a report
         self._lapse_s = float("inf")
         for server in self.cluster.servers:
@@ -110,6 +113,7 @@ class SimulatedCluster:
         """Events in order of time, until nothing more can happen or all that is measured is done."""
         while self._posted or (self._queue and not self._is_over()):
             if self._posted:
+                self._tell(self._posted[0])
                 yield self._posted.popleft()
                 continue
             if self._running and self._queue[0][0] > self._lapse_s:
@@ -215,6 +219,16 @@ class SimulatedCluster:
             self._is_gone(event.job_id)
         self.post(event)
 
+    def _tell(self, event: Event) -> None:
+        """The scheduler hears of an event: the servers that it knows of from now on."""
+        if isinstance(event, WorkerJoined) and event.epoch > self._told_epoch(event.server.id):
+            self._told[event.server.id] = event.epoch, event.server
+        elif isinstance(event, WorkerLost | WorkerDrained) and event.epoch >= self._told_epoch(event.server_id):
+            self._told[event.server_id] = event.epoch, None
+
+    def _told_epoch(self, server_id: int) -> int:
+        return self._told.get(server_id, (-1, None))[0]
+
     def _arrives(self, event: Event) -> None:
         self._on_their_way.remove(event)
         self._posted.append(replace(event, time_s=self.now_s))
@@ -300,6 +314,8 @@ class SimulatedCluster:
             case Launch():
                 self._lapse_s = command.lease.until_s
                 self._waiting[command.lease.id] = command.lease
+                if self._is_spread(command.lease):
+                    self._spread.add(command.lease.id)
                 self._start(command.lease)
             case Stop():
                 self._stop(command.lease_id)
@@ -413,15 +429,20 @@ class SimulatedCluster:
         job, lease = run.job, run.lease
         if others:
             return Pairing(job.job_type, others[0].job.job_type, lease.accelerator)
-        if self.rules.spread_speeds and job.scale_factor > 1 and self._is_spread(lease):
+        if self.rules.spread_speeds and lease.id in self._spread:
             apart = Setting(job.job_type, lease.accelerator, job.scale_factor, consolidated=False)
             if apart in self.throughputs.isolated:
                 return apart
         return Setting(job.job_type, lease.accelerator, job.scale_factor)
 
     def _is_spread(self, lease: Lease) -> bool:
-        servers = len({device.server_id for device in lease.devices})
-        return servers > 1 and servers > fewest_servers(len(lease.devices), self._largest[lease.accelerator])
+        """Whether its gang is over more servers than can hold it, of those that the scheduler knows."""
+        servers = {device.server_id for device in lease.devices}
+        if len(servers) == 1:
+            return False
+        here = (server for _, server in self._told.values() if server and server.accelerator == lease.accelerator)
+        sizes = Counter(server.device_count for server in here)
+        return len(servers) > fewest_servers(len(lease.devices), sizes)
 
     def _beside(self, run: Run) -> list[Run]:
         """Who holds the same devices, be it to write a last checkpoint."""
@@ -488,6 +509,7 @@ class SimulatedCluster:
         self._in_vain = 0 if safe_steps > self._safe_steps[job.id] else self._in_vain + 1
         self._safe_steps[job.id] = safe_steps
         del self._lease_of[job.id]
+        self._spread.discard(lease_id)
         for device in lease.devices:
             self._on[device].remove(lease_id)
         self._log(run)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.asking import Answers
@@ -24,6 +25,7 @@ from gavelx.snapshot import Kind, Snapshot
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, checked
 
+Floats = NDArray[np.float64]
 SLEEP_S = 1e6
 """Nobody has to fear that a simulated scheduler falls silent."""
 

@@ -18,6 +18,7 @@ from experiments.store import Store
 from experiments.thesis.catalog import THESIS
 from experiments.thesis.evaluation import CONTINUOUS, COST, STATIC
 from experiments.thesis.floor import equal_share_due_s, floor_usd, least_usd
+from experiments.thesis.gangs import CONTENDERS, GANGS, SETTINGS
 from experiments.thesis.honest import FIRST, HONEST, LOADS, OTHERS
 from experiments.thesis.policies import INFORMED
 from experiments.thesis.settings import SEEDS, SERIES, point
@@ -108,6 +109,26 @@ def test_the_honest_policy_is_compared_seed_by_seed(tmp_path: Path) -> None:
     assert "| 0.00098 |" in page, "all ten of one sign: 1 / 2 ** 10"
 
 
+def test_gangs_are_compared_trace_by_trace(tmp_path: Path) -> None:
+    store, figures = Store(tmp_path / "points.jsonl"), {"rho_max": 1.0, "mu_max": 0.9, "unfair_fraction": 0.0}
+    for setting, usd in zip(SETTINGS[:3], (97.0, 99.0, 50.0), strict=True):
+        costs = {contender: usd if contender is CONTENDERS[0] else 100.0 for contender in CONTENDERS}
+        for contender, cost_usd in list(costs.items())[: 2 if usd == 50.0 else None]:
+            figures |= {"cost_usd": cost_usd, "total_usd": 2.0 * cost_usd, "jct_mean_s": 36.0 * cost_usd}
+            store.add(fake(GANGS.point(contender, setting), **figures))
+    page = GANGS.report(store, tmp_path, tiny=False)
+    assert f"| {SETTINGS[0].says} | 10 | 100.0 | -3.0% | +0.0% | -3.0% | -3.0% | 1.00 / 1.00 |" in page
+    assert "| mean |  |  | -2.0% | +0.0% | -2.0% | -2.0% |" in page
+    assert SETTINGS[2].says not in page, "a line of one policy alone compares nothing"
+
+
+def test_the_jobs_of_a_trace_are_those_that_can_run() -> None:
+    point = GANGS.point(CONTENDERS[0], SETTINGS[0])
+    jobs = list(jobs_of(point))
+    assert [job.id for job in jobs] == list(point.measured) == list(range(8)), "one of the nine can run nowhere"
+    assert max(job.scale_factor for job in jobs) > 1
+
+
 def test_the_interval_is_that_of_the_mean_difference() -> None:
     def records(*dollars: float) -> dict[int, Record]:
         return {
@@ -130,7 +151,9 @@ def test_the_page_is_written_of_what_is_done(tmp_path: Path) -> None:
     assert "Made by `python -m experiments.thesis`" in page
     assert "| AlloX | 5:5:5 | 100 | 1 of 3 |" in page
     assert "| AWS, which sells no P100 | 0.9, none, 3.06 | 8 | 0 | 18 |" in page
-    assert all((tmp_path / f"{one.name}.png").read_bytes().startswith(b"\x89PNG") for one in THESIS)
+    assert all(
+        (tmp_path / f"{one.name}.png").read_bytes().startswith(b"\x89PNG") for one in THESIS if one is not GANGS
+    )
 
 
 def test_seeds_of_ones_own_are_reported(tmp_path: Path) -> None:

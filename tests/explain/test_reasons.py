@@ -77,10 +77,10 @@ def test_a_job_that_can_run_nowhere() -> None:
     assert limits(load_policy("isolated").allocate(snapshot)) == [f"can run nowhere: {expected}"]
 
 
-def test_a_gang_that_must_fit_one_server_where_placements_are_told_apart() -> None:
+def test_a_gang_that_is_wider_than_a_server_fits_also_where_placements_are_told_apart() -> None:
     snapshot = instant({"v100": 8}, [[1.0]], [8]).replace(cluster=Cluster.of({"v100": 8}, devices_per_server=4))
-    assert "one server" in why_nowhere(snapshot.open("placements"), 0)
-    assert limits(load_policy("fifo").allocate(snapshot)) == ["runs all the time on its fastest type (v100)"]
+    for text in ("max_min_fairness", "placed(max_min_fairness)"):
+        assert limits(load_policy(text).allocate(snapshot)) == ["runs all the time on its fastest type (v100)"]
 
 
 def test_a_job_that_a_partner_slows_down() -> None:

@@ -525,26 +525,38 @@ def test_a_job_comes_to_the_device_of_its_new_partner() -> None:
 
 
 def with_two_small_servers() -> Mechanism:
-    """There was a larger one, so a gang of two is not together on these."""
+    """There is a larger one, which another gang holds, so a gang of two is not together on these."""
     mechanism = with_servers(1, 1, 2)
-    mechanism.handle(WorkerLost(0.0, 2))
+    mechanism.handle(JobSubmitted(0.0, job(90, scale=2)))
+    (held,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    assert {device.server_id for device in held.devices} == {2}
     return mechanism
 
 
 def test_a_gang_whose_speed_over_servers_is_not_known_is_spread_without_more_ado() -> None:
     mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
-    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0, 1.0]))
     assert {device.server_id for device in lease.devices} == {0, 1}
-    assert mechanism.live["spread"].tolist() == [True]
+    assert mechanism.live["spread"].tolist() == [False, True]
 
 
 def test_a_gang_that_cannot_be_spread_leaves_its_devices_to_others() -> None:
     mechanism = with_two_small_servers()
-    mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="local")))
-    mechanism.handle(JobSubmitted(0.0, job(1)))
-    (lease,) = launched(settle(mechanism, Wake(0.0), [0.8, 0.4]))
+    mechanism.handle(JobSubmitted(350.0, job(0, scale=2, kind="local")))
+    mechanism.handle(JobSubmitted(350.0, job(1)))
+    (lease,) = launched(settle(mechanism, Wake(360.0), [1.0, 0.8, 0.4]))
     assert lease.job_id == 1
+
+
+def test_where_a_larger_server_went_a_gang_is_together_on_small_ones() -> None:
+    """As few servers can hold it as there are: a gang that only runs together does."""
+    mechanism = with_servers(1, 1, 2)
+    mechanism.handle(WorkerDrained(0.0, 2))
+    mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="local")))
+    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    assert {device.server_id for device in lease.devices} == {0, 1}
+    assert mechanism.live["spread"].tolist() == [False]
 
 
 def fragmented(rules: Rules, restart_s: float = 0.0) -> list[Command]:
@@ -605,19 +617,19 @@ def test_a_narrow_job_stays_that_may_not_be_preempted_yet() -> None:
 def test_nobody_is_moved_under_an_allocation_that_forbids_it() -> None:
     mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
-    settle(mechanism, Wake(0.0), [1.0])
+    settle(mechanism, Wake(0.0), [1.0, 1.0])
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
     solve = asked(mechanism, Wake(360.0))
-    unmoved = dataclasses.replace(shares(solve.snapshot, [1.0]), unmoved=True)
+    unmoved = dataclasses.replace(shares(solve.snapshot, [1.0, 1.0]), unmoved=True)
     assert stopped(mechanism.handle(Allocated(360.0, unmoved))) == []
 
 
 def test_a_spread_gang_is_put_into_one_server_as_soon_as_one_is_free() -> None:
     mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
-    (spread,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    (spread,) = launched(settle(mechanism, Wake(0.0), [1.0, 1.0]))
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
-    commands = settle(mechanism, Wake(360.0), [1.0])
+    commands = settle(mechanism, Wake(360.0), [1.0, 1.0])
     (whole,) = launched(commands)
     assert stopped(commands) == [spread.id]
     assert {device.server_id for device in whole.devices} == {9}

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from gavelx.cluster import Server
-from gavelx.mechanism import DEFAULT, Mechanism
+from gavelx.mechanism import DEFAULT, Mechanism, Rules
+from gavelx.mechanism.commands import Lease
 from gavelx.mechanism.events import Allocated, JobSubmitted, ThroughputsChanged, Wake, WorkerJoined
 from gavelx.overheads import Overhead, Overheads
 from gavelx.throughputs import Setting, Throughputs
@@ -69,10 +70,10 @@ def test_a_gang_gains_on_each_of_its_devices() -> None:
 def test_a_spread_gang_is_as_slow_as_ever_when_new_speeds_are_told_that_say_so() -> None:
     mechanism = with_two_small_servers()
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="talker")))
-    (spread,) = launched(settle(mechanism, Wake(0.0), [1.0]))
+    (spread,) = launched(settle(mechanism, Wake(0.0), [1.0, 1.0]))
     mechanism.handle(ThroughputsChanged(5.0, SPEEDS))
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
-    assert stopped(settle(mechanism, Wake(360.0), [1.0])) == [spread.id]
+    assert stopped(settle(mechanism, Wake(360.0), [1.0, 1.0])) == [spread.id]
 
 
 def test_a_gang_that_fills_as_few_servers_as_can_hold_it_is_not_moved_to_others() -> None:
@@ -87,3 +88,87 @@ def test_a_gang_that_fills_as_few_servers_as_can_hold_it_is_not_moved_to_others(
     for server_id in range(2, 4):
         mechanism.handle(WorkerJoined(10.0, Server(server_id, "fast", 4)))
     assert stopped(settle(mechanism, Wake(360.0), [1.0])) == []
+
+
+WIDE = Throughputs(
+    {Setting("net", "fast", width): 10.0 * width for width in (1, 2, 3, 4, 6, 8)}
+    | {Setting("net", "fast", width, consolidated=False): 2.0 * width for width in (2, 3, 4, 6, 8)}
+    | {Setting("local", "fast", 2): 20.0, Setting("local", "fast", 2, consolidated=False): 0.0}
+)
+"""A net is five times as slow over more servers than it needs, and a local one cannot run so."""
+GANG = 99
+
+
+def full(*servers: dict[int, int], rules: Rules = DEFAULT, kind: str = "net") -> Mechanism:
+    """Each server full of jobs, their widths by id; those from 50 on are over by 350 s, when a gang comes.
+
+    ``kind`` is the type of the gangs among them.
+    """
+    mechanism, leases = Mechanism(WIDE, rules=rules), dict[int, Lease]()
+    for server_id, jobs in enumerate(servers):
+        mechanism.handle(WorkerJoined(0.0, Server(server_id, "fast", sum(jobs.values()))))
+        for job_id, width in jobs.items():
+            mechanism.handle(JobSubmitted(0.0, job(job_id, scale=width, kind="net" if width == 1 else kind)))
+            everybody = [1.0] * (len(leases) + 1)
+            leases |= {lease.job_id: lease for lease in launched(settle(mechanism, Wake(0.0), everybody))}
+    for job_id, lease in leases.items():
+        if job_id >= 50:
+            mechanism.handle(ended(350.0, lease, 1e6))
+    return mechanism
+
+
+def where_all_run(mechanism: Mechanism, width: int, time_s: float = 360.0) -> dict[int, set[int]]:
+    """By job id, the servers on which each job runs after a gang of this width came, and was promised its time."""
+    if GANG not in mechanism.live.index:
+        mechanism.handle(JobSubmitted(time_s - 10.0, job(GANG, scale=width)))
+    settle(mechanism, Wake(time_s), [1.0] * len({*mechanism.leasing.leases, GANG}))
+    leases = mechanism.leasing.leases.values()
+    return {lease.job_id: {device.server_id for device in lease.devices} for lease in leases}
+
+
+def test_narrow_jobs_clear_two_servers_for_a_gang_that_is_wider_than_one() -> None:
+    mechanism = full({0: 1, 50: 3}, {1: 1, 51: 3}, {2: 2, 52: 2})
+    where = where_all_run(mechanism, 8)
+    assert where == {0: {2}, 1: {2}, 2: {2}, GANG: {0, 1}}
+    assert not mechanism.live["spread"].any()
+
+
+def test_a_narrower_gang_makes_room_and_stays_together() -> None:
+    mechanism = full({0: 2, 50: 2}, {1: 2, 51: 2})
+    where = where_all_run(mechanism, 4)
+    assert len(where[GANG]) == 1
+    assert where[0] == where[1] != where[GANG]
+
+
+def test_a_gang_that_only_runs_together_makes_no_room() -> None:
+    mechanism = full({0: 2, 50: 2}, {1: 2, 51: 2}, kind="local")
+    assert where_all_run(mechanism, 4) == {0: {0}, 1: {1}, GANG: {0, 1}}
+
+
+def test_of_the_servers_that_could_be_cleared_the_one_with_fewest_moves_is() -> None:
+    mechanism = full({0: 1, 1: 1, 50: 2}, {2: 1, 51: 3}, {3: 2, 52: 2})
+    where = where_all_run(mechanism, 4)
+    assert where[GANG] == {1}
+    assert (where[0], where[1], where[3]) == ({0}, {0}, {2})
+
+
+def test_room_is_made_for_a_gang_that_was_spread_as_soon_as_it_may_be() -> None:
+    mechanism = full({0: 1, 50: 3}, {1: 1, 51: 3}, rules=dataclasses.replace(DEFAULT, min_run_s=1000.0))
+    assert where_all_run(mechanism, 4)[GANG] == {0, 1}, "nobody may be preempted yet"
+    assert where_all_run(mechanism, 4, time_s=720.0)[GANG] == {0, 1}
+    where = where_all_run(mechanism, 4, time_s=1440.0)
+    assert len(where[GANG]) == 1
+    assert where[0] == where[1] != where[GANG]
+
+
+def test_the_rest_of_a_gang_goes_where_it_leaves_the_smallest_hole() -> None:
+    mechanism = full({0: 2, 50: 2}, {51: 4}, {52: 4})
+    assert where_all_run(mechanism, 6)[GANG] in ({0, 1}, {0, 2})
+    assert not mechanism.live["spread"].any()
+
+
+@pytest.mark.parametrize(("width", "servers"), [(4, {0}), (6, {0, 1}), (8, {0, 1, 2})])
+def test_as_few_servers_of_unlike_sizes_as_can_hold_a_gang_are_together(width: int, servers: set[int]) -> None:
+    mechanism = full({50: 4}, {51: 2}, {52: 2})
+    assert where_all_run(mechanism, width)[GANG] == servers
+    assert not mechanism.live["spread"].any()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gavelx.cluster import Cluster, Server
+from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError, ProgramError
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
@@ -87,22 +87,42 @@ def gang(devices: int, per_server: int, **table: Throughputs) -> Snapshot:
     return Snapshot.of(jobs, cluster, table.get("table", APART), placements=True)
 
 
-def test_a_gang_that_fits_no_server_runs_at_its_spread_speed() -> None:
-    assert load_policy("max_sum_throughput").allocate(gang(4, 2)).throughput_J == pytest.approx([10.0])
-    assert load_policy("placed(max_sum_throughput)").allocate(gang(4, 2)).throughput_J == pytest.approx([6.0])
-    assert load_policy("placed(max_sum_throughput)").allocate(gang(4, 4)).throughput_J == pytest.approx([10.0])
+@pytest.mark.parametrize("per_server", [1, 2, 3, 4])
+def test_a_gang_in_as_few_servers_as_can_hold_it_is_together_for_a_policy_that_knows_of_placements(
+    per_server: int,
+) -> None:
+    for text in ("max_sum_throughput", "placed(max_sum_throughput)"):
+        assert load_policy(text).allocate(gang(4, per_server)).throughput_J == pytest.approx([10.0])
 
 
-def test_one_server_that_is_large_enough_will_do() -> None:
-    servers = (Server(0, "v100", 2), Server(1, "v100", 4))
-    snapshot = gang(4, 2).replace(cluster=Cluster(servers, ("v100",)))
-    assert load_policy("placed(max_sum_throughput)").allocate(snapshot).throughput_J == pytest.approx([10.0])
+def test_a_spread_gang_that_is_faster_by_a_table_is_no_faster_for_a_policy() -> None:
+    """Noise of measurements: where it goes is up to the placement, which puts it together."""
+    odd = Throughputs({Setting("a", "v100", 4): 10.0, Setting("a", "v100", 4, False): 12.0})
+    assert load_policy("placed(max_sum_throughput)").allocate(gang(8, 4, table=odd)).throughput_J == [10.0]
+
+
+def test_a_gang_that_is_known_spread_alone_runs_nowhere_for_a_policy_as_for_the_simulator() -> None:
+    spread = Throughputs({Setting("a", "v100", 4, False): 6.0})
+    assert load_policy("placed(max_sum_throughput)").allocate(gang(8, 4, table=spread)).throughput_J == [0.0]
+
+
+@pytest.mark.parametrize("text", ["max_min_fairness", "min_cost_slo", "shared_cloud_cost_fairness"])
+@pytest.mark.parametrize("order", ["placed(agnostic({}))", "agnostic(placed({}))"])
+def test_a_scheduler_that_counts_gpus_does_not_tell_placements_apart(text: str, order: str) -> None:
+    """Spread, the gang is known on the fast type alone, so its mean over types is higher than consolidated."""
+    known = {("v100", True): 10.0, ("v100", False): 9.0, ("k80", True): 1.0}
+    table = Throughputs({Setting("a", name, 4, together): speed for (name, together), speed in known.items()})
+    cluster, prices = Cluster.of({"v100": 4, "k80": 4}, 4), Prices({"v100": 1.0, "k80": 1.0})
+    snapshot = Snapshot.of([Job(0, "a", 100.0, scale_factor=4)], cluster, table, prices, placements=True)
+    plain, placed = (load_policy(one).allocate(snapshot) for one in (f"agnostic({text})", order.format(text)))
+    assert plain.throughput_J == pytest.approx([5.5])
+    assert placed.throughput_J == pytest.approx([5.5])
 
 
 def test_pairs_and_placements_open_together() -> None:
     policy = load_policy("packed(placed(max_min_fairness))")
     assert policy.allocate(one_each()).certificate.objective == pytest.approx(0.75 * (1 - 0.05 / 1.05))
-    assert policy.allocate(gang(4, 2)).throughput_J == pytest.approx([6.0])
+    assert policy.allocate(gang(4, 2)).throughput_J == pytest.approx([10.0])
 
 
 def test_agnostic_spreads_pairs_as_it_spreads_jobs() -> None:
