@@ -172,3 +172,6 @@ class ServeOptions:
         bool,
         typer.Option("--restored", help="The log is a backup: agents forget what was leased since."),
     ] = False
+    new: Annotated[
+        bool, typer.Option("--new", help="Begin another log, where the one that was there is lost.")
+    ] = False

@@ -53,6 +53,7 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
         agent_ca=typed.agent_ca,
         agent_listen=typed.agent_listen,
         restored=typed.restored,
+        new=typed.new,
     )
     sys.setswitchinterval(SWITCH_S)
     asyncio.run(_serve(options, as_json))

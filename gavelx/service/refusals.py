@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from gavelx.errors import GavelxError, UserError
-from gavelx.service.log import LogUnavailableError
+from gavelx.service.store import LogUnavailableError
 
 LINE_MAX = 1000
 """A status is part of the headers, which are of limited size."""

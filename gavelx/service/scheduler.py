@@ -28,13 +28,15 @@ from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import Wake
 from gavelx.service.attendance import Attendance
 from gavelx.service.clock import Clock
-from gavelx.service.log import Log, LogUnavailableError
+from gavelx.service.log import Log
 from gavelx.service.metrics import Metrics
+from gavelx.service.places import LogError
 from gavelx.service.records import Answered, Entry, record_of
 from gavelx.service.refusals import RefusedError
 from gavelx.service.snapshots import SnapshotMaker
 from gavelx.service.solving import Solver
 from gavelx.service.state import State, code, packed
+from gavelx.service.store import LogUnavailableError
 from gavelx.service.timing import Timing
 from gavelx.snapshot import Snapshot
 
@@ -69,6 +71,7 @@ class Scheduler:
         self.clock = Clock(state.started, state.now_s)
         self.log_failures = 0
         self.failure: str = ""  # why the log cannot be written, while it cannot
+        self._wrong: GavelxError | None = None  # why nobody may go on
         self._items: list[Item] = []
         self._news = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, "gavelx-log")
@@ -126,18 +129,22 @@ class Scheduler:
                 else:
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, TRY_AGAIN_S[1])
+            if self._wrong is not None:
+                raise self._wrong
             await self._snapshot()
         finally:
             ticking.cancel()
             self._snapshot_maker.stop()
             for task in self._tasks:
                 task.cancel()
-            for item in self._items:
-                if not item.done.done():
-                    item.done.set_exception(LogUnavailableError("the service is stopping"))
-                    item.done.exception()  # nobody need ask
+            _refuse(self._items, LogUnavailableError("the service is stopping"))
             self._writer.shutdown()
             self.solver.stop()
+
+    def fail(self, error: GavelxError) -> None:
+        """Stop at once, and say nothing any more: the log is not what it was. :meth:`run` raises the error."""
+        self._wrong = self._wrong or error
+        self.close()
 
     def close(self) -> None:
         """Stop after the present batch."""
@@ -200,9 +207,11 @@ class Scheduler:
                 _log.error("%s", error)
             self.failure = str(error)
             self._unsure = items, entries
-            for item in items:
-                if not item.lasting and not item.done.done():
-                    item.done.set_exception(error)
+            _refuse([item for item in items if not item.lasting], error)
+            return False
+        except LogError as error:
+            _refuse(items, LogUnavailableError("the log is not what it was, and the scheduler stops"))
+            self.fail(error)
             return False
         self.failure = ""
         return True
@@ -218,6 +227,9 @@ class Scheduler:
         try:
             written = await self._loop.run_in_executor(self._writer, self.log.settle)
         except LogUnavailableError:
+            return False
+        except LogError as error:
+            self.fail(error)
             return False
         self._unsure = None
         if written:
@@ -294,3 +306,12 @@ class Scheduler:
             await self._loop.run_in_executor(self._writer, self.log.save_snapshot, sequence, code(), data)
         except LogUnavailableError as error:
             _log.warning("no snapshot: %s", error)
+        except LogError as error:
+            self.fail(error)
+
+
+def _refuse(items: list[Item], error: GavelxError) -> None:
+    for item in items:
+        if not item.done.done():
+            item.done.set_exception(error)
+            item.done.exception()  # nobody need ask

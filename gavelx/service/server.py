@@ -28,7 +28,7 @@ from gavelx.service.metrics import Metrics
 from gavelx.service.records import Entry
 from gavelx.service.refusals import RefusedError, status_of
 from gavelx.service.scheduler import Scheduler
-from gavelx.service.snapshots import restore
+from gavelx.service.snapshots import configuration_of, restore
 from gavelx.service.solving import Solver
 from gavelx.service.speeds import speeds
 from gavelx.service.state import Known, State
@@ -77,6 +77,7 @@ class Options:
     agent_ca: str | None = None  # agents show a certificate of this CA,
     agent_listen: str | None = None  # and come in here
     restored: bool = False  # the log is a backup: numbers of leases will be given out again
+    new: bool = False  # the log that was there is lost: another one begins
 
 
 class Door:
@@ -270,10 +271,8 @@ class Service:
         for address in filter(None, (options.listen, options.agent_listen)):
             check_exposure(address, tls=tls, tokens=options.tokens is not None)
         guard = Guard(options.tokens)
-        self.log = await asyncio.to_thread(Log, options.state)
+        self.log = await asyncio.to_thread(Log, options.state, restored=options.restored, new=options.new)
         try:
-            if options.restored:
-                self.log.renew_id()
             self.solver = Solver(options.settings)
             state = await self._restored()
             self.metrics = Metrics()
@@ -323,8 +322,7 @@ class Service:
 
     async def _restored(self) -> State:
         """The state of the log, or the first one of a new log."""
-        found = self.log.configuration
-        before = None if found is None else Configuration.from_json(found)
+        before, found = configuration_of(self.log), self.log.configuration
         self.wanted = self.options.configure(before)
         self.same_prices = before is not None and self.wanted.prices is before.prices  # nobody said others
         wanted = json.loads(json.dumps(self.wanted.to_json()))

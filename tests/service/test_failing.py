@@ -4,14 +4,16 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.log import Log, LogUnavailableError
+from gavelx.service.log import Log
 from gavelx.service.snapshots import restore
 from gavelx.service.state import State
+from gavelx.service.store import LogUnavailableError
 from gavelx.solvers import Settings
 from tests.service.agents import FakeAgent, User, configuration, serving, spec, user_of
 from tests.service.databases import database
@@ -43,21 +45,17 @@ def test_while_the_log_cannot_be_written_nothing_is_acted_on_and_nothing_is_lost
             await user.submit(spec(LONG), spec(60.0))
             while not agent.going:
                 await asyncio.sleep(0.02)
-            log, append = service.log, service.log.append
+            log, write = service.log, service.log._store.write
             failed = 0
 
-            def failing(records: object) -> None:
+            def failing(statements: Any) -> None:
                 nonlocal failed
                 failed += 1
                 if written and failed == 1:
-                    append(records)  # type: ignore[arg-type]
-                    log._unsure, log.last_sequence = (log.last_sequence - len(records), log.last_sequence), 0  # type: ignore[arg-type]
-                    log.last_sequence = log._unsure[0]
-                else:
-                    log._unsure = (log.last_sequence, log.last_sequence + len(records))  # type: ignore[arg-type]
+                    write(statements)
                 raise LogUnavailableError("the log cannot be written now: disk full")
 
-            monkeypatch.setattr(log, "append", failing)
+            monkeypatch.setattr(log._store, "write", failing)
             before = log.last_sequence
             with pytest.raises(grpc.aio.AioRpcError, match="disk full") as refused:
                 await user.submit(spec(70.0, request_id="mine"))
@@ -66,7 +64,7 @@ def test_while_the_log_cannot_be_written_nothing_is_acted_on_and_nothing_is_lost
             await asyncio.sleep(2.5)  # longer than a lease: it was renewed
             assert set(agent.going) == lease
             assert log.last_sequence == before or written
-            monkeypatch.setattr(log, "append", append)
+            monkeypatch.setattr(log._store, "write", write)
             (third,) = await user.submit(spec(70.0, request_id="mine"))
             assert third == 2
             jobs = await user.until("complete", 1, third)
