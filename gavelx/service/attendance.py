@@ -26,6 +26,7 @@ from gavelx.rpc.convert import check_hello
 from gavelx.service.attendees import Attendee, Stream
 from gavelx.service.endings import Endings
 from gavelx.service.launches import Launches
+from gavelx.service.marks import Marks
 from gavelx.service.measuring import Measuring
 from gavelx.service.progress import ProgressReports
 from gavelx.service.reading import Readers
@@ -44,20 +45,29 @@ _log = logging.getLogger(__name__)
 class Attendance:
     """Agents that are here. ``post`` hands an event to the scheduler; the future it returns: it is durable.
 
-    ``log_id`` tells agents whether lease ids are those that they know.
+    ``marks`` tell agents whether lease ids are those that they know. ``restored``: they were told of others since.
     """
 
     def __init__(
-        self, state: State, timing: Timing, log_id: str, post: Callable[[Make], "asyncio.Future[Any]"]
+        self,
+        state: State,
+        timing: Timing,
+        marks: Marks,
+        post: Callable[[Make], "asyncio.Future[Any]"],
+        *,
+        restored: bool = False,
     ) -> None:
-        self.state, self.timing, self._log_id, self._post = state, timing, log_id, post
+        self.state, self.timing, self._marks, self._post = state, timing, marks, post
         now_s = time.monotonic()
         until_s = now_s + max(timing.valid_for_s, state.leased_for_s)  # what services before this one renewed
         self.here = {i: Attendee(i, now_s, until_s) for i, machine in state.machines.items() if not machine.lost}
         for server_id, attendee in self.here.items():
             attendee.sent.update(state.runs.on(server_id))  # for all we know
         self.progress = ProgressReports(state)
-        self.launches = Launches(state, timing, self.here, self.progress)
+        self.launches = Launches(state, timing, self.here, self.progress, marks)
+        self.launches.held = bool(self.here)
+        self._awaited, self._restored = set(self.here), restored
+        self._await_until_s = now_s + (timing.valid_for_s + timing.surely_over_s if restored else timing.silent_s)
         self.measuring = Measuring(state, timing, post)
         self.endings = Endings(state, self.here, self.launches, self.progress, measuring=self.measuring, post=post)
         self.readers = Readers(state, self.here)
@@ -69,6 +79,7 @@ class Attendance:
     async def hello(self, hello: wire.Hello, stream: Stream) -> Attendee:
         """An agent is here. Returns when its server is in the log. Raises :class:`RefusedError`."""
         check_hello(hello)
+        await self._marks.check(hello.log_mark, f"server {hello.name}")
         number = max(self._numbers.values(), default=-1) + 1  # some may never have come in: there are gaps
         server_id = self._numbers.setdefault(hello.name, number)
         if server_id in self._joining:
@@ -94,10 +105,22 @@ class Attendance:
             heartbeat_s=self.timing.heartbeat_s,
             grace_s=self.timing.grace_s,
             log_bytes=self.timing.log_bytes,
-            log_id=self._log_id,
+            log_id=self._marks.log_id,
         )
         stream.send(welcome=welcome)
+        if not self._restored:
+            self._is_clear(server_id)
         return attendee
+
+    def _is_clear(self, server_id: int) -> None:
+        """It runs nothing that the log does not know. When that is so of all servers, launches may be sent.
+
+        Another one may run what the log knows nothing of, if that is an older copy: a job would run twice.
+        """
+        self._awaited.discard(server_id)
+        if self.launches.held and not self._awaited:
+            self.launches.held = False
+            self.launches.send()
 
     def _is_new(self, machine: Machine, server: Server, hello: wire.Hello) -> bool:
         """Whether it was lost, or all that ran there is, so it is to be logged. Raises while that may run."""
@@ -150,8 +173,8 @@ class Attendance:
             case "refused":
                 refused = message.refused
                 if (run := self.state.runs.on(attendee.server_id).get(refused.lease_id)) is not None:
-                    failed = not (run.stopping or self.endings.is_ending(run.lease.id))
-                    self.endings.nothing(attendee.server_id, run, refused.reason or "refused", failed=failed)
+                    expected = run.stopping or refused.of_another_job or self.endings.is_ending(run.lease.id)
+                    self.endings.nothing(attendee.server_id, run, refused.reason or "refused", failed=not expected)
             case "log_part":
                 self.readers.hear(message.log_part)
 
@@ -159,6 +182,9 @@ class Attendance:
         """Servers that left, or were silent for too long, are lost; asked now and then."""
         now_s = time.monotonic()
         self.endings.hurry(now_s - self.timing.grace_s)
+        if now_s > self._await_until_s:
+            for server_id in tuple(self._awaited):
+                self._is_clear(server_id)
         for attendee in self.here.values():
             machine = self.state.machines[attendee.server_id]
             over_s = attendee.heard_s + (0.0 if attendee.leaving else self.timing.silent_s)
@@ -206,7 +232,10 @@ class Attendance:
         attendee.launching = {i: until_s for i, until_s in attendee.launching.items() if i in silent}
         standing = [i for i, run in runs.items() if not (run.stopping or self.endings.is_broken(i))]
         renewed = wire.Renewed(sent_s=beat.sent_s, valid_for_s=self.timing.valid_for_s, lease_ids=standing)
+        renewed.log_mark = self._marks.last
         attendee.say(renewed=renewed)
+        if not beat.leases:
+            self._is_clear(server_id)
         for lease_id, run in runs.items():
             if lease_id in silent:
                 self._missing(attendee, run, beat.sent_s)

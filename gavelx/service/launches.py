@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendees import Attendee
+from gavelx.service.marks import Marks
 from gavelx.service.progress import ProgressReports
 from gavelx.service.runs import Part, Run
 from gavelx.service.state import State
@@ -20,9 +21,12 @@ class Launches:
     """What is still to be sent, by server."""
 
     def __init__(
-        self, state: State, timing: Timing, here: Mapping[int, Attendee], progress: ProgressReports
+        self, state: State, timing: Timing, here: Mapping[int, Attendee], progress: ProgressReports, marks: Marks
     ) -> None:
         self._state, self._timing, self._here, self._progress = state, timing, here, progress
+        self._marks = marks
+        self.held = False
+        """Nothing is sent yet."""
         self._unsent: dict[int, set[int]] = {}  # leases by server
         self._waiting: dict[int, set[int]] = {}  # servers by the lease that has to end first
 
@@ -44,6 +48,8 @@ class Launches:
 
     def send(self, server_ids: Iterable[int] | None = None) -> None:
         """Send what can be sent to these servers, or to all."""
+        if self.held:
+            return
         for server_id in sorted(self._unsent if server_ids is None else server_ids):
             attendee = self._here.get(server_id)
             if attendee is not None and attendee.takes_launches and self._unsent.get(server_id):
@@ -98,6 +104,7 @@ class Launches:
             sent_s=attendee.sent_s,
             valid_for_s=self._timing.valid_for_s,
             folder=known.spec.get("folder", ""),
+            log_mark=self._marks.last,
         )
 
     def _speed(self, run: Run) -> float:

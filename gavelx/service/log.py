@@ -142,10 +142,15 @@ class Log:
         if last < self.last_sequence:
             raise self._where.damaged("it is missing", last + 1)
 
-    def knows(self, mark: str) -> bool:
-        """Whether the record that a mark names is in this log. A mark that this log did not sign says nothing."""
+    def check_mark(self, mark: str, who: str) -> None:
+        """Raises :class:`LogError` if the record that a mark names is not in the log, though somebody knows it.
+
+        A mark that this log did not sign says nothing.
+        """
         named = read_mark(self._facts.get("key"), mark)
-        return named is None or self._check_at(named[0]) == named[1]
+        if named is not None and self._check_at(named[0]) != named[1]:
+            problem = f"{who} knows record {named[0]}, which is not in it; it ends at record {self.last_sequence}"
+            raise self._where.lost(problem)
 
     # -- snapshots and configuration --------------------------------------------------------------------------
 
@@ -205,7 +210,7 @@ class Log:
             problem, expected = "there is a log already", "--new only where one was lost"
             raise OptionError(problem, where=self._where.name, expected=expected, hint="without --new")
         snapshot = self._store.all(sa.select(sa.func.max(_snapshots.c.sequence)))[0][0] or 0
-        last = self._last_sequence()  # after all that may know of a later one, as another service may write
+        last = self.last_sequence = self._last_sequence()  # asked last, as another service may write
         if not restored:
             self._check_end(last, snapshot, remembers)
         if not self.read_only:
@@ -219,7 +224,6 @@ class Log:
                 self._facts.say(id=uuid4().hex if restored else self.id, key=secrets.token_hex(16))
             end = self._point(last)
             self._ends_at(last, end.check, marked=end.version >= CHECKED)
-        self.last_sequence = last
 
     def _begin(self, *, lost: bool) -> None:
         """A new log, where none is or was."""
@@ -236,9 +240,7 @@ class Log:
         """What was its last record is in it still."""
         if snapshot > last:
             raise self._where.lost(f"it ends at record {last}, and there is a snapshot of record {snapshot}")
-        if not self.knows(remembers):
-            record = remembers.partition(".")[0]
-            raise self._where.lost(f"it ends at record {last}, and the record {record} that it had is not in it")
+        self.check_mark(remembers, "the lock file")
         if self._facts.get("begun") and not last:
             raise self._where.lost("it has no record any more")
         if not self._facts.checked and self._check_at(last):

@@ -29,6 +29,7 @@ from gavelx.mechanism.events import Wake
 from gavelx.service.attendance import Attendance
 from gavelx.service.clock import Clock
 from gavelx.service.log import Log
+from gavelx.service.marks import MarksOfLog
 from gavelx.service.metrics import Metrics
 from gavelx.service.places import LogError
 from gavelx.service.records import Answered, Entry, record_of
@@ -66,7 +67,9 @@ class Item:
 class Scheduler:
     """Owns the state: everything else asks it, on the same loop. :meth:`run` runs until :meth:`close`."""
 
-    def __init__(self, log: Log, state: State, solver: Solver, timing: Timing, metrics: Metrics) -> None:
+    def __init__(  # what it joins
+        self, log: Log, state: State, solver: Solver, timing: Timing, metrics: Metrics, *, restored: bool = False
+    ) -> None:
         self.log, self.state, self.solver, self.timing, self.metrics = log, state, solver, timing, metrics
         self.clock = Clock(state.started, state.now_s)
         self.log_failures = 0
@@ -84,7 +87,8 @@ class Scheduler:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._loop = asyncio.get_running_loop()
-        self.attendance = Attendance(state, timing, log.id, self.post)
+        marks = MarksOfLog(log, self._writer, self.fail)
+        self.attendance = Attendance(state, timing, marks, self.post, restored=restored)
         started = replace(self.clock.started, valid_for_s=timing.valid_for_s)
         self.post(lambda now_s: [Entry(started)])
         if state.asked is not None:

@@ -277,7 +277,9 @@ class Service:
             state = await self._restored()
             self.metrics = Metrics()
             self.gauges = Gauges(self.metrics.registry)
-            self.scheduler = Scheduler(self.log, state, self.solver, options.timing, self.metrics)
+            self.scheduler = Scheduler(
+                self.log, state, self.solver, options.timing, self.metrics, restored=options.restored
+            )
             self._running = asyncio.create_task(self.scheduler.run())
             self._running.add_done_callback(lambda _: self._stopping.set())
             await self._begin(state)

@@ -143,6 +143,7 @@ class FakeAgent:
         self.fail_jobs: set[int] = set()
         self.exit_code = 0
         self.forgetful = False  # loses launches
+        self.log_mark = ""
         self.server_id = -1
         self.refusals: list[str] = []
         self._outgoing: asyncio.Queue[wire.FromAgent | None] = asyncio.Queue()
@@ -202,6 +203,7 @@ class FakeAgent:
             devices=self.devices,
             boot_id=self.boot_id,
             leases=self._reports(),
+            log_mark=self.log_mark,
         )
         yield wire.FromAgent(hello=hello)
         for ended in list(self.unacknowledged.values()):
@@ -234,6 +236,7 @@ class FakeAgent:
                 self.server_id = message.welcome.server_id
             case "renewed":
                 renewed = message.renewed
+                self.log_mark = renewed.log_mark
                 for lease_id in list(self.going):
                     if lease_id in renewed.lease_ids:
                         self.going[lease_id].until_s = renewed.sent_s + renewed.valid_for_s

@@ -8,7 +8,7 @@ from gavelx.service.attendance import Attendance
 from gavelx.service.attendees import Attendee, Stream
 from gavelx.service.records import Entry
 from tests.service.agents import QUICK
-from tests.service.desk import Desk
+from tests.service.desk import Desk, Remembered
 from tests.service.running import run
 
 LONG = 1e6
@@ -45,7 +45,7 @@ def test_a_part_that_was_not_there_to_hear_the_stop_is_stopped_when_it_is_back(*
         beat(desk, one, a, 2.0, lease_id)
         beat(desk, two, b, 2.0, lease_id)
         if restart:
-            desk.here = Attendance(desk.state, QUICK, "log", desk._post)
+            desk.here = Attendance(desk.state, QUICK, Remembered(desk.log), desk._post)
             one, a = await desk.agent("one", 1)
             two = desk.here.here[two.server_id]
         else:

@@ -15,7 +15,7 @@ from gavelx.service.records import Entry
 from gavelx.service.refusals import RefusedError
 from gavelx.service.timing import Timing
 from tests.service.agents import QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
-from tests.service.desk import Desk
+from tests.service.desk import Desk, Remembered
 from tests.service.running import run
 
 LONG = 1e6
@@ -518,7 +518,7 @@ def test_a_new_server_never_gets_the_number_of_another_one() -> None:
         await asyncio.gather(coming, return_exceptions=True)
         desk._waiting = [(make, done) for make, done in desk._waiting if not done.cancelled()]
         three, _ = await desk.agent("three", 1)
-        desk.here = Attendance(desk.state, QUICK, "log", desk._post)  # the service starts again
+        desk.here = Attendance(desk.state, QUICK, Remembered(desk.log), desk._post)  # the service starts again
         four, _ = await desk.agent("four", 1)
         assert four.server_id != three.server_id
         assert sorted(m.name for m in desk.state.machines.values()) == ["four", "one", "three"]
