@@ -291,7 +291,7 @@ class ToAgent(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., acknowledged: _Optional[_Union[Acknowledged, _Mapping]] = ..., send_log: _Optional[_Union[SendLog, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("version", "name", "address", "accelerator", "devices", "boot_id", "leases", "agent_version", "log_mark")
+    __slots__ = ("version", "name", "address", "accelerator", "devices", "boot_id", "leases", "agent_version", "log_mark", "agent_id")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -301,6 +301,7 @@ class Hello(_message.Message):
     LEASES_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     LOG_MARK_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     version: int
     name: str
     address: str
@@ -310,7 +311,8 @@ class Hello(_message.Message):
     leases: _containers.RepeatedCompositeFieldContainer[LeaseReport]
     agent_version: str
     log_mark: str
-    def __init__(self, version: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., boot_id: _Optional[str] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., agent_version: _Optional[str] = ..., log_mark: _Optional[str] = ...) -> None: ...
+    agent_id: str
+    def __init__(self, version: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., boot_id: _Optional[str] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., agent_version: _Optional[str] = ..., log_mark: _Optional[str] = ..., agent_id: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("server_id", "heartbeat_s", "grace_s", "log_bytes", "log_id")

@@ -87,6 +87,7 @@ class Attendance:
                 grpc.StatusCode.ALREADY_EXISTS, f"another agent is called {hello.name}, and comes in now"
             )
         machine = self.state.machines.get(server_id)
+        self._check_name(machine, hello)
         server = Server(server_id, hello.accelerator, hello.devices)
         if machine is None or self._is_new(machine, server, hello):
             self._joining.add(server_id)
@@ -97,7 +98,8 @@ class Attendance:
         attendee = self.here[server_id]
         if attendee.stream is not None:
             attendee.stream.close()
-        attendee.stream, attendee.sent_s, attendee.leaving = stream, None, False
+        attendee.stream, attendee.agent_id = stream, hello.agent_id
+        attendee.sent_s, attendee.leaving = None, False
         attendee.missed, attendee.launching = {}, {}
         attendee.heard_s = time.monotonic()
         welcome = wire.Welcome(
@@ -122,6 +124,19 @@ class Attendance:
             self.launches.held = False
             self.launches.send()
 
+    def _check_name(self, machine: Machine | None, hello: wire.Hello) -> None:
+        """An agent that is here keeps its name. Raises :class:`RefusedError` for another one that comes with it.
+
+        The same agent may come again while its old stream seems to hold.
+        """
+        attendee = None if machine is None else self.here.get(machine.server.id)
+        if machine is None or attendee is None or attendee.stream is None or attendee.stream.closed:
+            return
+        is_the_same = (attendee.agent_id, machine.boot_id) == (hello.agent_id, hello.boot_id)
+        if not is_the_same and time.monotonic() - attendee.heard_s < self.timing.silent_s:
+            problem = f"another agent is called {hello.name}, and is here (at {machine.address}); --name NAME"
+            raise RefusedError(grpc.StatusCode.ALREADY_EXISTS, problem)
+
     def _is_new(self, machine: Machine, server: Server, hello: wire.Hello) -> bool:
         """Whether it was lost, or all that ran there is, so it is to be logged. Raises while that may run."""
         attendee = self.here.get(machine.server.id)
@@ -133,10 +148,6 @@ class Attendance:
             machine.address = hello.address or machine.address
             return False
         if attendee is not None and self._is_exposed(attendee):
-            if attendee.stream is not None and time.monotonic() - attendee.heard_s < self.timing.silent_s:
-                raise RefusedError(
-                    grpc.StatusCode.ALREADY_EXISTS, f"another agent is called {hello.name}, and is here"
-                )
             left_s = attendee.valid_until_s + self.timing.surely_over_s - time.monotonic()
             problem = (
                 f"the server {hello.name} came back as another one; its old leases run for {left_s:.0f} s more"

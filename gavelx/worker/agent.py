@@ -6,6 +6,7 @@ allows, all on this machine's own clock: clocks are never compared, and a late m
 
 import logging
 import math
+import uuid
 from collections import deque
 
 from gavelx import __version__
@@ -31,6 +32,7 @@ class Agent:
 
     def __init__(self, name: str, address: str, devices: Devices, runner: Runner) -> None:
         self.name, self.address, self.devices, self.runner = name, address, devices, runner
+        self.id = uuid.uuid4().hex
         self.leaving = False
         self.server_id: int | None = None
         self.heartbeat_s = 1.0
@@ -71,6 +73,7 @@ class Agent:
                 leases=self.runner.reports(),
                 agent_version=__version__,
                 log_mark=self.runner.log_mark,
+                agent_id=self.id,
             )
         )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -131,11 +132,13 @@ class FakeAgent:
         accelerator: str = "v100",
         *,
         boot_id: str = "boot",
+        agent_id: str = "",
         seen: Seen | None = None,
         access: Access | None = None,
     ) -> None:
         self.access = access or Access(address)
         self.name, self.devices, self.accelerator, self.boot_id = name, devices, accelerator, boot_id
+        self.agent_id = agent_id or uuid.uuid4().hex
         self.seen = seen or Seen()
         self.going: dict[int, Going] = {}
         self.unacknowledged: dict[str, wire.Ended] = {}
@@ -202,6 +205,7 @@ class FakeAgent:
             accelerator=self.accelerator,
             devices=self.devices,
             boot_id=self.boot_id,
+            agent_id=self.agent_id,
             leases=self._reports(),
             log_mark=self.log_mark,
         )

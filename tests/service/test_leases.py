@@ -19,6 +19,8 @@ from tests.service.desk import Desk, Remembered
 from tests.service.running import run
 
 LONG = 1e6
+PATIENT = Timing(heartbeat_s=0.1, valid_for_s=30.0, grace_s=0.3)
+"""A busy machine is no silence."""
 
 
 def test_an_agent_that_is_cut_off_is_lost_only_when_its_leases_are_surely_over(tmp_path: Path) -> None:
@@ -94,17 +96,52 @@ def test_a_machine_that_boots_again_is_believed_when_its_old_leases_are_over(tmp
     run(main())
 
 
-def test_two_agents_of_one_name_are_not_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other_boot", ["another", "boot"], ids=["another folder", "a copy of the folder"])
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
+def test_of_two_agents_of_one_name_the_one_that_is_here_stays(tmp_path: Path, busy: bool, other_boot: str) -> None:
     async def main() -> None:
-        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
-            await user.submit(spec(LONG))
-            while not agent.going:
+        async with serving(tmp_path, timing=PATIENT) as service, user_of(service) as user:
+            agent, other = FakeAgent(service.address), FakeAgent(service.address, boot_id=other_boot)
+            agent.connect()
+            if busy:
+                await user.submit(spec(LONG))
+            while agent.server_id < 0 or busy > len(agent.going):
                 await asyncio.sleep(0.02)
-            async with FakeAgent(service.address, boot_id="another") as other:
-                await asyncio.sleep(0.5)
-                assert "ALREADY_EXISTS" in other.refusals[0]
-                assert len(agent.going) == 1
-                assert not other.going
+            other.connect()
+            told = "ALREADY_EXISTS: another agent is called one, and is here (at 127.0.0.1); --name NAME"
+            while other.refusals.count(told) < 3:
+                await asyncio.sleep(0.02)
+            assert not agent.refusals and not other.going and len(agent.going) == busy
+            assert [each.kind for each in service.log.read()].count("WorkerJoined") == 1
+            await agent.cut(jobs_too=True)  # its name is free when it has gone, and its leases are over
+            while other.server_id < 0 and not any("old leases" in refusal for refusal in other.refusals):
+                await asyncio.sleep(0.02)
+            await other.cut(jobs_too=True)
+
+    run(main())
+
+
+def test_an_agent_may_come_again_while_its_old_stream_seems_to_hold() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, before = await desk.agent("one", 1)
+        again, after = await desk.agent("one", 1)
+        assert again is one and one.stream is after and before.closed
+        assert len(desk.log) == 1
+
+    run(main())
+
+
+def test_a_name_is_free_when_its_agent_was_silent_for_long() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, _ = await desk.agent("one", 1)
+        hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="boot", agent_id="other")
+        with pytest.raises(RefusedError, match="another agent is called one, and is here"):
+            await desk.here.hello(hello, Stream())
+        one.heard_s -= QUICK.silent_s
+        assert await desk.here.hello(hello, Stream()) is one
+        assert len(desk.log) == 1  # of the same folder: what is leased there stands
 
     run(main())
 
@@ -441,7 +478,8 @@ def test_a_server_that_comes_in_is_not_declared_lost() -> None:
 
     async def main() -> None:
         desk = Desk()
-        one, _ = await desk.agent("one", 1)
+        one, stream = await desk.agent("one", 1)
+        desk.here.left(one, stream)
         hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="another boot")
         coming = asyncio.create_task(desk.here.hello(hello, Stream()))
         await asyncio.sleep(0)
@@ -455,7 +493,7 @@ def test_a_server_that_comes_in_is_not_declared_lost() -> None:
 def test_a_server_that_came_back_is_not_lost_by_an_old_word() -> None:
     async def main() -> None:
         desk = Desk()
-        await desk.agent("one", 1)
+        desk.here.left(*await desk.agent("one", 1))
         hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="another")
         coming = asyncio.create_task(desk.here.hello(hello, Stream()))
         await asyncio.sleep(0)
