@@ -125,6 +125,10 @@ class Log:
         self._store.write(write)
         self._ends_at(last, check)
 
+    def check_place(self) -> None:
+        """Raises :class:`LogError` where the log's files are not there any more."""
+        self._store.check_files()
+
     def settle(self) -> bool:
         """After a failed :meth:`append`: whether it was written after all. Raises while nobody knows."""
         if self._unsure is None:

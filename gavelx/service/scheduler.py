@@ -175,7 +175,7 @@ class Scheduler:
             entries += self.attendance.progress.entries(now_s)
         if due:
             entries.append(Entry(Wake(now_s)))
-        if entries and not await self._logged(items, entries):
+        if (items or entries) and not await self._logged(items, entries):
             return False
         self._follow(items, entries)
         if due:
@@ -201,7 +201,10 @@ class Scheduler:
         return taken, entries
 
     async def _logged(self, items: list[Item], entries: list[Entry]) -> bool:
-        """Write a batch. If that fails, callers are told, and what has to be logged stays."""
+        """Write a batch. If that fails, callers are told, and what has to be logged stays.
+
+        Also where a caller is told of what was written before, the log has to be there.
+        """
         try:
             with self.metrics.append.time():
                 await self._loop.run_in_executor(self._writer, self._append, entries)
@@ -217,10 +220,14 @@ class Scheduler:
             _refuse(items, LogUnavailableError("the log is not what it was, and the scheduler stops"))
             self.fail(error)
             return False
-        self.failure = ""
+        if entries:
+            self.failure = ""
         return True
 
     def _append(self, entries: list[Entry]) -> None:
+        if not entries:
+            self.log.check_place()
+            return
         first = self.log.last_sequence + 1
         self.log.append([record_of(first + n, entry) for n, entry in enumerate(entries)])
 

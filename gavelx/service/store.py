@@ -59,7 +59,7 @@ class Store:
         except (SQLAlchemyError, OSError) as error:
             self.disconnect()
             raise self._unavailable(error) from error
-        self._check_files()
+        self.check_files()
 
     def ask(self, question: Callable[[sa.Connection], Answer]) -> Answer:
         """Read something."""
@@ -86,7 +86,7 @@ class Store:
     def connection(self) -> sa.Connection:
         """The one connection, which holds the lock where that is the database's."""
         if self._connection is None:
-            self._check_files()  # before SQLite makes one that is missing
+            self.check_files()  # before SQLite makes one that is missing
             self._connection = self._engine.connect()
             if self.files is not None:
                 self.files.reconnected()
@@ -126,7 +126,8 @@ class Store:
             self.disconnect()
             raise self.place.in_use()
 
-    def _check_files(self) -> None:
+    def check_files(self) -> None:
+        """Raises :class:`LogError` where the files are not those that we write to."""
         if self.files is not None and (path := self.files.missing()) is not None:
             raise self.place.lost(f"{path} was removed or replaced while the service wrote to it")
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from gavelx.cli import main
 from gavelx.errors import InputFileError, OptionError
 from gavelx.mechanism.events import LeaseEnded
+from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.log import CHUNK, Log
 from gavelx.service.places import FILE, LogError
 from gavelx.service.recorded import read_history, read_recorded
@@ -384,6 +385,28 @@ def moved(folder: Path) -> None:
 def replaced(folder: Path) -> None:
     shutil.copy(folder / FILE, folder / "copy")
     (folder / "copy").replace(folder / FILE)
+
+
+@pytest.mark.parametrize("again", ["Submit", "Cancel"])
+def test_what_was_promised_before_is_not_promised_again_once_the_log_is_gone(tmp_path: Path, again: str) -> None:
+    """Nothing would be written for it."""
+    requests = {
+        "Submit": wire.SubmitRequest(version=1, jobs=[spec(request_id="mine")]),
+        "Cancel": wire.CancelRequest(version=1, job_id=0),
+    }
+
+    async def main() -> None:
+        with pytest.raises(LogError, match="was removed or replaced while the service wrote to it"):
+            async with serving(tmp_path / "state") as service, user_of(service) as user:
+                for _ in range(2):
+                    for method in ("Submit", "Cancel"):
+                        await user.call(method, requests[method])
+                rm_rf(tmp_path / "state")
+                with pytest.raises(grpc.aio.AioRpcError, match="the log is not what it was"):
+                    await user.call(again, requests[again])
+                await asyncio.wait_for(service.serve(), 20)
+
+    run(main())
 
 
 @pytest.mark.parametrize("loss", [rm_rf, rm_file, rm_wal, rm_lock, moved, replaced])
