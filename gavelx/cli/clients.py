@@ -12,6 +12,7 @@ from gavelx.cli.cluster_options import Address, JobOptions
 from gavelx.cli.command_words import with_whole_paths
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr, stdout
+from gavelx.cli.secrets import warn_if_open
 from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
@@ -30,6 +31,7 @@ def access_of(address: Address) -> Access:
     """Where and with what right; the token from its file, or from the variable ``GAVELX_TOKEN``."""
     token, file = os.environ.get(TOKEN), address.token_file
     if file is not None:
+        warn_if_open("--token-file", file)
         try:
             token = Path(file).read_text(encoding="utf-8").strip()
         except OSError as error:

@@ -11,6 +11,7 @@ import typer
 from gavelx.cli import options as o
 from gavelx.cli.cluster_options import Address, JobOptions, ServeOptions
 from gavelx.cli.run_options import with_options
+from gavelx.cli.secrets import STATE
 
 JobId = Annotated[int, typer.Argument(metavar="JOB", min=0, help="The number that submit printed.")]
 
@@ -34,7 +35,7 @@ EXAMPLES = {
     "cancel": "gavelx cancel 17",
     "drain": "gavelx drain server-3",
     "certs": "gavelx certs certs/ --host scheduler.example.org --agent server-1 --agent server-2",
-    "token": "gavelx token tokens.json --owner ada --role user --days 90",
+    "token": "gavelx token tokens.json --owner ada --role user --days 90 --out ada.token",
     "replay": "gavelx replay run/ --policy finish_time_fairness",
 }
 
@@ -191,16 +192,21 @@ def token(
     days: Annotated[
         float | None, typer.Option(min=0.0, help="How long it is good for. Without it: for ever.")
     ] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write it there, closed to others, and do not print it.")
+    ] = None,
     json: o.JsonFlag = False,
 ) -> None:
-    """Make a token; it is printed once, and only its hash is kept."""
+    """Make a token; it is shown once, and only its hash is kept."""
     from gavelx.cli.securing import run_token
 
-    run_token(file, owner, role, days, json)
+    run_token(file, owner, role, days, out=out, as_json=json)
 
 
 def replay(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="The --state of a service: a folder or a URL.")],
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", envvar=STATE, help="The --state of a service: a folder or a URL.")
+    ],
     *,
     policy: o.Policy,
     cluster: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gavelx.cli import options as o
+from gavelx.cli.secrets import STATE
 
 HERE = "127.0.0.1:7070"
 WHERE, _WHO, _TIMES = "Where", "Who may", "Times"
@@ -106,7 +107,8 @@ class ServeOptions:
     """How to serve, as typed."""
 
     state: Annotated[
-        str, typer.Option(metavar="FOLDER|URL", help="The durable log: a folder, or postgresql://...")
+        str,
+        typer.Option(envvar=STATE, metavar="FOLDER|URL", help="The durable log: a folder, or postgresql://..."),
     ] = "gavelx-state"
     policy: Annotated[
         str | None, typer.Option(help="A policy, as of simulate. Without it: the log's last one.")
@@ -171,4 +173,7 @@ class ServeOptions:
     restored: Annotated[
         bool,
         typer.Option("--restored", help="The log is a backup: agents forget what was leased since."),
+    ] = False
+    new: Annotated[
+        bool, typer.Option("--new", help="Begin another log, where the one that was there is lost.")
     ] = False

@@ -4,6 +4,7 @@ import numpy as np
 
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
+from gavelx.cli.secrets import check_not_typed
 from gavelx.cli.tables import print_result
 from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError
@@ -14,6 +15,7 @@ from gavelx.simulator import simulate
 from gavelx.workload import check_workload, runnable
 
 with service_installed():
+    from gavelx.service.places import without_password
     from gavelx.service.recorded import Recorded, read_recorded
 
 
@@ -27,16 +29,17 @@ def run_replay(  # noqa: PLR0917
     json: str | None,
 ) -> None:
     """Simulate the recorded jobs; print the figures beside what really was."""
+    check_not_typed("LOG", log)
     outputs = Outputs(json)
     outputs.check(log, prices)
     chosen = load_policy(policy)
-    recorded = read_recorded(log)
+    recorded, where = read_recorded(log), f"log {without_password(log)}"
     place = recorded.cluster if cluster is None else Cluster.parse(cluster, devices_per_server)
     if not place.servers:
-        raise WorkloadError("no server ever joined", where=f"log {log}", hint="--cluster v100=8")
+        raise WorkloadError("no server ever joined", where=where, hint="--cluster v100=8")
     jobs = runnable(recorded.jobs, place, recorded.throughputs)
     if not jobs:
-        check_workload(recorded.jobs, place, recorded.throughputs, f"log {log}")
+        check_workload(recorded.jobs, place, recorded.throughputs, where)
     if left_out := len(recorded.jobs) - len(jobs):
         stderr().print(f"left out {left_out:,} jobs that can run nowhere in {place}", markup=False)
     rules = recorded.configuration.rules

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr
+from gavelx.cli.secrets import warn_if_printed_openly
+from gavelx.files.atomic import ensure_writable, write_atomically
 
 with service_installed():
     from gavelx.rpc.certificates import make_certificates
@@ -29,13 +31,23 @@ def run_certs(folder: str, hosts: Sequence[str], agents: Sequence[str], days: fl
         print(f"{name}: {pair.certificate} {pair.key}" + (" (was there, stays as it is)" if name in there else ""))
 
 
-def run_token(file: str, owner: str, role: str, days: float | None, as_json: bool) -> None:
-    """Make a token; only this once it is shown."""
+def run_token(file: str, owner: str, role: str, days: float | None, *, out: str | None, as_json: bool) -> None:
+    """Make a token; only this once it is shown, or written to a file that only its owner can read."""
     name_of(owner, "--owner")
     text, token = new_token(owner, role, days)
+    said = {"owner": owner, "role": role, "expires": token.expires}
+    if out is not None:
+        ensure_writable(out, file)
     add_token(file, token)
-    if as_json:
-        print_json({"token": text, "owner": owner, "role": role, "expires": token.expires})
+    if out is not None:
+        write_atomically(out, text + "\n", private=True)
+        said |= {"file": out}
     else:
+        warn_if_printed_openly()
+        said |= {"token": text}
+    if as_json:
+        print_json(said)
+        return
+    if out is None:
         print(text)
-        stderr().print(f"for {owner}, role {role}; keep it, it is not shown again", markup=False)
+    stderr().print(f"for {owner}, role {role}; keep it, it is not shown again", markup=False)

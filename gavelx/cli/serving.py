@@ -14,6 +14,7 @@ from gavelx.cli.extras import service_installed
 from gavelx.cli.output import stderr
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import solver_settings
+from gavelx.cli.secrets import check_not_typed, warn_if_open
 from gavelx.cli.spot import DEFAULT_PRICES
 from gavelx.errors import OptionError
 from gavelx.files.price_tables import load_all_prices
@@ -22,6 +23,7 @@ from gavelx.mechanism import DEFAULT
 
 with service_installed():
     from gavelx.service.configuration import Configuration
+    from gavelx.service.places import without_password
     from gavelx.service.server import Options, Service
     from gavelx.service.timing import Timing
 
@@ -32,6 +34,9 @@ SWITCH_S = 0.0005
 
 def run_serve(typed: ServeOptions, as_json: bool) -> None:
     """Serve until SIGTERM. Raises :class:`OptionError` for what cannot be."""
+    check_not_typed("--state", typed.state)
+    warn_if_open("--key", typed.key)
+    warn_if_open("--tokens", typed.tokens, changeable=True)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     if typed.valid_for < 3 * typed.heartbeat or typed.grace >= typed.valid_for:
         problem = (
@@ -53,6 +58,7 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
         agent_ca=typed.agent_ca,
         agent_listen=typed.agent_listen,
         restored=typed.restored,
+        new=typed.new,
     )
     sys.setswitchinterval(SWITCH_S)
     asyncio.run(_serve(options, as_json))
@@ -71,7 +77,7 @@ async def _serve(options: Options, as_json: bool) -> None:
             "listening": service.address,
             "agents": service.agent_address or service.address,
             "metrics": service.metrics_address or None,
-            "state": options.state,
+            "state": without_password(options.state),
             "policy": state.policy,
             "jobs_live": len(state.live),
             "records_replayed": service.replayed,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gavelx.cli.secrets import warn_if_open
 from gavelx.errors import InputFileError, OptionError
 from gavelx.worker.devices import Devices, find_devices
 
@@ -129,6 +130,8 @@ def access_to(scheduler: str, security: Security) -> "Access":
     for option, file in (("--ca", ca), ("--cert", cert), ("--key", key)):
         if file is not None:
             _read(option, file)
+    for option, file in (("--key", key), ("--token-file", security.token_file)):
+        warn_if_open(option, file)
     token = None if security.token_file is None else _read("--token-file", security.token_file).strip()
     return Access(scheduler, token, ca, cert, key)
 

@@ -10,13 +10,15 @@ from pathlib import Path
 
 from gavelx.errors import OptionError
 
+PRIVATE = 0o600
 
-def write_atomically(path: str | Path, content: str | bytes) -> None:
+
+def write_atomically(path: str | Path, content: str | bytes, *, private: bool = False) -> None:
     """Write a file in one step: under another name in the same folder first, then renamed.
 
     Text is written as UTF-8 with the line ends that it has. A link is followed; the permissions of a file that
-    was there stay; a device or a pipe, which cannot be replaced, is written to directly. On failure nothing is
-    left behind and :class:`OptionError` says why.
+    was there stay (``private``: nobody but its owner may read it, at any time); a device or a pipe, which cannot
+    be replaced, is written to directly. On failure nothing is left behind and :class:`OptionError` says why.
     """
     data = content.encode() if isinstance(content, str) else content
     try:
@@ -25,7 +27,7 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
         if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             target.write_bytes(data)
         else:
-            _replace(target, data, mode)
+            _replace(target, data, stat.S_IFREG | PRIVATE if private and not _is_folder(mode) else mode)
     except (OSError, ValueError) as error:
         raise _cannot_write(path, error) from None
 
@@ -63,12 +65,19 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".gavelx-{secrets.token_hex(8)}.part")
 
 
+def _is_folder(mode: int | None) -> bool:
+    return mode is not None and stat.S_ISDIR(mode)
+
+
 def _replace(target: Path, data: bytes, mode: int | None) -> None:
-    if mode is not None and stat.S_ISDIR(mode):
+    """Write a file that has these permissions (None: the usual ones), and never more."""
+    if _is_folder(mode):
         raise IsADirectoryError
     part = _beside(target)
     try:
-        with part.open("xb") as file:
+        if mode is not None:
+            part.touch(PRIVATE, exist_ok=False)
+        with part.open("xb" if mode is None else "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

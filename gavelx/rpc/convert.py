@@ -157,7 +157,7 @@ def check_hello(hello: wire.Hello) -> None:
     name_of(hello.accelerator, "accelerator")
     if not 1 <= hello.devices <= WORKERS_MAX:
         raise UserError(f"devices is {hello.devices}", expected=f"1 to {WORKERS_MAX}")
-    if not hello.boot_id or len(hello.boot_id) > 128:
-        raise UserError("boot_id is empty or too long", expected="1 to 128 characters")
+    if not hello.boot_id or max(len(hello.boot_id), len(hello.agent_id)) > 128:
+        raise UserError("boot_id is empty, or it or agent_id too long", expected="1 to 128 characters")
     if not re.fullmatch(r"[A-Za-z0-9.:\[\]_-]{0,255}", hello.address):
         raise UserError(f"address is {hello.address[:80]!r}", expected="a host name or an address")

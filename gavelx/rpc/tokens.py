@@ -72,10 +72,7 @@ def _token(entry: object, n: int, path: str | Path) -> Token:
 def add_token(path: str | Path, token: Token) -> None:
     """One more token in the file, which others cannot read; the file is made if there is none."""
     file = Path(path)
-    tokens = [*read_tokens(file).values(), token] if file.exists() else [token]
-    if not file.exists():
-        try:
-            file.touch(mode=0o600)
-        except OSError as error:
-            raise OptionError(f"cannot be made ({error.strerror})", where=str(path)) from None
-    write_atomically(file, json.dumps({"tokens": [asdict(each) for each in tokens]}, indent=1) + "\n")
+    is_new = not file.exists()
+    tokens = [token] if is_new else [*read_tokens(file).values(), token]
+    text = json.dumps({"tokens": [asdict(each) for each in tokens]}, indent=1) + "\n"
+    write_atomically(file, text, private=is_new)

@@ -291,7 +291,7 @@ class ToAgent(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., acknowledged: _Optional[_Union[Acknowledged, _Mapping]] = ..., send_log: _Optional[_Union[SendLog, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("version", "name", "address", "accelerator", "devices", "boot_id", "leases", "agent_version")
+    __slots__ = ("version", "name", "address", "accelerator", "devices", "boot_id", "leases", "agent_version", "log_mark", "agent_id")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -300,6 +300,8 @@ class Hello(_message.Message):
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    LOG_MARK_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     version: int
     name: str
     address: str
@@ -308,7 +310,9 @@ class Hello(_message.Message):
     boot_id: str
     leases: _containers.RepeatedCompositeFieldContainer[LeaseReport]
     agent_version: str
-    def __init__(self, version: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., boot_id: _Optional[str] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., agent_version: _Optional[str] = ...) -> None: ...
+    log_mark: str
+    agent_id: str
+    def __init__(self, version: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., boot_id: _Optional[str] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., agent_version: _Optional[str] = ..., log_mark: _Optional[str] = ..., agent_id: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("server_id", "heartbeat_s", "grace_s", "log_bytes", "log_id")
@@ -355,17 +359,19 @@ class LeaseReport(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ...) -> None: ...
 
 class Renewed(_message.Message):
-    __slots__ = ("sent_s", "valid_for_s", "lease_ids")
+    __slots__ = ("sent_s", "valid_for_s", "lease_ids", "log_mark")
     SENT_S_FIELD_NUMBER: _ClassVar[int]
     VALID_FOR_S_FIELD_NUMBER: _ClassVar[int]
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    LOG_MARK_FIELD_NUMBER: _ClassVar[int]
     sent_s: float
     valid_for_s: float
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    log_mark: str
+    def __init__(self, sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., lease_ids: _Optional[_Iterable[int]] = ..., log_mark: _Optional[str] = ...) -> None: ...
 
 class Launch(_message.Message):
-    __slots__ = ("lease_id", "job_id", "job_type", "command", "environment", "slots", "world_size", "first_rank", "processes", "master_address", "master_port", "until_step", "saved_steps", "steps_per_s", "owner", "name", "sent_s", "valid_for_s", "folder")
+    __slots__ = ("lease_id", "job_id", "job_type", "command", "environment", "slots", "world_size", "first_rank", "processes", "master_address", "master_port", "until_step", "saved_steps", "steps_per_s", "owner", "name", "sent_s", "valid_for_s", "folder", "log_mark")
     class EnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -392,6 +398,7 @@ class Launch(_message.Message):
     SENT_S_FIELD_NUMBER: _ClassVar[int]
     VALID_FOR_S_FIELD_NUMBER: _ClassVar[int]
     FOLDER_FIELD_NUMBER: _ClassVar[int]
+    LOG_MARK_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     job_id: int
     job_type: str
@@ -411,7 +418,8 @@ class Launch(_message.Message):
     sent_s: float
     valid_for_s: float
     folder: str
-    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., job_type: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., slots: _Optional[_Iterable[int]] = ..., world_size: _Optional[int] = ..., first_rank: _Optional[int] = ..., processes: _Optional[int] = ..., master_address: _Optional[str] = ..., master_port: _Optional[int] = ..., until_step: _Optional[float] = ..., saved_steps: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., owner: _Optional[str] = ..., name: _Optional[str] = ..., sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., folder: _Optional[str] = ...) -> None: ...
+    log_mark: str
+    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., job_type: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., slots: _Optional[_Iterable[int]] = ..., world_size: _Optional[int] = ..., first_rank: _Optional[int] = ..., processes: _Optional[int] = ..., master_address: _Optional[str] = ..., master_port: _Optional[int] = ..., until_step: _Optional[float] = ..., saved_steps: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., owner: _Optional[str] = ..., name: _Optional[str] = ..., sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., folder: _Optional[str] = ..., log_mark: _Optional[str] = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("lease_id", "reason")
@@ -450,14 +458,16 @@ class Acknowledged(_message.Message):
     def __init__(self, report_id: _Optional[str] = ...) -> None: ...
 
 class Refused(_message.Message):
-    __slots__ = ("lease_id", "job_id", "reason")
+    __slots__ = ("lease_id", "job_id", "reason", "of_another_job")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    OF_ANOTHER_JOB_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     job_id: int
     reason: str
-    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    of_another_job: bool
+    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., reason: _Optional[str] = ..., of_another_job: bool = ...) -> None: ...
 
 class SendLog(_message.Message):
     __slots__ = ("request_id", "job_id", "offset", "follow", "end", "room", "more")

@@ -28,6 +28,7 @@ from gavelx.rpc.convert import check_hello
 from gavelx.service.attendees import Attendee, Stream
 from gavelx.service.endings import Endings
 from gavelx.service.launches import Launches
+from gavelx.service.marks import Marks
 from gavelx.service.measuring import Measuring
 from gavelx.service.progress import ProgressReports
 from gavelx.service.reading import Readers
@@ -46,20 +47,29 @@ _log = logging.getLogger(__name__)
 class Attendance:
     """Agents that are here. ``post`` hands an event to the scheduler; the future it returns: it is durable.
 
-    ``log_id`` tells agents whether lease ids are those that they know.
+    ``marks`` tell agents whether lease ids are those that they know. ``restored``: they were told of others since.
     """
 
     def __init__(
-        self, state: State, timing: Timing, log_id: str, post: Callable[[Make], "asyncio.Future[Any]"]
+        self,
+        state: State,
+        timing: Timing,
+        marks: Marks,
+        post: Callable[[Make], "asyncio.Future[Any]"],
+        *,
+        restored: bool = False,
     ) -> None:
-        self.state, self.timing, self._log_id, self._post = state, timing, log_id, post
+        self.state, self.timing, self._marks, self._post = state, timing, marks, post
         now_s = time.monotonic()
         until_s = now_s + max(timing.valid_for_s, state.leased_for_s)  # what services before this one renewed
         self.here = {i: Attendee(i, now_s, until_s) for i, machine in state.machines.items() if not machine.lost}
         for server_id, attendee in self.here.items():
             attendee.sent.update(state.runs.on(server_id))  # for all we know
         self.progress = ProgressReports(state)
-        self.launches = Launches(state, timing, self.here, self.progress, log_id)
+        self.launches = Launches(state, timing, self.here, self.progress, marks)
+        self.launches.held = bool(self.here)
+        self._awaited, self._restored = set(self.here), restored
+        self._await_until_s = now_s + (timing.valid_for_s + timing.surely_over_s if restored else timing.silent_s)
         self.measuring = Measuring(state, timing, post)
         self.endings = Endings(state, self.here, self.launches, self.progress, measuring=self.measuring, post=post)
         self.readers = Readers(state, self.here)
@@ -72,6 +82,7 @@ class Attendance:
     async def hello(self, hello: wire.Hello, stream: Stream) -> Attendee:
         """An agent is here. Returns when its server is in the log. Raises :class:`RefusedError`."""
         check_hello(hello)
+        await self._marks.check(hello.log_mark, f"server {hello.name}")
         number = max(self._numbers.values(), default=-1) + 1  # some may never have come in: there are gaps
         server_id = self._numbers.setdefault(hello.name, number)
         if server_id in self._joining:
@@ -79,6 +90,7 @@ class Attendance:
                 grpc.StatusCode.ALREADY_EXISTS, f"another agent is called {hello.name}, and comes in now"
             )
         machine = self.state.machines.get(server_id)
+        self._check_name(machine, hello)
         server = Server(server_id, hello.accelerator, hello.devices)
         self._note_the_price(hello.accelerator)
         if machine is None or self._is_new(machine, server, hello):
@@ -90,7 +102,8 @@ class Attendance:
         attendee = self.here[server_id]
         if attendee.stream is not None:
             attendee.stream.close()
-        attendee.stream, attendee.sent_s, attendee.leaving = stream, None, False
+        attendee.stream, attendee.agent_id = stream, hello.agent_id
+        attendee.sent_s, attendee.leaving = None, False
         attendee.missed, attendee.launching = {}, {}
         attendee.heard_s = time.monotonic()
         welcome = wire.Welcome(
@@ -98,9 +111,11 @@ class Attendance:
             heartbeat_s=self.timing.heartbeat_s,
             grace_s=self.timing.grace_s,
             log_bytes=self.timing.log_bytes,
-            log_id=self._log_id,
+            log_id=self._marks.log_id,
         )
         stream.send(welcome=welcome)
+        if not self._restored:
+            self._is_clear(server_id)
         return attendee
 
     def _note_the_price(self, accelerator: str) -> None:
@@ -110,6 +125,29 @@ class Attendance:
             self._unpriced.add(accelerator)
             hint = with_prices_of([accelerator], prices.name or "TABLE")
             _log.warning("no price of %s is known, so what jobs spend there is unknown: %s", accelerator, hint)
+
+    def _is_clear(self, server_id: int) -> None:
+        """It runs nothing that the log does not know. When that is so of all servers, launches may be sent.
+
+        Another one may run what the log knows nothing of, if that is an older copy: a job would run twice.
+        """
+        self._awaited.discard(server_id)
+        if self.launches.held and not self._awaited:
+            self.launches.held = False
+            self.launches.send()
+
+    def _check_name(self, machine: Machine | None, hello: wire.Hello) -> None:
+        """An agent that is here keeps its name. Raises :class:`RefusedError` for another one that comes with it.
+
+        The same agent may come again while its old stream seems to hold.
+        """
+        attendee = None if machine is None else self.here.get(machine.server.id)
+        if machine is None or attendee is None or attendee.stream is None or attendee.stream.closed:
+            return
+        is_the_same = (attendee.agent_id, machine.boot_id) == (hello.agent_id, hello.boot_id)
+        if not is_the_same and time.monotonic() - attendee.heard_s < self.timing.silent_s:
+            problem = f"another agent is called {hello.name}, and is here (at {machine.address}); --name NAME"
+            raise RefusedError(grpc.StatusCode.ALREADY_EXISTS, problem)
 
     def _is_new(self, machine: Machine, server: Server, hello: wire.Hello) -> bool:
         """Whether it was lost, or all that ran there is, so it is to be logged. Raises while that may run."""
@@ -122,10 +160,6 @@ class Attendance:
             machine.address = hello.address or machine.address
             return False
         if attendee is not None and self._is_exposed(attendee):
-            if attendee.stream is not None and time.monotonic() - attendee.heard_s < self.timing.silent_s:
-                raise RefusedError(
-                    grpc.StatusCode.ALREADY_EXISTS, f"another agent is called {hello.name}, and is here"
-                )
             left_s = attendee.valid_until_s + self.timing.surely_over_s - time.monotonic()
             problem = (
                 f"the server {hello.name} came back as another one; its old leases run for {left_s:.0f} s more"
@@ -162,8 +196,8 @@ class Attendance:
             case "refused":
                 refused = message.refused
                 if (run := self.state.runs.on(attendee.server_id).get(refused.lease_id)) is not None:
-                    failed = not (run.stopping or self.endings.is_ending(run.lease.id))
-                    self.endings.nothing(attendee.server_id, run, refused.reason or "refused", failed=failed)
+                    expected = run.stopping or refused.of_another_job or self.endings.is_ending(run.lease.id)
+                    self.endings.nothing(attendee.server_id, run, refused.reason or "refused", failed=not expected)
             case "log_part":
                 self.readers.hear(message.log_part)
 
@@ -171,6 +205,9 @@ class Attendance:
         """Servers that left, or were silent for too long, are lost; asked now and then."""
         now_s = time.monotonic()
         self.endings.hurry(now_s - self.timing.grace_s)
+        if now_s > self._await_until_s:
+            for server_id in tuple(self._awaited):
+                self._is_clear(server_id)
         for attendee in self.here.values():
             machine = self.state.machines[attendee.server_id]
             over_s = attendee.heard_s + (0.0 if attendee.leaving else self.timing.silent_s)
@@ -218,7 +255,10 @@ class Attendance:
         attendee.launching = {i: until_s for i, until_s in attendee.launching.items() if i in silent}
         standing = [i for i, run in runs.items() if not (run.stopping or self.endings.is_broken(i))]
         renewed = wire.Renewed(sent_s=beat.sent_s, valid_for_s=self.timing.valid_for_s, lease_ids=standing)
+        renewed.log_mark = self._marks.last
         attendee.say(renewed=renewed)
+        if not beat.leases:
+            self._is_clear(server_id)
         for lease_id, run in runs.items():
             if lease_id in silent:
                 self._missing(attendee, run, beat.sent_s)

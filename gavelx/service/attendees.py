@@ -50,6 +50,7 @@ class Attendee:
     heard_s: float
     valid_until_s: float
     stream: Stream | None = None
+    agent_id: str = ""  # the process at the other end of the stream
     sent_s: float | None = None  # of the last heartbeat on this stream, on the agent's clock
     given_up: bool = False  # it is being declared lost
     leaving: bool = False  # it stops what it runs, and heeds no launch

@@ -53,16 +53,28 @@ class Guard:
         if self.tokens_file is not None:
             self._tokens = read_tokens(self.tokens_file)
 
+    def enter(self, context: Any) -> Caller:
+        """Who calls, once for each call. Raises :class:`RefusedError`: not known, or too often."""
+        caller = self._known(context)
+        self._count(caller.owner)
+        return caller
+
     def caller(self, context: Any, *roles: Role) -> Caller:
-        """Who calls. Raises :class:`RefusedError`: not known, not allowed, or too often."""
+        """Who calls. Raises :class:`RefusedError`: not known any more, or not allowed."""
         caller = self._known(context)
         if roles and caller.role not in (*roles, "operator"):
             wanted = " or ".join(roles)
             raise RefusedError(
                 grpc.StatusCode.PERMISSION_DENIED, f"a token of role {wanted} is needed, not {caller.role}"
             )
-        self._count(caller.owner)
         return caller
+
+    def certified(self, context: Any) -> str:
+        """The names in the certificate of an agent. Raises :class:`RefusedError` where it shows none."""
+        if not (names := peer_names(context.auth_context())):
+            problem = "an agent shows a certificate here, at the address for agents"
+            raise RefusedError(grpc.StatusCode.UNAUTHENTICATED, problem)
+        return ", ".join(sorted(names))
 
     def agent(self, context: Any, name: str, *, certified: bool) -> None:
         """An agent of this name may take part; ``certified``: by its certificate alone."""

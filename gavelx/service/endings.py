@@ -1,5 +1,6 @@
 """How leases end: each agent says its last word on its part, and when all parts have one, the lease has ended."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,6 +19,7 @@ from gavelx.service.state import State
 
 Make = Callable[[float], list[Entry]]
 Note = dict[str, Any]
+_log = logging.getLogger(__name__)
 
 
 class Endings:
@@ -48,6 +50,17 @@ class Endings:
             self._late(server_id, *late, ended)
         else:
             self._acknowledge(server_id, ended)
+            if run is not None:
+                self._is_of_another_job(server_id, run, ended)
+
+    def _is_of_another_job(self, server_id: int, run: Run, ended: wire.Ended) -> None:
+        """That is what the agent takes the number for, and it never launches it: the job gets another lease."""
+        name, lease_id = self._state.machines[server_id].name, run.lease.id
+        _log.warning(
+            "server %s knows lease %d of job %d, and not of job %d: the log may be an older copy (--restored)",
+            *(name, lease_id, ended.job_id, run.lease.job_id),
+        )
+        self.nothing(server_id, run, f"the number of its lease was another job's on {name}")
 
     def has_spoken(self, server_id: int, lease_id: int) -> bool:
         return server_id in self._words.get(lease_id, ())

@@ -9,6 +9,7 @@ from zlib import crc32
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.attendees import Attendee
+from gavelx.service.marks import Marks
 from gavelx.service.progress import ProgressReports
 from gavelx.service.runs import Part, Run
 from gavelx.service.state import State
@@ -21,10 +22,14 @@ class Launches:
     """What is still to be sent, by server."""
 
     def __init__(
-        self, state: State, timing: Timing, here: Mapping[int, Attendee], progress: ProgressReports, log_id: str
+        self, state: State, timing: Timing, here: Mapping[int, Attendee], progress: ProgressReports, marks: Marks
     ) -> None:
         self._state, self._timing, self._here, self._progress = state, timing, here, progress
-        self._first_port = crc32(log_id.encode())  # two schedulers that share a server let gangs meet elsewhere
+        self._marks = marks
+        self._first_port = crc32(marks.log_id.encode())
+        """Two schedulers that share a server let gangs meet elsewhere."""
+        self.held = False
+        """Nothing is sent yet."""
         self._unsent: dict[int, set[int]] = {}  # leases by server
         self._waiting: dict[int, set[int]] = {}  # servers by the lease that has to end first
 
@@ -46,6 +51,8 @@ class Launches:
 
     def send(self, server_ids: Iterable[int] | None = None) -> None:
         """Send what can be sent to these servers, or to all."""
+        if self.held:
+            return
         for server_id in sorted(self._unsent if server_ids is None else server_ids):
             attendee = self._here.get(server_id)
             if attendee is not None and attendee.takes_launches and self._unsent.get(server_id):
@@ -100,6 +107,7 @@ class Launches:
             sent_s=attendee.sent_s,
             valid_for_s=self._timing.valid_for_s,
             folder=known.spec.get("folder", ""),
+            log_mark=self._marks.last,
         )
 
     def _speed(self, run: Run) -> float:

@@ -16,8 +16,8 @@ from gavelx.service.state import State
 
 ROOM = 32
 """Parts that may be under way to one reader, 64 KiB each."""
-READERS = 256
-"""Who may read at once."""
+READERS = 512
+"""Requests that may be open at once."""
 ANSWER_S, LOOK_S, MOVES_S = 30.0, 1.0, 0.5
 """How long an agent may take to send what it has; how often to look whether a job that is followed has ended, and
 where it runs now."""
@@ -99,7 +99,9 @@ class Readers:
             problem = f"the server {name}, which has the output, is not here"
             raise RefusedError(grpc.StatusCode.UNAVAILABLE, problem)
         if len(self._parts) >= READERS:
-            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{READERS} readers of logs are here already")
+            raise RefusedError(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{READERS} readers of logs are here already; try again"
+            )
         stream, request_id = attendee.stream, f"log-{next(self._numbers)}"
         parts = self._parts[request_id] = asyncio.Queue(2 * ROOM)
         ask = wire.SendLog(request_id=request_id, job_id=job_id, offset=offset, follow=follow, room=ROOM)

@@ -1,7 +1,7 @@
 """A recorded log as a workload: the jobs that came, when; the servers that there were; what became of it."""
 
+import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gavelx.cluster import Cluster, Server
 from gavelx.errors import InputFileError
@@ -12,6 +12,7 @@ from gavelx.prices import Prices
 from gavelx.service.configuration import Configuration
 from gavelx.service.log import Log
 from gavelx.service.records import entry_of
+from gavelx.service.snapshots import configuration_of, replay
 from gavelx.service.state import State
 from gavelx.throughputs import Setting, Throughputs
 
@@ -37,8 +38,8 @@ def read_recorded(place: str) -> Recorded:
     """What a log says, without the jobs that were cancelled. Raises :class:`InputFileError` for an empty one."""
     log = Log(place, read_only=True)
     try:
-        body = _configuration(log)
-        jobs, by_id, gone = list[Job](), dict[int, Job](), set[int]()
+        configuration = _configuration(log)
+        jobs, steps_of, gone = list[Job](), dict[int, float](), set[int]()
         servers, speeds = dict[int, Server](), dict[Setting, float]()
         completion_s: dict[int, float] = {}
         repriced = list[PriceChanged]()
@@ -47,7 +48,7 @@ def read_recorded(place: str) -> Recorded:
             match entry.event:
                 case JobSubmitted(job=job):
                     jobs.append(job)
-                    by_id[job.id] = job
+                    steps_of[job.id] = job.total_steps
                     for name, speed in entry.note.get("speeds", {}).items():
                         speeds[Setting(job.job_type, name, job.scale_factor)] = speed
                 case JobCancelled(job_id=job_id):
@@ -56,13 +57,12 @@ def read_recorded(place: str) -> Recorded:
                     repriced.append(change)
                 case WorkerJoined(server=server):
                     servers[server.id] = server
-                case LeaseEnded() as ended if ended.steps_done >= by_id[ended.job_id].total_steps:
+                case LeaseEnded() as ended if ended.steps_done >= steps_of.get(ended.job_id, math.inf):
                     completion_s.setdefault(ended.job_id, ended.time_s)
     finally:
         log.close()
     if not jobs:
-        raise InputFileError("no job was ever submitted", where=f"log {place}")
-    configuration = Configuration.from_json(body)
+        raise InputFileError("no job was ever submitted", where=log.name)
     table = configuration.throughputs
     first_s = jobs[0].arrival_s
     tariffs = [configuration.prices, *(change.prices for change in repriced if change.time_s <= first_s)]
@@ -85,19 +85,18 @@ def read_history(place: str) -> tuple[State, History]:
     """Who held which devices when, and the state in which the log ends. Raises :class:`InputFileError`."""
     log = Log(place, read_only=True)
     try:
-        state, history = State(Configuration.from_json(_configuration(log))), History()
-        for record in log.read():
-            entry = entry_of(record)
-            history.note(entry.event, state.apply(entry))
+        state, history = State(_configuration(log)), History()
+        for _, entry, commands in replay(log, state):
+            history.note(entry.event, commands)
     finally:
         log.close()
     return state, history
 
 
-def _configuration(log: Log) -> dict[str, Any]:
-    if (body := log.configuration) is None:
-        raise InputFileError("nothing was ever recorded", where=f"log {log.place}")
-    return body
+def _configuration(log: Log) -> Configuration:
+    if (made_with := configuration_of(log)) is None:
+        raise InputFileError("nothing was ever recorded", where=log.name)
+    return made_with
 
 
 def _moved(job: Job, first_s: float) -> Job:

@@ -33,7 +33,8 @@ from gavelx.prices import Prices
 from gavelx.service.answers import Answer
 from gavelx.throughputs import Pairing, Setting
 
-VERSION = 1
+VERSION = 2
+"""1: without checksums."""
 Json = dict[str, Any]
 
 
@@ -102,7 +103,7 @@ def entry_of(record: Record) -> Entry:
         body = json.loads(record.body)
         note = body.pop("note", {})
         return Entry(_READ[record.kind](record.time_s, body), note)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         problem = f"a {record.kind} that cannot be read ({type(error).__name__}: {error})"
         raise InputFileError(
             problem, where=where, expected="what gavelx wrote", hint="restore a backup"

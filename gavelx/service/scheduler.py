@@ -28,13 +28,16 @@ from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import Wake
 from gavelx.service.attendance import Attendance
 from gavelx.service.clock import Clock
-from gavelx.service.log import Log, LogUnavailableError
+from gavelx.service.log import Log
+from gavelx.service.marks import MarksOfLog
 from gavelx.service.metrics import Metrics
+from gavelx.service.places import LogError
 from gavelx.service.records import Answered, Entry, record_of
 from gavelx.service.refusals import RefusedError
 from gavelx.service.snapshots import SnapshotMaker
 from gavelx.service.solving import Solver
 from gavelx.service.state import State, code, packed
+from gavelx.service.store import LogUnavailableError
 from gavelx.service.timing import Timing
 from gavelx.snapshot import Snapshot
 
@@ -64,11 +67,14 @@ class Item:
 class Scheduler:
     """Owns the state: everything else asks it, on the same loop. :meth:`run` runs until :meth:`close`."""
 
-    def __init__(self, log: Log, state: State, solver: Solver, timing: Timing, metrics: Metrics) -> None:
+    def __init__(  # what it joins
+        self, log: Log, state: State, solver: Solver, timing: Timing, metrics: Metrics, *, restored: bool = False
+    ) -> None:
         self.log, self.state, self.solver, self.timing, self.metrics = log, state, solver, timing, metrics
         self.clock = Clock(state.started, state.now_s)
         self.log_failures = 0
         self.failure: str = ""  # why the log cannot be written, while it cannot
+        self._wrong: GavelxError | None = None  # why nobody may go on
         self._items: list[Item] = []
         self._news = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, "gavelx-log")
@@ -81,7 +87,8 @@ class Scheduler:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._loop = asyncio.get_running_loop()
-        self.attendance = Attendance(state, timing, log.id, self.post)
+        marks = MarksOfLog(log, self._writer, self.fail)
+        self.attendance = Attendance(state, timing, marks, self.post, restored=restored)
         started = replace(self.clock.started, valid_for_s=timing.valid_for_s)
         self.post(lambda now_s: [Entry(started)])
         if state.asked is not None:
@@ -126,18 +133,22 @@ class Scheduler:
                 else:
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, TRY_AGAIN_S[1])
+            if self._wrong is not None:
+                raise self._wrong
             await self._snapshot()
         finally:
             ticking.cancel()
             self._snapshot_maker.stop()
             for task in self._tasks:
                 task.cancel()
-            for item in self._items:
-                if not item.done.done():
-                    item.done.set_exception(LogUnavailableError("the service is stopping"))
-                    item.done.exception()  # nobody need ask
+            _refuse(self._items, LogUnavailableError("the service is stopping"))
             self._writer.shutdown()
             self.solver.stop()
+
+    def fail(self, error: GavelxError) -> None:
+        """Stop at once, and say nothing any more: the log is not what it was. :meth:`run` raises the error."""
+        self._wrong = self._wrong or error
+        self.close()
 
     def close(self) -> None:
         """Stop after the present batch."""
@@ -164,7 +175,7 @@ class Scheduler:
             entries += self.attendance.progress.entries(now_s)
         if due:
             entries.append(Entry(Wake(now_s)))
-        if entries and not await self._logged(items, entries):
+        if (items or entries) and not await self._logged(items, entries):
             return False
         self._follow(items, entries)
         if due:
@@ -190,7 +201,10 @@ class Scheduler:
         return taken, entries
 
     async def _logged(self, items: list[Item], entries: list[Entry]) -> bool:
-        """Write a batch. If that fails, callers are told, and what has to be logged stays."""
+        """Write a batch. If that fails, callers are told, and what has to be logged stays.
+
+        Also where a caller is told of what was written before, the log has to be there.
+        """
         try:
             with self.metrics.append.time():
                 await self._loop.run_in_executor(self._writer, self._append, entries)
@@ -200,14 +214,20 @@ class Scheduler:
                 _log.error("%s", error)
             self.failure = str(error)
             self._unsure = items, entries
-            for item in items:
-                if not item.lasting and not item.done.done():
-                    item.done.set_exception(error)
+            _refuse([item for item in items if not item.lasting], error)
             return False
-        self.failure = ""
+        except LogError as error:
+            _refuse(items, LogUnavailableError("the log is not what it was, and the scheduler stops"))
+            self.fail(error)
+            return False
+        if entries:
+            self.failure = ""
         return True
 
     def _append(self, entries: list[Entry]) -> None:
+        if not entries:
+            self.log.check_place()
+            return
         first = self.log.last_sequence + 1
         self.log.append([record_of(first + n, entry) for n, entry in enumerate(entries)])
 
@@ -218,6 +238,9 @@ class Scheduler:
         try:
             written = await self._loop.run_in_executor(self._writer, self.log.settle)
         except LogUnavailableError:
+            return False
+        except LogError as error:
+            self.fail(error)
             return False
         self._unsure = None
         if written:
@@ -294,3 +317,12 @@ class Scheduler:
             await self._loop.run_in_executor(self._writer, self.log.save_snapshot, sequence, code(), data)
         except LogUnavailableError as error:
             _log.warning("no snapshot: %s", error)
+        except LogError as error:
+            self.fail(error)
+
+
+def _refuse(items: list[Item], error: GavelxError) -> None:
+    for item in items:
+        if not item.done.done():
+            item.done.set_exception(error)
+            item.done.exception()  # nobody need ask

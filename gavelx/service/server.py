@@ -18,6 +18,7 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import MESSAGE_BYTES_MAX
 from gavelx.rpc.convert import check_from_agent, check_ids, check_message
+from gavelx.service.admission import Admission
 from gavelx.service.attendees import Stream
 from gavelx.service.auth import Caller, Guard, check_exposure, is_loopback
 from gavelx.service.configuration import Configuration
@@ -26,16 +27,15 @@ from gavelx.service.gauges import Gauges
 from gavelx.service.log import Log
 from gavelx.service.metrics import Metrics
 from gavelx.service.records import Entry
-from gavelx.service.refusals import RefusedError, status_of
+from gavelx.service.refusals import Complaints, RefusedError, status_of
 from gavelx.service.scheduler import Scheduler
-from gavelx.service.snapshots import restore
+from gavelx.service.snapshots import configuration_of, restore
 from gavelx.service.solving import Solver
 from gavelx.service.speeds import speeds
 from gavelx.service.state import Known, State
 from gavelx.service.statuses import status
 from gavelx.service.submissions import Submission
 from gavelx.service.timing import Timing
-from gavelx.service.understanding import Understanding
 from gavelx.solvers import Settings
 
 HELLO_S = 10.0
@@ -51,6 +51,8 @@ SERVER_OPTIONS = [
     ("grpc.max_metadata_size", 16_384),
     ("grpc.max_concurrent_streams", STREAMS),
     ("grpc.so_reuseport", 0),
+    ("grpc.http2.bdp_probe", 0),  # what is not read yet is not sent either, but for its first 64 KiB
+    ("grpc.http2.lookahead_bytes", 65_536),
 ]
 SERVICES = ("", "gavelx.v1.Scheduler", "gavelx.v1.Agents")
 _log = logging.getLogger(__name__)
@@ -77,6 +79,7 @@ class Options:
     agent_ca: str | None = None  # agents show a certificate of this CA,
     agent_listen: str | None = None  # and come in here
     restored: bool = False  # the log is a backup: numbers of leases will be given out again
+    new: bool = False  # the log that was there is lost: another one begins
 
 
 class Door:
@@ -85,6 +88,7 @@ class Door:
     def __init__(self, scheduler: Scheduler, guard: Guard, metrics: Metrics, *, certified: bool) -> None:
         self.scheduler, self.guard, self.metrics, self.certified = scheduler, guard, metrics, certified
         self.state = scheduler.state
+        self._complaints = Complaints(_log)
 
     async def _answered(self, method: str, context: Any, work: Callable[[], Awaitable[Reply]]) -> Reply:
         """Do it; whatever goes wrong becomes a status, and is counted."""
@@ -101,10 +105,11 @@ class Door:
     async def refuse(self, method: str, context: Any, error: Exception) -> None:
         code, problem = status_of(error)
         self.metrics.calls.labels(method, code.name).inc()
+        say, peer = self._complaints.say, context.peer()
         if isinstance(error, GavelxError):
-            _log.info("%s from %s refused: %s: %s", method, context.peer(), code.name, problem)
+            say(code.name, logging.INFO, "%s from %s refused: %s: %s", method, peer, code.name, problem)
         else:
-            _log.error("%s from %s failed", method, context.peer(), exc_info=error)
+            say(code.name, logging.ERROR, "%s from %s failed", method, peer, error=error)
         await context.abort(code, problem)
 
 
@@ -270,15 +275,15 @@ class Service:
         for address in filter(None, (options.listen, options.agent_listen)):
             check_exposure(address, tls=tls, tokens=options.tokens is not None)
         guard = Guard(options.tokens)
-        self.log = await asyncio.to_thread(Log, options.state)
+        self.log = await asyncio.to_thread(Log, options.state, restored=options.restored, new=options.new)
         try:
-            if options.restored:
-                self.log.renew_id()
             self.solver = Solver(options.settings)
             state = await self._restored()
             self.metrics = Metrics()
             self.gauges = Gauges(self.metrics.registry)
-            self.scheduler = Scheduler(self.log, state, self.solver, options.timing, self.metrics)
+            self.scheduler = Scheduler(
+                self.log, state, self.solver, options.timing, self.metrics, restored=options.restored
+            )
             self._running = asyncio.create_task(self.scheduler.run())
             self._running.add_done_callback(lambda _: self._stopping.set())
             await self._begin(state)
@@ -286,7 +291,8 @@ class Service:
         except BaseException:
             await self._end()
             raise
-        self._watching = [asyncio.create_task(work) for work in (self._look(), self.metrics.feel_the_pulse())]
+        beside = (self._look(), self.metrics.feel_the_pulse(), self.admission.streams.watch())
+        self._watching = [asyncio.create_task(work) for work in beside]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -323,8 +329,7 @@ class Service:
 
     async def _restored(self) -> State:
         """The state of the log, or the first one of a new log."""
-        found = self.log.configuration
-        before = None if found is None else Configuration.from_json(found)
+        before, found = configuration_of(self.log), self.log.configuration
         self.wanted = self.options.configure(before)
         self.same_prices = before is not None and self.wanted.prices is before.prices  # nobody said others
         wanted = json.loads(json.dumps(self.wanted.to_json()))
@@ -352,8 +357,8 @@ class Service:
         options = self.options
         users = Users(self.scheduler, guard, self.metrics, certified=False)
         agents = Agents(self.scheduler, guard, self.metrics, certified=options.agent_ca is not None)
-        understanding = Understanding(users.refuse)
-        self._server = server = grpc.aio.server(interceptors=[understanding], options=SERVER_OPTIONS)
+        self.admission = Admission(guard, users.refuse, certified=options.agent_ca is not None)
+        self._server = server = grpc.aio.server(interceptors=[self.admission], options=SERVER_OPTIONS)
         wire_pb2_grpc.add_SchedulerServicer_to_server(users, server)  # type: ignore[no-untyped-call]
         wire_pb2_grpc.add_AgentsServicer_to_server(agents, server)  # type: ignore[no-untyped-call]
         self.health = health.aio.HealthServicer()  # type: ignore[attr-defined]

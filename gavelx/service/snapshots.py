@@ -8,15 +8,18 @@ import asyncio
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple
 
+from gavelx.errors import GavelxError
+from gavelx.mechanism.commands import Command
+from gavelx.service.chain import CHECKED
 from gavelx.service.configuration import Configuration
 from gavelx.service.log import Log
-from gavelx.service.records import entry_of
+from gavelx.service.records import Entry, Record, entry_of
 from gavelx.service.state import State, code, packed, unpacked
 
 NICE = 10
@@ -38,10 +41,35 @@ def restore(log: Log, fresh: Callable[[], State]) -> Restored:
     else:
         first, state = 0, fresh()
     sequence = first
-    for record in log.read(after=first):
-        state.apply(entry_of(record))
+    for record, _, _ in replay(log, state, after=first):
         sequence = record.sequence
     return Restored(state, sequence, sequence - first)
+
+
+def replay(log: Log, state: State, after: int = 0) -> Iterator[tuple[Record, Entry, list[Command]]]:
+    """Let the state follow the log; every record, its entry, and the commands that came of it.
+
+    A record without a checksum may be anything: where it cannot be followed, the log is damaged.
+    """
+    for record in log.read(after=after):
+        entry = entry_of(record)
+        try:
+            commands = state.apply(entry)
+        except Exception as error:
+            if record.version >= CHECKED or isinstance(error, GavelxError):
+                raise
+            problem = f"nothing follows from it ({type(error).__name__}: {error})"
+            raise log.damaged(problem, record.sequence) from error
+        yield record, entry, commands
+
+
+def configuration_of(log: Log) -> Configuration | None:
+    """What the log was made with; None in a new one."""
+    found = log.configuration
+    try:
+        return None if found is None else Configuration.from_json(found)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise log.damaged(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
 
 
 class SnapshotMaker:
@@ -79,9 +107,9 @@ def _make(pipe: Connection, place: str) -> None:
     os.nice(NICE)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     log = Log(place, read_only=True)
-    found = log.configuration
-    assert found is not None
-    state, sequence, _ = restore(log, lambda: State(Configuration.from_json(found)))
+    made_with = configuration_of(log)
+    assert made_with is not None
+    state, sequence, _ = restore(log, lambda: State(made_with))
     with suppress(OSError):  # nobody waits any more
         pipe.send((sequence, packed(state.pickled())))
 

@@ -1,15 +1,16 @@
-"""Bytes that are no message, or one that would take seconds to read: refused on every method before anybody acts.
+"""How large a message would be, told from its bytes, before objects are made of it.
 
-grpc itself would answer ``UNKNOWN`` with the name of our exception, and print a traceback. And it would make
-objects of eight million empty jobs, which fit into 16 MB, while heartbeats wait.
+16 MB hold eight million empty words; as objects they take 240 MB, and the time in which they are made is missing
+for heartbeats.
 """
 
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
-import grpc
-import grpc.aio
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from gavelx.errors import UserError
@@ -17,111 +18,74 @@ from gavelx.rpc.convert import UNREADABLE
 
 SMALL = 65_536
 """Bytes that are read as they are."""
-FIELDS_MAX = 20_000
-"""In one message, on its outermost level; a repeated one counts as often as it is there."""
-FROM_AGENT_MAX = 1 << 20
-"""Bytes of an agent's message: a piece of a log, or reports on all of its leases."""
-Handler = Any  # grpc.RpcMethodHandler, which is a named tuple
-Refuse = Callable[[str, Any, Exception], Awaitable[None]]
+FIELDS_MAX = 1 << 20
+"""In one message, at whatever depth: a hundred for each of the 10,000 jobs that a call may have."""
+PIECE = 2000
+"""Fields that are counted at a stretch."""
+GO_ON = bytes(range(128, 256))
+"""The bytes of a number but its last."""
+WIDTH = {1: 8, 5: 4}
+"""Bytes of a number that is written in full, by how it is written."""
+TEXT = {FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_MESSAGE}
+Read = Callable[[bytes], Any]
 
 
-class Understanding(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Stands before every method; what cannot be read is ``refuse(method, context, error)``.
-
-    In a stream the error itself takes the place of the message, and the method has to look.
-    """
-
-    def __init__(self, refuse: Refuse) -> None:
-        self._refuse = refuse
-        self._handlers: dict[str, Handler] = {}
-
-    async def intercept_service(
-        self, continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]], details: Any
-    ) -> Handler:
-        if (known := self._handlers.get(details.method)) is not None:
-            return known
-        handler = await continuation(details)
-        if handler is not None:  # there is such a method
-            handler = self._handlers[details.method] = self._understanding(handler, details.method)
-        return handler
-
-    def _understanding(self, handler: Handler, path: str) -> Handler:
-        answers = {
-            kind: self._asked(getattr(handler, kind), path.rpartition("/")[2])
-            for kind in ("unary_unary", "unary_stream")
-            if getattr(handler, kind) is not None
-        }
-        read = handler.request_deserializer
-        understood = _stream_part(read) if handler.request_streaming else _request(read)
-        return handler._replace(request_deserializer=understood, **answers)
-
-    def _asked(self, answer: Callable[..., Any], method: str) -> Callable[..., Any]:
-        """The same answer, for requests that could be read."""
-
-        async def once(request: Any, context: Any) -> Any:
-            if isinstance(request, UserError):
-                await self._refuse(method, context, request)
-            return await answer(request, context)
-
-        async def many(request: Any, context: Any) -> AsyncIterator[Any]:
-            if isinstance(request, UserError):
-                await self._refuse(method, context, request)
-            async for reply in answer(request, context):
-                yield reply
-
-        return many if inspect.isasyncgenfunction(answer) else once
+def kind_of(path: str) -> Descriptor:
+    """What a method takes, by its path: ``/gavelx.v1.Scheduler/Submit``."""
+    method = descriptor_pool.Default().FindMethodByName(path.removeprefix("/").replace("/", "."))
+    return method.input_type
 
 
-def _request(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    def understood(data: bytes) -> Any:
-        if len(data) > SMALL and fields(data, FIELDS_MAX + 1) > FIELDS_MAX:
-            return UserError(
-                f"more than {FIELDS_MAX} fields in a message", expected="10000 jobs in a call at most"
-            )
-        return _decoded(read, data)
-
-    return understood
-
-
-def _stream_part(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    def understood(data: bytes) -> Any:
-        if len(data) > FROM_AGENT_MAX:
-            return UserError(f"a message of {len(data)} bytes", expected=f"at most {FROM_AGENT_MAX}")
-        return _decoded(read, data)
-
-    return understood
-
-
-def _decoded(read: Callable[[bytes], Any], data: bytes) -> Any:
-    try:
+def decoded(read: Read, data: bytes) -> Any:
+    """The message in the bytes. Raises :class:`UserError`."""
+    with suppress(DecodeError):
         return read(data)
-    except DecodeError:
-        return UserError(**UNREADABLE)
+    raise UserError(**UNREADABLE)
 
 
-def fields(data: bytes, most: int) -> int:
-    """How many fields there are on the outermost level, counted up to ``most``; what is no message ends early.
+def fields(data: bytes, kind: Descriptor) -> Iterator[int]:
+    """How many fields a message has so far, said after each piece, and at the end.
 
-    >>> fields(bytes([8, 1, 18, 2, 0, 0, 18, 0]), 10)
-    3
+    Those inside of others count, and each number of a packed list; what is no message ends early.
     """
-    count = at = 0
-    while at < len(data) and count < most:
-        tag, at = _varint(data, at)
-        match tag & 7:
-            case 0:
-                _, at = _varint(data, at)
-            case 1:
-                at += 8
-            case 2:
-                size, at = _varint(data, at)
+    count = said = at = 0
+    end, inside = len(data), _parts(kind)
+    around = list[tuple[int, dict[int, Descriptor | None]]]()
+    data += b"\0\0"  # what is cut off ends somewhere
+    while around or at < end:
+        if at >= end:
+            end, inside = around.pop()
+            continue
+        tag, at = (data[at], at + 1) if data[at] < 128 else _varint(data, at)
+        count, how = count + 1, tag & 7
+        if how == 2:
+            size, at = (data[at], at + 1) if data[at] < 128 else _varint(data, at)
+            if (number := tag >> 3) not in inside:
                 at += size
-            case 5:
-                at += 4
-            case _:
-                break
-        count += 1
-    return count
+            elif (part := inside[number]) is None:
+                count += len(data[at : at + size].translate(None, GO_ON))
+                at += size
+            else:
+                around.append((end, inside))
+                end, inside = min(end, at + size), _parts(part)
+        elif how == 0:
+            _, at = (0, at + 1) if data[at] < 128 else _varint(data, at)
+        else:
+            at += WIDTH.get(how, 0)
+        if count - said >= PIECE:
+            said = count
+            yield count
+    yield count
+
+
+@cache
+def _parts(kind: Descriptor) -> dict[int, Descriptor | None]:
+    """By number: what fields that are messages are, and None for lists of numbers."""
+    return {
+        field.number: field.message_type
+        for field in kind.fields
+        if field.message_type is not None or (field.is_repeated and field.cpp_type not in TEXT)
+    }
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -6,13 +6,14 @@ allows, all on this machine's own clock: clocks are never compared, and a late m
 
 import logging
 import math
+import uuid
 from collections import deque
 
 from gavelx import __version__
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.worker.devices import Devices
 from gavelx.worker.logs import Tail
-from gavelx.worker.running import CannotRunError, Runner
+from gavelx.worker.running import CannotRunError, Runner, job_in
 
 log = logging.getLogger("gavelx.worker")
 WIRE_VERSION = 1
@@ -31,6 +32,7 @@ class Agent:
 
     def __init__(self, name: str, address: str, devices: Devices, runner: Runner) -> None:
         self.name, self.address, self.devices, self.runner = name, address, devices, runner
+        self.id = uuid.uuid4().hex
         self.leaving = False
         self.server_id: int | None = None
         self.heartbeat_s = 1.0
@@ -70,6 +72,8 @@ class Agent:
                 boot_id=self.runner.boot_id,
                 leases=self.runner.reports(),
                 agent_version=__version__,
+                log_mark=self.runner.log_mark,
+                agent_id=self.id,
             )
         )
 
@@ -107,6 +111,7 @@ class Agent:
         if not self._renewed_s <= renewed.sent_s <= self.runner.now_s():
             return  # late, or not from our clock
         self._renewed_s = renewed.sent_s
+        self.runner.log_mark = renewed.log_mark or self.runner.log_mark
         standing = set(renewed.lease_ids)
         for lease_id in list(self.runner.standing()):
             if lease_id in standing:
@@ -116,8 +121,8 @@ class Agent:
 
     def _launch(self, launch: wire.Launch) -> None:
         """Run it, or refuse what can never run here; what cannot be now is ignored, and will be sent again."""
-        if self.runner.knows(launch.lease_id):
-            self.runner.tell_again(launch.lease_id)
+        if (known := self.runner.job_of(launch.lease_id)) is not None:
+            self._launch_again(launch, known)
             return
         now_s, until_s = self.runner.now_s(), launch.sent_s + launch.valid_for_s
         if launch.lease_id in self._never:
@@ -131,14 +136,27 @@ class Agent:
             self._launched_s[launch.lease_id] = launch.sent_s
             log.info("%s: lease %d runs job %d", self.name, launch.lease_id, launch.job_id)
         except CannotRunError as error:
-            refused = wire.Refused(lease_id=launch.lease_id, job_id=launch.job_id, reason=str(error))
-            self._outbox.append(wire.FromAgent(refused=refused))
+            self._refuse(launch, str(error))
+
+    def _launch_again(self, launch: wire.Launch, known: tuple[int, str]) -> None:
+        """It is here, or was, and what became of it is said once more; or the number is another job's."""
+        if known == job_in(launch):
+            self.runner.tell_again(launch.lease_id)
+            return
+        reason = f"lease {launch.lease_id} is of job {known[0]} here: the scheduler's log is an older copy"
+        log.warning("%s: job %d is refused: %s", self.name, launch.job_id, reason)
+        self._refuse(launch, reason, of_another_job=True)
+
+    def _refuse(self, launch: wire.Launch, reason: str, *, of_another_job: bool = False) -> None:
+        refused = wire.Refused(lease_id=launch.lease_id, job_id=launch.job_id, reason=reason)
+        refused.of_another_job = of_another_job
+        self._outbox.append(wire.FromAgent(refused=refused))
 
     def _stop(self, stop: wire.Stop) -> None:
         """What is not here needs no stopping, and will not be: the scheduler need not wait for it."""
         if stop.lease_id in self.runner.standing():
             self.runner.stop(stop.lease_id, stop.reason or "the scheduler asked for it")
-        elif self.runner.knows(stop.lease_id):
+        elif self.runner.job_of(stop.lease_id) is not None:
             self.runner.tell_again(stop.lease_id)
         else:
             self._never.add(stop.lease_id)

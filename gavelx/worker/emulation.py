@@ -15,7 +15,7 @@ from pathlib import Path
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
-from gavelx.worker.running import CannotRunError
+from gavelx.worker.running import CannotRunError, job_in
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class SleepRunner:
 
     log_bytes = 0
     ready = True
+    log_mark = ""
 
     def __init__(
         self,
@@ -67,9 +68,15 @@ class SleepRunner:
         self._running: dict[int, Sleep] = {}
         self._ended: dict[str, wire.Ended] = {}
         self._told: dict[int, wire.Ended] = {}
+        self._job_of: dict[int, tuple[int, str]] = {}
+        self._log_id = ""
 
     def belong_to(self, log_id: str) -> None:
-        pass  # nothing outlives us that another scheduler could have meant
+        if self._log_id and log_id not in ("", self._log_id):
+            self.log_mark = ""
+            for known in (self._running, self._ended, self._told, self._job_of):
+                known.clear()
+        self._log_id = log_id or self._log_id
 
     def start(self, launch: wire.Launch, until_s: float) -> None:
         if not launch.steps_per_s > 0.0:
@@ -80,9 +87,11 @@ class SleepRunner:
             chance = random.Random(f"{self.failures.seed}/{launch.lease_id}")
             fails_s = self.now_s() + chance.expovariate(1.0 / self.failures.mean_s)
         self._running[launch.lease_id] = Sleep(launch, self.now_s(), until_s, fails_s)
+        self._job_of[launch.lease_id] = job_in(launch)
+        self.log_mark = launch.log_mark or self.log_mark
 
-    def knows(self, lease_id: int) -> bool:
-        return lease_id in self._running or lease_id in self._told
+    def job_of(self, lease_id: int) -> tuple[int, str] | None:
+        return self._job_of.get(lease_id)
 
     def standing(self) -> Collection[int]:
         return self._running.keys()
@@ -127,7 +136,8 @@ class SleepRunner:
         )
         self._ended[ended.report_id] = self._told[lease_id] = ended
         while len(self._told) > 10_000:
-            del self._told[next(iter(self._told))]
+            oldest = next(iter(self._told))
+            del self._told[oldest], self._job_of[oldest]
 
     def _saved(self, sleep: Sleep, time_s: float) -> float:
         """Steps in the last checkpoint."""

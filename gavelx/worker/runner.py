@@ -23,7 +23,7 @@ from gavelx.worker.cgroups import writable_cgroup
 from gavelx.worker.devices import Devices
 from gavelx.worker.logs import segments_of
 from gavelx.worker.outcome import Outcome, Said, outcome
-from gavelx.worker.running import CannotRunError
+from gavelx.worker.running import CannotRunError, job_in
 from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, remove_cgroup
 from gavelx.worker.state import Folder, LeaseFolder
 from gavelx.worker.usage import Measured, Meter
@@ -100,6 +100,9 @@ class ProcessRunner:
         self._ended: dict[str, wire.Ended] = {}
         self._leases_of: dict[int, list[int]] = {}
         """The leases of each job, oldest first."""
+        self._job_of: dict[int, tuple[int, str]] = {}
+        """The job of each lease, and its folder."""
+        self.log_mark = ""
         self._moving_to = ""
         """The log that we shall belong to once nothing of another one runs."""
         self._ready_at_s = -math.inf
@@ -123,6 +126,8 @@ class ProcessRunner:
             ended, launch = folder.ended(), folder.launch()
             if launch is not None:
                 self._leases_of.setdefault(launch["job_id"], []).append(folder.lease_id)
+                self._job_of[folder.lease_id] = launch["job_id"], Path(launch["job_folder"]).name
+                self.log_mark = launch.get("log_mark") or self.log_mark
             if ended is not None:
                 self._ended[ended["report_id"]] = wire.Ended(**ended)
             elif launch is None:  # killed before it was written: nothing was started
@@ -173,6 +178,8 @@ class ProcessRunner:
                 shutil.rmtree(folder.path, ignore_errors=True)
             self._ended.clear()
             self._leases_of.clear()
+            self._job_of.clear()
+            self.log_mark = ""
             self.folder.belong_to(self._moving_to)
             self._moving_to = ""
 
@@ -186,6 +193,8 @@ class ProcessRunner:
         order = self._order(launch, until_s)
         folder = self.folder.lease(launch.lease_id)
         self._leases_of.setdefault(launch.job_id, []).append(launch.lease_id)
+        self._job_of[launch.lease_id] = job_in(launch)
+        self.log_mark = launch.log_mark or self.log_mark
         try:
             self.folder.create(launch.lease_id)
             folder.write_launch(order)
@@ -203,7 +212,7 @@ class ProcessRunner:
     def _order(self, launch: wire.Launch, until_s: float) -> Json:
         """What the shim goes by, and we after a restart."""
         folder = self.folder.lease(launch.lease_id)
-        job_folder = self.shared / "jobs" / (launch.folder or str(launch.job_id))
+        job_folder = self.shared / "jobs" / job_in(launch)[1]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         ours = {
             "GAVELX_JOB_ID": str(launch.job_id),
@@ -228,6 +237,7 @@ class ProcessRunner:
             "until_monotonic_s": until_s,
             "until_step": launch.until_step,
             "saved_steps": launch.saved_steps,
+            "log_mark": launch.log_mark,
             "grace_s": self.grace_s,
             "log_bytes": self.log_bytes,
             "devices": self.devices.of(launch.slots),
@@ -262,11 +272,8 @@ class ProcessRunner:
 
     # -- while it runs --
 
-    def knows(self, lease_id: int) -> bool:
-        if self._moving_to:
-            return False
-        reported = (ended.lease_id for ended in self._ended.values())
-        return lease_id in self._running or lease_id in reported or self.folder.lease(lease_id).path.exists()
+    def job_of(self, lease_id: int) -> tuple[int, str] | None:
+        return None if self._moving_to else self._job_of.get(lease_id)
 
     def standing(self) -> Collection[int]:
         return self._running.keys()
@@ -355,7 +362,8 @@ class ProcessRunner:
         result = outcome(running.launch, exit, running.folder.report(), words, began=began)
         del self._running[running.lease_id]
         self._keep(running.folder, running.launch, result, self._held_s(running, ended_s))
-        self.folder.prune()
+        for lease_id in self.folder.prune():
+            self._job_of.pop(lease_id, None)
 
     def _nothing_left(self, running: Running) -> bool:
         """Kill what a shim could not that was itself killed, or is stuck."""

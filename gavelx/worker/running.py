@@ -11,6 +11,11 @@ class CannotRunError(Exception):
     """A launch that this server can never take; the message is for people."""
 
 
+def job_in(launch: wire.Launch) -> tuple[int, str]:
+    """The job of a launch, and the name of its folder, which no job of another log has."""
+    return launch.job_id, launch.folder or str(launch.job_id)
+
+
 class Runner(Protocol):
     """Runs leases, and keeps what became of each until somebody has heard it.
 
@@ -18,6 +23,8 @@ class Runner(Protocol):
     """
 
     boot_id: str
+    log_mark: str
+    """The last that the scheduler gave us: it names a record of its log."""
     grace_s: float
     log_bytes: int
 
@@ -33,8 +40,8 @@ class Runner(Protocol):
     def start(self, launch: wire.Launch, until_s: float) -> None:
         """Run a lease until a time, unless it is known already. Raises :class:`CannotRunError`."""
 
-    def knows(self, lease_id: int) -> bool:
-        """Whether it runs or ran here."""
+    def job_of(self, lease_id: int) -> tuple[int, str] | None:
+        """The job whose lease of this number runs or ran here, and its folder; None where there was none."""
 
     def standing(self) -> Collection[int]:
         """The leases that run here."""

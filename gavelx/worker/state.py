@@ -166,11 +166,12 @@ class Folder:
         folder.path.mkdir(mode=0o700)
         return folder
 
-    def prune(self) -> None:
-        """Forget the oldest leases that ended and were acknowledged."""
+    def prune(self) -> list[int]:
+        """Forget the oldest leases that ended and were acknowledged; which those are."""
         done = [lease for lease in self.all() if (lease.path / ACKNOWLEDGED).exists()]
         for lease in done[:-LEASES_KEPT]:
             shutil.rmtree(lease.path, ignore_errors=True)
+        return [lease.lease_id for lease in done[:-LEASES_KEPT]]
 
     def close(self) -> None:
         os.close(self._lock)

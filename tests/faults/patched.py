@@ -80,12 +80,12 @@ def main() -> None:
     import gavelx.worker.devices
     import gavelx.worker.state
     from gavelx.cli import main as gavelx_main
-    from gavelx.service.log import Log
+    from gavelx.service.store import Store
     from gavelx.worker.agent import Agent
 
     gavelx.worker.devices._gpus = list  # devices are what was declared, wherever this runs
     gavelx.worker.devices.visible_ids = lambda: None
-    Log._write = slowed(Log._write, Path(folder))  # type: ignore[method-assign]
+    Store.write = slowed(Store.write, Path(folder))  # type: ignore[method-assign]
     gavelx.worker.state.write_json = slowed(gavelx.worker.state.write_json, Path(folder))
     if float(garbles):
         garble(Agent, float(garbles))

@@ -30,6 +30,7 @@ from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import Sleep, SleepRunner
 from tests.service.agents import configuration
+from tests.service.desk import Remembered
 
 TIMING = Timing(heartbeat_s=0.3, valid_for_s=4.0, grace_s=1.0)
 """An agent is silent long before its leases have run out."""
@@ -100,7 +101,7 @@ class World:
         for entry in self.log:
             self.state.apply(entry)
         self.pending: deque[tuple[Make, asyncio.Future[Any]]] = deque()
-        self.here = Attendance(self.state, TIMING, "log", self._post)
+        self.here = Attendance(self.state, TIMING, Remembered(self.log), self._post)
         self.writes_s = self.now_s
         self.serves = True
         self._post(lambda now_s: [Entry(Started(now_s, "boot", now_s, TIMING.valid_for_s))])

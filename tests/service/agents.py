@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -151,11 +152,13 @@ class FakeAgent:
         accelerator: str = "v100",
         *,
         boot_id: str = "boot",
+        agent_id: str = "",
         seen: Seen | None = None,
         access: Access | None = None,
     ) -> None:
         self.access = access or Access(address)
         self.name, self.devices, self.accelerator, self.boot_id = name, devices, accelerator, boot_id
+        self.agent_id = agent_id or uuid.uuid4().hex
         self.seen = seen or Seen()
         self.going: dict[int, Going] = {}
         self.unacknowledged: dict[str, wire.Ended] = {}
@@ -164,6 +167,7 @@ class FakeAgent:
         self.exit_code = 0
         self.forgetful = False  # loses launches
         self.forgotten = 0
+        self.log_mark = ""
         self.server_id = -1
         self.refusals: list[str] = []
         self.held_s: dict[int, float] = {}  # by job, what it had in all
@@ -241,7 +245,9 @@ class FakeAgent:
             accelerator=self.accelerator,
             devices=self.devices,
             boot_id=self.boot_id,
+            agent_id=self.agent_id,
             leases=self._reports(),
+            log_mark=self.log_mark,
         )
         yield wire.FromAgent(hello=hello)
         for ended in list(self.unacknowledged.values()):
@@ -275,6 +281,7 @@ class FakeAgent:
             case "renewed":
                 renewed = message.renewed
                 self.renewed_s = renewed.sent_s
+                self.log_mark = renewed.log_mark
                 for lease_id in list(self.going):
                     if lease_id in renewed.lease_ids:
                         self.going[lease_id].until_s = renewed.sent_s + renewed.valid_for_s

@@ -16,15 +16,29 @@ from gavelx.service.state import State
 from tests.service.agents import QUICK, configuration
 
 
+class Remembered:
+    """The marks of a log that is a list of entries: how long it was."""
+
+    def __init__(self, log: list[Entry], log_id: str = "log") -> None:
+        self.log, self.log_id = log, log_id
+
+    @property
+    def last(self) -> str:
+        return str(len(self.log))
+
+    async def check(self, mark: str, who: str) -> None:
+        assert int(mark or 0) <= len(self.log), f"{who} knows more than the log"
+
+
 class Desk:
     """One state, one attendance, time by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, log_id: str = "log") -> None:
         self.state = State(configuration())
         self.now_s = 0.0
         self.log: list[Entry] = []
         self._waiting: list[tuple[Make, asyncio.Future[Any]]] = []
-        self.here = Attendance(self.state, QUICK, "log", self._post)
+        self.here = Attendance(self.state, QUICK, Remembered(self.log, log_id), self._post)
 
     def _post(self, make: Make) -> "asyncio.Future[Any]":
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -49,7 +63,7 @@ class Desk:
                 answer = answer_of(load_policy("max_min_fairness").allocate(command.snapshot))
                 self._apply([Entry(Answered(self.now_s, answer))])
 
-    async def agent(self, name: str, devices: int) -> tuple[Attendee, Stream]:
+    async def agent(self, name: str, devices: int, first: wire.FromAgent | None = None) -> tuple[Attendee, Stream]:
         """An agent that said hello and one heartbeat."""
         stream = Stream()
         hello = wire.Hello(version=1, name=name, accelerator="v100", devices=devices, boot_id="boot")
@@ -57,7 +71,8 @@ class Desk:
         await asyncio.sleep(0)
         self.settle()
         attendee = await coming
-        self.here.receive(attendee, stream, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=1.0)))
+        beat = first or wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=1.0))
+        self.here.receive(attendee, stream, beat)
         return attendee, stream
 
     def submit(self, *steps: float) -> None:

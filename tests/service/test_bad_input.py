@@ -187,6 +187,7 @@ def test_numbers_of_agents_are_made_safe(value: float, expected: float) -> None:
         wire.Hello(version=1, name="x", accelerator="v100", devices=0, boot_id="b"),
         wire.Hello(version=1, name="x", accelerator="v100", devices=1, boot_id=""),
         wire.Hello(version=1, name="x", accelerator="v100", devices=1, boot_id="b", address="a b;c"),
+        wire.Hello(version=1, name="x", accelerator="v100", devices=1, boot_id="b", agent_id="x" * 129),
         wire.Hello(version=2, name="x", accelerator="v100", devices=1, boot_id="b"),
     ],
 )

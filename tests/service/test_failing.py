@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -11,11 +12,12 @@ import pytest
 from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service import elsewhere
-from gavelx.service.log import Log, LogUnavailableError
+from gavelx.service.log import Log
 from gavelx.service.records import Answered, entry_of
 from gavelx.service.server import Service
 from gavelx.service.snapshots import restore
 from gavelx.service.state import State
+from gavelx.service.store import LogUnavailableError
 from gavelx.solvers import Settings
 from tests.clocks import Clock
 from tests.service.agents import PATIENT, FakeAgent, User, configuration, serving, spec, user_of
@@ -55,21 +57,17 @@ def test_while_the_log_cannot_be_written_nothing_is_acted_on_and_nothing_is_lost
         ):
             await user.submit(spec(LONG), spec(60.0))
             await agent.until_going()
-            log, append = service.log, service.log.append
+            log, write = service.log, service.log._store.write
             failed = 0
 
-            def failing(records: object) -> None:
+            def failing(statements: Any) -> None:
                 nonlocal failed
                 failed += 1
                 if written and failed == 1:
-                    append(records)  # type: ignore[arg-type]
-                    log._unsure, log.last_sequence = (log.last_sequence - len(records), log.last_sequence), 0  # type: ignore[arg-type]
-                    log.last_sequence = log._unsure[0]
-                else:
-                    log._unsure = (log.last_sequence, log.last_sequence + len(records))  # type: ignore[arg-type]
+                    write(statements)
                 raise LogUnavailableError("the log cannot be written now: disk full")
 
-            monkeypatch.setattr(log, "append", failing)
+            monkeypatch.setattr(log._store, "write", failing)
             before = log.last_sequence
             with pytest.raises(grpc.aio.AioRpcError, match="disk full") as refused:
                 await user.submit(spec(70.0, request_id="mine"))
@@ -78,7 +76,7 @@ def test_while_the_log_cannot_be_written_nothing_is_acted_on_and_nothing_is_lost
             await clock.turn(2 * PATIENT.valid_for_s, agent)
             assert set(agent.going) == lease
             assert log.last_sequence == before or written
-            monkeypatch.setattr(log, "append", append)
+            monkeypatch.setattr(log._store, "write", write)
             (third,) = await user.submit(spec(70.0, request_id="mine"))
             assert third == 2
             await user.call("Cancel", wire.CancelRequest(version=1, job_id=0))

@@ -325,11 +325,31 @@ def test_what_is_huge(live: Background, request_: Any, code: str, message: str) 
     assert found is grpc.StatusCode[code] and message in details, details
 
 
-@pytest.mark.parametrize("part", [b"\x12\x00", b"\xf8\x07\x01"], ids=["jobs", "unknown"])
-def test_millions_of_fields_are_not_even_read(live: Background, part: bytes) -> None:
-    data = wire.SubmitRequest(version=1).SerializeToString() + part * 5_000_000
-    code, details, _ = call(live, "Submit", data)
-    assert code is grpc.StatusCode.INVALID_ARGUMENT and "more than 20000 fields" in details, details
+def job_of(part: bytes, times: int) -> bytes:
+    """A job that consists of this, as part of a request."""
+    size = len(part) * times
+    return (
+        b"\x12"
+        + bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14 & 127 | 128, size >> 21])
+        + part * times
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"\x12\x00" * 5_000_000, b"\xf8\x07\x01" * 5_000_000, job_of(b"\x32\x00", 5_000_000)),
+        *(
+            job_of(b"\x3a\x00", 5_000_000),
+            job_of(b"\x3a\x02\x0a\x00", 3_000_000),
+            job_of(b"\x32\x00", 200_000) * 30,
+        ),
+    ],
+    ids=["jobs", "unknown", "words", "variables", "parts of variables", "words of some jobs"],
+)
+def test_millions_of_fields_are_not_even_read(live: Background, data: bytes) -> None:
+    code, details, _ = call(live, "Submit", wire.SubmitRequest(version=1).SerializeToString() + data)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT and "more than 1048576 fields" in details, details
 
 
 def test_a_huge_header(live: Background) -> None:

@@ -8,7 +8,7 @@ from gavelx.service.attendance import Attendance
 from gavelx.service.attendees import Attendee, Stream
 from gavelx.service.records import Entry
 from tests.service.agents import QUICK
-from tests.service.desk import Desk
+from tests.service.desk import Desk, Remembered
 from tests.service.running import run
 
 LONG = 1e6
@@ -45,7 +45,7 @@ def test_a_part_that_was_not_there_to_hear_the_stop_is_stopped_when_it_is_back(*
         beat(desk, one, a, 2.0, lease_id)
         beat(desk, two, b, 2.0, lease_id)
         if restart:
-            desk.here = Attendance(desk.state, QUICK, "log", desk._post)
+            desk.here = Attendance(desk.state, QUICK, Remembered(desk.log), desk._post)
             one, a = await desk.agent("one", 1)
             two = desk.here.here[two.server_id]
         else:
@@ -208,9 +208,7 @@ def test_gangs_of_two_schedulers_on_one_server_meet_at_other_ports() -> None:
     """Both number their leases from 1 on."""
 
     async def port(log_id: str) -> int:
-        desk = Desk()
-        desk.here = Attendance(desk.state, QUICK, log_id, desk._post)
-        _, [(_, a), (_, b)] = await gang(desk)
+        _, [(_, a), (_, b)] = await gang(Desk(log_id))
         (port,) = {m.launch.master_port for stream in (a, b) for m in said(stream) if m.HasField("launch")}
         return port
 

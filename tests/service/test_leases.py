@@ -16,7 +16,7 @@ from gavelx.service.records import Entry
 from gavelx.service.refusals import RefusedError
 from tests.clocks import Clock
 from tests.service.agents import PATIENT, QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
-from tests.service.desk import Desk
+from tests.service.desk import Desk, Remembered
 from tests.service.running import run
 from tests.waiting import until
 
@@ -97,15 +97,54 @@ def test_a_machine_that_boots_again_is_believed_when_its_old_leases_are_over(tmp
     run(main())
 
 
-def test_two_agents_of_one_name_are_not_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other_boot", ["another", "boot"], ids=["another folder", "a copy of the folder"])
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
+def test_of_two_agents_of_one_name_the_one_that_is_here_stays(tmp_path: Path, busy: bool, other_boot: str) -> None:
     async def main() -> None:
-        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
-            await user.submit(spec(LONG))
-            await agent.until_going()
-            async with FakeAgent(service.address, boot_id="another") as other:
-                await other.until_refused("ALREADY_EXISTS")
-                assert len(agent.going) == 1
-                assert not other.going
+        async with serving(tmp_path, timing=PATIENT) as service, user_of(service) as user:
+            agent, other = FakeAgent(service.address), FakeAgent(service.address, boot_id=other_boot)
+            agent.connect()
+            await until(lambda: agent.server_id >= 0, "the agent is here")
+            if busy:
+                await user.submit(spec(LONG))
+                await agent.until_going()
+            other.connect()
+            told = "ALREADY_EXISTS: another agent is called one, and is here (at 127.0.0.1); --name NAME"
+            await until(lambda: other.refusals.count(told) >= 3, "it is told three times", lambda: other.refusals)
+            assert not agent.refusals and not other.going and len(agent.going) == busy
+            assert [each.kind for each in service.log.read()].count("WorkerJoined") == 1
+            await agent.cut(jobs_too=True)  # its name is free when it has gone, and its leases are over
+            await until(
+                lambda: other.server_id >= 0 or any("old leases" in refusal for refusal in other.refusals),
+                "the other one is let in, or waits for leases",
+                lambda: other.refusals,
+            )
+            await other.cut(jobs_too=True)
+
+    run(main())
+
+
+def test_an_agent_may_come_again_while_its_old_stream_seems_to_hold() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, before = await desk.agent("one", 1)
+        again, after = await desk.agent("one", 1)
+        assert again is one and one.stream is after and before.closed
+        assert len(desk.log) == 1
+
+    run(main())
+
+
+def test_a_name_is_free_when_its_agent_was_silent_for_long() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, _ = await desk.agent("one", 1)
+        hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="boot", agent_id="other")
+        with pytest.raises(RefusedError, match="another agent is called one, and is here"):
+            await desk.here.hello(hello, Stream())
+        one.heard_s -= QUICK.silent_s
+        assert await desk.here.hello(hello, Stream()) is one
+        assert len(desk.log) == 1  # of the same folder: what is leased there stands
 
     run(main())
 
@@ -436,7 +475,8 @@ def test_a_server_that_comes_in_is_not_declared_lost() -> None:
 
     async def main() -> None:
         desk = Desk()
-        one, _ = await desk.agent("one", 1)
+        one, stream = await desk.agent("one", 1)
+        desk.here.left(one, stream)
         hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="another boot")
         coming = asyncio.create_task(desk.here.hello(hello, Stream()))
         await asyncio.sleep(0)
@@ -450,7 +490,7 @@ def test_a_server_that_comes_in_is_not_declared_lost() -> None:
 def test_a_server_that_came_back_is_not_lost_by_an_old_word() -> None:
     async def main() -> None:
         desk = Desk()
-        await desk.agent("one", 1)
+        desk.here.left(*await desk.agent("one", 1))
         hello = wire.Hello(version=1, name="one", accelerator="v100", devices=1, boot_id="another")
         coming = asyncio.create_task(desk.here.hello(hello, Stream()))
         await asyncio.sleep(0)
@@ -513,7 +553,7 @@ def test_a_new_server_never_gets_the_number_of_another_one() -> None:
         await asyncio.gather(coming, return_exceptions=True)
         desk._waiting = [(make, done) for make, done in desk._waiting if not done.cancelled()]
         three, _ = await desk.agent("three", 1)
-        desk.here = Attendance(desk.state, QUICK, "log", desk._post)  # the service starts again
+        desk.here = Attendance(desk.state, QUICK, Remembered(desk.log), desk._post)  # the service starts again
         four, _ = await desk.agent("four", 1)
         assert four.server_id != three.server_id
         assert sorted(m.name for m in desk.state.machines.values()) == ["four", "one", "three"]

@@ -5,14 +5,17 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from gavelx.errors import InputFileError, OptionError
 from gavelx.mechanism.events import Wake
-from gavelx.service.log import FILE, Log, LogUnavailableError
+from gavelx.service.log import Log
+from gavelx.service.places import FILE, LogError
 from gavelx.service.records import Entry, Record, record_of
+from gavelx.service.store import LogUnavailableError
 
 
 def wakes(first: int, count: int) -> list[Record]:
@@ -64,15 +67,24 @@ def test_the_configuration_is_said_once(place: str) -> None:
     log.close()
 
 
-def test_a_write_of_unknown_fate_is_settled_by_looking(place: str) -> None:
+@pytest.mark.parametrize("written", [False, True])
+def test_a_write_of_unknown_fate_is_settled_by_looking(
+    place: str, written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = Log(place)
     log.append(wakes(1, 2))
-    log._unsure = (2, 4)  # as if the answer to the commit had been lost
-    assert log.settle() is False
-    log.append(wakes(3, 2))
-    log._unsure, log.last_sequence = (2, 4), 2
-    assert log.settle() is True
-    assert log.last_sequence == 4
+
+    def answer_is_lost(statements: Any, write: Any = log._store.write) -> None:
+        if written:
+            write(statements)
+        raise LogUnavailableError("the log cannot be written now: the network is gone")
+
+    with monkeypatch.context() as patch, pytest.raises(LogUnavailableError):
+        patch.setattr(log._store, "write", answer_is_lost)
+        log.append(wakes(3, 2))
+    assert log.settle() is written
+    log.append(wakes(5 if written else 3, 2))
+    assert log.last_sequence == len(list(log.read())) == (6 if written else 4)
     log.close()
 
 
@@ -80,7 +92,7 @@ def test_two_writers_are_noticed_even_without_the_lock(place: str) -> None:
     log = Log(place)
     log.append(wakes(1, 1))
     log.last_sequence = 0
-    with pytest.raises(AssertionError, match="another service"):
+    with pytest.raises(LogError, match="another service has written to it"):
         log.append(wakes(1, 1))
     log.close()
 
@@ -105,14 +117,14 @@ def test_a_database_that_goes_away_is_unavailable_and_comes_back(postgres: str) 
 def test_a_full_disk_is_unavailable_and_nothing_of_the_batch_is_there(tmp_path: Path) -> None:
     log = Log(str(tmp_path))
     log.append(wakes(1, 10))
-    log._connected().exec_driver_sql("PRAGMA max_page_count = 20")
-    log._connected().rollback()
+    log._store.connection().exec_driver_sql("PRAGMA max_page_count = 20")
+    log._store.connection().rollback()
     with pytest.raises(LogUnavailableError, match="full"):
         log.append(wakes(11, 5000))
     assert log.settle() is False
     assert list(log.read()) == wakes(1, 10)
-    log._connected().exec_driver_sql("PRAGMA max_page_count = 100000")
-    log._connected().rollback()
+    log._store.connection().exec_driver_sql("PRAGMA max_page_count = 100000")
+    log._store.connection().rollback()
     log.append(wakes(11, 5000))
     assert log.last_sequence == 5010
     log.close()
@@ -145,7 +157,7 @@ print(len(list(log.read())))
 
 def test_sqlite_is_durable_and_private(tmp_path: Path) -> None:
     log = Log(str(tmp_path / "state"))
-    connection = log._connected()
+    connection = log._store.connection()
     assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
     assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
@@ -168,14 +180,14 @@ def test_a_place_that_cannot_be_a_log_is_said_so(text: str, message: str) -> Non
 
 def test_a_file_that_is_no_log_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("hello, I am a letter" * 100)
-    with pytest.raises(OptionError, match="not a database"):
+    with pytest.raises(LogError, match="not a database"):
         Log(str(tmp_path))
     with pytest.raises(OptionError, match="there is no log"):
         Log(str(tmp_path / "nowhere"), read_only=True)
     other = sa.create_engine(f"sqlite:///{tmp_path}/other.sqlite")
     with other.connect() as connection:
         connection.exec_driver_sql("create table facts (name text, value text)")
-        connection.exec_driver_sql("insert into facts values ('format', 'gavelx-log-99')")
+        connection.exec_driver_sql("insert into facts values ('format', 'gavelx-log-99'), ('new', 'thing')")
         connection.commit()
     other.dispose()
     with pytest.raises(InputFileError, match="gavelx-log-99"):

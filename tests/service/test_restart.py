@@ -79,9 +79,9 @@ def test_replay_gives_the_same_state_from_the_beginning_and_from_a_snapshot(plac
             assert {"WorkerLost", "Answered", "Progress"} <= {r.kind for r in scheduler.log.read()}
         log = Log(place)
         last = f"delete from snapshots where sequence = {sequence}"
-        log._write(lambda connection: connection.exec_driver_sql(last))
+        log._store.write(lambda connection: connection.exec_driver_sql(last))
         from_snapshot, _, few = restore(log, lambda: State(configuration(round_s=0.3)))
-        log._write(lambda connection: connection.exec_driver_sql("delete from snapshots"))
+        log._store.write(lambda connection: connection.exec_driver_sql("delete from snapshots"))
         from_nothing, _, many = restore(log, lambda: State(configuration(round_s=0.3)))
         assert 0 < few < many == sequence
         for state in (from_snapshot, from_nothing):
@@ -131,7 +131,7 @@ def test_a_snapshot_of_other_code_is_ignored(tmp_path: Path) -> None:
         log = Log(str(tmp_path))
         sequence = log.last_sequence
         assert log.snapshot(code()) is not None
-        log._write(lambda connection: connection.exec_driver_sql("update snapshots set code = 'older'"))
+        log._store.write(lambda connection: connection.exec_driver_sql("update snapshots set code = 'older'"))
         log.save_snapshot(sequence, "older", packed(b"not even a pickle"))
         state, _, replayed = restore(log, lambda: State(configuration()))
         assert (replayed, len(state.book)) == (sequence, 1)

@@ -215,10 +215,10 @@ def test_calls_are_limited_by_caller(tmp_path: Path) -> None:
     texts = tokens_for(tmp_path, ada="user", bob="user")
     guard = Guard(str(tmp_path / "tokens.json"), calls_per_s=0.001, burst=3)
     for _ in range(3):
-        assert guard.caller(Context(texts["ada"]), "user").owner == "ada"
+        assert guard.enter(Context(texts["ada"])).owner == "ada"
     with pytest.raises(Exception, match="calls/s"):
-        guard.caller(Context(texts["ada"]), "user")
-    assert guard.caller(Context(texts["bob"]), "user").owner == "bob"
+        guard.enter(Context(texts["ada"]))
+    assert guard.enter(Context(texts["bob"])).owner == "bob"
 
 
 @pytest.mark.parametrize(

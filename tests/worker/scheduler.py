@@ -32,7 +32,7 @@ class Scheduler(AgentsServicer):
         log_id: str = "log",
     ) -> None:
         self.heartbeat_s, self.valid_for_s, self.grace_s = heartbeat_s, valid_for_s, grace_s
-        self.log_bytes, self.log_id = 1 << 20, log_id
+        self.log_bytes, self.log_id, self.log_mark = 1 << 20, log_id, ""
         self.renewing = self.acknowledging = True
         self.hellos: list[wire.Hello] = []
         self.beats: list[wire.Heartbeat] = []
@@ -119,7 +119,10 @@ class Scheduler(AgentsServicer):
                 self.log_parts.append(message.log_part)
 
     def renewed(self, sent_s: float) -> wire.Renewed:
-        return wire.Renewed(sent_s=sent_s, valid_for_s=self.valid_for_s, lease_ids=sorted(self.standing))
+        standing = sorted(self.standing)
+        return wire.Renewed(
+            sent_s=sent_s, valid_for_s=self.valid_for_s, lease_ids=standing, log_mark=self.log_mark
+        )
 
     # -- what a test says through it --
 

@@ -65,6 +65,20 @@ def test_a_launch_without_speed_is_refused() -> None:
         runner_at([0.0]).start(wire.Launch(**make_launch(1, steps_per_s=0.0)), 100.0)
 
 
+def test_leases_of_another_log_are_over_and_their_numbers_mean_nothing() -> None:
+    runner = runner_at([0.0])
+    runner.belong_to("a")
+    for lease_id in (1, 2):
+        runner.start(wire.Launch(**make_launch(lease_id, log_mark="of a")), until_s=1000.0)
+    runner.stop(2, "room")
+    runner.belong_to("a")
+    assert (list(runner.standing()), len(runner.ended()), runner.log_mark) == ([1], 1, "of a")
+    assert runner.job_of(1) == (101, "101") and runner.job_of(2) == (102, "102")
+    runner.belong_to("b")
+    assert (list(runner.standing()), len(runner.ended()), runner.log_mark) == ([], 0, "")
+    assert runner.job_of(1) is runner.job_of(2) is None
+
+
 def test_many_agents_share_one_event_loop() -> None:
     """And one scheduler; each has a stream of its own."""
 

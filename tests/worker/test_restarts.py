@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from gavelx.rpc import wire_pb2 as wire
 from gavelx.worker.shim import start_ticks
 from gavelx.worker.state import LeaseFolder
 from tests.waiting import until
@@ -215,6 +216,49 @@ def test_doubled_launches_and_stops_do_no_harm(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_a_number_that_is_another_jobs_here_is_refused_whether_that_runs_or_has_ended(tmp_path: Path) -> None:
+    """Two jobs differ by their folders, even if their numbers are the same: the log may be an older copy."""
+
+    async def scene(m: Machine) -> None:
+        launch = m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER, folder="101-aaaa")
+        await printed(m, 1)
+        other_job, other_folder = wire.Launch(), wire.Launch()
+        other_job.CopyFrom(launch)
+        other_folder.CopyFrom(launch)
+        other_job.job_id, other_folder.folder = 7, "101-bbbb"
+        for count in (2, 4):
+            for other in (other_job, other_folder):
+                m.scheduler.send(launch=other)
+            await until(lambda: len(m.scheduler.refused) == count, "both are refused")  # noqa: B023
+            m.scheduler.stop_lease(1)
+            await m.scheduler.end_of(1)
+        assert all(refused.of_another_job for refused in m.scheduler.refused)
+        assert [refused.job_id for refused in m.scheduler.refused] == [7, 101, 7, 101]
+        assert "lease 1 is of job 101 here" in m.scheduler.refused[0].reason
+        assert m.output(1) == "ready\n"
+
+    play(tmp_path, scene)
+
+
+def test_an_agent_says_what_it_was_told_last_of_the_log_also_after_kill_9(tmp_path: Path) -> None:
+    async def scene(scheduler: Scheduler, agent: Program) -> None:
+        scheduler.launch_python(1, SAVE_ON_TERM + FOREVER, log_mark="of the launch")
+        await running(agent, 1)
+        await agent.kill()
+        await agent.start()
+        assert scheduler.hellos[-1].log_mark == "of the launch"
+        scheduler.log_mark = "of a heartbeat"
+        beats = len(scheduler.beats)
+        await until(lambda: len(scheduler.beats) > beats + 2, "it has heard it")
+        await scheduler.stop()
+        hellos = len(scheduler.hellos)
+        await scheduler.start()
+        await until(lambda: len(scheduler.hellos) > hellos, "it comes again")
+        assert scheduler.hellos[-1].log_mark == "of a heartbeat"
+
+    play_program(tmp_path, scene)
+
+
 def test_a_lease_that_does_not_stand_is_stopped(tmp_path: Path) -> None:
     async def scene(m: Machine) -> None:
         m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
@@ -254,12 +298,14 @@ def test_leases_of_another_scheduler_are_ended_and_forgotten(tmp_path: Path) -> 
     async def run() -> None:
         async with Scheduler(log_id="a") as a, machine(tmp_path, a) as m:
             await a.connected()
-            a.launch_python(1, SAVE_ON_TERM + FOREVER)
+            a.launch_python(1, SAVE_ON_TERM + FOREVER, log_mark="of a")
             await printed(m, 1)
         # The agent goes and leaves its job; what comes back is served by another scheduler.
         async with Scheduler(log_id="b") as b, machine(tmp_path, b) as m:
             await b.connected()
+            assert b.hellos[0].log_mark == "of a"
             await until(lambda: m.runner.folder.log_id == "b", "it belongs to the new one")
+            assert m.runner.log_mark == ""
             b.launch_python(1, "print('new')")
             assert (await b.end_of(1)).complete
             assert m.output(1) == "new\n"

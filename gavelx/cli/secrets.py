@@ -1,0 +1,54 @@
+"""Secrets that a user names: files that only they should read, and passwords that no command line should hold."""
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+from gavelx.cli.output import stderr
+from gavelx.errors import OptionError
+
+STATE = "GAVELX_STATE"
+
+
+def warn_if_open(option: str, path: str | None, *, changeable: bool = False) -> None:
+    """Say so where others can read a secret (``changeable``: change a file that gives rights).
+
+    What our group may read counts if the file is ours: in a container it is the system's, and meant for the group.
+    """
+    try:
+        found = None if path is None else Path(path).stat()
+    except (OSError, ValueError):
+        return  # another message says that it cannot be read
+    if found is None or not stat.S_ISREG(found.st_mode):
+        return
+    open_to = (0o077 if found.st_uid == os.getuid() else 0o007) & (0o222 if changeable else 0o444)
+    if found.st_mode & open_to:
+        may = "change" if changeable else "read"
+        line = f"{option}: others can {may} {path}. Try: chmod go-rwx {path}"
+        stderr().print(line, markup=False, soft_wrap=True)
+
+
+def warn_if_printed_openly() -> None:
+    """Say so where a secret goes into a file that others can read."""
+    try:
+        found = os.fstat(sys.stdout.fileno())
+    except (OSError, ValueError):
+        return  # no file at all
+    if stat.S_ISREG(found.st_mode) and found.st_mode & 0o044:
+        line = "others can read the file that this is written to. Try: --out FILE instead"
+        stderr().print(line, markup=False, soft_wrap=True)
+
+
+def check_not_typed(where: str, place: str) -> None:
+    """Raises :class:`OptionError` for the password of a database on the command line: ``ps`` shows it to everyone.
+
+    In the environment, which only we can read, the URL may have one.
+    """
+    from gavelx.service.places import has_password  # noqa: PLC0415  (needs sqlalchemy)
+
+    typed = place != os.environ.get(STATE) or any(place in word for word in sys.argv)
+    if typed and has_password(place):
+        problem = "the URL holds a password, and every user of this machine can read command lines"
+        hint = f"the URL in {STATE}, PGPASSWORD, or ~/.pgpass"
+        raise OptionError(problem, where=where, expected="a URL without a password", hint=hint)
