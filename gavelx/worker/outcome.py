@@ -5,9 +5,12 @@
 | could not be started, or a rank failed unasked  | failed                                                 |
 | said so in its report                           | complete                                               |
 | exited with 0, unasked, and reports nothing     | complete, with all of its steps                        |
-| exited with 0, unasked, and reports less        | stopped by itself in time: what is saved counts        |
+| exited with 0, unasked, and has saved more      | stopped by itself in time: what is saved counts        |
+| the same, with nothing more saved               | failed: it would be launched for nothing, for ever     |
+| the same, as it was to stop or to lapse anyway  | stopped                                                |
 | was asked to stop, whatever its exit code       | stopped: what is saved counts                          |
 | left no word, as its shim was killed            | failed                                                 |
+| left no word, as its folder was taken away      | failed                                                 |
 | left no word, as its shim could not even begin  | stopped: that is no fault of the job's                 |
 """
 
@@ -51,25 +54,38 @@ class Outcome:
 
 
 def outcome(
-    launch: Json, exit: Json | None, report: Json | None, last_words: str = "", *, began: bool = True
+    launch: Json,
+    exit: Json | None,
+    report: Json | None,
+    last_words: str = "",
+    *,
+    began: bool = True,
+    leaving: bool = False,
 ) -> Outcome:
-    """Judge one lease. ``last_words`` is the end of what the job printed, for people."""
+    """Judge one lease. ``last_words`` is the end of what the job printed, for people.
+
+    ``began``: processes of it were started, as far as we know. ``leaving``: it was to stop or about to lapse, and
+    the job may have seen that before the shim did.
+    """
     said = Said.of(report)
     saved = max(float(launch["saved_steps"]), said.saved_steps if said else 0.0)
     if said and said.complete:
         return Outcome(max(saved, said.steps_done), False, True, 0, "complete")
     if exit is None:
-        why = "its keeper was killed, or the machine was restarted" if began else "this server could not begin it"
+        why = "its keeper was killed, its folder removed, or the machine restarted"
+        why = why if began else "this server could not begin it"
         return Outcome(saved, began, False, -signal.SIGKILL, why)
     if exit["failed"] is not None:
         code = int(exit["failed"]["exit_code"])
         return Outcome(saved, True, False, code, _why_failed(exit["failed"], last_words))
     code = next((code for code in exit["exit_codes"].values() if code), 0)
-    if exit["asked"]:
+    if exit["asked"] or (said and (saved > float(launch["saved_steps"]) or leaving)):
         killed = "; it did not exit in time and was killed" if exit["killed"] else ""
-        return Outcome(saved, False, False, code, f"stopped: {exit['asked']}{killed}")
+        why = f"stopped: {exit['asked']}{killed}" if exit["asked"] else "it stopped by itself, to go on later"
+        return Outcome(saved, False, False, code, why)
     if said:
-        return Outcome(saved, False, False, 0, "it stopped by itself, to go on later")
+        why = f"it ended with exit code 0, is not complete, and has saved nothing beyond step {saved:g}"
+        return Outcome(saved, True, False, 0, why)
     return Outcome(max(saved, float(launch["until_step"])), False, True, 0, "complete")
 
 
