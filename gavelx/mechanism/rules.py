@@ -28,6 +28,8 @@ class Rules:
       least this part as fast there as on the fastest type, and has waited for ``backfill_after_s``; 0 is any
       type, None never;
     * ``min_run_s``: a job is not preempted before it has run for so long;
+    * ``protect_s``: nor, before it has run for so long, one that would lose its work, as others did already
+      (:mod:`gavelx.mechanism.protection`);
     * ``overheads``: what preemption costs, as far as known; victims are chosen by it;
     * ``max_failures``: a job that failed so often without a step in between is given up;
     * ``spread_speeds``: a gang over more servers than it must runs at the speed known for that, if any, and is
@@ -61,6 +63,7 @@ class Rules:
     backfill: float | None = 0.8
     backfill_after_s: float = 0.0
     min_run_s: float = 0.0
+    protect_s: float = 7 * 86400.0
     overheads: Overheads = FREE
     max_failures: int = 5
     spread_speeds: bool = True

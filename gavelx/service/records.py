@@ -33,7 +33,8 @@ from gavelx.prices import Prices
 from gavelx.service.answers import Answer
 from gavelx.throughputs import Pairing, Setting
 
-VERSION = 1
+VERSION = 2
+"""Since 2 jobs may say that they are not to be preempted, and leases what was lost with them."""
 Json = dict[str, Any]
 
 
