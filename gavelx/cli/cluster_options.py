@@ -95,6 +95,13 @@ class JobOptions:
     duration: Annotated[float, typer.Option(metavar="SECONDS", help="Time it needs on the reference device.")] = (
         0.0
     )
+    preemptible: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|yes|no",
+            help="May it be stopped for others, to go on later? auto: until it has lost its work by that.",
+        ),
+    ] = "auto"
     count: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Submit so many such jobs.")] = 1
     request_id: Annotated[
         str, typer.Option(help="A name of your own: submitted twice with it, the job is there once.")
@@ -127,6 +134,7 @@ class ServeOptions:
     round_s: o.Round = None
     backfill: o.Backfill = None
     min_run: o.MinRun = 0.0
+    protect_for: o.ProtectFor = None
     overheads: o.Overheads = None
     max_failures: Annotated[
         int, typer.Option(min=1, help="A job that failed so often without a step forward has failed for good.")

@@ -97,6 +97,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             cluster="",
             round_s=typed.round_s,
             min_run=typed.min_run,
+            protect_for=typed.protect_for,
             backfill=typed.backfill,
             overheads=typed.overheads,
         )
@@ -106,6 +107,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             before,
             round_s=before.round_s if typed.round_s is None else rules.round_s,
             min_run_s=rules.min_run_s or before.min_run_s,
+            protect_s=before.protect_s if typed.protect_for is None else rules.protect_s,
             backfill=before.backfill if typed.backfill is None else rules.backfill,
             overheads=before.overheads if typed.overheads is None else rules.overheads,
             max_failures=typed.max_failures if found is None or typed.max_failures != 5 else before.max_failures,

@@ -167,9 +167,13 @@ class Endings:
         reasons = sorted(words.values(), key=lambda word: not word.failed)
         note = {"reason": reasons[0].reason[:500], "exit_code": first.exit_code if first else 0}
         note["complete"] = complete
-        self._end(run, total_steps if complete else steps, held_s, failed=failed, note=note)
+        preempted = run.stopping and first is not None and not (failed or complete)
+        lost_s = held_s if preempted and steps <= run.from_steps else 0.0
+        self._end(run, total_steps if complete else steps, held_s, failed=failed, lost_s=lost_s, note=note)
 
-    def _end(self, run: Run, steps: float, held_s: float, *, failed: bool, note: Note) -> None:
+    def _end(
+        self, run: Run, steps: float, held_s: float, *, failed: bool, note: Note, lost_s: float = 0.0
+    ) -> None:
         lease_id, job_id = run.lease.id, run.lease.job_id
         if lease_id in self._ending:
             return
@@ -178,7 +182,7 @@ class Endings:
         self._post(
             lambda now_s: [
                 *(Entry(Measured(now_s, measurement)) for measurement in measured),
-                Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed), note),
+                Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed, lost_s), note),
             ]
         )
 

@@ -35,6 +35,7 @@ def read_recorded(place: str) -> Recorded:
         jobs, by_id, gone = list[Job](), dict[int, Job](), set[int]()
         servers, speeds = dict[int, Server](), dict[Setting, float]()
         completion_s: dict[int, float] = {}
+        lost, saved = set[int](), set[int]()
         for record in log.read():
             entry = entry_of(record)
             match entry.event:
@@ -47,8 +48,13 @@ def read_recorded(place: str) -> Recorded:
                     gone.add(job_id)
                 case WorkerJoined(server=server):
                     servers[server.id] = server
-                case LeaseEnded() as ended if ended.steps_done >= by_id[ended.job_id].total_steps:
-                    completion_s.setdefault(ended.job_id, ended.time_s)
+                case LeaseEnded(job_id=job_id) as ended:
+                    if ended.steps_done >= by_id[job_id].total_steps:
+                        completion_s.setdefault(job_id, ended.time_s)
+                    elif ended.steps_done > 0:
+                        saved.add(job_id)
+                    elif ended.lost_s > 0:
+                        lost.add(job_id)
     finally:
         log.close()
     if not jobs:
@@ -58,7 +64,7 @@ def read_recorded(place: str) -> Recorded:
     first_s = jobs[0].arrival_s
     kept = [job for job in jobs if job.id not in gone - completion_s.keys()]
     return Recorded(
-        jobs=tuple(_moved(job, first_s) for job in kept),
+        jobs=tuple(_again(job, first_s, checkpoints=job.id not in lost - saved) for job in kept),
         cluster=_cluster(list(servers.values())),
         configuration=configuration,
         throughputs=Throughputs({**table.isolated, **speeds}, table.colocated, table.name),
@@ -86,8 +92,9 @@ def _configuration(log: Log) -> dict[str, Any]:
     return body
 
 
-def _moved(job: Job, first_s: float) -> Job:
-    return replace(job, arrival_s=max(0.0, job.arrival_s - first_s))
+def _again(job: Job, first_s: float, *, checkpoints: bool) -> Job:
+    """The job as it is simulated: one that lost its work, and never saved any, will do so again."""
+    return replace(job, arrival_s=max(0.0, job.arrival_s - first_s), checkpoints=checkpoints)
 
 
 def _cluster(servers: list[Server]) -> Cluster:

@@ -331,8 +331,8 @@ class Service:
         if found is None:
             found = wanted
             self.log.configure(found)
-        _check_same(found, wanted)
         configuration = Configuration.from_json(found)
+        _check_same(json.loads(json.dumps(configuration.to_json())), wanted)  # with what it did not know of yet
         state, _, self.replayed = restore(self.log, lambda: State(configuration))
         return state
 

@@ -60,6 +60,7 @@ class Known:
     launches: int = 0
     servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end (rank 0's, of a gang)
     safe_steps: float = 0.0  # by the last word on its leases
+    lost_s: float = 0.0  # that preemptions have lost, when it ended
     steps_done: float = 0.0  # when it ended
     spent_usd: float = 0.0
     promised_s: float = 0.0
@@ -118,6 +119,12 @@ class State:
     def machine_named(self, name: str) -> Machine | None:
         """The server with this name."""
         return next((machine for machine in self.machines.values() if machine.name == name), None)
+
+    def safe_steps(self, job_id: int) -> float:
+        """How far a job is, safely, as far as the log knows."""
+        live, steps = self.mechanism.live, self.book[job_id].safe_steps
+        j = live.index.get(job_id)
+        return steps if j is None else max(steps, float(live["saved_steps"][j]))
 
     @property
     def leased_for_s(self) -> float:
@@ -242,6 +249,9 @@ class State:
         known.failures += event.failed
         if run is not None:
             known.safe_steps = event.steps_done  # the mechanism does not look, if it has given out a later lease
+            for later in self.runs.of(event.job_id).values():
+                if later.lease.id > event.lease_id:
+                    later.from_steps = event.steps_done
         known.reason = note.get("reason") or known.reason
 
     def _after_the_end(self, known: Known, run: Run, event: LeaseEnded) -> None:
@@ -280,7 +290,7 @@ class State:
             processes = 1 if known.spec.get("one_process_per_server") else len(here)
             parts.append(Part(server_id, tuple(here), rank, processes))
             rank += processes
-        self.runs.add(Run(lease, parts))
+        self.runs.add(Run(lease, parts, self.safe_steps(lease.job_id)))
         known.launches += 1
         known.servers = [i for i in known.servers if i not in slots] + list(slots)[::-1]
 
@@ -309,6 +319,7 @@ class State:
         if (j := live.index.get(job_id)) is not None:
             known.steps_done, known.spent_usd = float(live["steps_done"][j]), float(live["spent_usd"][j])
             known.promised_s, known.received_s = float(live["promised_s"][j]), float(live["held_s"][j])
+            known.lost_s = float(live["lost_s"][j])
         if how == COMPLETE:
             known.steps_done = known.job.total_steps
         for name in ("command", "environment"):

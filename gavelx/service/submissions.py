@@ -61,6 +61,7 @@ class Submission:
             "slo": spec.slo or None,
             "duration_s": spec.duration_s or None,
             "owner": self._owner,
+            "preemptible": spec.preemptible or "auto",
         }
         return fields, note_of(spec) | {"type": named} | ({"speeds": speeds} if speeds else {})
 
