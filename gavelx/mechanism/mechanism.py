@@ -138,12 +138,14 @@ class Mechanism:
             return []
         self._known.add(job.id)
         self._arrived.append(job)
-        self._questions.job_came()
+        self._questions.job_came(job.owner)
         return self._look_again()
 
     def _cancelled(self, job_id: int) -> list[Command]:
         """A job leaves before it is done, whether it has been let in or not."""
-        self._arrived = [job for job in self._arrived if job.id != job_id]
+        for job in [job for job in self._arrived if job.id == job_id]:
+            self._arrived.remove(job)
+            self._questions.job_withdrawn(job.owner)
         j = self.live.index.get(job_id)
         if j is None or self.live["done"][j]:
             return []
@@ -253,7 +255,7 @@ class Mechanism:
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free, or idle until the round of whole steps is over."""
         self.live["done"][j] = True
-        self._questions.job_went()
+        self._questions.job_went(self.live.jobs[j].owner)
         runs = self.live["type"][j] != WAITING and not self.rules.whole_steps
         return self.leasing.stop_all([j]) if runs else []
 

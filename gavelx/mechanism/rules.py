@@ -16,10 +16,10 @@ class Rules:
 
     * ``round_s``: length of a round, the step in which devices change hands;
     * ``solve_interval_s``: least time between two calls of the policy;
-    * ``small_change``: the policy is asked again when this part of the live jobs came or went since it last was,
-      or ``small_change_s`` after that; a new job may run meanwhile, where it is at least half as fast as
-      anywhere. Up to twenty jobs each one counts; with thousands, a policy that gives shares of time
-      need not be asked for every one;
+    * ``small_change``: the policy is asked again when this part of the live jobs came or went since it last was
+      (where shares are divided between owners, this part of any owner's), or ``small_change_s`` after that; a new
+      job may run meanwhile, where it is at least half as fast as anywhere. Up to twenty jobs each one counts; with
+      thousands, a policy that gives shares of time need not be asked for every one;
     * ``priority``: how the shares promised become an order in which jobs are served;
     * ``turn``: a job that runs makes way for one that is further behind by more than a turn. A turn is a round or,
       if that is longer, this part of the time for which the job has held devices so far: short jobs are served
