@@ -116,7 +116,11 @@ class ServeOptions:
         str, typer.Option(metavar="FOLDER|URL", help="The durable log: a folder, or postgresql://...")
     ] = "gavelx-state"
     policy: Annotated[
-        str | None, typer.Option(help="A policy, as of simulate. Without it: the log's last one.")
+        str | None,
+        typer.Option(
+            help="A policy, as of simulate. Without it: the log's last one; in a new log max_min_fairness, "
+            "with --tokens among owners: hierarchical(max_min_fairness)."
+        ),
     ] = None
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any.", rich_help_panel=WHERE)] = (
         HERE
@@ -142,6 +146,13 @@ class ServeOptions:
     tokens: Annotated[
         str | None, typer.Option(metavar="FILE", help="Who may call (gavelx token).", rich_help_panel=_WHO)
     ] = None
+    max_jobs: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="So many live jobs a user may have.", rich_help_panel=_WHO),
+    ] = 10_000
+    max_weight: Annotated[
+        float, typer.Option(metavar="WEIGHT", help="So much a user's job may weigh.", rich_help_panel=_WHO)
+    ] = 10.0
     cert: Annotated[
         str | None, typer.Option(metavar="FILE", help="TLS: the service's certificate.", rich_help_panel=_WHO)
     ] = None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gavelx.cli.cluster_options import ServeOptions
-from gavelx.cli.conditions import rules_of
+from gavelx.cli.conditions import rules_of, within
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import stderr
 from gavelx.cli.run_options import RunOptions
@@ -22,10 +22,12 @@ from gavelx.mechanism import DEFAULT
 
 with service_installed():
     from gavelx.service.configuration import Configuration
+    from gavelx.service.quotas import Limits
     from gavelx.service.server import Options, Service
     from gavelx.service.timing import Timing
 
 DEFAULT_TABLE = "simulation"
+MAX_WEIGHT = (1.0, 1e12)
 SWITCH_S = 0.0005
 """How long the thread that writes the log may keep agents and users waiting; Python's own 5 ms are felt."""
 
@@ -48,6 +50,7 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
         settings=solver_settings("auto", typed.time_budget),
         metrics=typed.metrics,
         tokens=typed.tokens,
+        limits=Limits(typed.max_jobs, within(typed.max_weight, MAX_WEIGHT, "--max-weight", "{:g}", "for a job")),
         certificate=typed.cert,
         key=typed.key,
         agent_ca=typed.agent_ca,

@@ -8,6 +8,7 @@ out by others; who runs where according to them is kept here, since that too has
 import hashlib
 import pickle
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -114,6 +115,7 @@ class State:
         self.of_owner: dict[str, list[int]] = {}  # ids of all jobs
         self.live_of: dict[str, dict[int, None]] = {}
         self.of_request: dict[tuple[str, str], int] = {}  # job ids by owner and request id
+        self.numbered: Counter[str] = Counter()  # jobs on their way to the log, by owner
         self.ended = {COMPLETE: 0, FAILED: 0, CANCELLED: 0}
 
     def machine_named(self, name: str) -> Machine | None:
@@ -131,10 +133,15 @@ class State:
         """For how long leases may run, from now on, that services renewed which are gone."""
         return max(self.started.valid_for_s, self.leased_until_s - self.now_s)
 
+    def submitted_of(self, owner: str) -> int:
+        """How many jobs of an owner are live, or about to be."""
+        return len(self.live_of.get(owner, ())) + self.numbered[owner]
+
     def forget_unlogged(self) -> None:
         """Numbers that were given to jobs whose submission did not reach the log."""
         self.of_request = {request: i for request, i in self.of_request.items() if i in self.book}
         self.next_job_id = max(self.book, default=-1) + 1
+        self.numbered.clear()
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -182,6 +189,7 @@ class State:
         self.live[job.id] = None
         self.of_owner.setdefault(job.owner, []).append(job.id)
         self.live_of.setdefault(job.owner, {})[job.id] = None
+        self.numbered[job.owner] = max(0, self.numbered[job.owner] - 1)
         if request_id := spec.get("request_id"):
             self.of_request[job.owner, request_id] = job.id
         for accelerator, speed in spec.get("speeds", {}).items():

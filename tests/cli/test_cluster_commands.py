@@ -125,6 +125,8 @@ def test_a_scheduler_out_of_reach_is_our_failure(capsys: pytest.CaptureFixture[s
         (["replay", "nowhere", "--policy", "fifo"], "there is no log"),
         (["token", "t.json", "--owner", "../x"], "--owner is '../x'"),
         (["token", "t.json", "--owner", "x", "--role", "king"], "no role is called 'king'"),
+        (["serve", "--max-weight", "0.5"], "--max-weight: 0.5; expected 1 to 1e+12 for a job"),
+        (["serve", "--max-weight", "nan"], "--max-weight: nan; expected 1 to 1e+12 for a job"),
         (["serve", "--protect-for", "-1"], "--protect-for: -1 s without preemption; expected 0 to 1e+09 seconds"),
         (["certs", "c", "--agent", "../x"], "--agent is '../x'"),
     ],
