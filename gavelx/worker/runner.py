@@ -84,7 +84,8 @@ class Running:
 
     def was_leaving(self, ended_s: float) -> bool:
         """Whether the job was to stop, or its lease had not been renewed for long, when it ended."""
-        return bool(self.stop) or self.until_s - ended_s < self.launch.get("valid_for_s", 0.0) / 2
+        long_s = max(self.launch.get("valid_for_s", 0.0) / 2, self.launch["grace_s"])
+        return bool(self.stop) or self.until_s - ended_s <= long_s
 
     def lease(self) -> Json:
         """What its lease file says."""
@@ -363,7 +364,7 @@ class ProcessRunner:
         exit = running.folder.exit()
         if exit is None and not self._nothing_left(running):
             return  # killed now; gone when we look again
-        ended_s = float(exit["ended_s"]) if exit else self.now_s()
+        ended_s = min(exit["ended_s"], self.now_s()) if exit else self.now_s()
         began = running.began
         if exit is None and not began:
             self._ready_at_s = self.now_s() + PAUSE_S

@@ -31,7 +31,9 @@ def said(steps: float, saved: float, complete: bool = False) -> dict[str, Any]:
         (exit(failed=FAILED), said(60, 50), (50.0, True, False, -9)),
         (exit(failed=FAILED), None, (10.0, True, False, -9)),
         (exit(failed=FAILED), said(100, 100, True), (100.0, False, True, 0)),
-        (exit(asked="room", exit_codes={"0": -15}), None, (10.0, False, False, -15)),
+        (exit(asked="it"), None, (10.0, True, False, 0)),  # the agent knows nothing of it
+        (exit(asked="it", exit_codes={"0": -15}), None, (10.0, True, False, -15)),
+        (exit(asked="it", exit_codes={"0": -15}), said(60, 10), (10.0, True, False, -15)),
         (exit(asked="room", killed=True, exit_codes={"0": -9}), said(60, 50), (50.0, False, False, -9)),
         (exit(asked="room"), said(100, 100, True), (100.0, False, True, 0)),
         (None, said(60, 50), (50.0, True, False, -9)),
@@ -44,6 +46,13 @@ def test_every_way_to_end(
     result = outcome(LAUNCH, exited, report)
     assert (result.steps_done, result.failed, result.complete, result.exit_code) == expected
     assert result.reason
+
+
+@pytest.mark.parametrize("report", [None, said(60, 10), said(60, 50)])
+def test_a_job_that_was_to_stop_has_not_failed(report: dict[str, Any] | None) -> None:
+    result = outcome(LAUNCH, exit(asked="room", exit_codes={"0": -15}), report, leaving=True)
+    steps = report["saved_steps"] if report else 10.0
+    assert (result.failed, result.complete, result.steps_done, result.exit_code) == (False, False, steps, -15)
 
 
 @pytest.mark.parametrize("report", [said(60, 10), said(60, 50)])
