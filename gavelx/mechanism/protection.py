@@ -41,8 +41,8 @@ def may_keep(live: LiveJobs, rules: Rules, j: Ints, now_s: float) -> Bools:
     age_s = now_s - live["launched_s"][j]
     protected_s = np.where(live["protected"][j], np.maximum(rules.protect_s, 2.0 * live["lost_s"][j]), 0.0)
     left_s = to_the_end_s(live, j, live["type"][j]) - (now_s - live["steps_at_s"][j])
-    ends_soon = (left_s > 0) & (age_s + left_s <= AGAIN * protected_s)
-    return np.asarray((age_s < np.maximum(rules.min_run_s, protected_s)) | ends_soon)
+    ends_soon = (left_s > 0) & (age_s + left_s <= AGAIN * protected_s * (1.0 + ROUNDING))
+    return np.asarray((age_s < np.maximum(rules.min_run_s, protected_s) * (1.0 - ROUNDING)) | ends_soon)
 
 
 def to_the_end_s(live: LiveJobs, j: Any, a: Any) -> Any:
