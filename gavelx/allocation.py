@@ -65,6 +65,7 @@ class Allocation:
       type, not even to make room for a gang: whoever is never preempted is never restarted;
     * ``ask_again_s``: ask the policy again after so many seconds (at the next round), even if nothing has changed;
       None, only when jobs, devices or prices change;
+    * ``by_owner``: shares are divided between owners first, so a job more or less matters to its owner's others;
     * ``type_blind``: the policy counts devices and does not tell their types apart;
     * ``notes``: say in words what the shares do not, such as a deadline that cannot be met.
     """
@@ -80,6 +81,7 @@ class Allocation:
     type_blind: bool = False
     unmoved: bool = False
     capped: bool = False
+    by_owner: bool = False
 
     def with_notes(self, notes: Sequence[str]) -> "Allocation":
         """The same allocation with something to say besides."""

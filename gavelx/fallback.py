@@ -69,7 +69,9 @@ def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -
         strict=previous is not None and previous.strict,
         unmoved=previous is not None and previous.unmoved,
     )
-    return replace(answer, capped=previous is not None and previous.capped)
+    if previous is None:
+        return answer
+    return replace(answer, capped=previous.capped, by_owner=previous.by_owner)
 
 
 def _promised(previous: Allocation, still_there: set[int]) -> dict[Way, float]:

@@ -2,11 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from gavelx.errors import UserError
 
 ARRIVAL_S_MAX = 1e12
 """Later than this a clock of floating-point seconds is too coarse to simulate by."""
+Preemptible = Literal["auto", "yes", "no"]
+PREEMPTIBLE: tuple[Preemptible, ...] = get_args(Preemptible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,11 @@ class Job:
     number of devices that the job needs at once; ``weight`` its priority (5 gets five times the share of 1);
     ``slo`` a multiple of ``duration_s`` (the time that the job needs on the reference device), counted from
     arrival; ``owner`` a path such as ``team/user``.
+
+    ``preemptible`` says whether the job may be stopped for others and started again later: ``yes``, always;
+    ``no``, never; ``auto``, until a preemption has lost all the work of a lease (see
+    :mod:`gavelx.mechanism.protection`). ``checkpoints`` is what a simulated job does: one without them begins
+    anew each time that it is stopped. The scheduler is not told, and has to find out.
 
     Raises :class:`UserError` for a value that no job can have.
     """
@@ -30,6 +38,8 @@ class Job:
     slo: float | None = None
     duration_s: float | None = None
     owner: str = ""
+    preemptible: Preemptible = "auto"
+    checkpoints: bool = True
 
     def __post_init__(self) -> None:
         if not (self.total_steps > 0 and math.isfinite(self.total_steps)):
@@ -43,6 +53,8 @@ class Job:
         for name, value in (("slo", self.slo), ("duration_s", self.duration_s)):
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise self._mistake(name, value, "a finite number above 0, or nothing")
+        if self.preemptible not in PREEMPTIBLE:
+            raise self._mistake("preemptible", self.preemptible, "one of " + ", ".join(PREEMPTIBLE))
 
     def _mistake(self, field: str, seen: object, expected: str) -> UserError:
         return UserError(f"{field} is {seen!r}", where=f"job {self.id}", expected=expected)

@@ -65,7 +65,8 @@ class Result:
     times, in order, at which prices became others than ``usd_per_hour_A`` (NaN where unknown), and those prices;
     ``prices`` is what the user called them. Of a job that was ``given_up``
     (its id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever
-    behind what its allocations had promised, when a round began. ``up_s_KA`` are the device-seconds for which
+    behind what its allocations had promised, when a round began. ``lost_device_s`` are the device-seconds in which
+    jobs did work that was lost, since they were stopped or failed. ``up_s_KA`` are the device-seconds for which
     servers were there in each of the ``periods_s``, if that was not all the time.
     """
 
@@ -84,6 +85,7 @@ class Result:
     price_changes: tuple[tuple[float, Floats], ...] = ()
     given_up: tuple[int, ...] = ()
     most_behind_s: float = 0.0
+    lost_device_s: float = 0.0
     up_s_KA: Floats | None = None
     prices: str = ""
     policy_seconds: float = 0.0
@@ -277,6 +279,7 @@ class Result:
             "restarts": int(self.restarts_J[measured].sum()),
             "given_up": len(self.given_up),
             "most_behind_s": self.most_behind_s,
+            "lost_device_s": self.lost_device_s,
             "solver_failures": len(self.solver_failures),
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,

@@ -89,6 +89,12 @@ def test_a_queue_stays_a_queue() -> None:
     assert after.share_JA.sum() == 1.0
 
 
+def test_owners_that_share_still_do() -> None:
+    before = load_policy("hierarchical(max_min_fairness)").allocate(snapshot("abc"))
+    assert carried_over(before, snapshot("bc"), "").by_owner
+    assert not carried_over(None, snapshot("bc"), "").by_owner
+
+
 def test_a_pair_leaves_its_share_to_the_member_that_stays() -> None:
     speeds = Throughputs(
         {Setting(kind, "fast"): 2.0 for kind in "ab"},

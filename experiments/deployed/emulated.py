@@ -74,6 +74,8 @@ class Scene:
             rules=replace(
                 rules,
                 round_s=rules.round_s / factor,
+                min_run_s=rules.min_run_s / factor,
+                protect_s=rules.protect_s / factor,
                 small_change_s=rules.small_change_s / factor,
                 solve_interval_s=rules.solve_interval_s / factor,
             ),
@@ -160,7 +162,9 @@ def _spec(job: Job) -> wire.JobSpec:
         weight=job.weight,
         slo=job.slo or 0.0,
         duration_s=job.duration_s or 0.0,
+        preemptible=job.preemptible,
         command=["true"],
+        environment={} if job.checkpoints else {"CHECKPOINTS": "no"},
     )
 
 

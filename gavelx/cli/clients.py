@@ -16,6 +16,7 @@ from gavelx.cli.secrets import warn_if_open
 from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
+from gavelx.jobs import PREEMPTIBLE
 from gavelx.report.words import dollars, number, percent, printable, whole_seconds
 
 with service_installed():
@@ -68,6 +69,9 @@ READ: dict[str, Callable[[Any], Any]] = {
 
 def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
     """Submit; print the numbers."""
+    if wanted.preemptible not in PREEMPTIBLE:
+        problem = f"{wanted.preemptible!r} is not known"
+        raise OptionError(problem, where="--preemptible", expected=", ".join(PREEMPTIBLE))
     spec = wire.JobSpec(
         name=wanted.name,
         job_type=wanted.type,
@@ -78,6 +82,7 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
         environment=dict(_pairs(wanted.env or (), "--env")),
         one_process_per_server=wanted.one_process_per_server,
         slo=wanted.slo,
+        preemptible="" if wanted.preemptible == "auto" else wanted.preemptible,
         duration_s=wanted.duration,
         steps_per_s={name: _speed(name, text) for name, text in _pairs(wanted.speed or (), "--speed")},
     )
@@ -162,6 +167,7 @@ FACTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("received so far", "received_s", whole_seconds),
     ("steps done", "steps_done", number),
     ("steps in all", "total_steps", number),
+    ("work lost", "lost_s", whole_seconds),
     ("cost", "spent_usd", dollars),
 )
 

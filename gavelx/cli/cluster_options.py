@@ -96,6 +96,13 @@ class JobOptions:
     duration: Annotated[float, typer.Option(metavar="SECONDS", help="Time it needs on the reference device.")] = (
         0.0
     )
+    preemptible: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|yes|no",
+            help="May it be stopped for others, to go on later? auto: until it has lost its work by that.",
+        ),
+    ] = "auto"
     count: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Submit so many such jobs.")] = 1
     request_id: Annotated[
         str, typer.Option(help="A name of your own: submitted twice with it, the job is there once.")
@@ -111,7 +118,11 @@ class ServeOptions:
         typer.Option(envvar=STATE, metavar="FOLDER|URL", help="The durable log: a folder, or postgresql://..."),
     ] = "gavelx-state"
     policy: Annotated[
-        str | None, typer.Option(help="A policy, as of simulate. Without it: the log's last one.")
+        str | None,
+        typer.Option(
+            help="A policy, as of simulate. Without it: the log's last one; in a new log max_min_fairness, "
+            "with --tokens among owners: hierarchical(max_min_fairness)."
+        ),
     ] = None
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any.", rich_help_panel=WHERE)] = (
         HERE
@@ -129,6 +140,7 @@ class ServeOptions:
     round_s: o.Round = None
     backfill: o.Backfill = None
     min_run: o.MinRun = 0.0
+    protect_for: o.ProtectFor = None
     overheads: o.Overheads = None
     max_failures: Annotated[
         int, typer.Option(min=1, help="A job that failed so often without a step forward has failed for good.")
@@ -136,6 +148,13 @@ class ServeOptions:
     tokens: Annotated[
         str | None, typer.Option(metavar="FILE", help="Who may call (gavelx token).", rich_help_panel=_WHO)
     ] = None
+    max_jobs: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="So many live jobs a user may have.", rich_help_panel=_WHO),
+    ] = 10_000
+    max_weight: Annotated[
+        float, typer.Option(metavar="WEIGHT", help="So much a user's job may weigh.", rich_help_panel=_WHO)
+    ] = 10.0
     cert: Annotated[
         str | None, typer.Option(metavar="FILE", help="TLS: the service's certificate.", rich_help_panel=_WHO)
     ] = None

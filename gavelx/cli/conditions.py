@@ -16,6 +16,7 @@ from gavelx.simulator.faults import Faults
 ROUND_S = (1.0, 1e6)
 """The shortest and longest round: below, a run has more rounds than anybody waits for; above, it has one."""
 MIN_RUN_S = (0.0, 1e8)
+PROTECT_S = (0.0, 1e9)
 SPEED_NOISE = (0.0, 2.0)
 FAILURES = {"servers": 24.0, "jobs": 6.0}
 """The most failures of each server per day and of each job per hour: with more, jobs get nothing done."""
@@ -35,6 +36,13 @@ def rules_of(typed: RunOptions, job_types: Collection[str]) -> Rules:
         _refuse_published(rules, "--min-run")
         min_run_s = within(typed.min_run, MIN_RUN_S, "--min-run", "{:g} s without preemption", "seconds")
         rules = replace(rules, min_run_s=min_run_s)
+    if typed.protect_for is not None:
+        _refuse_published(rules, "--protect-for")
+        seen = "{:g} s without preemption"
+        protect_s = within(typed.protect_for, PROTECT_S, "--protect-for", seen, "seconds")
+        rules = replace(rules, protect_s=protect_s)
+    if typed.plain_jobs:
+        _refuse_published(rules, "--plain-jobs")
     if typed.backfill is not None:
         rules = replace(rules, backfill=_backfill(typed.backfill, rules))
     if typed.overheads is not None:

@@ -103,6 +103,23 @@ MinRun = Annotated[
         metavar="SECONDS", help="No job is preempted before it has run for so long.", rich_help_panel=_HOW
     ),
 ]
+ProtectFor = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="A job that would lose its work, as it saves nothing, is not preempted before it has run for so long "
+        "(a week).",
+        rich_help_panel=_HOW,
+    ),
+]
+PlainJobs = Annotated[
+    float,
+    typer.Option(
+        metavar="PART",
+        help="This part of the jobs saves nothing: stopped, they begin anew.",
+        rich_help_panel=_WRONG,
+    ),
+]
 Backfill = Annotated[
     str | None,
     typer.Option(

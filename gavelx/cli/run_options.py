@@ -29,6 +29,8 @@ class RunOptions:
     rules: o.Rules = "default"
     round_s: o.Round = None
     min_run: o.MinRun = 0.0
+    protect_for: o.ProtectFor = None
+    plain_jobs: o.PlainJobs = 0.0
     backfill: o.Backfill = None
     prices: o.Prices = None
     price_changes: o.PriceChanges = None

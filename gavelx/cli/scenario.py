@@ -3,9 +3,10 @@
 Everything that the user can have got wrong is found here, before the first second is simulated.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gavelx.cli.conditions import faults_of, rules_of
+from gavelx.cli.conditions import faults_of, rules_of, within
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.spot import PriceChanges, capacities_of, check_capacities, prices_of
 from gavelx.cluster import Cluster
@@ -24,6 +25,7 @@ from gavelx.prices import Prices
 from gavelx.simulator.capacity import Capacity, at_best
 from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.simulator.learning import where_it_runs
+from gavelx.simulator.plain_jobs import with_plain_jobs
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Kind
 from gavelx.solvers import SOLVERS, Settings, available
@@ -80,6 +82,10 @@ def load_scenario(typed: RunOptions) -> Scenario:
     capacities = capacities_of(typed, cluster, rules)
     jobs, where = _jobs(typed, throughputs)
     jobs_read = len(jobs)
+    jobs = with_plain_jobs(
+        jobs, within(typed.plain_jobs, (0.0, 1.0), "--plain-jobs", "{:g}", "of the jobs"), typed.seed
+    )
+    _check_rules(jobs, rules, where)
     if typed.skip_unrunnable:
         jobs = runnable(jobs, at_best(cluster, capacities), throughputs)
         if not jobs:
@@ -104,6 +110,15 @@ def load_scenario(typed: RunOptions) -> Scenario:
     if typed.measured is not None:
         _check_measured(scenario, typed.measured)
     return scenario
+
+
+def _check_rules(jobs: Sequence[Job], rules: Rules, where: str) -> None:
+    """Rounds of whole steps know no job that must not be stopped. Raises :class:`WorkloadError`."""
+    for job in jobs if rules.whole_steps else ():
+        if job.preemptible != "auto" or not job.checkpoints:
+            said = "no checkpoints" if not job.checkpoints else f"preemptible={job.preemptible}"
+            problem = f"{said}, and the rules {rules.name!r} know nothing like it"
+            raise WorkloadError(problem, where=f"{where}, job {job.id}", hint="leave --rules out")
 
 
 def _check_measured(scenario: Scenario, path: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gavelx.cli.cluster_options import ServeOptions
-from gavelx.cli.conditions import rules_of
+from gavelx.cli.conditions import rules_of, within
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import stderr
 from gavelx.cli.run_options import RunOptions
@@ -24,10 +24,12 @@ from gavelx.mechanism import DEFAULT
 with service_installed():
     from gavelx.service.configuration import Configuration
     from gavelx.service.places import without_password
+    from gavelx.service.quotas import Limits
     from gavelx.service.server import Options, Service
     from gavelx.service.timing import Timing
 
 DEFAULT_TABLE = "simulation"
+MAX_WEIGHT = (1.0, 1e12)
 SWITCH_S = 0.0005
 """How long the thread that writes the log may keep agents and users waiting; Python's own 5 ms are felt."""
 
@@ -53,6 +55,7 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
         settings=solver_settings("auto", typed.time_budget),
         metrics=typed.metrics,
         tokens=typed.tokens,
+        limits=Limits(typed.max_jobs, within(typed.max_weight, MAX_WEIGHT, "--max-weight", "{:g}", "for a job")),
         certificate=typed.cert,
         key=typed.key,
         agent_ca=typed.agent_ca,
@@ -103,6 +106,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             cluster="",
             round_s=typed.round_s,
             min_run=typed.min_run,
+            protect_for=typed.protect_for,
             backfill=typed.backfill,
             overheads=typed.overheads,
         )
@@ -112,6 +116,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             before,
             round_s=before.round_s if typed.round_s is None else rules.round_s,
             min_run_s=rules.min_run_s or before.min_run_s,
+            protect_s=before.protect_s if typed.protect_for is None else rules.protect_s,
             backfill=before.backfill if typed.backfill is None else rules.backfill,
             overheads=before.overheads if typed.overheads is None else rules.overheads,
             max_failures=typed.max_failures if found is None or typed.max_failures != 5 else before.max_failures,

@@ -45,6 +45,7 @@ MORE = (
     Column("policy (s)", lambda s: seconds(s["policy_seconds"])),
     Column("rounds", lambda s: f"{s['rounds']:,}"),
     Column("restarts", lambda s: f"{s['restarts']:,}"),
+    Column("work lost (device-h)", lambda s: hours(s["lost_device_s"]), "lost_device_s"),
     Column("whole run (s)", lambda s: seconds(s["wall_seconds"])),
 )
 LEGEND = (

@@ -41,7 +41,7 @@ from gavelx.files.instances import is_instance, snapshot_of_instance
 from gavelx.files.jsons import Node, read_json
 from gavelx.files.limits import DEVICES_MAX, SCALE_FACTOR_MAX
 from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
-from gavelx.jobs import Job
+from gavelx.jobs import PREEMPTIBLE, Job, Preemptible
 from gavelx.metrics import known
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import WAITING, Snapshot
@@ -199,7 +199,15 @@ def _job(node: Node) -> Job:
         slo=node["slo"].number(above=0) if "slo" in node else None,
         duration_s=node["duration_s"].number(above=0) if "duration_s" in node else None,
         owner=node["owner"].text("") if "owner" in node else "",
+        preemptible=_preemptible(node["preemptible"]) if "preemptible" in node else "auto",
+        checkpoints=node["checkpoints"].truth() if "checkpoints" in node else True,
     )
+
+
+def _preemptible(node: Node) -> Preemptible:
+    if (word := node.text()) not in PREEMPTIBLE:
+        raise node.mistake(f"{word!r:.60} is not known", expected="one of " + ", ".join(PREEMPTIBLE))
+    return word
 
 
 def _job_to_json(job: Job) -> dict[str, Any]:
@@ -213,6 +221,8 @@ def _job_to_json(job: Job) -> dict[str, Any]:
         "slo": job.slo,
         "duration_s": job.duration_s,
         "owner": job.owner,
+        **({} if job.preemptible == "auto" else {"preemptible": job.preemptible}),
+        **({} if job.checkpoints else {"checkpoints": False}),
     }
 
 

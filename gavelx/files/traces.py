@@ -10,6 +10,8 @@
 ``slo``              optional: a multiple of ``duration_s`` that the job should be done in
 ``duration_s``       optional: seconds that the job needs on the reference device
 ``owner``            optional: a path such as ``team/user``
+``preemptible``      optional: ``yes``, ``no`` or ``auto`` (the default): may the job be stopped for others
+``checkpoints``      optional: ``yes`` (the default), or ``no``: stopped, the job begins anew
 ===================  ==========================================================================
 
 Further columns are ignored. Numbers are written so that reading gives the same float back.
@@ -17,8 +19,10 @@ Further columns are ignored. Numbers are written so that reading gives the same 
 
 import csv
 import io
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import cast
 
 from gavelx.errors import InputFileError, did_you_mean
 from gavelx.files.atomic import write_atomically
@@ -26,11 +30,11 @@ from gavelx.files.csvs import Row, read_rows
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.locate import data_path, names
 from gavelx.files.texts import exists, shown
-from gavelx.jobs import ARRIVAL_S_MAX, Job
+from gavelx.jobs import ARRIVAL_S_MAX, PREEMPTIBLE, Job, Preemptible
 
 REQUIRED = ("job_id", "arrival_s", "job_type", "scale_factor", "total_steps")
 COLUMNS = (*REQUIRED, "priority_weight")
-OPTIONAL = ("slo", "duration_s", "owner")
+OPTIONAL = ("slo", "duration_s", "owner", "preemptible", "checkpoints")
 
 
 def find_trace(name_or_path: str | Path) -> Path:
@@ -74,7 +78,9 @@ def write_trace(path: str | Path, jobs: Iterable[Job]) -> None:
     written.
     """
     jobs = tuple(jobs)
-    columns = COLUMNS + tuple(name for name in OPTIONAL if any(getattr(job, name) for job in jobs))
+    default = {entry.name: entry.default for entry in fields(Job)}
+    needed = (name for name in OPTIONAL if any(getattr(job, name) != default[name] for job in jobs))
+    columns = (*COLUMNS, *needed)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -100,7 +106,16 @@ def job_of(row: Row, known_job_types: Collection[str] | None = None) -> Job:
         slo=row.number("slo", above=0) if row.has("slo") else None,
         duration_s=row.number("duration_s", above=0) if row.has("duration_s") else None,
         owner=row.text("owner", ""),
+        preemptible=cast(Preemptible, _one_of(row, "preemptible", PREEMPTIBLE)),
+        checkpoints=_one_of(row, "checkpoints", ("yes", "no")) == "yes",
     )
+
+
+def _one_of(row: Row, column: str, words: Sequence[str]) -> str:
+    """The cell as one of these words, the first one where it is empty."""
+    if (word := row.text(column, words[0])) not in words:
+        raise row.mistake(column, f"{shown(word)} is not known", expected=" or ".join(words))
+    return word
 
 
 def _cells(job: Job) -> dict[str, object]:
@@ -114,4 +129,6 @@ def _cells(job: Job) -> dict[str, object]:
         "slo": "" if job.slo is None else repr(float(job.slo)),
         "duration_s": "" if job.duration_s is None else repr(float(job.duration_s)),
         "owner": job.owner,
+        "preemptible": job.preemptible,
+        "checkpoints": "yes" if job.checkpoints else "no",
     }

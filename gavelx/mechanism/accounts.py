@@ -6,6 +6,8 @@ asked. Rounds of whole steps are accounted for at their end.
 Legend: J live jobs, A accelerator types, L leases.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,15 @@ from gavelx.promises import NOBODY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class Running(NamedTuple):
+    """Who runs, with whom (rows; ``NOBODY``: alone), on which type; the number of the way, or ``NO_WAY``."""
+
+    job: Ints
+    partner: Ints
+    type: Ints
+    number: Ints
 
 
 class Accounts:
@@ -44,15 +55,21 @@ class Accounts:
 
     def promise(self, ways: Ways) -> None:
         """These are the ways to run from now on; those who run do so in one of them, or in none."""
-        live, J, A = self.live, len(self.live), self.live.types
+        live = self.live
         self.ways = ways
-        live["share"][:] = ways.per_job(ways.share, J)
+        live["share"][:] = ways.per_job(ways.share, len(live))
         j_L = live.holders()
+        live["way"][j_L] = self.as_they_run(j_L).number
+
+    def as_they_run(self, j_L: Ints) -> "Running":
+        """How these jobs run now, and which of the promised ways that is."""
+        live, J, A = self.live, len(self.live), self.live.types
         k_L = np.array([live.index.get(i, NOBODY) for i in live["partner"][j_L].tolist()], dtype=np.int64)
-        alone_L = k_L == NOBODY
+        alone_L, type_L = k_L == NOBODY, live["type"][j_L]
         first_L = np.where(alone_L, j_L, np.minimum(j_L, k_L))
         second_L = np.where(alone_L, NOBODY, np.maximum(j_L, k_L))
-        live["way"][j_L] = ways.find((first_L * (J + 1) + second_L + 1) * A + live["type"][j_L], J, A)
+        number_L = self.ways.find((first_L * (J + 1) + second_L + 1) * A + type_L, J, A)
+        return Running(first_L, second_L, type_L, number_L)
 
     def accrue(self, now_s: float) -> None:
         """Promises accrue until now; a round of whole steps that is over is accounted for."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.protection import to_the_end_s
 from gavelx.mechanism.rules import Rules
 from gavelx.promises import NOBODY
 
@@ -44,9 +45,24 @@ def _owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float)
 def _owed_to_run_s(ways: Ways, live: LiveJobs, rules: Rules) -> Floats:
     """What each way must be owed to run where shares are ceilings: a round, or as many as it takes to start.
 
-    A job that has to load its checkpoint is given so many that one of them is left for its steps.
+    A job that has to load its checkpoint is given so many that one of them is left for its steps. A protected one
+    begins when what it is owed, and will be owed by then, lasts to its end.
     """
     restart_J = np.where(live["held_s"] > 0, live["restart_s"], 0.0)
     restart_V = np.maximum(restart_J[ways.job], np.append(restart_J, 0.0)[ways.partner])
-    restart_V[live["way"][live["way"] != NO_WAY]] = 0.0  # they run
-    return np.asarray(rules.round_s * np.ceil(1.0 + restart_V / rules.round_s - ROUNDING))
+    owed_s = rules.round_s * np.ceil(1.0 + restart_V / rules.round_s - ROUNDING)
+    if live["protected"].any():
+        owed_s = np.maximum(owed_s, rules.round_s + (1.0 - ways.share) * (_unbroken_s(ways, live) - rules.round_s))
+    owed_s[live["way"][live["way"] != NO_WAY]] = rules.round_s  # they run
+    return np.asarray(owed_s)
+
+
+def _unbroken_s(ways: Ways, live: LiveJobs) -> Floats:
+    """For how long each way has to run on: a protected job to its end, and for as long as it has lost so far."""
+    seconds_V = np.zeros(len(ways))
+    for member in (ways.job, ways.partner):
+        there = member != NOBODY
+        j, a = member[there], ways.type[there]
+        needs_s = np.where(live["protected"][j], np.maximum(to_the_end_s(live, j, a), live["lost_s"][j]), 0.0)
+        seconds_V[there] = np.maximum(seconds_V[there], needs_s)
+    return seconds_V

@@ -91,7 +91,8 @@ class LeaseEnded(Event):
     """A job no longer holds its devices: it did the steps it was launched for, was stopped, or died (``failed``).
 
     ``steps_done`` are those that are safe: all of them, or after a failure those of the last checkpoint.
-    ``held_s`` is for how long the devices were held.
+    ``held_s`` is for how long the devices were held; ``lost_s`` how much of that a preemption has lost: all of it
+    where the job was stopped and has saved nothing since it was launched, else nothing.
     """
 
     lease_id: int
@@ -99,6 +100,7 @@ class LeaseEnded(Event):
     steps_done: float
     held_s: float
     failed: bool = False
+    lost_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

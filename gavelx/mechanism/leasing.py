@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.cluster import Cluster, Server
+from gavelx.cluster import Cluster, Server, fewest_servers
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
+from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.selection import Way, loss_s
@@ -55,7 +56,7 @@ class Leasing:
         self.accelerators: list[str] = []
         self.free: list[FreeDevices] = []  # by accelerator type
         self.unmoved = False  # the present allocation forbids to move who runs, even to devices of the same type
-        self.left_out: list[int] = []  # rows of gangs for which the last plan found no place
+        self.left_out: list[Way] = []  # gangs for which the last plan found no place
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
@@ -119,6 +120,15 @@ class Leasing:
     def devices(self) -> list[int]:
         """Devices of each type."""
         return self._devices_A
+
+    def could_hold(self, way: Way) -> bool:
+        """Whether a gang would find a place if nobody held anything."""
+        width, name = int(self.live["scale_factor"][way.job]), self.accelerators[way.type]
+        sizes = Counter(server.device_count for server in self.servers.values() if server.accelerator == name)
+        if sum(size * count for size, count in sizes.items()) < width:
+            return False
+        together = fewest_servers(width, sizes) == self.free[way.type].fewest(width)
+        return together or self._spread_speed(way.job, way.type) > 0.0
 
     def free_devices(self) -> list[int]:
         """Devices of each type that nobody holds."""
@@ -192,7 +202,7 @@ class Leasing:
                 given.clear()
                 devices, _ = self._devices(way, widths[way.job])
             if devices is None:
-                self.left_out.append(way.job)
+                self.left_out.append(way)
             else:
                 given.append((way, devices))
                 placed |= {way.job, way.partner}
@@ -242,7 +252,7 @@ class Leasing:
 
     def _may_move(self, j: int) -> bool:
         """Whether a job may be restarted on other devices of its type."""
-        return not self.unmoved and self.now_s - float(self.live["launched_s"][j]) >= self.rules.min_run_s
+        return not (self.unmoved or may_keep(self.live, self.rules, np.array([j]), self.now_s)[0])
 
     def _spread_speed(self, j: int, a: int) -> float:
         """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""

@@ -45,6 +45,9 @@ OF_JOB: dict[str, Any] = {
     "checkpoint_s": float,
     "restart_s": float,
     "failures": np.int64,  # since it last came forward
+    "protected": bool,  # it would lose its work: it is not to be preempted
+    "lost_s": float,  # time on devices that preemptions have lost so far
+    "owner": np.int64,  # a number for each owner
     "equal_share_s": float,  # what an equal share would have taken for the steps done at the last solve
     "equal_share_speed": float,  # steps/s of an equal share, as of the last solve
     "equal_share_usd": float,  # the same in dollars; NaN where a price was not known, as below
@@ -70,6 +73,7 @@ class LiveJobs:
         self.jobs: list[Job] = []
         self.index: dict[int, int] = {}
         self.types = 0
+        self._owners: dict[str, int] = {}
         self._columns = {name: np.zeros(0, dtype=kind) for name, kind in OF_JOB.items()}
         self._columns |= {name: np.zeros((0, 0), dtype=kind) for name, kind in OF_JOB_AND_TYPE.items()}
         self._views = dict(self._columns)
@@ -99,6 +103,8 @@ class LiveJobs:
         first = {"total_steps": job.total_steps, "arrival_s": job.arrival_s, "scale_factor": job.scale_factor}
         speeds = {"throughput": throughput_A, "spread_throughput": spread_throughput_A}
         costs = {"checkpoint_s": overhead.checkpoint_s, "restart_s": overhead.restart_s, "kind": kind}
+        costs |= {"protected": job.preemptible == "no"}
+        costs |= {"owner": self._owners.setdefault(job.owner, len(self._owners))}
         nothing_yet = {"type": WAITING, "partner": NOBODY, "lease": NOBODY, "way": NO_WAY}
         for name, value in (first | speeds | costs | nothing_yet).items():
             self._columns[name][j] = value

@@ -14,6 +14,8 @@ rules that may differ from run to run are in `rules`; who holds which devices is
 Legend: J live jobs, A accelerator types, L leases.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,9 +30,10 @@ from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways, promised_ways
+from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import Way, candidates, fillers, select, until_filling_s
+from gavelx.mechanism.selection import Way, candidates, fillers, may_stay, select, until_filling_s
 from gavelx.mechanism.service import Service
 from gavelx.mechanism.shuffle import OrderOfTypes
 from gavelx.prices import Prices
@@ -68,6 +71,7 @@ class Mechanism:
         self.leasing = Leasing(self.live, throughputs, rules, self.accounts.settle)
         self.rounds = 0
         self.given_up: list[int] = []  # ids of jobs that failed too often
+        self.lost_s = 0.0  # time on devices that preemptions have lost, of all jobs ever
         self._arrived: list[Job] = []
         self._known: set[int] = set()  # every job that was ever submitted
         self._kinds: dict[tuple[str, int], int] = {}
@@ -134,12 +138,14 @@ class Mechanism:
             return []
         self._known.add(job.id)
         self._arrived.append(job)
-        self._questions.job_came()
+        self._questions.job_came(job.owner)
         return self._look_again()
 
     def _cancelled(self, job_id: int) -> list[Command]:
         """A job leaves before it is done, whether it has been let in or not."""
-        self._arrived = [job for job in self._arrived if job.id != job_id]
+        for job in [job for job in self._arrived if job.id == job_id]:
+            self._arrived.remove(job)
+            self._questions.job_withdrawn(job.owner)
         j = self.live.index.get(job_id)
         if j is None or self.live["done"][j]:
             return []
@@ -194,7 +200,7 @@ class Mechanism:
         holds_L = (j_L >= 0) & (live["lease"][j_L] == event.lease_L) & (live["type"][j_L] != WAITING)
         j_L, steps_L, saved_L = j_L[holds_L], event.steps_done_L[holds_L], event.saved_steps_L[holds_L]
         known_L = live["saved_steps"][j_L]
-        live["failures"][j_L[saved_L > known_L]] = 0
+        self._came_forward(j_L[saved_L > known_L])
         steps_L = np.maximum(np.where(live["heard"][j_L], live["steps_done"][j_L], 0.0), steps_L)
         live["heard"][j_L] = True
         live["steps_done"][j_L], live["saved_steps"][j_L] = steps_L, np.maximum(known_L, saved_L)
@@ -216,10 +222,11 @@ class Mechanism:
         elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
             stopped, seconds = word
             self.accounts.ended_late(j, stopped.type, seconds, price=stopped.price, capped=self._capped)
+            self._lost(j, event.lost_s)
         if not is_last:
             return []
         if event.steps_done > live["saved_steps"][j]:
-            live["failures"][j] = 0
+            self._came_forward(np.array([j]))
         live["steps_done"][j] = live["saved_steps"][j] = event.steps_done
         if event.failed and first:
             live["failures"][j] += 1
@@ -232,10 +239,23 @@ class Mechanism:
             self.leasing.release(j)
         return self._look_again() if holds else []
 
+    def _came_forward(self, j_L: Ints) -> None:
+        """These jobs have saved more than they ever had: they need no protection, unless their users want it."""
+        self.live["failures"][j_L] = 0
+        for j in j_L[self.live["protected"][j_L]].tolist():
+            self.live["protected"][j] = self.live.jobs[j].preemptible == "no"
+
+    def _lost(self, j: int, seconds: float) -> None:
+        """A preemption has lost so much of a job's time: all that its lease did."""
+        self.live["lost_s"][j] += seconds
+        self.lost_s += seconds
+        if seconds > 0 and self.live.jobs[j].preemptible == "auto":
+            self.live["protected"][j] = True
+
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free, or idle until the round of whole steps is over."""
         self.live["done"][j] = True
-        self._questions.job_went()
+        self._questions.job_went(self.live.jobs[j].owner)
         runs = self.live["type"][j] != WAITING and not self.rules.whole_steps
         return self.leasing.stop_all([j]) if runs else []
 
@@ -370,8 +390,8 @@ class Mechanism:
         commands = self.leasing.arrange(chosen, self._lapse_s())
         if self.leasing.left_out:  # gangs that found no place: others may have the devices
             waits_J = ~self.live.running()
-            waits_J[self.leasing.left_out] = False
-            commands += self._fill(waits_J)
+            waits_J[[way.job for way in self.leasing.left_out]] = False
+            commands += self._fill(waits_J, behind=self.leasing.left_out)
         self.rounds += bool(self.leasing.leases)
         if self.rules.whole_steps:
             return commands + self._end_with_the_work()
@@ -431,14 +451,15 @@ class Mechanism:
         """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
         end_s, questions = self._round_end_s, self._questions
         asks = questions.stale and questions.is_worth_asking(end_s, len(self.live))
-        return asks or questions.is_to_be_renewed(end_s) or bool(self.live["checkpoint_s"].any())
+        matters = self.live["checkpoint_s"].any() or self.live["protected"].any()
+        return asks or questions.is_to_be_renewed(end_s) or bool(matters)
 
-    def _fill(self, waits_J: Bools) -> list[Command]:
-        """Leases for jobs that wait, on devices that are free."""
+    def _fill(self, waits_J: Bools, behind: Sequence[Way] = ()) -> list[Command]:
+        """Leases for jobs that wait, on devices that are free; ``behind`` gangs for which there is no place."""
         free = self.leasing.free_devices()
         if not (any(free) and waits_J.any()):
             return []
-        return self.leasing.launch(self._select(free, waits_J), self._lapse_s())
+        return self.leasing.launch(self._select(free, waits_J, behind), self._lapse_s())
 
     def _end_with_the_work(self) -> list[Command]:
         """A round of whole steps ends with them; without any, it takes an arrival, or the end of all arrivals."""
@@ -456,17 +477,21 @@ class Mechanism:
         """A lease outlives its round by one, so it lapses only if the scheduler falls silent."""
         return NEVER if self.rules.whole_steps else self._round_end_s + self.rules.round_s
 
-    def _select(self, free: list[int], candidate_J: Bools | None) -> list[Way]:
+    def _select(self, free: list[int], candidate_J: Bools | None, behind: Sequence[Way] = ()) -> list[Way]:
         """Jobs and the types they are to run on, by priority."""
         live, rules, names = self.live, self.rules, self.leasing.accelerators
         order = self._types.next(names, shuffled=self._type_blind) if rules.by_type else None
-        found = candidates(self.accounts, self._now_s, strict=self._strict, capped=self._capped)
-        chosen, left = select(found, live["scale_factor"], free, order, candidate_J)
+        protection = self.protection(behind)
+        stays_J = None if protection is None else protection.stays_J
+        found = candidates(self.accounts, self._now_s, strict=self._strict, capped=self._capped, stays_J=stays_J)
+        chosen, left = select(found, live["scale_factor"], free, order, candidate_J, protection=protection)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
             return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
-        return chosen + self._fillers(chosen, left, candidate_J)
+        return chosen + self._fillers(chosen, left, candidate_J, protection)
 
-    def _fillers(self, chosen: list[Way], free: list[int], candidate_J: Bools | None) -> list[Way]:
+    def _fillers(
+        self, chosen: list[Way], free: list[int], candidate_J: Bools | None, protection: Protection | None
+    ) -> list[Way]:
         """Of the other jobs, those that may fill the devices that are left."""
         if not any(free):
             return []
@@ -474,8 +499,12 @@ class Mechanism:
         left_J[[member for way in chosen for member in (way.job, way.partner) if member != NOBODY]] = False
         if not left_J.any():
             return []
-        found = fillers(self.live, self.rules, left_J, self._now_s, self.leasing.devices())
-        return select(found, self.live["scale_factor"], free, None, left_J)[0]
+        devices = self.leasing.devices()
+        if protection is not None:  # types that are held for long are not waited for
+            protection.filling = True
+            devices = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
+        found = fillers(self.live, self.rules, left_J, self._now_s, devices)
+        return select(found, self.live["scale_factor"], free, None, left_J, protection=protection)[0]
 
     # -- facts ------------------------------------------------------------------------------------------------
 
@@ -483,6 +512,19 @@ class Mechanism:
         """What each live job was promised and has received, and how far behind any job has been."""
         ids = tuple(job.id for job in self.live.jobs)
         return Service(ids, self.live["promised_s"].copy(), self.received_s_J(), self.accounts.most_behind_s)
+
+    def protection(self, behind: Sequence[Way] = ()) -> Protection | None:
+        """Who is not to be preempted now; None where nobody is. ``behind`` these gangs protected jobs begin."""
+        live, rules = self.live, self.rules
+        if not (rules.min_run_s or live["protected"].any()) or not rules.priority.prefers_running:
+            return None
+        may_J = may_stay(self.accounts, self._now_s, strict=self._strict, capped=self._capped)
+        ways, devices = self.accounts.ways, self.leasing.devices()
+        protection = Protection(live, ways, devices, rules, now_s=self._now_s, may_J=may_J)
+        for way in behind:
+            if self.leasing.could_hold(way):
+                protection.passed_over(way.job, way.type)
+        return protection
 
     def received_s_J(self) -> Floats:
         """What each live job has received, as of now."""

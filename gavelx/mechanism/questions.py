@@ -1,5 +1,7 @@
 """When the policy is asked: something has changed, enough of it, and it was not asked just before."""
 
+from collections import Counter
+
 from gavelx.allocation import Allocation
 from gavelx.mechanism.rules import Rules
 
@@ -16,17 +18,28 @@ class Questions:
         self.last_s = 0.0  # when it answered last
         self.renew_s = NEVER  # when it wants to be asked again though nothing changed
         self._changes = 0.0  # of the jobs: how many came or went; infinite, if something else changed
+        self._changed: Counter[str] = Counter()  # the same, by owner
+        self._jobs: Counter[str] = Counter()  # that came and have not gone, by owner
+        self._by_owner = False  # its shares are divided between owners: a change is as large as it is to its owner
         self._whole = False  # it hands out devices rather than shares of time: whoever gets one may keep it
 
     # -- what happens -----------------------------------------------------------------------------------------
 
-    def job_came(self) -> None:
+    def job_came(self, owner: str) -> None:
         """It was submitted. What is known is ``stale`` once the job has been let in."""
         self._changes += 1
+        self._changed[owner] += 1
+        self._jobs[owner] += 1
 
-    def job_went(self) -> None:
+    def job_went(self, owner: str) -> None:
         self.stale = True
         self._changes += 1
+        self._changed[owner] += 1
+        self._jobs[owner] -= 1
+
+    def job_withdrawn(self, owner: str) -> None:
+        """It left before it was let in."""
+        self._jobs[owner] -= 1
 
     def all_changed(self) -> None:
         """Devices or prices are others, or the policy is: it does not matter how many jobs changed."""
@@ -39,6 +52,7 @@ class Questions:
     def asked(self, now_s: float, jobs: int) -> None:
         """The question goes out; without jobs there is none, but the published system asks even then."""
         self.stale, self._changes, self.renew_s = False, 0.0, NEVER
+        self._changed.clear()
         if jobs:
             self.open_s = now_s
         else:
@@ -46,6 +60,7 @@ class Questions:
 
     def answered(self, now_s: float, allocation: Allocation) -> None:
         self.open_s, self.last_s, self._whole = None, now_s, allocation.whole
+        self._by_owner = allocation.by_owner
         if allocation.ask_again_s is not None:
             self.renew_s = now_s + allocation.ask_again_s
 
@@ -63,7 +78,7 @@ class Questions:
 
     def is_worth_asking(self, time_s: float, jobs: int) -> bool:
         """Whether enough of the jobs will have come or gone by then if nothing more changes, or it is long ago."""
-        enough = self._changes >= self.rules.small_change * jobs
+        enough = self._changes >= self.rules.small_change * jobs or self._matters_to_an_owner()
         return enough or self._whole or time_s - self.last_s >= self.rules.small_change_s
 
     def may_ask_s(self, now_s: float, jobs: int) -> float:
@@ -77,4 +92,9 @@ class Questions:
 
     def are_few(self, new: int, jobs: int) -> bool:
         """Whether so many new jobs are too few to ask for, so that they may run before they are asked about."""
-        return not self._whole and new < self.rules.small_change * jobs
+        return not self._whole and new < self.rules.small_change * jobs and not self._matters_to_an_owner()
+
+    def _matters_to_an_owner(self) -> bool:
+        """Whether enough of the jobs of one owner came or went; the first one and the last one always are."""
+        part, jobs = self.rules.small_change, self._jobs
+        return self._by_owner and any(n >= part * jobs[owner] for owner, n in self._changed.items())

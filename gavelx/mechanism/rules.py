@@ -16,10 +16,10 @@ class Rules:
 
     * ``round_s``: length of a round, the step in which devices change hands;
     * ``solve_interval_s``: least time between two calls of the policy;
-    * ``small_change``: the policy is asked again when this part of the live jobs came or went since it last was,
-      or ``small_change_s`` after that; a new job may run meanwhile, where it is at least half as fast as
-      anywhere. Up to twenty jobs each one counts; with thousands, a policy that gives shares of time
-      need not be asked for every one;
+    * ``small_change``: the policy is asked again when this part of the live jobs came or went since it last was
+      (where shares are divided between owners, this part of any owner's), or ``small_change_s`` after that; a new
+      job may run meanwhile, where it is at least half as fast as anywhere. Up to twenty jobs each one counts; with
+      thousands, a policy that gives shares of time need not be asked for every one;
     * ``priority``: how the shares promised become an order in which jobs are served;
     * ``turn``: a job that runs makes way for one that is further behind by more than a turn. A turn is a round or,
       if that is longer, this part of the time for which the job has held devices so far: short jobs are served
@@ -28,6 +28,8 @@ class Rules:
       least this part as fast there as on the fastest type, and has waited for ``backfill_after_s``; 0 is any
       type, None never;
     * ``min_run_s``: a job is not preempted before it has run for so long;
+    * ``protect_s``: nor, before it has run for so long, one that would lose its work, as others did already
+      (:mod:`gavelx.mechanism.protection`);
     * ``overheads``: what preemption costs, as far as known; victims are chosen by it;
     * ``max_failures``: a job that failed so often without a step in between is given up;
     * ``spread_speeds``: a gang over more servers than it must runs at the speed known for that, if any, and is
@@ -61,6 +63,7 @@ class Rules:
     backfill: float | None = 0.8
     backfill_after_s: float = 0.0
     min_run_s: float = 0.0
+    protect_s: float = 7 * 86400.0
     overheads: Overheads = FREE
     max_failures: int = 5
     spread_speeds: bool = True

@@ -14,14 +14,15 @@ from gavelx.mechanism.accounts import Accounts
 from gavelx.mechanism.ceilings import are_owed
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.rules import Rules
 from gavelx.promises import NOBODY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-PROTECTED_S = 1e12
-"""Further behind than anybody: a job that must not be preempted now."""
+STAYS_S = 1e12
+"""Further behind than anybody: a job that is nearly complete."""
 CHUNK = 64
 """Ways looked at together, beyond twice as many as there are devices."""
 
@@ -61,19 +62,23 @@ def select(
     free_A: Sequence[int],
     order_of_types: Sequence[int] | None,
     candidate_J: Bools | None = None,
+    *,
+    protection: Protection | None = None,
 ) -> tuple[list[Way], list[int]]:
     """Ways taken greedily in descending order of the keys while devices are free; by anybody, or these jobs alone.
 
     Equal keys keep the order in which they come. With ``order_of_types`` the types are filled one after another;
     otherwise the greatest key of all goes first. A job is taken once, and a gang either whole or not at all.
-    Also says how many devices of each type are left.
+    ``protection`` says which protected jobs may begin. Also says how many devices of each type are left.
     """
     if candidate_J is not None:
         partner_J = np.append(candidate_J, True)  # NOBODY always may
-        fits_V = scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
-        candidates = candidates.only(fits_V & candidate_J[candidates.job] & partner_J[candidates.partner])
+        may_V = candidate_J[candidates.job] & partner_J[candidates.partner]
+        if protection is None:  # else it has to know who is passed over
+            may_V &= scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
+        candidates = candidates.only(may_V)
     order = np.lexsort([-key for key in reversed(candidates.keys)])
-    taking = _Taking(candidates, scale_factor_J, list(free_A))
+    taking = _Taking(candidates, scale_factor_J, list(free_A), protection)
     if order_of_types is None:
         taking.take(order, sum(free_A))
     else:
@@ -86,8 +91,11 @@ def select(
 class _Taking:
     """The ways that are ``chosen``, and the devices that they leave ``free``."""
 
-    def __init__(self, ways: Candidates, scale_factor_J: Ints, free: list[int]) -> None:
+    def __init__(
+        self, ways: Candidates, scale_factor_J: Ints, free: list[int], protection: Protection | None
+    ) -> None:
         self.ways, self.scale_factor_J, self.free = ways, scale_factor_J, free
+        self.protection = protection
         self.chosen: list[Way] = []
         self._taken: set[int] = set()
 
@@ -102,7 +110,7 @@ class _Taking:
             job = ways.job[part]
             columns = (job, ways.partner[part], ways.type[part], ways.number[part], self.scale_factor_J[job])
             for j, k, a, v, width in zip(*(column.tolist() for column in columns), strict=True):
-                if width > free[a] or j in taken or k in taken:
+                if j in taken or k in taken or not self._may_take(j, k, a, width):
                     continue
                 taken.add(j)
                 if k != NOBODY:
@@ -113,13 +121,47 @@ class _Taking:
                 if left == 0:
                     return
 
+    def _may_take(self, j: int, k: int, a: int, width: int) -> bool:
+        """Whether enough devices are left, and protected jobs may begin on them."""
+        protection = self.protection
+        if width > self.free[a]:
+            if protection is not None:
+                protection.passed_over(j, a)
+            return False
+        if protection is None:
+            return True
+        if not (protection.may_begin(j, a) and protection.may_begin(k, a)):
+            return False
+        protection.begins(j, a)
+        protection.begins(k, a)
+        return True
 
-def candidates(accounts: Accounts, now_s: float, *, strict: bool, capped: bool) -> Candidates:
+
+def may_stay(accounts: Accounts, now_s: float, *, strict: bool, capped: bool) -> Bools:
+    """Which running jobs the allocation lets run on, if they are protected.
+
+    Where shares are ceilings it takes what is owed to the way in which they run; where an allocation is
+    ``strict``, a share, but for those that have hardly begun.
+    """
+    live, rules = accounts.live, accounts.rules
+    if not capped:
+        young_J = now_s - live["launched_s"] < rules.min_run_s
+        return (live["share"] > 0) | young_J if strict else np.ones(len(live), dtype=bool)
+    may_J, j_L = np.zeros(len(live), dtype=bool), live.holders()
+    number_L = accounts.as_they_run(j_L).number
+    owed_V = np.append(are_owed(accounts.ways, live, rules, now_s), False)
+    may_J[j_L] = owed_V[number_L]  # NO_WAY is the last
+    return may_J
+
+
+def candidates(
+    accounts: Accounts, now_s: float, *, strict: bool, capped: bool, stays_J: Bools | None = None
+) -> Candidates:
     """The ways to run that may be given out now, with the keys that order them.
 
     A job may run where it was promised a share. The published priority knows the order of all others as well,
     unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody runs
-    who is not owed a round, or what he needs to start.
+    who is not owed a round, or what he needs to start. Those who stay (``stays_J``) come first, as they run.
     """
     live, rules, ways, priority = accounts.live, accounts.rules, accounts.ways, accounts.priority
     allocated_J = live["allocated"]
@@ -130,8 +172,8 @@ def candidates(accounts: Accounts, now_s: float, *, strict: bool, capped: bool) 
         _in_turns(keys[0], ways, live, rules, now_s)
         if owed is not None:
             found = found.only(owed)
-        if rules.min_run_s:
-            found = _with_young(found, live, rules, now_s)
+        if stays_J is not None and stays_J.any():
+            found = _as_they_run(found, accounts, stays_J)
     elif strict or rules.backfill is None:
         found = found.only(ways.share > 0)
     if not (priority.prefers_running or rules.reserve_unallocated):
@@ -153,32 +195,24 @@ def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: floa
     if len(j):
         way = live["way"][j]
         gain_s = turn_V[way] + loss_s(live, j) - (now_s - live["since_s"][j])
-        stays = ends_within(rules.round_s, live, j, now_s)
-        if rules.min_run_s:
-            stays |= now_s - live["launched_s"][j] < rules.min_run_s
-        gain_s[stays] = PROTECTED_S
+        gain_s[ends_within(rules.round_s, live, j, now_s)] = STAYS_S
         if pairs:
             gain_s = np.where(live["partner"][j] != NOBODY, gain_s / 2, gain_s)  # half from each of the two
         np.add.at(key, way, gain_s)
     key /= turn_V
 
 
-def _with_young(found: Candidates, live: LiveJobs, rules: Rules, now_s: float) -> Candidates:
-    """Jobs that must not be preempted yet, in whatever way they run, though it was not promised again."""
-    young_J = live.running() & (live["way"] == NO_WAY) & (now_s - live["launched_s"] < rules.min_run_s)
-    ways: dict[tuple[int, int, int], None] = {}
-    for j in np.flatnonzero(young_J).tolist():
-        k = live.index.get(int(live["partner"][j]), NOBODY)
-        ways[(j, k, int(live["type"][j])) if k == NOBODY else (min(j, k), max(j, k), int(live["type"][j]))] = None
-    if not ways:
-        return found
-    job, partner, type_ = (np.array(column, dtype=np.int64) for column in zip(*ways, strict=True))
+def _as_they_run(found: Candidates, accounts: Accounts, stays_J: Bools) -> Candidates:
+    """Jobs that are not to be preempted have one way to run: the present one, be it promised or not."""
+    others = found.only(~(stays_J[found.job] | np.append(stays_J, False)[found.partner]))
+    both = accounts.as_they_run(np.flatnonzero(stays_J))
+    once = np.unique(both.job, return_index=True)[1]  # a pair has two members
     return Candidates(
-        np.concatenate([found.job, job]),
-        np.concatenate([found.partner, partner]),
-        np.concatenate([found.type, type_]),
-        np.concatenate([found.number, np.full(len(job), NO_WAY)]),
-        [np.concatenate([key, np.full(len(job), PROTECTED_S)]) for key in found.keys],
+        np.concatenate([both.job[once], others.job]),
+        np.concatenate([both.partner[once], others.partner]),
+        np.concatenate([both.type[once], others.type]),
+        np.concatenate([both.number[once], others.number]),
+        [np.concatenate([np.full(len(once), math.inf), key]) for key in others.keys],
     )
 
 

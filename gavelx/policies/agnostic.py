@@ -57,7 +57,7 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             type_blind=True,
             unmoved=seen.unmoved,
         )
-        return replace(answer, capped=seen.capped).with_notes(seen.notes)
+        return replace(answer, capped=seen.capped, by_owner=seen.by_owner).with_notes(seen.notes)
 
     def _shown(self, snapshot: Snapshot) -> Snapshot:
         """One speed for each job; as published for a program, but not where devices are given whole."""

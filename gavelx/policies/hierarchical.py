@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
 from gavelx.jobs import Job
 from gavelx.policies.base import Policy
@@ -61,6 +62,9 @@ class Hierarchical(Maximize):
         for path, owner in owners.items():
             if not (owner.weight > 0 and np.isfinite(owner.weight)):
                 raise PolicyError(f"{path} weighs {owner.weight}", where=repr(self), expected="a weight above 0")
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return replace(super().allocate(snapshot), by_owner=True)
 
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         statement = super().state(snapshot)

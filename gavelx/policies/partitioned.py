@@ -62,6 +62,7 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
             type_blind=answer.type_blind,
             unmoved=answer.unmoved,
             capped=answer.capped,
+            by_owner=answer.by_owner,
         )
 
     def __repr__(self) -> str:

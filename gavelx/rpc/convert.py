@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from gavelx.errors import UserError
+from gavelx.jobs import PREEMPTIBLE
 from gavelx.rpc import wire_pb2 as wire
 
 VERSION = 1
@@ -81,6 +82,8 @@ def check_spec(spec: wire.JobSpec) -> None:
     for accelerator, speed in spec.steps_per_s.items():
         name_of(accelerator, "an accelerator of steps_per_s")
         _number(speed, f"steps_per_s of {accelerator}", above=0.0, most=1e12)
+    if spec.preemptible not in ("", *PREEMPTIBLE):
+        raise UserError(f"preemptible is {spec.preemptible[:80]!r}", expected=", ".join(PREEMPTIBLE))
     _check_command(spec.command, spec.environment)
     if len(spec.request_id) > 128:
         raise UserError(f"request_id has {len(spec.request_id)} characters", expected="at most 128")

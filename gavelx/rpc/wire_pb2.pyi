@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "job_type", "workers", "total_steps", "weight", "command", "environment", "one_process_per_server", "slo", "duration_s", "steps_per_s", "request_id")
+    __slots__ = ("name", "job_type", "workers", "total_steps", "weight", "command", "environment", "one_process_per_server", "slo", "duration_s", "steps_per_s", "request_id", "preemptible")
     class EnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class JobSpec(_message.Message):
     DURATION_S_FIELD_NUMBER: _ClassVar[int]
     STEPS_PER_S_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIBLE_FIELD_NUMBER: _ClassVar[int]
     name: str
     job_type: str
     workers: int
@@ -46,7 +47,8 @@ class JobSpec(_message.Message):
     duration_s: float
     steps_per_s: _containers.ScalarMap[str, float]
     request_id: str
-    def __init__(self, name: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., total_steps: _Optional[float] = ..., weight: _Optional[float] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., one_process_per_server: bool = ..., slo: _Optional[float] = ..., duration_s: _Optional[float] = ..., steps_per_s: _Optional[_Mapping[str, float]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    preemptible: str
+    def __init__(self, name: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., total_steps: _Optional[float] = ..., weight: _Optional[float] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., one_process_per_server: bool = ..., slo: _Optional[float] = ..., duration_s: _Optional[float] = ..., steps_per_s: _Optional[_Mapping[str, float]] = ..., request_id: _Optional[str] = ..., preemptible: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("version", "jobs")
@@ -75,7 +77,7 @@ class StatusRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ..., job_ids: _Optional[_Iterable[int]] = ..., ended: bool = ..., limit: _Optional[int] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts")
+    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts", "lost_s", "protected")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +98,8 @@ class JobStatus(_message.Message):
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     DURATION_S_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    LOST_S_FIELD_NUMBER: _ClassVar[int]
+    PROTECTED_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     name: str
     owner: str
@@ -116,7 +120,9 @@ class JobStatus(_message.Message):
     weight: float
     duration_s: float
     restarts: int
-    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ...) -> None: ...
+    lost_s: float
+    protected: bool
+    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ...) -> None: ...
 
 class ServerStatus(_message.Message):
     __slots__ = ("server_id", "name", "accelerator", "devices", "leased", "state", "heard_s_ago")

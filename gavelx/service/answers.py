@@ -17,7 +17,7 @@ from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import Kind, Snapshot
 
 Ints = NDArray[np.int64]
-FLAGS = ("strict", "whole", "type_blind", "unmoved", "capped")
+FLAGS = ("strict", "whole", "type_blind", "unmoved", "capped", "by_owner")
 
 
 @dataclass(frozen=True, eq=False)

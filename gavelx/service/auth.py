@@ -76,6 +76,12 @@ class Guard:
             raise RefusedError(grpc.StatusCode.UNAUTHENTICATED, problem)
         return ", ".join(sorted(names))
 
+    def accounts(self) -> frozenset[str]:
+        """The owners that may submit jobs."""
+        if self.tokens_file is None:
+            return frozenset((LOCAL.owner,))
+        return frozenset(token.owner for token in self._tokens.values() if token.role != "agent")
+
     def agent(self, context: Any, name: str, *, certified: bool) -> None:
         """An agent of this name may take part; ``certified``: by its certificate alone."""
         if not certified:

@@ -19,6 +19,7 @@ PLAIN = (
     "turn",
     "backfill",
     "min_run_s",
+    "protect_s",
     "max_failures",
 )
 """The rules that an operator may choose, and that are plain numbers."""

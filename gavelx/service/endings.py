@@ -177,11 +177,15 @@ class Endings:
         held_s = max(safe_number(word.held_s) for word in words.values())
         if run.stopped is not None and any(part.server_id not in words for part in run.parts):
             held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
-        told = min(words.values(), key=lambda word: not word.failed)  # who failed first, or spoke first
+        told = min(words.values(), key=lambda word: not word.failed)  # the one that failed first, or spoke first
         note = {"reason": told.reason[:500], "exit_code": told.exit_code, "complete": complete}
-        self._end(run, total_steps if complete else steps, held_s, failed=failed, note=note)
+        preempted = run.stopping and first is not None and not (failed or complete)
+        lost_s = held_s if preempted and steps <= run.from_steps else 0.0
+        self._end(run, total_steps if complete else steps, held_s, failed=failed, lost_s=lost_s, note=note)
 
-    def _end(self, run: Run, steps: float, held_s: float, *, failed: bool, note: Note) -> None:
+    def _end(
+        self, run: Run, steps: float, held_s: float, *, failed: bool, note: Note, lost_s: float = 0.0
+    ) -> None:
         lease_id, job_id = run.lease.id, run.lease.job_id
         if lease_id in self._ending:
             return
@@ -190,7 +194,7 @@ class Endings:
         self._post(
             lambda now_s: [
                 *(Entry(Measured(now_s, measurement)) for measurement in measured),
-                Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed), note),
+                Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed, lost_s), note),
             ]
         )
 

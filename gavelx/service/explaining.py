@@ -6,6 +6,8 @@ became of the share since.
 
 from typing import Any
 
+import numpy as np
+
 from gavelx.explain.explanation import Explanation
 from gavelx.metrics import known as plain
 from gavelx.service.attendance import Attendance
@@ -34,6 +36,7 @@ def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[s
             "took_s": known.ended_s - job.arrival_s,
             "promised_s": known.promised_s,
             "received_s": known.received_s,
+            "lost_s": known.lost_s,
             "steps_done": known.steps_done,
             "total_steps": job.total_steps,
             "spent_usd": plain(known.spent_usd),
@@ -48,6 +51,9 @@ def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[s
         "promised_s": float(service.promised_s_J[row]),
         "received_s": float(service.received_s_J[row]),
         "behind_s": float(service.behind_s_J[row]),
+        "lost_s": float(live["lost_s"][j]),
+        "preemptible": job.preemptible,
+        "protected": bool(live["protected"][j]),
         "steps_done": float(live["steps_done"][j]),
         "total_steps": job.total_steps,
         "spent_usd": plain(float(live["spent_usd"][j])),
@@ -114,13 +120,42 @@ def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) 
         ]
         if silent:
             return f"it was given devices on {', '.join(silent)}, which is silent"
-        return f"it runs; {limited}" if limited else "it runs"
+        return "; ".join(filter(None, ("it runs", _kept(document), limited)))
     if document["state"] == "stopping":
-        return "it was asked to stop and gives its devices up; it goes on where it was"
+        return "it was asked to stop and gives its devices up; it will go on from what it saves"
     if document["allocation"] is None or not state.mechanism.leasing.servers:
         thinking = "the policy is thinking" if state.asked else "the policy has not been asked about it yet"
         return _nowhere(state, job_id) or thinking
     if document["promised_share"] > 0:
-        turn = f"{document['promised_share']:.1%} of its time was promised, and others are further behind"
-        return f"it waits for its turn: {turn}; {limited}"
+        others = _held_by_others(state, job_id) or "others are further behind"
+        turn = f"it waits for its turn: {document['promised_share']:.1%} of its time was promised, and {others}"
+        return "; ".join(filter(None, (turn, _kept(document), limited)))
     return limited or "the policy gives it nothing"
+
+
+def _kept(document: dict[str, Any]) -> str:
+    """That it is not preempted, and why; nothing where it may be."""
+    if not document["protected"]:
+        return ""
+    if document["preemptible"] == "no":
+        return "once it runs it is not preempted, as was asked for"
+    return f"{_lost(document)}, so once it runs it is not preempted before it saves something or ends"
+
+
+def _lost(document: dict[str, Any]) -> str:
+    return f"it saved nothing when it was stopped, and {document['lost_s']:,.0f} s of work are lost"
+
+
+def _held_by_others(state: State, job_id: int) -> str:
+    """That too many of the devices that it can use are held by jobs that are not preempted, if so."""
+    mechanism, width = state.mechanism, state.book[job_id].job.scale_factor
+    live, devices, protection = mechanism.live, mechanism.leasing.devices(), mechanism.protection()
+    if protection is None:
+        return ""
+    speed_A = live.speeds(devices, np.array([live.index[job_id]]))[0]
+    left = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
+    usable = [a for a, speed in enumerate(speed_A.tolist()) if speed > 0]
+    if any(left[a] >= width for a in usable):
+        return ""
+    names = ", ".join(mechanism.leasing.accelerators[a] for a in usable)
+    return f"jobs that would lose their work hold {names}"

@@ -11,6 +11,7 @@ from gavelx.service.scheduler import Scheduler
 TEXTS = {
     "jobs_waiting": "Jobs that wait",
     "jobs_running": "Jobs that hold devices",
+    "jobs_protected": "Of these, jobs that are not preempted, as they would lose their work",
     "jobs_complete": "Jobs complete, ever",
     "jobs_failed": "Jobs given up because they failed too often, ever",
     "jobs_cancelled": "Jobs cancelled, ever",
@@ -20,6 +21,7 @@ TEXTS = {
     "devices_leased": "Of these, devices that a job holds",
     "devices_unpriced": "Of these, devices of types without a known price: what jobs spend there is unknown",
     "rounds": "Rounds so far",
+    "lost_seconds": "Time on devices that preemptions have lost, of jobs that saved nothing, ever",
     "most_behind_seconds": "By how much any job ever was behind what it was promised, when a round began",
     "speeds_measured": "Ways to run of which leases have told the speed often enough to be believed",
     "speeds_wrong": "Of these, ways of which the table says another speed",
@@ -60,6 +62,7 @@ class Gauges:
         self._values = {
             "jobs_waiting": len(state.live) - running,
             "jobs_running": running,
+            "jobs_protected": int((mechanism.live.running() & mechanism.live["protected"]).sum()),
             **{f"jobs_{how}": count for how, count in state.ended.items()},
             "servers_here": here,
             "servers_silent": sum(not machine.lost for machine in state.machines.values()) - here,
@@ -67,6 +70,7 @@ class Gauges:
             "devices_unpriced": sum(itertools.compress(devices_A, unpriced_A)),
             "devices_leased": devices - sum(mechanism.leasing.free_devices()),
             "rounds": mechanism.rounds,
+            "lost_seconds": mechanism.lost_s,
             "most_behind_seconds": mechanism.accounts.most_behind_s,
             "speeds_measured": sum(map(state.online.is_known, state.online)),
             "speeds_wrong": len(state.online.wrong()),

@@ -44,12 +44,7 @@ class ProgressReports:
 
     def saved_steps(self, run: Run) -> float:
         """How far the job is, safely, as far as we know."""
-        live = self._state.mechanism.live
-        j = live.index.get(run.lease.job_id)
-        known = self._state.book[run.lease.job_id].safe_steps
-        if j is not None:
-            known = max(known, float(live["saved_steps"][j]))
-        report = self._reports.get(run.lease.id)
+        known, report = self._state.safe_steps(run.lease.job_id), self._reports.get(run.lease.id)
         return known if report is None else max(known, self._capped(run, report.saved_steps))
 
     def _capped(self, run: Run, steps: float) -> float:

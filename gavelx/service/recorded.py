@@ -43,6 +43,7 @@ def read_recorded(place: str) -> Recorded:
         servers, speeds = dict[int, Server](), dict[Setting, float]()
         completion_s: dict[int, float] = {}
         repriced = list[PriceChanged]()
+        lost, saved = set[int](), set[int]()
         for record in log.read():
             entry = entry_of(record)
             match entry.event:
@@ -57,8 +58,13 @@ def read_recorded(place: str) -> Recorded:
                     repriced.append(change)
                 case WorkerJoined(server=server):
                     servers[server.id] = server
-                case LeaseEnded() as ended if ended.steps_done >= steps_of.get(ended.job_id, math.inf):
-                    completion_s.setdefault(ended.job_id, ended.time_s)
+                case LeaseEnded(job_id=job_id) as ended:
+                    if ended.steps_done >= steps_of.get(job_id, math.inf):
+                        completion_s.setdefault(job_id, ended.time_s)
+                    elif ended.steps_done > 0:
+                        saved.add(job_id)
+                    elif ended.lost_s > 0:
+                        lost.add(job_id)
     finally:
         log.close()
     if not jobs:
@@ -68,7 +74,7 @@ def read_recorded(place: str) -> Recorded:
     tariffs = [configuration.prices, *(change.prices for change in repriced if change.time_s <= first_s)]
     kept = [job for job in jobs if job.id not in gone - completion_s.keys()]
     return Recorded(
-        jobs=tuple(_moved(job, first_s) for job in kept),
+        jobs=tuple(_again(job, first_s, checkpoints=job.id not in lost - saved) for job in kept),
         cluster=_cluster(list(servers.values())),
         configuration=configuration,
         throughputs=Throughputs({**table.isolated, **speeds}, table.colocated, table.name),
@@ -99,8 +105,9 @@ def _configuration(log: Log) -> Configuration:
     return made_with
 
 
-def _moved(job: Job, first_s: float) -> Job:
-    return replace(job, arrival_s=max(0.0, job.arrival_s - first_s))
+def _again(job: Job, first_s: float, *, checkpoints: bool) -> Job:
+    """The job as it is simulated: one that lost its work, and never saved any, will do so again."""
+    return replace(job, arrival_s=max(0.0, job.arrival_s - first_s), checkpoints=checkpoints)
 
 
 def _cluster(servers: list[Server]) -> Cluster:

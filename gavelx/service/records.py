@@ -34,7 +34,7 @@ from gavelx.service.answers import Answer
 from gavelx.throughputs import Pairing, Setting
 
 VERSION = 2
-"""1: without checksums."""
+"""Since 2 each carries a checksum, jobs may refuse to be preempted, and leases say what was lost with them."""
 Json = dict[str, Any]
 
 

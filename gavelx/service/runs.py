@@ -22,11 +22,13 @@ class Part:
 class Run:
     """A lease that was given out and has not reported its end; ``stopping`` if it was taken back.
 
-    ``stopped``: what was charged for it when it was taken back.
+    ``from_steps``: how far its job was, safely, when it was given out. ``stopped``: what was charged for it when
+    it was taken back.
     """
 
     lease: Lease
     parts: list[Part]
+    from_steps: float = 0.0
     stopping: bool = False
     stopped: Stopped | None = None
 

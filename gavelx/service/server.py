@@ -26,6 +26,7 @@ from gavelx.service.explaining import explain
 from gavelx.service.gauges import Gauges
 from gavelx.service.log import Log
 from gavelx.service.metrics import Metrics
+from gavelx.service.quotas import Limits, Quota
 from gavelx.service.records import Entry
 from gavelx.service.refusals import Complaints, RefusedError, status_of
 from gavelx.service.scheduler import Scheduler
@@ -68,12 +69,13 @@ class Options:
 
     state: str
     listen: str = "127.0.0.1:7070"
-    policy: str | None = None  # None: as in the log, or max-min fairness in a new one
+    policy: str | None = None  # None: as in the log, or max-min fairness in a new one; with tokens, among owners
     configure: Callable[[Configuration | None], Configuration] = lambda found: found or _nothing_said()
     timing: Timing = field(default_factory=Timing)
     settings: Settings = field(default_factory=lambda: Settings(budget_s=60.0))
     metrics: str | None = None
     tokens: str | None = None
+    limits: Limits = field(default_factory=Limits)  # what users may submit
     certificate: str | None = None
     key: str | None = None
     agent_ca: str | None = None  # agents show a certificate of this CA,
@@ -116,6 +118,10 @@ class Door:
 class Users(Door, wire_pb2_grpc.SchedulerServicer):
     """What users ask for."""
 
+    def __init__(self, scheduler: Scheduler, guard: Guard, metrics: Metrics, limits: Limits) -> None:
+        super().__init__(scheduler, guard, metrics, certified=False)
+        self.limits = limits
+
     def _known(self, job_id: int, caller: Caller) -> Known:
         """A job that the caller may see; of others' jobs he is not even told that they exist."""
         known = self.state.book.get(job_id)
@@ -131,7 +137,8 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
     async def Submit(self, request: wire.SubmitRequest, context: Any) -> wire.SubmitReply:
         async def work() -> wire.SubmitReply:
             caller = self._caller(request, context, "user")
-            submission = Submission(self.state, request.jobs, caller.owner)
+            quota = Quota(caller, self.guard.accounts(), self.limits)
+            submission = Submission(self.state, request.jobs, quota)
             await submission.check()
             await self.scheduler.ask(submission.entries)
             return wire.SubmitReply(job_ids=submission.ids)
@@ -336,14 +343,15 @@ class Service:
         if found is None:
             found = wanted
             self.log.configure(found)
-        _check_same(found, wanted)
         configuration = Configuration.from_json(found)
+        _check_same(json.loads(json.dumps(configuration.to_json())), wanted)  # with what it did not know of yet
         state, _, self.replayed = restore(self.log, lambda: State(configuration))
         return state
 
     async def _begin(self, state: State) -> None:
         """The policy and the prices that this service was asked for."""
-        text = self.options.policy or (None if state.policy else "max_min_fairness")
+        first = "max_min_fairness" if self.options.tokens is None else "hierarchical(max_min_fairness)"
+        text = self.options.policy or (None if state.policy else first)
         if text is not None and text != state.policy:
             _, opens = await self.solver.load(text)
             await self.scheduler.post(lambda now_s: [Entry(PolicyChanged(now_s, opens), {"policy": text})])
@@ -355,7 +363,7 @@ class Service:
 
     async def _listen(self, guard: Guard) -> None:
         options = self.options
-        users = Users(self.scheduler, guard, self.metrics, certified=False)
+        users = Users(self.scheduler, guard, self.metrics, options.limits)
         agents = Agents(self.scheduler, guard, self.metrics, certified=options.agent_ca is not None)
         self.admission = Admission(guard, users.refuse, certified=options.agent_ca is not None)
         self._server = server = grpc.aio.server(interceptors=[self.admission], options=SERVER_OPTIONS)

@@ -8,6 +8,7 @@ out by others; who runs where according to them is kept here, since that too has
 import hashlib
 import pickle
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -60,6 +61,7 @@ class Known:
     launches: int = 0
     servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end (rank 0's, of a gang)
     safe_steps: float = 0.0  # by the last word on its leases
+    lost_s: float = 0.0  # that preemptions have lost, when it ended
     steps_done: float = 0.0  # when it ended
     spent_usd: float = 0.0  # NaN where it held devices of no known price
     promised_s: float = 0.0
@@ -113,21 +115,33 @@ class State:
         self.of_owner: dict[str, list[int]] = {}  # ids of all jobs
         self.live_of: dict[str, dict[int, None]] = {}
         self.of_request: dict[tuple[str, str], int] = {}  # job ids by owner and request id
+        self.numbered: Counter[str] = Counter()  # jobs on their way to the log, by owner
         self.ended = {COMPLETE: 0, FAILED: 0, CANCELLED: 0}
 
     def machine_named(self, name: str) -> Machine | None:
         """The server with this name."""
         return next((machine for machine in self.machines.values() if machine.name == name), None)
 
+    def safe_steps(self, job_id: int) -> float:
+        """How far a job is, safely, as far as the log knows."""
+        live, steps = self.mechanism.live, self.book[job_id].safe_steps
+        j = live.index.get(job_id)
+        return steps if j is None else max(steps, float(live["saved_steps"][j]))
+
     @property
     def leased_for_s(self) -> float:
         """For how long leases may run, from now on, that services renewed which are gone."""
         return max(self.started.valid_for_s, self.leased_until_s - self.now_s)
 
+    def submitted_of(self, owner: str) -> int:
+        """How many jobs of an owner are live, or about to be."""
+        return len(self.live_of.get(owner, ())) + self.numbered[owner]
+
     def forget_unlogged(self) -> None:
         """Numbers that were given to jobs whose submission did not reach the log."""
         self.of_request = {request: i for request, i in self.of_request.items() if i in self.book}
         self.next_job_id = max(self.book, default=-1) + 1
+        self.numbered.clear()
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -175,6 +189,7 @@ class State:
         self.live[job.id] = None
         self.of_owner.setdefault(job.owner, []).append(job.id)
         self.live_of.setdefault(job.owner, {})[job.id] = None
+        self.numbered[job.owner] = max(0, self.numbered[job.owner] - 1)
         if request_id := spec.get("request_id"):
             self.of_request[job.owner, request_id] = job.id
         for accelerator, speed in spec.get("speeds", {}).items():
@@ -242,6 +257,9 @@ class State:
         known.failures += event.failed
         if run is not None:
             known.safe_steps = event.steps_done  # the mechanism does not look, if it has given out a later lease
+            for later in self.runs.of(event.job_id).values():
+                if later.lease.id > event.lease_id:
+                    later.from_steps = event.steps_done
         known.reason = note.get("reason") or known.reason
 
     def _after_the_end(self, known: Known, run: Run, event: LeaseEnded) -> None:
@@ -281,7 +299,7 @@ class State:
             processes = 1 if known.spec.get("one_process_per_server") else len(here)
             parts.append(Part(server_id, tuple(here), rank, processes))
             rank += processes
-        self.runs.add(Run(lease, parts))
+        self.runs.add(Run(lease, parts, self.safe_steps(lease.job_id)))
         known.launches += 1
         known.servers = [i for i in known.servers if i not in slots] + list(slots)[::-1]
 
@@ -310,6 +328,7 @@ class State:
         if (j := live.index.get(job_id)) is not None:
             known.steps_done, known.spent_usd = float(live["steps_done"][j]), float(live["spent_usd"][j])
             known.promised_s, known.received_s = float(live["promised_s"][j]), float(live["held_s"][j])
+            known.lost_s = float(live["lost_s"][j])
         if how == COMPLETE:
             known.steps_done = known.job.total_steps
         for name in ("command", "environment"):

@@ -6,23 +6,18 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-import grpc
-
 from gavelx.errors import UserError
 from gavelx.jobs import Job
 from gavelx.mechanism.events import JobSubmitted
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_spec, note_of
+from gavelx.service.quotas import Quota
 from gavelx.service.records import Entry
-from gavelx.service.refusals import RefusedError
 from gavelx.service.state import State
 from gavelx.spelling import meant, nearest
 from gavelx.throughputs import Setting
 
 JOBS_IN_CALL = 10_000
-LIVE_JOBS_MAX = 100_000
-OWNED_JOBS_MAX = 50_000
-"""Of one owner: nobody can take all the room there is."""
 PIECE = 200
 """Jobs that are checked at a stretch."""
 
@@ -30,10 +25,10 @@ PIECE = 200
 class Submission:
     """Jobs that one caller wants; ``ids`` once they are checked and numbered. All are accepted or none."""
 
-    def __init__(self, state: State, specs: Sequence[wire.JobSpec], owner: str) -> None:
+    def __init__(self, state: State, specs: Sequence[wire.JobSpec], quota: Quota) -> None:
         if not 1 <= len(specs) <= JOBS_IN_CALL:
             raise UserError(f"{len(specs)} jobs", expected=f"1 to {JOBS_IN_CALL} in a call")
-        self._state, self._specs, self._owner = state, specs, owner
+        self._state, self._specs, self._quota, self._owner = state, specs, quota, quota.caller.owner
         self._jobs: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.ids: list[int] = []
 
@@ -48,6 +43,7 @@ class Submission:
         """The fields of the job, and the note; raises :class:`UserError` naming the job."""
         try:
             check_spec(spec)
+            self._quota.check_weight(spec.weight)
             named = meant(spec.job_type, self._state.job_types) or spec.job_type
             job_type, speeds = self._speeds(named, spec)
         except UserError as error:
@@ -61,6 +57,7 @@ class Submission:
             "slo": spec.slo or None,
             "duration_s": spec.duration_s or None,
             "owner": self._owner,
+            "preemptible": spec.preemptible or "auto",
         }
         return fields, note_of(spec) | {"type": named} | ({"speeds": speeds} if speeds else {})
 
@@ -99,23 +96,22 @@ class Submission:
     def entries(self, now_s: float) -> list[Entry]:
         """Number the jobs. One that was accepted before, by its request id, keeps its number and is no event."""
         state, entries = self._state, list[Entry]()
-        if len(state.live) + len(self._jobs) > LIVE_JOBS_MAX:
-            problem = f"{len(state.live)} jobs are live, and at most {LIVE_JOBS_MAX} may be"
-            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, problem)
-        if (mine := len(state.live_of.get(self._owner, ()))) + len(self._jobs) > OWNED_JOBS_MAX:
-            problem = f"{mine} jobs of {self._owner} are live, and at most {OWNED_JOBS_MAX} may be"
-            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, problem)
+        self._quota.check_jobs(state, sum(self._before(note) is None for _, note in self._jobs))
         self.ids = []
         for fields, note in self._jobs:
-            request = (self._owner, note.get("request_id", ""))
-            if request[1] and (before := state.of_request.get(request)) is not None:
+            if (before := self._before(note)) is not None:
                 self.ids.append(before)
                 continue
             job = Job(id=state.next_job_id, arrival_s=now_s, **fields)
             state.next_job_id += 1
-            if request[1]:
-                state.of_request[request] = job.id
+            state.numbered[self._owner] += 1
+            if request_id := note.get("request_id"):
+                state.of_request[self._owner, request_id] = job.id
             self.ids.append(job.id)
             folder = f"{job.id}-{secrets.token_hex(4)}"  # other logs begin at 0, too
             entries.append(Entry(JobSubmitted(now_s, job), note | {"folder": folder}))
         return entries
+
+    def _before(self, note: dict[str, Any]) -> int | None:
+        """The number that a job was given when it was submitted before; None if it was not."""
+        return self._state.of_request.get((self._owner, note["request_id"])) if "request_id" in note else None

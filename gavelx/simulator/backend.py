@@ -41,6 +41,8 @@ from gavelx.throughputs import Pairing, Setting, Throughputs
 FREED, HAPPENS, WAKES = range(3)
 """What comes first among things at the same time: devices fall free, things happen, then decisions are taken."""
 OUTAGES = ("_lose", "_notice")
+NEVER_S = 1e15
+"""Between two checkpoints of a job that writes none."""
 IN_VAIN = 2000
 """After so many leases in a row with which nobody got any further, nobody will: a run ends then."""
 
@@ -352,8 +354,8 @@ class SimulatedCluster:
 
     def _begin(self, lease: Lease) -> None:
         job, now_s, whole_steps = self._job[lease.job_id], self.now_s, self.rules.whole_steps
-        safe_steps = self._safe_steps.get(job.id)
-        begin_s = now_s if safe_steps is None else now_s + self._overhead(job).restart_s
+        goes_on = job.id in self._safe_steps and job.checkpoints  # else it begins, which takes no longer than ever
+        begin_s = now_s + self._overhead(job).restart_s if goes_on else now_s
         safe_steps = self._safe_steps.setdefault(job.id, 0.0)
         held_s = begin_s - lease.charged_from_s if whole_steps else 0.0  # the gap before, and loading
         run = Run(
@@ -366,7 +368,7 @@ class SimulatedCluster:
             until_step=max(lease.until_step, safe_steps),  # the mechanism may not know how far the job is already
             steps_per_s=1.0,
             saved_steps=safe_steps,
-            checkpoint_every_s=self.faults.checkpoint_every_s,
+            checkpoint_every_s=self.faults.checkpoint_every_s if job.checkpoints else NEVER_S,
             whole_steps=whole_steps,
             held_s=held_s,
             billed_s=held_s,
@@ -458,9 +460,9 @@ class SimulatedCluster:
                 LeaseEnded(self.now_s, lease_id, lease.job_id, self._safe_steps.get(lease.job_id, 0.0), 0.0)
             )
         elif (run := self._running.get(lease_id)) is not None:
-            checkpoint_s = self._overhead(run.job).checkpoint_s
+            checkpoint_s = self._overhead(run.job).checkpoint_s if run.job.checkpoints else 0.0
             if checkpoint_s == 0.0 or run.steps_at(self.now_s) == run.saved_steps:
-                self._end(lease_id)
+                self._end(lease_id, taken_back=True)
                 return
             self._measure(run)
             run.turn(self.now_s)
@@ -478,7 +480,7 @@ class SimulatedCluster:
 
     def _closed(self, lease_id: int) -> None:
         if lease_id in self._closing:
-            self._end(lease_id)
+            self._end(lease_id, taken_back=True)
 
     def _completes(self, lease_id: int, version: int) -> None:
         if (run := self._running.get(lease_id)) is not None and run.version == version:
@@ -495,7 +497,13 @@ class SimulatedCluster:
             self._end(lease_id)
 
     def _end(
-        self, lease_id: int, *, safe_steps: float | None = None, failed: bool = False, quiet: bool = False
+        self,
+        lease_id: int,
+        *,
+        safe_steps: float | None = None,
+        failed: bool = False,
+        taken_back: bool = False,
+        quiet: bool = False,
     ) -> None:
         """The devices of a lease fall free; what the job did up to its last checkpoint is safe."""
         if (run := self._running.pop(lease_id, None)) is not None:
@@ -505,8 +513,10 @@ class SimulatedCluster:
             run = self._closing.pop(lease_id)
         run.turn(self.now_s)
         job, lease = run.job, run.lease
-        safe_steps = run.from_steps if safe_steps is None else safe_steps
-        self._in_vain = 0 if safe_steps > self._safe_steps[job.id] else self._in_vain + 1
+        if safe_steps is None:
+            safe_steps = run.from_steps if job.checkpoints else run.saved_steps
+        came_forward = safe_steps > self._safe_steps[job.id]
+        self._in_vain = 0 if came_forward else self._in_vain + 1
         self._safe_steps[job.id] = safe_steps
         del self._lease_of[job.id]
         self._spread.discard(lease_id)
@@ -518,7 +528,8 @@ class SimulatedCluster:
             self.recorder.completion_s[job.id] = self.now_s
             self._is_gone(job.id)
         if not quiet:
-            self._report(LeaseEnded(self.now_s, lease_id, job.id, safe_steps, run.held_s, failed))
+            lost_s = run.held_s if taken_back and not came_forward else 0.0
+            self._report(LeaseEnded(self.now_s, lease_id, job.id, safe_steps, run.held_s, failed, lost_s))
         if not self.rules.whole_steps:
             for holder in list(self._on[lease.devices[0]]):
                 other = self._running.get(holder) or self._closing[holder]

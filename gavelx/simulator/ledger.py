@@ -5,6 +5,7 @@ it works out what was done and what it costs, and compares::
 
     no device in two leases (but those of a pair that shares it), no gang in part, nothing on a server that is gone
     steps credited <= steps done; who counts as complete has done all his steps, and is known to be
+    of a job without checkpoints nothing is safe before its end
     lease time = busy + idle
     bill = lease time x price
     time does not go backwards
@@ -62,6 +63,8 @@ class Entry:
     pace: float
     since_s: float
     until_step: float
+    from_steps: float
+    checkpoints: bool
     busy_s: float = 0.0
 
 
@@ -72,6 +75,7 @@ class Ledger:
         self.now_s = 0.0
         self.device_s: dict[str, float] = {}  # held, by accelerator type; a shared device counts once
         self.usd_by_type: dict[str, float] = {}  # NaN where a price was not known
+        self.lost_device_s = 0.0  # in which steps were done that are lost
         self.failures: Counter[int] = Counter()  # by job id, how often it died by itself
         self._tariff = tariff
         self.servers: dict[int, Server] = {}
@@ -106,7 +110,8 @@ class Ledger:
             raise self.breach(f"gang in part: {lease}")
         if job.id in self._lease_of or lease.id in self._entries:
             raise self.breach(f"job {job.id} in two leases")
-        entry = Entry(lease, time_s, pace, time_s, lease.until_step)
+        steps = self._steps.setdefault(job.id, 0.0)
+        entry = Entry(lease, time_s, pace, time_s, lease.until_step, steps, job.checkpoints)
         for device in devices:
             server = self.servers.get(device.server_id)
             if server is None or device.slot >= server.device_count or server.accelerator != lease.accelerator:
@@ -122,7 +127,6 @@ class Ledger:
             held_by.append(entry)
         self._entries[lease.id] = entry
         self._lease_of[job.id], self._total[job.id] = lease.id, job.total_steps
-        self._steps.setdefault(job.id, 0.0)
 
     def goes_on(self, time_s: float, lease_id: int, pace: float, until_step: float) -> None:
         """From now on the lease does so many steps/s, up to that step."""
@@ -146,8 +150,11 @@ class Ledger:
             raise self.breach(f"lease {lease_id} was busy for longer than it was held")
         if safe_steps > steps + ROUNDING * max(1.0, steps):
             raise self.breach(f"job {job_id}: {safe_steps} steps are called safe, and {steps} were done")
+        if not entry.checkpoints and 0.0 < safe_steps < self._total[job_id]:
+            raise self.breach(f"job {job_id} writes no checkpoints, and {safe_steps} steps are called safe")
         if safe_steps < steps:
             self._furthest[job_id] = max(self._furthest.get(job_id, 0.0), steps)
+            self.lost_device_s += self._lost_s(entry, steps, safe_steps) * len(lease.devices)
         self._steps[job_id] = safe_steps
         if failed:
             self.failures[job_id] += 1
@@ -162,6 +169,12 @@ class Ledger:
             name = lease.accelerator
             self.device_s[name] = self.device_s.get(name, 0.0) + time_s - since_s
             self.usd_by_type[name] = self.usd_by_type.get(name, 0.0) + self._tariff(name, since_s, time_s)
+
+    @staticmethod
+    def _lost_s(entry: Entry, steps: float, safe_steps: float) -> float:
+        """Of the time in which the lease did steps, the part in which it did those that are lost."""
+        done = steps - entry.from_steps
+        return entry.busy_s * min(1.0, (steps - safe_steps) / done) if done > 0 else 0.0
 
     def available_s(self, accelerator: str, end_s: float) -> float:
         """For how long devices of a type were there, held or not, until the end of the run; in device-seconds."""

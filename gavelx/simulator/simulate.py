@@ -119,6 +119,7 @@ def _result(
         price_changes=tuple((time_s, later.array(types)) for time_s, later in backend.price_changes),
         given_up=tuple(mechanism.given_up),
         most_behind_s=mechanism.accounts.most_behind_s,
+        lost_device_s=backend.ledger.lost_device_s,
         policy_seconds=stopwatch.seconds,
         prices=prices.name,
     )

@@ -1,7 +1,8 @@
 """Jobs that only sleep: the same agent, the same wire, and no processes.
 
-A lease makes progress at the speed that its launch names and completes at its last step. Many such agents share
-one event loop; a test of the scheduler runs hundreds.
+A lease makes progress at the speed that its launch names and completes at its last step. A job whose environment
+says ``CHECKPOINTS=no`` saves nothing and begins anew each time. Many such agents share one event loop; a test of
+the scheduler runs hundreds.
 """
 
 import math
@@ -39,6 +40,10 @@ class Sleep:
     def steps_at(self, time_s: float) -> float:
         done = self.launch.saved_steps + self.launch.steps_per_s * max(0.0, time_s - self.started_s)
         return max(self.launch.saved_steps, min(done, self.launch.until_step))
+
+    @property
+    def saves(self) -> bool:
+        return self.launch.environment.get("CHECKPOINTS", "yes") != "no"
 
     @property
     def complete_s(self) -> float:
@@ -121,6 +126,8 @@ class SleepRunner:
         sleep = self._running.pop(lease_id)
         complete, failed = end_s >= sleep.complete_s, end_s == sleep.fails_s < sleep.complete_s
         steps = sleep.launch.until_step if complete else sleep.steps_at(end_s)
+        if not (complete or sleep.saves):
+            steps = sleep.launch.saved_steps
         if failed:
             steps, reason = self._saved(sleep, end_s), "it was its turn to fail"
         ended = wire.Ended(
@@ -141,6 +148,8 @@ class SleepRunner:
 
     def _saved(self, sleep: Sleep, time_s: float) -> float:
         """Steps in the last checkpoint."""
+        if not sleep.saves:
+            return sleep.launch.saved_steps
         every_s = self.failures.checkpoint_s if self.failures else 60.0
         return sleep.steps_at(sleep.started_s + (time_s - sleep.started_s) // every_s * every_s)
 

@@ -5,9 +5,13 @@
 | could not be started, or a rank failed unasked  | failed                                                 |
 | said so in its report                           | complete                                               |
 | exited with 0, unasked, and reports nothing     | complete, with all of its steps                        |
-| exited with 0, unasked, and reports less        | stopped by itself in time: what is saved counts        |
+| exited with 0, unasked, and has saved more      | stopped by itself in time: what is saved counts        |
+| the same, with nothing more saved               | failed: it would be launched for nothing, for ever     |
+| the same, as it was to stop or to lapse anyway  | stopped                                                |
 | was asked to stop, whatever its exit code       | stopped: what is saved counts                          |
+| was asked by its shim, and not by the agent     | stopped if it has saved more, else failed              |
 | left no word, as its shim was killed            | failed                                                 |
+| left no word, as its folder was taken away      | failed                                                 |
 | left no word, as its shim could not even begin  | stopped: that is no fault of the job's                 |
 """
 
@@ -41,6 +45,28 @@ def _steps(value: object) -> float:
     return float(value) if good else 0.0  # type: ignore[arg-type]
 
 
+def is_exit(exit: Json) -> bool:
+    """Whether a shim may have written this; a job that kills its shim can write what it likes."""
+    ended_s, codes, failed = (exit.get(name) for name in ("ended_s", "exit_codes", "failed"))
+    return (
+        isinstance(ended_s, float)
+        and isinstance(exit.get("asked"), str)
+        and isinstance(exit.get("killed"), bool)
+        and isinstance(codes, dict)
+        and all(isinstance(code, int | None) for code in codes.values())
+        and (failed is None or _is_failure(failed))
+    )
+
+
+def _is_failure(failed: object) -> bool:
+    return (
+        isinstance(failed, dict)
+        and isinstance(failed.get("rank"), int | None)
+        and isinstance(failed.get("reason"), str)
+        and isinstance(failed.get("exit_code"), int)
+    )
+
+
 @dataclass(frozen=True)
 class Outcome:
     steps_done: float
@@ -51,25 +77,40 @@ class Outcome:
 
 
 def outcome(
-    launch: Json, exit: Json | None, report: Json | None, last_words: str = "", *, began: bool = True
+    launch: Json,
+    exit: Json | None,
+    report: Json | None,
+    last_words: str = "",
+    *,
+    began: bool = True,
+    leaving: bool = False,
 ) -> Outcome:
-    """Judge one lease. ``last_words`` is the end of what the job printed, for people."""
+    """Judge one lease. ``last_words`` is the end of what the job printed, for people.
+
+    ``began``: processes of it were started, as far as we know. ``leaving``: it was to stop or about to lapse, as
+    far as the agent knows. The job may have seen that before the shim did; and the shim may have seen what is not
+    so, in files that the job can write.
+    """
     said = Said.of(report)
     saved = max(float(launch["saved_steps"]), said.saved_steps if said else 0.0)
     if said and said.complete:
         return Outcome(max(saved, said.steps_done), False, True, 0, "complete")
     if exit is None:
-        why = "its keeper was killed, or the machine was restarted" if began else "this server could not begin it"
+        why = "its keeper was killed, its folder removed, or the machine restarted"
+        why = why if began else "this server could not begin it"
         return Outcome(saved, began, False, -signal.SIGKILL, why)
     if exit["failed"] is not None:
         code = int(exit["failed"]["exit_code"])
         return Outcome(saved, True, False, code, _why_failed(exit["failed"], last_words))
     code = next((code for code in exit["exit_codes"].values() if code), 0)
-    if exit["asked"]:
+    if (exit["asked"] or said) and (saved > float(launch["saved_steps"]) or leaving):
         killed = "; it did not exit in time and was killed" if exit["killed"] else ""
-        return Outcome(saved, False, False, code, f"stopped: {exit['asked']}{killed}")
-    if said:
-        return Outcome(saved, False, False, 0, "it stopped by itself, to go on later")
+        why = f"stopped: {exit['asked']}{killed}" if exit["asked"] else "it stopped by itself, to go on later"
+        return Outcome(saved, False, False, code, why)
+    if exit["asked"] or said:
+        why = f"it ended with exit code {code}, is not complete, and has saved nothing beyond step {saved:g}"
+        why = f"stopped, and not by the scheduler: {exit['asked']}" if exit["asked"] else why
+        return Outcome(saved, True, False, code, why)
     return Outcome(max(saved, float(launch["until_step"])), False, True, 0, "complete")
 
 

@@ -24,7 +24,7 @@ from gavelx.worker.devices import Devices
 from gavelx.worker.logs import segments_of
 from gavelx.worker.outcome import Outcome, Said, outcome
 from gavelx.worker.running import CannotRunError, job_in
-from gavelx.worker.shim import boot_id, kill, kill_cgroup, marked, remove_cgroup
+from gavelx.worker.shim import SPEECHLESS, boot_id, kill, kill_cgroup, marked, remove_cgroup
 from gavelx.worker.state import Folder, LeaseFolder
 from gavelx.worker.usage import Measured, Meter
 
@@ -68,6 +68,24 @@ class Running:
             self.points.append((now_s, steps))
         (first_s, first), (last_s, last) = self.points[0], self.points[-1]
         return max(0.0, (last - first) / (last_s - first_s)) if last_s > first_s else 0.0
+
+    def shim_lives(self) -> bool:
+        """The shim holds a lock; of our own child we know without, as a job may remove the file."""
+        return self.folder.shim_lives() if self.shim is None else self.shim.poll() is None
+
+    @property
+    def began(self) -> bool:
+        """Whether the shim, which is gone, had started the job, as far as we know.
+
+        It wrote so; or it was killed, or says so by its exit code; or the folder that we made is there no more.
+        """
+        code = 0 if self.shim is None else self.shim.returncode
+        return code < 0 or code == SPEECHLESS or self.folder.shim() is not None or not self.folder.path.exists()
+
+    def was_leaving(self, ended_s: float) -> bool:
+        """Whether the job was to stop, or its lease had not been renewed for long, when it ended."""
+        long_s = max(self.launch.get("valid_for_s", 0.0) / 2, self.launch["grace_s"])
+        return bool(self.stop) or self.until_s - ended_s <= long_s
 
     def lease(self) -> Json:
         """What its lease file says."""
@@ -236,6 +254,7 @@ class ProcessRunner:
             "started_s": self.now_s(),
             "until_monotonic_s": until_s,
             "until_step": launch.until_step,
+            "valid_for_s": launch.valid_for_s,
             "saved_steps": launch.saved_steps,
             "log_mark": launch.log_mark,
             "grace_s": self.grace_s,
@@ -333,9 +352,7 @@ class ProcessRunner:
     def poll(self) -> None:
         for running in list(self._running.values()):
             self._hurry_if_complete(running)
-            if not running.folder.shim_lives():
-                if running.shim is not None:
-                    running.shim.wait()  # it is gone: no zombies
+            if not running.shim_lives():
                 self._finish(running)
             elif self.now_s() >= running.until_s + STUCK_S:
                 self._nothing_left(running)
@@ -354,12 +371,12 @@ class ProcessRunner:
         exit = running.folder.exit()
         if exit is None and not self._nothing_left(running):
             return  # killed now; gone when we look again
-        ended_s = float(exit["ended_s"]) if exit else self.now_s()
-        began = running.folder.shim() is not None
+        ended_s = min(exit["ended_s"], self.now_s()) if exit else self.now_s()
+        began = running.began
         if exit is None and not began:
             self._ready_at_s = self.now_s() + PAUSE_S
-        words = last_words(running.folder, exit)
-        result = outcome(running.launch, exit, running.folder.report(), words, began=began)
+        words, leaving = last_words(running.folder, exit), running.was_leaving(ended_s)
+        result = outcome(running.launch, exit, running.folder.report(), words, began=began, leaving=leaving)
         del self._running[running.lease_id]
         self._keep(running.folder, running.launch, result, self._held_s(running, ended_s))
         for lease_id in self.folder.prune():

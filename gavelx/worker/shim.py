@@ -46,6 +46,8 @@ READ_BYTES = 1 << 16
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LAPSED = "no word from the scheduler: the lease lapsed"
 CANNOT_RUN, NOT_FOUND = 126, 127  # exit codes, as a shell gives them
+SPEECHLESS = 3
+"""Our own exit code when the job began and we cannot say how it ended: somebody took our files away."""
 
 Json = dict[str, Any]
 _libc = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
@@ -523,7 +525,13 @@ def main() -> None:
     folder = Path(sys.argv[1])
     launch = read_json(folder / LAUNCH)
     assert launch is not None, folder
-    Shim(folder, launch).run()
+    shim = Shim(folder, launch)
+    try:
+        shim.run()
+    except OSError:
+        if not shim.ranks:
+            raise
+        sys.exit(SPEECHLESS)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gavelx.errors import OptionError
+from gavelx.worker.outcome import is_exit
 from gavelx.worker.shim import EXIT, LAUNCH, LEASE, REPORT, SHIM, boot_id, read_json, write_json
 
 IDENTITY, LOCK = "identity.json", "lock"
@@ -81,7 +82,9 @@ class LeaseFolder:
         return read_json(self.lease_file)
 
     def exit(self) -> Json | None:
-        return read_json(self.path / EXIT)
+        """What the shim wrote at the end; None for what no shim writes."""
+        exit = read_json(self.path / EXIT)
+        return exit if exit is not None and is_exit(exit) else None
 
     def shim(self) -> Json | None:
         return read_json(self.path / SHIM)

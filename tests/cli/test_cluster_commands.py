@@ -89,6 +89,10 @@ def test_a_job_from_submission_to_replay(
             ["submit", "--type", "net", "--steps", "5", "--speed", "a=b", "--", "true"],
             "--speed: 'b' on a is no number",
         ),
+        (
+            ["submit", "--type", "net", "--steps", "5", "--preemptible", "maybe", "--", "true"],
+            "--preemptible: 'maybe' is not known; expected auto, yes, no",
+        ),
         (["explain", "77"], "no job has the id 77"),
         (["cancel", "77"], "no job has the id 77"),
         (["logs", "77"], "no job has the id 77"),
@@ -122,6 +126,9 @@ def test_a_scheduler_out_of_reach_is_our_failure(capsys: pytest.CaptureFixture[s
         (["replay", "nowhere", "--policy", "fifo"], "there is no log"),
         (["token", "t.json", "--owner", "../x"], "--owner is '../x'"),
         (["token", "t.json", "--owner", "x", "--role", "king"], "no role is called 'king'"),
+        (["serve", "--max-weight", "0.5"], "--max-weight: 0.5; expected 1 to 1e+12 for a job"),
+        (["serve", "--max-weight", "nan"], "--max-weight: nan; expected 1 to 1e+12 for a job"),
+        (["serve", "--protect-for", "-1"], "--protect-for: -1 s without preemption; expected 0 to 1e+09 seconds"),
         (["certs", "c", "--agent", "../x"], "--agent is '../x'"),
     ],
 )
@@ -134,6 +141,18 @@ def test_what_cannot_be_served_is_said_before_anything_is(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert message in said(capsys, *arguments, code=2)
+
+
+def test_a_job_says_whether_it_may_be_preempted(service: Background, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["submit", "--type", "net", "--steps", "1e6", "--preemptible", "no", "--", "true"]
+    assert said(capsys, *options) == "0\n"
+    while told(capsys, "explain", "0")["state"] != "running":
+        pass
+    document = told(capsys, "explain", "0")
+    assert (document["preemptible"], document["protected"], document["lost_s"]) == ("no", True, 0.0)
+    assert "it is not preempted, as was asked for" in document["why"]
+    assert "work lost" in said(capsys, "explain", "0")
+    assert told(capsys, "status")["jobs"][0]["protected"] is True
 
 
 def test_other_rules_than_the_logs_are_refused(

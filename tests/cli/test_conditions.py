@@ -20,6 +20,10 @@ def scenario(**options: object) -> Scenario:
 def test_each_option_reaches_the_run() -> None:
     made = scenario(seed=3, min_run=600.0, backfill="0.8", speed_noise=0.3, failures="jobs=0.5, servers=2")
     assert (made.rules.seed, made.rules.min_run_s, made.rules.backfill) == (3, 600.0, 0.8)
+    assert scenario(protect_for=60.0).rules.protect_s == 60.0
+    assert [job.checkpoints for job in scenario(plain_jobs=1.0).jobs] == [False] * 8
+    some = [[job.checkpoints for job in scenario(plain_jobs=0.5, seed=seed).jobs] for seed in (3, 3, 4)]
+    assert some[0] == some[1] != some[2]
     faults = made.faults
     assert (faults.seed, faults.speed_noise) == (3, 0.3)
     assert (faults.server_failures_per_day, faults.job_failures_per_hour) == (2.0, 0.5)
@@ -139,6 +143,10 @@ def test_who_never_finds_enough_spot_servers_is_told_before_the_run(
             {"rules": "published", "min_run": 9.0},
             r"--min-run: the rules 'published' .*expected the rules 'default'",
         ),
+        ({"rules": "published", "protect_for": 9.0}, r"--protect-for: the rules 'published'"),
+        ({"rules": "published", "plain_jobs": 0.5}, r"--plain-jobs: the rules 'published'"),
+        ({"plain_jobs": 1.5}, r"--plain-jobs: 1\.5; expected 0 to 1 of the jobs"),
+        ({"protect_for": float("nan")}, r"--protect-for: nan s without preemption"),
         ({"price_changes": "nowhere.csv"}, r"nowhere\.csv: there is no such file"),
     ],
 )
@@ -234,3 +242,19 @@ def test_the_command_names_the_conditions() -> None:
         "gavelx simulate --policy fifo --cluster v100=1 --jobs 3 --min-run 60.0 --backfill any"
         " --price-changes 'my prices.csv' --failures jobs=1"
     )
+
+
+def test_the_rules_published_know_no_jobs_that_are_not_to_be_preempted(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    header = "job_id,arrival_s,job_type,scale_factor,total_steps,preemptible,checkpoints\n"
+    for cells, said in (("no,yes", "preemptible=no"), ("auto,no", "no checkpoints")):
+        trace.write_text(f"{header}7,0,A3C,1,100,{cells}\n")
+        assert len(scenario(jobs=None, trace=str(trace)).jobs) == 1
+        with pytest.raises(UserError, match=f"job 7: {said}, and the rules 'published' know nothing like it"):
+            scenario(jobs=None, trace=str(trace), rules="published")
+
+
+def test_work_that_is_lost_is_shown(shell: Shell) -> None:
+    said = shell("simulate", "--policy", "max_min_fairness", *SMALL, "--plain-jobs", "1").out
+    assert "work lost (device-h)" in said
+    assert "work lost" not in shell("simulate", "--policy", "max_min_fairness", *SMALL).out

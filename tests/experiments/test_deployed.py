@@ -8,6 +8,7 @@ import pytest
 
 from experiments.deployed import emulated, real
 from experiments.deployed.local import DeployedError
+from gavelx.simulator.plain_jobs import with_plain_jobs
 from gavelx.throughputs import Setting
 
 
@@ -22,8 +23,11 @@ def test_a_short_trace_goes_on_agents_as_in_the_simulator(tmp_path: Path) -> Non
     assert found.leases_emulated > 12, "nobody was preempted"
 
 
-def test_compressed_time_is_the_same_run() -> None:
+@pytest.mark.parametrize("plain", [0.0, 0.5])
+def test_compressed_time_is_the_same_run(plain: float) -> None:
     scene = emulated.scene_of("shockwave_120", 30, "v100=4,p100=4,k80=4", "max_min_fairness", 360.0)
+    rules = replace(scene.rules, protect_s=3600.0)
+    scene = replace(scene, jobs=with_plain_jobs(scene.jobs, plain), rules=rules)
     slow, fast = scene.simulated(), scene.compressed(100.0).simulated()
     assert fast.completion_s_J * 100.0 == pytest.approx(slow.completion_s_J, rel=1e-6)
     assert len(fast.leases) == len(slow.leases)

@@ -14,7 +14,7 @@ from gavelx.files.configuration_rows import ConfigurationRow, configurations_of
 from gavelx.files.price_tables import load_prices
 from gavelx.files.snapshots import read_snapshot, snapshot_from_json, snapshot_to_json, write_snapshot
 from gavelx.files.throughput_tables import load_throughputs
-from gavelx.jobs import Job
+from gavelx.jobs import PREEMPTIBLE, Job
 from gavelx.promises import NOBODY, Promises
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
@@ -62,7 +62,16 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
             tuple(Server(i, name, n, region, region) for i, (name, n, region) in enumerate(servers)), tuple(types)
         ),
         jobs=tuple(
-            Job(i, draw(names), draw(above_0), arrival_s=draw(st.floats(0, 1e12)), owner=draw(names)) for i in ids
+            Job(
+                i,
+                draw(names),
+                draw(above_0),
+                arrival_s=draw(st.floats(0, 1e12)),
+                owner=draw(names),
+                preemptible=draw(st.sampled_from(PREEMPTIBLE)),
+                checkpoints=draw(st.booleans()),
+            )
+            for i in ids
         ),
         known=configurations_of(rows, (J, A)),
         steps_left_J=np.array(draw(st.lists(at_least_0, min_size=J, max_size=J)), dtype=float),

@@ -8,7 +8,7 @@ from gavelx.errors import InputFileError
 from gavelx.files.locate import names
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace, write_trace
-from gavelx.jobs import Job
+from gavelx.jobs import PREEMPTIBLE, Job
 
 HEADER = "job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight\n"
 above_0 = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
@@ -30,6 +30,8 @@ def traces(draw: st.DrawFn) -> tuple[Job, ...]:
             slo=draw(st.none() | above_0),
             duration_s=draw(st.none() | above_0),
             owner=draw(st.just("") | words),
+            preemptible=draw(st.sampled_from(PREEMPTIBLE)),
+            checkpoints=draw(st.booleans()),
         )
         for job_id, arrival_s in zip(ids, arrivals, strict=True)
     )
@@ -49,6 +51,20 @@ def test_only_the_columns_that_are_needed(tmp_path: Path) -> None:
         HEADER.strip() + ",owner",
         "0,0.0,A3C,1,0.30000000000000004,1.0,lab/ann",
     ]
+
+
+def test_a_trace_says_which_jobs_save_nothing_and_which_are_not_to_be_preempted(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(HEADER.strip() + ",preemptible,checkpoints\n0,0,A3C,1,5,1,no,\n1,0,A3C,1,5,1,,no\n")
+    assert read_trace(path) == (Job(0, "A3C", 5.0, preemptible="no"), Job(1, "A3C", 5.0, checkpoints=False))
+    for cells, problem in (
+        ("maybe,yes", "row 2, column preemptible: 'maybe' is not known; expected auto or yes or no"),
+        ("no,sometimes", "row 2, column checkpoints: 'sometimes' is not known; expected yes or no"),
+    ):
+        path.write_text(HEADER.strip() + f",preemptible,checkpoints\n0,0,A3C,1,5,1,{cells}\n")
+        with pytest.raises(InputFileError) as error:
+            read_trace(path)
+        assert problem in str(error.value)
 
 
 def test_missing_weights_are_1_and_other_columns_are_ignored(tmp_path: Path) -> None:

@@ -362,6 +362,44 @@ def test_published_rules_ask_the_policy_every_1920_seconds_at_most() -> None:
     assert solves == [0.0, 360.0, 2520.0, 4680.0]  # a call at time 0 counts for none
 
 
+@pytest.mark.parametrize("by_owner", [True, False])
+def test_what_is_no_small_change_to_an_owner_is_none_where_owners_share(by_owner: bool) -> None:
+    """With hundreds of jobs the policy is not asked about each; but of an owner it may be the only one."""
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, small_change_s=1e9))
+    live = dict.fromkeys(range(200), "bob")
+    rounds = itertools.count(1)
+
+    def asks(*happened: Event) -> bool:
+        """Whether the policy is asked when the next round begins; it answers at once."""
+        for event in happened:
+            mechanism.handle(event)
+        now_s = DEFAULT.round_s * next(rounds)
+        solves = [command for command in mechanism.handle(Wake(now_s)) if isinstance(command, Solve)]
+        for solve in solves:
+            answer = shares(solve.snapshot, [1.0 / len(live)] * len(live))
+            mechanism.handle(Allocated(now_s, dataclasses.replace(answer, by_owner=by_owner)))
+        return bool(solves)
+
+    def comes(job_id: int, owner: str) -> JobSubmitted:
+        live[job_id] = owner
+        now_s = mechanism.leasing.now_s
+        return JobSubmitted(now_s, Job(job_id, "net", 1e6, arrival_s=now_s, owner=owner))
+
+    def goes(job_id: int) -> JobCancelled:
+        del live[job_id]
+        return JobCancelled(mechanism.leasing.now_s, job_id)
+
+    assert asks(*[comes(job_id, "bob") for job_id in live])
+    assert not asks(comes(200, "bob"))
+    assert asks(comes(201, "ada")) is by_owner
+    assert asks(comes(202, "ada")) is by_owner
+    assert not asks(goes(0))
+    assert asks(goes(202)) is by_owner
+    assert not asks(comes(203, "eve"), goes(203)), "it was not even let in"
+    assert asks(goes(201)) is by_owner
+    assert not asks(comes(204, "bob"))
+
+
 def test_time_may_not_go_backwards() -> None:
     mechanism = with_servers(1)
     mechanism.handle(Wake(10.0))

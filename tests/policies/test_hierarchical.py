@@ -29,6 +29,7 @@ from gavelx.policies import (
     load_policy,
     packed,
 )
+from gavelx.prices import Prices
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Setting, Throughputs
 from tests.policies.filling import filled
@@ -139,6 +140,16 @@ def test_it_prints_as_what_the_command_line_reads() -> None:
 def test_other_modifiers_stay_around_it() -> None:
     policy = hierarchical(packed(Maximize(Worst(TimeShare()), [Cost() <= 3])), {"a": "fifo"})
     assert str(policy) == "packed(hierarchical(Maximize(Worst(TimeShare()), [Cost() <= 3]), a=fifo))"
+
+
+@pytest.mark.parametrize(
+    "around", ["{}", "agnostic({})", "packed({})", "partitioned({}, 2)", "with_constraints({}, Cost() <= 5)"]
+)
+def test_its_shares_say_that_they_are_divided_between_owners(around: str) -> None:
+    jobs = [Job(j, "net", 100.0, owner="ab"[j % 2]) for j in range(4)]
+    snapshot = Snapshot.of(jobs, Cluster.of({"v100": 2}, 1), ALIKE, Prices({"v100": 1.0}))
+    assert load_policy(around.format("hierarchical(max_min_fairness)")).allocate(snapshot).by_owner
+    assert not load_policy(around.format("max_min_fairness")).allocate(snapshot).by_owner
 
 
 @pytest.mark.parametrize("policy", [Fifo(), Maximize(Cost() * 1.0), Minimize(Cost())], ids=str)

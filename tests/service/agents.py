@@ -18,6 +18,7 @@ from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import Access, aio_channel
+from gavelx.rpc.tokens import add_token, new_token
 from gavelx.service.configuration import Configuration
 from gavelx.service.server import Options, Service
 from gavelx.service.timing import Timing
@@ -37,6 +38,15 @@ def configuration(rules: Rules = DEFAULT, round_s: float = 1.0) -> Configuration
 
 def spec(steps: float = 50.0, workers: int = 1, **more: Any) -> wire.JobSpec:
     return wire.JobSpec(job_type="net", workers=workers, total_steps=steps, command=["true"], **more)
+
+
+def tokens_for(folder: Path, **roles: str) -> dict[str, str]:
+    """A file of tokens; the texts by owner."""
+    texts = {}
+    for owner, role in roles.items():
+        texts[owner], token = new_token(owner, role, None)
+        add_token(folder / "tokens.json", token)
+    return texts
 
 
 @asynccontextmanager

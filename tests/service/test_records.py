@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from gavelx.cluster import Cluster, Server
 from gavelx.errors import InputFileError
-from gavelx.jobs import Job
+from gavelx.jobs import PREEMPTIBLE, Job
 from gavelx.measurements import Measurement
 from gavelx.mechanism import events
 from gavelx.mechanism.events import Event
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
-from gavelx.service.answers import Answer, allocation_of, answer_of
+from gavelx.service.answers import FLAGS, Answer, allocation_of, answer_of
 from gavelx.service.records import KINDS, Answered, Entry, Measured, Record, Started, entry_of, record_of
 from gavelx.snapshot import Snapshot
 from gavelx.testing.snapshots import snapshots
@@ -36,6 +36,8 @@ JOBS = st.builds(
     slo=st.none() | st.floats(0.1, 10),
     duration_s=st.none() | st.floats(0.1, 1e6),
     owner=st.text(),
+    preemptible=st.sampled_from(PREEMPTIBLE),
+    checkpoints=st.booleans(),
 )
 SETTINGS = st.builds(Setting, st.text(), st.text(), st.integers(1, 64), st.booleans())
 WAYS = SETTINGS | st.builds(Pairing, st.text(), st.text(), st.text())
@@ -56,7 +58,7 @@ EVENTS = st.one_of(
     st.builds(events.JobCancelled, TIMES, IDS),
     st.builds(events.PolicyChanged, TIMES, st.frozensets(st.sampled_from(["pairs", "placements"]))),
     st.builds(progress, TIMES, st.lists(st.tuples(IDS, IDS, STEPS, STEPS), min_size=1)),
-    st.builds(events.LeaseEnded, TIMES, IDS, IDS, STEPS, STEPS, st.booleans()),
+    st.builds(events.LeaseEnded, TIMES, IDS, IDS, STEPS, STEPS, st.booleans(), STEPS),
     st.builds(events.PriceChanged, TIMES, st.builds(Prices, st.dictionaries(st.text(), STEPS), st.text())),
     st.builds(events.Wake, TIMES),
     st.builds(Measured, TIMES, MEASUREMENTS),
@@ -83,7 +85,14 @@ def test_events_come_back_as_they_were(event: Event, note: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    "policy", ["max_min_fairness", "fifo", "gandiva", "packed(max_sum_throughput)", "agnostic(isolated)"]
+    "policy",
+    [
+        "max_min_fairness",
+        "fifo",
+        "gandiva",
+        "packed(max_sum_throughput)",
+        "agnostic(hierarchical(max_min_fairness))",
+    ],
 )
 @given(snapshot=snapshots())
 def test_an_answer_comes_back_as_the_allocation_that_it_was(policy: str, snapshot: Snapshot) -> None:
@@ -96,7 +105,7 @@ def test_an_answer_comes_back_as_the_allocation_that_it_was(policy: str, snapsho
     assert len(table) == len(before)
     assert same(again.promises(), allocation.promises())
     assert again.certificate == allocation.certificate
-    for name in ("strict", "whole", "type_blind", "unmoved", "ask_again_s", "notes"):
+    for name in (*FLAGS, "ask_again_s", "notes"):
         assert getattr(again, name) == getattr(allocation, name)
 
 
@@ -108,6 +117,18 @@ def test_a_pair_comes_back_as_a_pair() -> None:
     answer = Answer.from_json(answer_of(allocation).to_json())
     assert (answer.promised.second_P >= 0).any()
     assert np.array_equal(allocation_of(answer, snapshot).share_C, allocation.share_C)
+
+
+def test_records_of_the_first_version_are_read() -> None:
+    """Leases did not say what was lost, nor jobs whether they may be preempted."""
+    submitted = Record(
+        1, 5.0, "JobSubmitted", '{"job":{"id":3,"job_type":"net","total_steps":9.0},"note":{"command":["a"]}}', 1
+    )
+    over = Record(
+        2, 6.0, "LeaseEnded", '{"lease_id":1,"job_id":3,"steps_done":0.0,"held_s":8.0,"failed":false}', 1
+    )
+    assert entry_of(submitted) == Entry(events.JobSubmitted(5.0, Job(3, "net", 9.0)), {"command": ["a"]})
+    assert entry_of(over).event == events.LeaseEnded(6.0, 1, 3, 0.0, 8.0, failed=False, lost_s=0.0)
 
 
 def test_every_event_of_the_mechanism_has_a_record() -> None:

@@ -14,19 +14,10 @@ from gavelx.rpc.channels import Access
 from gavelx.rpc.tokens import Token, add_token, digest, new_token, read_tokens
 from gavelx.service.auth import Guard, check_exposure, is_loopback
 from gavelx.service.log import Log
-from tests.service.agents import FakeAgent, User, serving, spec, user_of
+from tests.service.agents import FakeAgent, User, serving, spec, tokens_for, user_of
 from tests.service.running import run
 
 LONG = 1e6
-
-
-def tokens_for(folder: Path, **roles: str) -> dict[str, str]:
-    """A file of tokens; the texts by owner."""
-    texts = {}
-    for owner, role in roles.items():
-        texts[owner], token = new_token(owner, role, None)
-        add_token(folder / "tokens.json", token)
-    return texts
 
 
 async def refused(user: User, method: str, request: object) -> grpc.StatusCode:

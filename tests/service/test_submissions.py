@@ -1,16 +1,22 @@
 """Large submissions, and too many of them."""
 
 import asyncio
+import itertools
 from pathlib import Path
 
-import grpc
 import pytest
 
+from gavelx.errors import UserError
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service import submissions
+from gavelx.rpc.channels import Access
+from gavelx.rpc.tokens import Role
+from gavelx.service import quotas, submissions
+from gavelx.service.auth import LOCAL, Caller
+from gavelx.service.quotas import Limits, Quota
+from gavelx.service.refusals import RefusedError
 from gavelx.service.state import State
 from gavelx.service.submissions import Submission
-from tests.service.agents import configuration, serving, spec, user_of
+from tests.service.agents import FakeAgent, configuration, serving, spec, tokens_for, user_of
 from tests.service.running import run
 
 
@@ -25,7 +31,7 @@ def test_others_have_turns_while_a_large_batch_is_checked() -> None:
                 await asyncio.sleep(0)
 
         others = asyncio.create_task(other())
-        submission = Submission(State(configuration()), [spec()] * 2000, "ada")
+        submission = Submission(State(configuration()), [spec()] * 2000, Quota(LOCAL))
         await submission.check()
         others.cancel()
         assert turns >= 2000 // submissions.PIECE
@@ -34,15 +40,139 @@ def test_others_have_turns_while_a_large_batch_is_checked() -> None:
     run(main())
 
 
-def test_nobody_takes_all_the_room_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submissions, "OWNED_JOBS_MAX", 3)
+ACCOUNTS = ("ada", "bob", "eve", "ops")
+
+
+async def submit(state: State, owner: str, *specs: wire.JobSpec, role: Role = "user") -> int:
+    """How many jobs of the owner are live when all of these, or none, have been accepted."""
+    submission = Submission(state, specs, Quota(Caller(owner, role), ACCOUNTS, Limits(jobs=30)))
+    await submission.check()
+    for entry in submission.entries(0.0):
+        state.apply(entry)
+    return len(state.live_of.get(owner, ()))
+
+
+async def fill(state: State, owner: str, role: Role = "user") -> int:
+    """Submit until that is refused; how many jobs are live then."""
+    for n in itertools.count():
+        try:
+            await submit(state, owner, spec(), role=role)
+        except RefusedError:
+            return n
+    raise AssertionError
+
+
+def test_two_accounts_cannot_close_the_queue_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor can three: of 80 places 10 are kept for each of four."""
+    monkeypatch.setattr(quotas, "LIVE_JOBS_MAX", 80)
 
     async def main() -> None:
-        async with serving(tmp_path) as service, user_of(service) as user:
-            first, *_ = await user.submit(*(spec() for _ in range(3)))
-            with pytest.raises(grpc.aio.AioRpcError, match="3 jobs of local are live"):
-                await user.submit(spec())
-            await user.call("Cancel", wire.CancelRequest(version=1, job_id=first))
-            await user.submit(spec())
+        state = State(configuration())
+        assert await fill(state, "ada") == 30, "that is what operators allow a user"
+        assert await fill(state, "bob") == 30
+        assert await fill(state, "eve") == 10
+        assert await fill(state, "ops", role="operator") == 10
+
+    run(main())
+
+
+def test_an_operator_has_all_that_is_not_kept_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "LIVE_JOBS_MAX", 80)
+
+    async def main() -> None:
+        state = State(configuration())
+        assert await fill(state, "ops", role="operator") == 50
+        assert await fill(state, "eve") == 10
+
+    run(main())
+
+
+def test_accounts_that_are_new_find_room_in_a_full_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "LIVE_JOBS_MAX", 20)
+
+    async def main() -> None:
+        state = State(configuration())
+        alone = Submission(state, [spec()] * 20, Quota(Caller("old", "operator"), {"old"}))
+        await alone.check()
+        for entry in alone.entries(0.0):
+            state.apply(entry)
+        assert await fill(state, "ada") == 20 // 2 // len(ACCOUNTS)
+
+    run(main())
+
+
+def test_jobs_on_their_way_to_the_log_take_room() -> None:
+    async def main() -> None:
+        state = State(configuration())
+        quota = Quota(Caller("ada", "user"), ACCOUNTS, Limits(jobs=30))
+        first, second = (Submission(state, [spec()] * 20, quota) for _ in range(2))
+        await first.check()
+        await second.check()
+        pending = first.entries(0.0)
+        with pytest.raises(RefusedError, match="20 jobs of ada are live, and at most 30 may be"):
+            second.entries(0.0)
+        state.forget_unlogged()  # the first did not reach the log
+        assert len(pending) == len(second.entries(0.0)) == 20
+
+    run(main())
+
+
+def test_what_was_accepted_before_is_not_refused_when_it_is_sent_again() -> None:
+    async def main() -> None:
+        state = State(configuration())
+        specs = [spec(request_id=str(n)) for n in range(30)]
+        assert await submit(state, "ada", *specs) == await submit(state, "ada", *specs) == 30
+        with pytest.raises(RefusedError, match="30 jobs of ada"):
+            await submit(state, "ada", *specs, spec(request_id="another"))
+
+    run(main())
+
+
+def test_operators_bound_what_a_users_job_weighs() -> None:
+    async def main() -> None:
+        state = State(configuration())
+        await submit(state, "ada", spec(weight=10.0), spec(weight=0.1))
+        await submit(state, "ops", spec(weight=1e12), role="operator")
+        with pytest.raises(
+            UserError, match=r"job 1 \('big'\): weight is 10.5; expected at most 10, .*--max-weight"
+        ):
+            await submit(state, "ada", spec(), spec(weight=10.5, name="big"))
+
+    run(main())
+
+
+def test_one_job_of_another_user_runs_beside_hundreds(tmp_path: Path) -> None:
+    """A cluster with tokens begins with a share for each owner."""
+    texts = tokens_for(tmp_path, ada="user", bob="user", machine="agent")
+
+    async def main() -> None:
+        tokens = str(tmp_path / "tokens.json")
+        async with (
+            serving(tmp_path / "state", tokens=tokens) as service,
+            user_of(service, token=texts["ada"]) as ada,
+            user_of(service, token=texts["bob"]) as bob,
+            FakeAgent(service.address, access=Access(service.address, texts["machine"])),
+        ):
+            await bob.submit(*[spec(1e6)] * 300)
+            (job_id,) = await ada.submit(spec(50.0))
+            (job,) = await ada.until("complete", job_id, within_s=50.0)
+            assert job.owner == "ada"
+            assert service.scheduler.state.policy == "hierarchical(max_min_fairness)"
+
+    run(main())
+
+
+def test_a_log_keeps_its_policy_when_tokens_come_later(tmp_path: Path) -> None:
+    tokens_for(tmp_path, ada="user")
+
+    async def main() -> None:
+        for options, policy in (
+            ({}, "max_min_fairness"),
+            ({"tokens": str(tmp_path / "tokens.json")}, "max_min_fairness"),
+            ({"policy": "fifo"}, "fifo"),
+        ):
+            async with serving(tmp_path / "state", **options) as service:
+                while service.scheduler.state.policy != policy:
+                    await asyncio.sleep(0.01)
 
     run(main())

@@ -4,12 +4,13 @@ It may be behind the facts, by what it has not been told yet, and by nothing els
 machines say, and the ledger that they write to.
 """
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gavelx.mechanism import Mechanism
 from gavelx.mechanism.commands import Lease
-from gavelx.mechanism.events import Event, LeaseEnded, WorkerJoined, WorkerLost
+from gavelx.mechanism.events import Event, LeaseEnded, Progress, WorkerDrained, WorkerJoined, WorkerLost
 from gavelx.simulator.backend import SimulatedCluster
 
 
@@ -19,9 +20,15 @@ class Audit:
 
     mechanism: Mechanism
     backend: SimulatedCluster
+    _lost_s: Counter[int] = field(default_factory=Counter)  # by job id, by what leases said
+    _protected: set[int] = field(default_factory=set)  # ids of jobs that lost their work and saved nothing since
+    _ended: set[int] = field(default_factory=set)  # leases that said so
+    _since_s: dict[int, float] = field(default_factory=dict)  # of each lease
 
     def after(self, event: Event, before: Mapping[int, Lease]) -> None:
         """The event has been handled and its commands carried out; these were the leases ``before`` it, by job."""
+        self._note(event)
+        self._a_protected_job_is_not_preempted(event, before)
         self._nobody_is_credited_with_more_than_was_done()
         self._what_was_lost_is_not_credited(event, before)
         self._leases_are_what_runs()
@@ -40,6 +47,47 @@ class Audit:
         unknown = [job.id for job, done in zip(live.jobs, live["done"].tolist(), strict=True) if not done]
         ledger.require(not unknown, f"jobs {unknown} are done, and the mechanism does not know")
         ledger.require(not leases or self.mechanism.rules.whole_steps, f"leases of jobs that are done: {leases}")
+
+    def _note(self, event: Event) -> None:
+        """What was said of work that is lost, and of work that is saved."""
+        for lease in self.mechanism.leasing.leases.values():
+            self._since_s.setdefault(lease.id, event.time_s)
+        if isinstance(event, LeaseEnded) and event.lease_id not in self._ended:
+            self._ended.add(event.lease_id)
+            self._lost_s[event.job_id] += event.lost_s  # type: ignore[assignment]
+            if event.lost_s > 0:
+                self._protected.add(event.job_id)
+            elif event.steps_done > 0:
+                self._protected.discard(event.job_id)
+        if isinstance(event, Progress):
+            saved_L = event.saved_steps_L > 0
+            self._protected -= set(event.job_id_L[saved_L].tolist())
+
+    def _a_protected_job_is_not_preempted(self, event: Event, before: Mapping[int, Lease]) -> None:
+        """Its lease ends by itself, or with its server, or when it has had its time.
+
+        With one owner that is all there is to it; an allocation that is strict may take its share away.
+        """
+        mechanism, leasing, live = self.mechanism, self.mechanism.leasing, self.mechanism.live
+        one_owner = len({job.owner for job in self.backend.jobs}) == 1
+        if isinstance(event, LeaseEnded | WorkerDrained | WorkerJoined | WorkerLost) or not one_owner:
+            return
+        for job_id, lease in before.items():
+            j = live.index.get(job_id)
+            if (
+                lease is leasing.leases.get(job_id)
+                or j is None
+                or live["done"][j]
+                or (mechanism._strict and not live["share"][j])
+            ):
+                continue  # it runs on, or may not
+            option = live.jobs[j].preemptible
+            protected = option == "no" or (option == "auto" and job_id in self._protected)
+            may_s = max(mechanism.rules.protect_s, 2.0 * self._lost_s[job_id])
+            had_s = event.time_s - self._since_s[lease.id]
+            self.backend.ledger.require(
+                not protected or had_s >= may_s, f"job {job_id} was preempted, and may have lost its work"
+            )
 
     def _nobody_is_credited_with_more_than_was_done(self) -> None:
         live = self.mechanism.live

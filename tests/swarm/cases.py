@@ -56,11 +56,13 @@ def case_of(seed: int) -> Case:
     devices_per_server = random.choice((1, 2, 2, 4))
     rules = _rules(random)
     most = random.choice((1, 1, 2, 3))
+    plain = Random(f"plain:{seed}")
+    rules = replace(rules, protect_s=plain.choice((0.0, 1800.0, *3 * (DEFAULT.protect_s,))))
     servers = {name: random.randint(name == TYPES[0], most) for name in TYPES}  # at least one of the first type
     cluster = Cluster.of({name: n * devices_per_server for name, n in servers.items()}, devices_per_server)
     return Case(
         seed=seed,
-        jobs=_jobs(random, widest=servers[TYPES[0]] * devices_per_server),
+        jobs=_some_plain(plain, _jobs(random, widest=servers[TYPES[0]] * devices_per_server), rules),
         cluster=cluster,
         throughputs=_throughputs(random, devices_per_server),
         prices=_prices(random),
@@ -91,6 +93,23 @@ def _jobs(random: Random, widest: int) -> tuple[Job, ...]:
         )
         arrival_s += random.expovariate(1.0 / mean_gap_s) if mean_gap_s else 0.0
     return tuple(jobs)
+
+
+def _some_plain(random: Random, jobs: tuple[Job, ...], rules: Rules) -> tuple[Job, ...]:
+    """Mostly some jobs save nothing, and some users say that theirs are not to be preempted, or always may be."""
+    part = 0.0 if rules.whole_steps else random.choice((0.0, 0.3, 0.3, 1.0))
+    owners = random.choice((("",), ("",), ("", "ml", "ml/ann", "ops")))
+    if not part:
+        return jobs
+    return tuple(
+        replace(
+            job,
+            checkpoints=random.random() >= part,
+            preemptible=random.choice(("auto", "auto", "yes", "no")),
+            owner=random.choice(owners),
+        )
+        for job in jobs
+    )
 
 
 def _throughputs(random: Random, devices_per_server: int) -> Throughputs:

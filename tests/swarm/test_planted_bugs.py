@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gavelx.mechanism import Mechanism
+from gavelx.mechanism import Mechanism, Rules, leasing, protection
 from gavelx.mechanism.commands import Command, Device, Launch, Lease
 from gavelx.mechanism.events import Event, LeaseEnded, Progress
 from gavelx.mechanism.leasing import Leasing
+from gavelx.mechanism.live import LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.recorder import Recorder
@@ -168,6 +169,26 @@ def given_up_too_early(patch: pytest.MonkeyPatch) -> None:
     around(patch, Mechanism, "_lease_ended", wrong)
 
 
+def protected_job_preempted(patch: pytest.MonkeyPatch) -> None:
+    def wrong(live: LiveJobs, rules: Rules, j: Any, now_s: float) -> Any:
+        return np.zeros(len(j), dtype=bool)
+
+    for module in (leasing, protection):
+        patch.setattr(module, "may_keep", wrong)
+
+
+def work_saved_by_a_job_that_saves_nothing(patch: pytest.MonkeyPatch) -> None:
+    """The machines call safe what a plain job did before it was stopped."""
+
+    def wrong(right: Any, backend: SimulatedCluster, lease_id: int, **how: Any) -> None:
+        run = backend._running.get(lease_id)
+        if run is not None and how.get("taken_back"):
+            how["safe_steps"] = run.steps_at(backend.now_s)
+        right(backend, lease_id, **how)
+
+    around(patch, SimulatedCluster, "_end", wrong)
+
+
 PLANTED: tuple[Plant, ...] = (
     *(
         double_credit,
@@ -178,6 +199,7 @@ PLANTED: tuple[Plant, ...] = (
     ),
     *(bill_off_by_a_round, credited_before_it_is_safe, unsaved_work_survives_its_server, pair_charged_twice),
     *(device_leased_twice, stop_forgotten, launched_twice, given_up_too_early),
+    *(protected_job_preempted, work_saved_by_a_job_that_saves_nothing),
 )
 
 

@@ -39,6 +39,8 @@ def test_the_seeds_cover_what_there_is() -> None:
     for fault in ("lost", "late", "doubled", "slow_solves", "server_failures_per_day", "job_failures_per_hour"):
         assert 10 < sum(getattr(case.faults, fault) > 0 for case in cases) < 50
     assert any(case.price_changes for case in cases)
+    assert 10 < sum(not all(job.checkpoints for job in case.jobs) for case in cases) < 50
+    assert {job.preemptible for case in cases for job in case.jobs} == {"auto", "yes", "no"}
 
 
 def log_of(seed: int) -> str:

@@ -44,6 +44,21 @@ def test_who_is_stopped_keeps_all_of_his_steps() -> None:
     assert (ended.steps_done, ended.held_s, ended.complete, ended.failed) == (70.0, 7.0, False, False)
 
 
+def test_a_job_without_checkpoints_saves_nothing_before_its_end() -> None:
+    now = [0.0]
+    runner = runner_at(now)
+    plain = make_launch(1) | {"environment": {"CHECKPOINTS": "no"}}
+    runner.start(wire.Launch(**plain), until_s=1000.0)
+    now[0] = 70.0
+    (report,) = runner.reports()
+    assert (report.steps_done, report.saved_steps) == (700.0, 0.0)
+    runner.stop(1, "room")
+    runner.start(wire.Launch(**plain | {"lease_id": 2}), until_s=1000.0)
+    now[0] = 170.0
+    runner.poll()
+    assert [(ended.steps_done, ended.complete) for ended in runner.ended()] == [(0.0, False), (1000.0, True)]
+
+
 def test_failures_repeat_with_their_seed_and_cost_the_steps_since_the_checkpoint() -> None:
     ends = []
     for _ in range(2):

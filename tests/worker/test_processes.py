@@ -114,6 +114,84 @@ def test_a_job_that_leaves_in_time_by_itself_is_not_complete(tmp_path: Path) -> 
     play(tmp_path, scene)
 
 
+REPORT = """
+import json, os, shutil, signal, subprocess, sys, time
+lease = os.path.dirname(os.environ["GAVELX_LEASE_FILE"])
+def report(steps, saved):
+    said = {"lease_id": int(os.environ["GAVELX_LEASE_ID"]), "steps_done": steps, "saved_steps": saved}
+    with open(os.environ["GAVELX_REPORT_FILE"], "w") as file:
+        json.dump(said, file)
+def again():
+    while True:  # the agent writes that file, too
+        yield time.sleep(0.001)
+def rewrite(name, **values):
+    path = os.path.join(lease, name)
+    old = json.load(open(path)) if os.path.exists(path) else {}
+    with open(path + ".new", "w") as file:
+        json.dump(old | values, file)
+    os.replace(path + ".new", path)
+"""
+KEEPER = "os.kill(os.getppid(), 9); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "report(5, 5)",
+        "report(50, 5)",
+        "report(3, 1)",
+        "report('x', None)",
+        "shutil.rmtree(lease)",
+        "shutil.rmtree(lease); time.sleep(60)",
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); shutil.rmtree(lease); time.sleep(60)",
+        "time.sleep(0.5); shutil.rmtree(lease)",
+        "subprocess.run('rm -f *', shell=True, cwd=lease)",
+        "time.sleep(0.5); subprocess.run('rm -f *', shell=True, cwd=lease)",
+        "subprocess.run('rm -f shim.json exit.json*', shell=True, cwd=lease); " + KEEPER,
+        "os.remove(lease + '/lease.json'); os.remove(lease + '/exit.json.part')",
+        "for _ in again(): subprocess.run(['rm', '-f', lease + '/lease.json'])",
+        "os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)",
+        "for _ in again(): rewrite('lease.json', stop=True)",
+        "for _ in again(): rewrite('lease.json', until_monotonic_s=0.0)",
+        "rewrite('exit.json', stop=True); " + KEEPER,
+        "rewrite('exit.json', asked=[], killed=0, failed=7, ended_s='x', exit_codes={'0': None}); " + KEEPER,
+        "rewrite('exit.json', asked='x', killed=False, failed=None, ended_s=0.0, exit_codes={'0': 0}); " + KEEPER,
+        "rewrite('exit.json', asked='x', killed=False, failed=None, ended_s=1e99, exit_codes={}); " + KEEPER,
+        KEEPER,
+    ],
+)
+def test_a_job_that_ends_without_a_step_forward_has_failed_and_the_agent_takes_others(
+    tmp_path: Path, code: str
+) -> None:
+    """However it does it; else it would be launched again and again."""
+
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, REPORT + code, saved_steps=5.0)
+        ended = await m.scheduler.end_of(1)
+        assert (ended.failed, ended.complete, ended.steps_done) == (True, False, 5.0), ended
+        assert m.runner.ready, "it is no fault of the server's"
+        assert not m.pids(1)
+        m.scheduler.launch_python(2, "print(2)")
+        assert (await m.scheduler.end_of(2)).complete
+
+    play(tmp_path, scene, grace_s=0.5)
+
+
+def test_a_job_that_takes_its_folder_away_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Its keeper waits out the grace time; the agent goes on."""
+
+    async def scene(m: Machine) -> None:
+        code = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        code += "while os.path.exists(lease): shutil.rmtree(lease, ignore_errors=True)\n"  # the agent writes there
+        code += "time.sleep(300)"
+        m.scheduler.launch_python(1, REPORT + code)
+        await until(lambda: 1 in m.runner.standing() and not m.lease(1).exists(), "its folder is gone")
+        m.scheduler.launch_python(2, "print(2)")
+        assert (await m.scheduler.end_of(2)).complete
+
+    play(tmp_path, scene, valid_for_s=120.0, grace_s=60.0)
+
+
 def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_time(tmp_path: Path) -> None:
     async def scene(m: Machine) -> None:
         m.scheduler.launch_python(1, STUBBORN + FOREVER)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from gavelx.files.csvs import NUMBER, Row
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.texts import shown
-from gavelx.jobs import ARRIVAL_S_MAX
+from gavelx.jobs import ARRIVAL_S_MAX, Preemptible
 
 NO_GPUS = "no GPUs"
 NEVER_STARTED = "never started"
@@ -46,6 +46,8 @@ class Recorded:
     slo: float | None = None
     deadline_s: float | None = None
     owner: str = ""
+    preemptible: Preemptible = "auto"
+    checkpoints: bool = True
     part_of: str = ""
     told: str = ""
 

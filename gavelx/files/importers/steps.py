@@ -105,6 +105,8 @@ class Conversion:
             slo=slo,
             duration_s=duration_s,
             owner=recorded.owner,
+            preemptible=recorded.preemptible,
+            checkpoints=recorded.checkpoints,
         )
 
     def _derived(self, recorded: Recorded) -> tuple[str, int, float, float | None]:

@@ -28,6 +28,8 @@ def own_job(row: Row) -> Recorded:
         slo=job.slo,
         duration_s=job.duration_s,
         owner=job.owner,
+        preemptible=job.preemptible,
+        checkpoints=job.checkpoints,
     )
 
 
