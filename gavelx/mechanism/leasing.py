@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.cluster import Cluster, Server, fewest_servers
+from gavelx.cluster import Cluster, Server
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
@@ -120,15 +120,6 @@ class Leasing:
     def devices(self) -> list[int]:
         """Devices of each type."""
         return self._devices_A
-
-    def could_hold(self, way: Way) -> bool:
-        """Whether a gang would find a place if nobody held anything."""
-        width, name = int(self.live["scale_factor"][way.job]), self.accelerators[way.type]
-        sizes = Counter(server.device_count for server in self.servers.values() if server.accelerator == name)
-        if sum(size * count for size, count in sizes.items()) < width:
-            return False
-        together = fewest_servers(width, sizes) == self.free[way.type].fewest(width)
-        return together or self._spread_speed(way.job, way.type) > 0.0
 
     def free_devices(self) -> list[int]:
         """Devices of each type that nobody holds."""

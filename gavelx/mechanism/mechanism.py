@@ -522,8 +522,7 @@ class Mechanism:
         ways, devices = self.accounts.ways, self.leasing.devices()
         protection = Protection(live, ways, devices, rules, now_s=self._now_s, may_J=may_J)
         for way in behind:
-            if self.leasing.could_hold(way):
-                protection.passed_over(way.job, way.type)
+            protection.passed_over(way.job, way.type)
         return protection
 
     def received_s_J(self) -> Floats:

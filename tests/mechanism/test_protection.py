@@ -280,16 +280,6 @@ def test_a_protected_job_begins_before_a_gang_if_it_ends_before_the_gang_could_b
         assert rounds.go(3).holders[-1] == ({0, 2} if begins else {0})
 
 
-def test_a_gang_that_no_server_can_hold_keeps_nobody_waiting() -> None:
-    mechanism = Mechanism(SPEEDS)
-    for server_id, size in enumerate((2, 1, 1)):
-        mechanism.handle(WorkerJoined(0.0, Server(server_id, "fast", size)))
-    mechanism.handle(WorkerLost(0.0, 0))
-    rounds = Rounds(mechanism, {0: 1.0, 1: 0.0})
-    rounds.come(job(0, scale=2, kind="local"), of(1, "no"))
-    assert rounds.go(2).holders == [{1}] * 2
-
-
 def test_a_protected_job_makes_no_room_for_a_gang_and_is_not_put_together() -> None:
     mechanism = with_servers(2, 2)
     for job_id in range(4):
