@@ -23,6 +23,7 @@ CONTESTED_BY_TWO = (
     ({"v100": 1, "k80": 1}, [[4.0, 1.0]], 1),
     ({"v100": 2, "k80": 2}, [[4.0, 1.0], [2.0, 2.0], [1.0, 3.0]], 1),
     ({"v100": 2, "k80": 3}, [[4.0, 1.0]] * 4, 2),
+    ({"v100": 2}, [[4.0], [0.1]], 1),
 )
 """Devices, speeds of the twins and of others, and how many devices the twins need."""
 

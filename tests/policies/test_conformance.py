@@ -13,6 +13,7 @@ SAID: dict[str, dict[str, Any]] = {
     },
     "deadlines": {"unique": False},
     "fifo_program": {"unique": False},
+    "gandiva": {"by_the_clock": True},  # it draws by the time
     "isolated": {"idle_slices": True},
     "max_sum_throughput": {"unique": False},
     "min_cost": {"unique": False},
@@ -28,7 +29,8 @@ SAID: dict[str, dict[str, Any]] = {
         "amounts": ("usd",),
         "test_the_names_of_types_do_not_matter": None,
     },
-    "strategy_proof": {"tolerance": 1e-4},
+    "random": {"by_the_clock": True},
+    "strategy_proof": {"tolerance": 1e-4, "patience": 1000.0},  # one program for each job
 }
 """What a test class says about its policy, beyond ``unique = True``; a modified policy is like its inner one."""
 QUICK = ("max_min_fairness", "makespan", "max_sum_throughput", "isolated", "fifo", "allox", "nash_welfare")
