@@ -118,7 +118,7 @@ class _Worker:
     def started(scenario: Scenario) -> "_Worker":
         context = multiprocessing.get_context("spawn")
         pipe, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, scenario), daemon=True)
+        process = context.Process(target=_work, args=(theirs, scenario))
         process.start()
         theirs.close()
         return _Worker(process, pipe)
