@@ -232,7 +232,7 @@ def test_a_policy_that_fails_is_a_row_that_says_why(shell: Shell, failing: Path,
         "policy",
     ]
     assert "RuntimeError: too late" in ran.out
-    assert sum(line.startswith(("fifo ", "srtf ")) for line in ran.out.splitlines()) == 4
+    assert sum(line.startswith(("fifo ", "srtf ")) for line in ran.out.splitlines()) == 6
     document = json.loads((failing / "out.json").read_text())
     assert [run["policy"] for run in document["runs"]] == ["fifo", "srtf"]
     assert [(each["policy"], each["exit_code"]) for each in document["failed"]] == [("failing:Late", 2)]
