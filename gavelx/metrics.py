@@ -39,7 +39,9 @@ def equal_share_throughput(
     return np.asarray(np.nansum(throughput_JA * equal_share(scale_factor_J, devices_A, sharers_J), axis=1))
 
 
-def equal_share(scale_factor_J: Floats, devices_A: NDArray[np.int64], sharers_J: Floats | int) -> Floats:
+def equal_share(
+    scale_factor_J: NDArray[np.int64] | Floats, devices_A: NDArray[np.int64], sharers_J: Floats | int
+) -> Floats:
     """The equal share that each job has of the devices of every type, J x A, with so many jobs sharing them.
 
     It is N_a / (n s_j), scaled down where a job's shares add up to more than its whole time (Gavel, OSDI'20,

@@ -57,15 +57,15 @@ class Accounts:
         """These are the ways to run from now on; those who run do so in one of them, or in none."""
         live = self.live
         self.ways = ways
-        live["share"][:] = ways.per_job(ways.share, len(live))
+        live.share[:] = ways.per_job(ways.share, len(live))
         j_L = live.holders()
-        live["way"][j_L] = self.as_they_run(j_L).number
+        live.way[j_L] = self.as_they_run(j_L).number
 
     def as_they_run(self, j_L: Ints) -> "Running":
         """How these jobs run now, and which of the promised ways that is."""
         live, J, A = self.live, len(self.live), self.live.types
-        k_L = np.array([live.index.get(i, NOBODY) for i in live["partner"][j_L].tolist()], dtype=np.int64)
-        alone_L, type_L = k_L == NOBODY, live["type"][j_L]
+        k_L = np.array([live.index.get(i, NOBODY) for i in live.partner[j_L].tolist()], dtype=np.int64)
+        alone_L, type_L = k_L == NOBODY, live.type[j_L]
         first_L = np.where(alone_L, j_L, np.minimum(j_L, k_L))
         second_L = np.where(alone_L, NOBODY, np.maximum(j_L, k_L))
         number_L = self.ways.find((first_L * (J + 1) + second_L + 1) * A + type_L, J, A)
@@ -76,11 +76,11 @@ class Accounts:
         seconds = now_s - self._accrued_s
         if seconds > 0:
             self.priority.passed(self.ways, seconds)
-            self.live["promised_s"][:] += self.live["share"] * seconds
+            self.live.promised_s[:] += self.live.share * seconds
             self._accrued_s = now_s
         if self.rules.whole_steps:
             self.settle(self.live.holders(), now_s)
-            self.live["round_s"][:] = 0.0
+            self.live.round_s[:] = 0.0
 
     # -- what is received -------------------------------------------------------------------------------------
 
@@ -90,13 +90,13 @@ class Accounts:
         A round of whole steps took its steps' time, and the gap before it where that is charged.
         """
         live = self.live
-        since_s_L = live["since_s"][j_L]
+        since_s_L = live.since_s[j_L]
         if self.rules.whole_steps:
-            begin_s_L = np.maximum(since_s_L, live["launched_s"][j_L])
-            seconds_L = np.where(live["over"][j_L], 0.0, begin_s_L + live["round_s"][j_L] - since_s_L)
+            begin_s_L = np.maximum(since_s_L, live.launched_s[j_L])
+            seconds_L = np.where(live.over[j_L], 0.0, begin_s_L + live.round_s[j_L] - since_s_L)
         else:
             seconds_L = now_s - since_s_L
-        live["since_s"][j_L] = now_s
+        live.since_s[j_L] = now_s
         self._received(j_L, seconds_L)
 
     def settle_all(self, now_s: float) -> None:
@@ -107,8 +107,8 @@ class Accounts:
     def ended(self, j: int, held_s: float, now_s: float) -> None:
         """The lease of this job has ended, and says for how long it was held."""
         live = self.live
-        self._received(np.array([j]), np.array([held_s - live["lease_held_s"][j]]))
-        live["since_s"][j], live["over"][j] = now_s, True
+        self._received(np.array([j]), np.array([held_s - live.lease_held_s[j]]))
+        live.since_s[j], live.over[j] = now_s, True
 
     def ended_late(self, j: int, type_: int, seconds: float, *, price: float, capped: bool) -> None:
         """A job has held devices of this type, at a part of their price, for longer than was known.
@@ -117,7 +117,7 @@ class Accounts:
         """
         if not seconds:
             return  # as ever when nothing had to be saved
-        self.live["held_s"][j] += seconds
+        self.live.held_s[j] += seconds
         self._charge(j, type_, seconds * price)
         J, A = len(self.live), self.live.types
         if capped:
@@ -128,12 +128,12 @@ class Accounts:
     def _received(self, j_L: Ints, seconds_L: Floats) -> None:
         """These jobs have held devices for so much longer."""
         live = self.live
-        live["lease_held_s"][j_L] += seconds_L
-        live["held_s"][j_L] += seconds_L
-        shared_L = live["partner"][j_L] != NOBODY
+        live.lease_held_s[j_L] += seconds_L
+        live.held_s[j_L] += seconds_L
+        shared_L = live.partner[j_L] != NOBODY
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
-        self._charge(j_L, live["type"][j_L], half_s_L if self.rules.split_price else seconds_L)
-        way_L = live["way"][j_L]
+        self._charge(j_L, live.type[j_L], half_s_L if self.rules.split_price else seconds_L)
+        way_L = live.way[j_L]
         known_L = way_L != NO_WAY
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
 
@@ -143,7 +143,7 @@ class Accounts:
 
     def note_who_is_behind(self, now_s: float) -> None:
         """A round begins: the job that is furthest behind may be further than any ever was."""
-        behind_s_J = self.live["promised_s"] - self.received_s_J(now_s)
+        behind_s_J = self.live.promised_s - self.received_s_J(now_s)
         self.most_behind_s = max(self.most_behind_s, float(behind_s_J.max(initial=0.0)))
 
     # -- what it costs ----------------------------------------------------------------------------------------
@@ -154,8 +154,8 @@ class Accounts:
         self._usd_per_s_A = prices.array(accelerators) / 3600.0
 
     def _charge(self, j_L: Ints | int, a_L: Ints | int, seconds_L: Floats | float) -> None:
-        usd_L = seconds_L * self._usd_per_s_A[a_L] * self.live["scale_factor"][j_L]
-        self.live["spent_usd"][j_L] += np.where(seconds_L == 0.0, 0.0, usd_L)
+        usd_L = seconds_L * self._usd_per_s_A[a_L] * self.live.scale_factor[j_L]
+        self.live.spent_usd[j_L] += np.where(seconds_L == 0.0, 0.0, usd_L)
 
     def compare_with_equal_share(self, devices_A: Ints) -> None:
         """Time and dollars that the steps done since the last time would have taken with the equal share of then.
@@ -163,13 +163,13 @@ class Accounts:
         And from now on, the speed and the price of the equal share among the jobs that live now.
         """
         live = self.live
-        steps_J, speed_J = live["steps_done"] - live["steps_then"], live["equal_share_speed"]
+        steps_J, speed_J = live.steps_done - live.steps_then, live.equal_share_speed
         seconds_J = np.divide(steps_J, speed_J, out=np.zeros(len(live)), where=speed_J > 0)
-        live["equal_share_s"][:] += seconds_J
-        live["equal_share_usd"][:] += np.where(seconds_J > 0, seconds_J * live["equal_share_usd_per_s"], 0.0)
-        live["steps_then"][:] = live["steps_done"]
-        scale_J = live["scale_factor"]
+        live.equal_share_s[:] += seconds_J
+        live.equal_share_usd[:] += np.where(seconds_J > 0, seconds_J * live.equal_share_usd_per_s, 0.0)
+        live.steps_then[:] = live.steps_done
+        scale_J = live.scale_factor
         share_JA = equal_share(scale_J, devices_A, len(live))
-        live["equal_share_speed"][:] = np.nansum(live["throughput"] * share_JA, axis=1)
+        live.equal_share_speed[:] = np.nansum(live.throughput * share_JA, axis=1)
         usd_per_s_A = np.where(devices_A > 0, self._usd_per_s_A, 0.0)
-        live["equal_share_usd_per_s"][:] = (share_JA * usd_per_s_A).sum(axis=1) * scale_J
+        live.equal_share_usd_per_s[:] = (share_JA * usd_per_s_A).sum(axis=1) * scale_J

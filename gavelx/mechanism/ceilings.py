@@ -36,9 +36,9 @@ def until_owed_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> floa
 def _owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Floats:
     """Seconds that each way will be owed in a round from now if it does not run: a ceiling lets it run so long."""
     owed_s = ways.credit_s + ways.share * rules.round_s
-    j = (live["way"] != NO_WAY).nonzero()[0]
-    half_L = np.where(live["partner"][j] != NOBODY, 0.5, 1.0)
-    np.subtract.at(owed_s, live["way"][j], (now_s - live["since_s"][j]) * half_L)
+    j = (live.way != NO_WAY).nonzero()[0]
+    half_L = np.where(live.partner[j] != NOBODY, 0.5, 1.0)
+    np.subtract.at(owed_s, live.way[j], (now_s - live.since_s[j]) * half_L)
     return owed_s
 
 
@@ -48,12 +48,12 @@ def _owed_to_run_s(ways: Ways, live: LiveJobs, rules: Rules) -> Floats:
     A job that has to load its checkpoint is given so many that one of them is left for its steps. A protected one
     begins when what it is owed, and will be owed by then, lasts to its end.
     """
-    restart_J = np.where(live["held_s"] > 0, live["restart_s"], 0.0)
+    restart_J = np.where(live.held_s > 0, live.restart_s, 0.0)
     restart_V = np.maximum(restart_J[ways.job], np.append(restart_J, 0.0)[ways.partner])
     owed_s = rules.round_s * np.ceil(1.0 + restart_V / rules.round_s - ROUNDING)
-    if live["protected"].any():
+    if live.protected.any():
         owed_s = np.maximum(owed_s, rules.round_s + (1.0 - ways.share) * (_unbroken_s(ways, live) - rules.round_s))
-    owed_s[live["way"][live["way"] != NO_WAY]] = rules.round_s  # they run
+    owed_s[live.way[live.way != NO_WAY]] = rules.round_s  # they run
     return np.asarray(owed_s)
 
 
@@ -63,6 +63,6 @@ def _unbroken_s(ways: Ways, live: LiveJobs) -> Floats:
     for member in (ways.job, ways.partner):
         there = member != NOBODY
         j, a = member[there], ways.type[there]
-        needs_s = np.where(live["protected"][j], np.maximum(to_the_end_s(live, j, a), live["lost_s"][j]), 0.0)
+        needs_s = np.where(live.protected[j], np.maximum(to_the_end_s(live, j, a), live.lost_s[j]), 0.0)
         seconds_V[there] = np.maximum(seconds_V[there], needs_s)
     return seconds_V

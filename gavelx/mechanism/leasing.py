@@ -102,8 +102,8 @@ class Leasing:
         hit = [lease for lease in self.leases.values() if any(d.server_id == server_id for d in lease.devices)]
         rows = [self.live.index[lease.job_id] for lease in hit]
         if fall_back:
-            lost_J = [j for j in rows if not self.live["done"][j]]
-            self.live["steps_done"][lost_J] = self.live["saved_steps"][lost_J]
+            lost_J = [j for j in rows if not self.live.done[j]]
+            self.live.steps_done[lost_J] = self.live.saved_steps[lost_J]
         return self.stop_all(rows)
 
     def add_type(self, accelerator: str) -> None:
@@ -144,13 +144,13 @@ class Leasing:
         for j, partner, _, number in chosen if left else ():
             if j in left and partner == NOBODY and number != NO_WAY:
                 self._settle(np.array([j]), self.now_s)
-                self.live["way"][j] = number
+                self.live.way[j] = number
 
     def _stays(self, chosen: Sequence[Way]) -> set[int]:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
         live = self.live
-        types, claimed, stays = live["type"].tolist(), set[tuple[Device, ...]](), set[int]()
-        if not (live["partner"] != NOBODY).any() and all(way.partner == NOBODY for way in chosen):
+        types, claimed, stays = live.type.tolist(), set[tuple[Device, ...]](), set[int]()
+        if not (live.partner != NOBODY).any() and all(way.partner == NOBODY for way in chosen):
             return {way.job for way in chosen if types[way.job] == way.type}
         for way in chosen:
             here = [m for m in (way.job, way.partner) if m != NOBODY and types[m] == way.type]
@@ -166,8 +166,8 @@ class Leasing:
     def _to_consolidate(self) -> list[int]:
         """Spread gangs that can be put together, where running faster for a round gains more than moving loses."""
         moves: list[int] = []
-        for j in self.live["spread"].nonzero()[0].tolist() if self.rules.spread_speeds else ():
-            a, devices = int(self.live["type"][j]), self.leases[self.live.jobs[j].id].devices
+        for j in self.live.spread.nonzero()[0].tolist() if self.rules.spread_speeds else ():
+            a, devices = int(self.live.type[j]), self.leases[self.live.jobs[j].id].devices
             gain_s = self._gain_s(j, a) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
             if self._may_move(j) and gain_s > 0 and self._room(a, len(devices), gain_s, devices) is not None:
                 moves.append(j)
@@ -175,7 +175,7 @@ class Leasing:
 
     def launch(self, ways: Iterable[Way], until_s: float) -> list[Command]:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
-        types, widths = self.live["type"].tolist(), self.live["scale_factor"].tolist()
+        types, widths = self.live.type.tolist(), self.live.scale_factor.tolist()
         commands, given, placed = list[Command](), list[Given](), set[int]()
         self.left_out = []
         queue = [
@@ -187,7 +187,7 @@ class Leasing:
                 continue
             devices, moved = self._devices(way, widths[way.job])
             if moved:
-                queue += [Way(j, NOBODY, way.type, int(self.live["way"][j])) for j in moved]
+                queue += [Way(j, NOBODY, way.type, int(self.live.way[j])) for j in moved]
                 queue.sort(key=lambda way: -widths[way.job])
                 commands += [*self._let(given, until_s), *self.stop_all(moved)]
                 given.clear()
@@ -229,7 +229,7 @@ class Leasing:
     def _tenants(self, a: int, width: int) -> dict[int, list[Tenant]]:
         """By server, the jobs of a type that may move for a gang of this width, and can run wherever they go."""
         live, tenants = self.live, dict[int, list[Tenant]]()
-        rows = np.flatnonzero((live["type"] == a) & (live["scale_factor"] < width) & (live["partner"] == NOBODY))
+        rows = np.flatnonzero((live.type == a) & (live.scale_factor < width) & (live.partner == NOBODY))
         for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
             devices = self.leases[live.jobs[j].id].devices
             if self._may_move(j) and (len(devices) == 1 or self._spread_speed(j, a) > 0.0):
@@ -239,7 +239,7 @@ class Leasing:
 
     def _gain_s(self, j: int, a: int) -> float:
         """Device-seconds that a gang gains in a round by being together."""
-        return (1.0 - self._spread_speed(j, a)) * self.rules.round_s * int(self.live["scale_factor"][j])
+        return (1.0 - self._spread_speed(j, a)) * self.rules.round_s * int(self.live.scale_factor[j])
 
     def _may_move(self, j: int) -> bool:
         """Whether a job may be restarted on other devices of its type."""
@@ -247,7 +247,7 @@ class Leasing:
 
     def _spread_speed(self, j: int, a: int) -> float:
         """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""
-        spread, whole = self.live["spread_throughput"][j, a], self.live["throughput"][j, a]
+        spread, whole = self.live.spread_throughput[j, a], self.live.throughput[j, a]
         return 1.0 if np.isnan(spread) else float(spread / whole)
 
     def _let(self, given: Sequence[Given], until_s: float) -> list[Launch]:
@@ -258,32 +258,32 @@ class Leasing:
             for member, other in zip(members, reversed(members), strict=True):
                 if live.jobs[member].id in self.leases and not self.rules.whole_steps:
                     self._settle(np.array([member]), self.now_s)  # until now it ran alone
-                live["partner"][member] = live.jobs[other].id if other != member else NOBODY
-                live["way"][member] = way.number
+                live.partner[member] = live.jobs[other].id if other != member else NOBODY
+                live.way[member] = way.number
             new += [(m, (way, devices)) for m in members if live.jobs[m].id not in self.leases]
         return [Launch(lease) for lease in self._leases(new, until_s)] if new else []
 
     def _leases(self, new: Sequence[tuple[int, Given]], until_s: float) -> list[Lease]:
         """These jobs hold their devices from now on, each in a lease of its own."""
         live, j_L = self.live, np.array([j for j, _ in new])
-        live["type"][j_L] = [way.type for _, (way, _) in new]
+        live.type[j_L] = [way.type for _, (way, _) in new]
         if self.rules.whole_steps:
-            until_L = self._round_of_steps(j_L, np.where(live["held_s"][j_L] > 0, live["restart_s"][j_L], 0.0))
+            until_L = self._round_of_steps(j_L, np.where(live.held_s[j_L] > 0, live.restart_s[j_L], 0.0))
         else:
-            until_L = live["total_steps"][j_L]
+            until_L = live.total_steps[j_L]
         since_s = self._last_end_s if self.rules.charge_gaps else self.now_s
-        partner_L, ids, types = live["partner"][j_L].tolist(), count(self._last_lease_id + 1), self.accelerators
+        partner_L, ids, types = live.partner[j_L].tolist(), count(self._last_lease_id + 1), self.accelerators
         leases = [
             Lease(i, live.jobs[j].id, types[way.type], devices, until_s, step, since_s, k if k != NOBODY else None)
             for i, (j, (way, devices)), step, k in zip(ids, new, until_L.tolist(), partner_L, strict=False)
         ]
         self._last_lease_id = leases[-1].id
         self.leases |= {lease.job_id: lease for lease in leases}
-        live["lease"][j_L] = [lease.id for lease in leases]
-        live["lease_held_s"][j_L], live["heard"][j_L] = 0.0, False
-        live["launched_s"][j_L], live["since_s"][j_L] = self.now_s, since_s
-        live["steps_at_s"][j_L] = self.now_s + live["restart_s"][j_L]
-        live["spread"][j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
+        live.lease[j_L] = [lease.id for lease in leases]
+        live.lease_held_s[j_L], live.heard[j_L] = 0.0, False
+        live.launched_s[j_L], live.since_s[j_L] = self.now_s, since_s
+        live.steps_at_s[j_L] = self.now_s + live.restart_s[j_L]
+        live.spread[j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
         return leases
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
@@ -299,7 +299,7 @@ class Leasing:
         live = self.live
         j_L = live.holders()
         until_L = self._round_of_steps(j_L, np.zeros(len(j_L)))
-        return [Extend(until_s, dict(zip(live["lease"][j_L].tolist(), until_L.tolist(), strict=True)))]
+        return [Extend(until_s, dict(zip(live.lease[j_L].tolist(), until_L.tolist(), strict=True)))]
 
     def _round_of_steps(self, j_L: Ints, restart_s_L: Floats) -> Floats:
         """Up to which step these jobs come in a round of whole steps; notes how long that takes.
@@ -308,18 +308,18 @@ class Leasing:
         """
         live, speed_L = self.live, self._speeds(j_L)
         steps_L = np.maximum(1.0, np.floor(speed_L * (self.rules.round_s - restart_s_L)))
-        until_L = np.minimum(live["total_steps"][j_L], live["steps_done"][j_L] + steps_L)
-        live["round_s"][j_L] = restart_s_L + (until_L - live["steps_done"][j_L]) / speed_L
+        until_L = np.minimum(live.total_steps[j_L], live.steps_done[j_L] + steps_L)
+        live.round_s[j_L] = restart_s_L + (until_L - live.steps_done[j_L]) / speed_L
         return np.asarray(until_L, dtype=float)
 
     def _speeds(self, j_L: Ints) -> Floats:
         """Steps/s of these jobs where they run, beside their partners if they have any."""
         live = self.live
-        speed_L: Floats = live["throughput"][j_L, live["type"][j_L]]
-        for n in (live["partner"][j_L] != NOBODY).nonzero()[0].tolist():
+        speed_L: Floats = live.throughput[j_L, live.type[j_L]]
+        for n in (live.partner[j_L] != NOBODY).nonzero()[0].tolist():
             j = int(j_L[n])
-            partner = live.jobs[live.index[int(live["partner"][j])]]
-            pairing = Pairing(live.jobs[j].job_type, partner.job_type, self.accelerators[live["type"][j]])
+            partner = live.jobs[live.index[int(live.partner[j])]]
+            pairing = Pairing(live.jobs[j].job_type, partner.job_type, self.accelerators[live.type[j]])
             speed_L[n] = self.throughputs.colocated[pairing]
         return speed_L
 
@@ -331,8 +331,8 @@ class Leasing:
             return []
         live, j_L = self.live, np.array(rows)
         self._settle(j_L, self.now_s)
-        price_L = np.where(self.rules.split_price & (live["partner"][j_L] != NOBODY), 0.5, 1.0)
-        columns, stops = (live["type"][j_L], live["lease_held_s"][j_L], price_L), list[Command]()
+        price_L = np.where(self.rules.split_price & (live.partner[j_L] != NOBODY), 0.5, 1.0)
+        columns, stops = (live.type[j_L], live.lease_held_s[j_L], price_L), list[Command]()
         for j, a, held_s, price in zip(rows, *(column_L.tolist() for column_L in columns), strict=True):
             lease = self.leases[live.jobs[j].id]
             self._stopped[lease.id] = Stopped(lease.job_id, a, held_s, price)
@@ -343,27 +343,27 @@ class Leasing:
 
     def release(self, j: int) -> None:
         """The job waits again; its devices are free, but for those that its partner keeps."""
-        self._give_back(j, int(self.live["type"][j]))
+        self._give_back(j, int(self.live.type[j]))
         self._wait(np.array([j]))
 
     def _give_back(self, j: int, a: int) -> None:
         """The devices of a job are free, or its partner's alone."""
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
-        if (partner := int(live["partner"][j])) != NOBODY and partner in self.leases:
+        if (partner := int(live.partner[j])) != NOBODY and partner in self.leases:
             k_L = np.array([live.index[partner]])
             if not self.rules.whole_steps:  # else its time is accounted for when the round ends
                 self._settle(k_L, self.now_s)  # until now it had half of the devices' time
                 self._left_alone.add(partner)
-            live["partner"][k_L] = NOBODY
+            live.partner[k_L] = NOBODY
         else:
             self.free[a].give_back(lease.devices)
 
     def _wait(self, j_L: Ints) -> None:
         """These jobs hold nothing any more."""
         live = self.live
-        live["type"][j_L], live["partner"][j_L], live["way"][j_L] = WAITING, NOBODY, NO_WAY
-        live["spread"][j_L] = live["over"][j_L] = False
-        live["stopped_s"][j_L] = self._last_end_s = self.now_s
+        live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, NOBODY, NO_WAY
+        live.spread[j_L] = live.over[j_L] = False
+        live.stopped_s[j_L] = self._last_end_s = self.now_s
 
     def stopped(self, lease_id: int) -> Stopped | None:
         """What was accounted for of a lease that was taken back, until it reports its end."""
@@ -385,9 +385,9 @@ class Leasing:
         live = self.live
         if self.leases:
             self._last_end_s = self.now_s
-        ended_J = live["done"] | live["over"]
+        ended_J = live.done | live.over
         return self.stop_all((live.running() & ended_J).nonzero()[0].tolist()) if ended_J.any() else []
 
     def longest_s(self) -> float:
         """How long the leases' steps of this round take."""
-        return float(self.live["round_s"].max())
+        return float(self.live.round_s.max())

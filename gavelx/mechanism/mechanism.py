@@ -147,7 +147,7 @@ class Mechanism:
             self._arrived.remove(job)
             self._questions.job_withdrawn(job.owner)
         j = self.live.index.get(job_id)
-        if j is None or self.live["done"][j]:
+        if j is None or self.live.done[j]:
             return []
         return [*self._finished(j), *self._look_again()]
 
@@ -156,7 +156,8 @@ class Mechanism:
             self.leasing.add_type(server.accelerator)
             self.accounts.reprice(self.accounts.prices, self.leasing.accelerators)
             jobs, added = self.live.jobs, [server.accelerator]
-            self.live.add_type(*(self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (True, False)))
+            apart_J, together_J = (self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (False, True))
+            self.live.add_type(throughput=together_J, spread_throughput=apart_J)
         return self._servers_changed(self.leasing.join(server, epoch))
 
     def _servers_changed(self, stops: list[Command] | None) -> list[Command]:
@@ -181,8 +182,8 @@ class Mechanism:
         """Live jobs are as fast from now on as this table says; the policy is asked about it."""
         self.throughputs = self.leasing.throughputs = throughputs
         jobs, types, live = self.live.jobs, self.leasing.accelerators, self.live
-        for name, together in (("throughput", True), ("spread_throughput", False)):
-            live[name][:] = throughputs.matrix(jobs, types, consolidated=together)
+        live.throughput[:] = throughputs.matrix(jobs, types)
+        live.spread_throughput[:] = throughputs.matrix(jobs, types, consolidated=False)
         if not jobs:
             return []
         self._questions.all_changed()
@@ -197,26 +198,26 @@ class Mechanism:
         if not len(live):
             return []
         j_L = np.array([live.index.get(job_id, -1) for job_id in event.job_id_L.tolist()], dtype=np.int64)
-        holds_L = (j_L >= 0) & (live["lease"][j_L] == event.lease_L) & (live["type"][j_L] != WAITING)
+        holds_L = (j_L >= 0) & (live.lease[j_L] == event.lease_L) & (live.type[j_L] != WAITING)
         j_L, steps_L, saved_L = j_L[holds_L], event.steps_done_L[holds_L], event.saved_steps_L[holds_L]
-        known_L = live["saved_steps"][j_L]
+        known_L = live.saved_steps[j_L]
         self._came_forward(j_L[saved_L > known_L])
-        steps_L = np.maximum(np.where(live["heard"][j_L], live["steps_done"][j_L], 0.0), steps_L)
-        live["heard"][j_L] = True
-        live["steps_done"][j_L], live["saved_steps"][j_L] = steps_L, np.maximum(known_L, saved_L)
-        live["steps_at_s"][j_L] = event.time_s
-        complete_L = (steps_L >= live["total_steps"][j_L]) & ~live["done"][j_L]
+        steps_L = np.maximum(np.where(live.heard[j_L], live.steps_done[j_L], 0.0), steps_L)
+        live.heard[j_L] = True
+        live.steps_done[j_L], live.saved_steps[j_L] = steps_L, np.maximum(known_L, saved_L)
+        live.steps_at_s[j_L] = event.time_s
+        complete_L = (steps_L >= live.total_steps[j_L]) & ~live.done[j_L]
         commands = [command for j in j_L[complete_L].tolist() for command in self._finished(j)]
         return [*commands, *self._look_again()] if commands else []
 
     def _lease_ended(self, event: events.LeaseEnded) -> list[Command]:
         """The last word on a lease. Where a later lease of the job has been given out, only its time counts."""
         live, j = self.live, self.live.index.get(event.job_id)
-        if j is None or live["done"][j]:
+        if j is None or live.done[j]:
             return []
-        is_last = live["lease"][j] == event.lease_id
-        holds = is_last and live["type"][j] != WAITING
-        first = holds and not live["over"][j]  # it may be said twice
+        is_last = live.lease[j] == event.lease_id
+        holds = is_last and live.type[j] != WAITING
+        first = holds and not live.over[j]  # it may be said twice
         if holds:
             self.accounts.ended(j, event.held_s, self._now_s)
         elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
@@ -225,14 +226,14 @@ class Mechanism:
             self._lost(j, event.lost_s)
         if not is_last:
             return []
-        if event.steps_done > live["saved_steps"][j]:
+        if event.steps_done > live.saved_steps[j]:
             self._came_forward(np.array([j]))
-        live["steps_done"][j] = live["saved_steps"][j] = event.steps_done
+        live.steps_done[j] = live.saved_steps[j] = event.steps_done
         if event.failed and first:
-            live["failures"][j] += 1
-        if event.steps_done >= live["total_steps"][j]:
+            live.failures[j] += 1
+        if event.steps_done >= live.total_steps[j]:
             return [*self._finished(j), *self._look_again()]
-        if live["failures"][j] >= self.rules.max_failures:
+        if live.failures[j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
             return [GiveUp(event.job_id), *self._finished(j), *self._look_again()]
         if holds and not self.rules.whole_steps:
@@ -241,22 +242,22 @@ class Mechanism:
 
     def _came_forward(self, j_L: Ints) -> None:
         """These jobs have saved more than they ever had: they need no protection, unless their users want it."""
-        self.live["failures"][j_L] = 0
-        for j in j_L[self.live["protected"][j_L]].tolist():
-            self.live["protected"][j] = self.live.jobs[j].preemptible == "no"
+        self.live.failures[j_L] = 0
+        for j in j_L[self.live.protected[j_L]].tolist():
+            self.live.protected[j] = self.live.jobs[j].preemptible == "no"
 
     def _lost(self, j: int, seconds: float) -> None:
         """A preemption has lost so much of a job's time: all that its lease did."""
-        self.live["lost_s"][j] += seconds
+        self.live.lost_s[j] += seconds
         self.lost_s += seconds
         if seconds > 0 and self.live.jobs[j].preemptible == "auto":
-            self.live["protected"][j] = True
+            self.live.protected[j] = True
 
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free, or idle until the round of whole steps is over."""
-        self.live["done"][j] = True
+        self.live.done[j] = True
         self._questions.job_went(self.live.jobs[j].owner)
-        runs = self.live["type"][j] != WAITING and not self.rules.whole_steps
+        runs = self.live.type[j] != WAITING and not self.rules.whole_steps
         return self.leasing.stop_all([j]) if runs else []
 
     def _look_again(self) -> list[Command]:
@@ -301,7 +302,7 @@ class Mechanism:
     def _let_go(self) -> list[Command]:
         """Jobs that are done leave."""
         stopped = self.leasing.round_is_over() if self.rules.whole_steps else []
-        done = self.live["done"].nonzero()[0].tolist()
+        done = self.live.done.nonzero()[0].tolist()
         if done:
             self.leasing.forget({self.live.jobs[j].id for j in done})
             row_J = self.live.drop_done()
@@ -318,8 +319,8 @@ class Mechanism:
             if kind not in speeds:  # thousands may come at once
                 speeds[kind] = self._speeds(job, True), self._speeds(job, False)
             new_J.append(live.add(job, kind, *speeds[kind], self.rules.overheads.of(job.job_type)))
-        live.look()
-        live["stopped_s"][new_J] = self._now_s
+        live.show()
+        live.stopped_s[new_J] = self._now_s
         self.accounts.admit(np.array(new_J))
         if not self._strict and self._questions.are_few(len(new_J), len(live)):
             self._let_in(np.array(new_J))
@@ -333,7 +334,7 @@ class Mechanism:
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
         ways = Ways.of(new_J[n], np.full(len(n), NOBODY), types, part_JA[n, types])
         self.accounts.ways = self.accounts.ways.joined(ways)
-        self.live["allocated"][new_J] = True
+        self.live.allocated[new_J] = True
 
     def _speeds(self, job: Job, consolidated: bool) -> Floats:
         speed_A: Floats = self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
@@ -345,8 +346,8 @@ class Mechanism:
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
         free_A = np.array(self.leasing.free_devices())
-        fits_JA = (self.live["throughput"] > 0) & (self.live["scale_factor"][:, None] <= free_A)
-        waits_J = ~(self.live.running() | self.live["done"])
+        fits_JA = (self.live.throughput > 0) & (self.live.scale_factor[:, None] <= free_A)
+        waits_J = ~(self.live.running() | self.live.done)
         return bool((waits_J & fits_JA.any(axis=1)).any())
 
     def _solve(self) -> list[Command]:
@@ -370,8 +371,8 @@ class Mechanism:
         self._promises = allocation.promises(rounded=not self.rules.interior)
         new = promised_ways(self.live, self._promises, self.leasing.accelerators)
         known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
-        self.live["allocated"][:] = False
-        self.live["allocated"][known] = True
+        self.live.allocated[:] = False
+        self.live.allocated[known] = True
         self.accounts.allocate(new, since_s=self._now_s - self._questions.last_s)
         self._strict, self._type_blind = allocation.strict, allocation.type_blind
         self._capped, self._whole = allocation.capped, allocation.whole
@@ -384,7 +385,7 @@ class Mechanism:
     def _plan(self) -> list[Command]:
         """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""
         if self._planned:
-            return self._fill(~(self.live.running() | self.live["done"]))
+            return self._fill(~(self.live.running() | self.live.done))
         self._planned = True
         chosen = self._select(self.leasing.devices(), None)
         commands = self.leasing.arrange(chosen, self._lapse_s())
@@ -426,12 +427,12 @@ class Mechanism:
         runs_J = self.live.running()
         if self.rules.backfill is not None and not self._strict and not runs_J.all():
             return False
-        way_L = self.live["way"][runs_J]
-        paired = (self.live["partner"][runs_J] != NOBODY).sum() // 2
+        way_L = self.live.way[runs_J]
+        paired = (self.live.partner[runs_J] != NOBODY).sum() // 2
         if self._capped and (ways.share < 1.0 - NEGLIGIBLE).any():
             return False
         runs_all = len(way_L) - paired == len(ways) and not (way_L == NO_WAY).any()
-        return bool(runs_all and self._questions.renew_s == NEVER and not self.live["spread"].any())
+        return bool(runs_all and self._questions.renew_s == NEVER and not self.live.spread.any())
 
     def _sleep(self) -> list[Command]:
         """Let the rounds pass."""
@@ -451,7 +452,7 @@ class Mechanism:
         """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
         end_s, questions = self._round_end_s, self._questions
         asks = questions.stale and questions.is_worth_asking(end_s, len(self.live))
-        matters = self.live["checkpoint_s"].any() or self.live["protected"].any()
+        matters = self.live.checkpoint_s.any() or self.live.protected.any()
         return asks or questions.is_to_be_renewed(end_s) or bool(matters)
 
     def _fill(self, waits_J: Bools, behind: Sequence[Way] = ()) -> list[Command]:
@@ -484,9 +485,9 @@ class Mechanism:
         protection = self.protection(behind)
         stays_J = None if protection is None else protection.stays_J
         found = candidates(self.accounts, self._now_s, strict=self._strict, capped=self._capped, stays_J=stays_J)
-        chosen, left = select(found, live["scale_factor"], free, order, candidate_J, protection=protection)
+        chosen, left = select(found, live.scale_factor, free, order, candidate_J, protection=protection)
         if rules.backfill is None or self._strict or not rules.priority.prefers_running:
-            return [way for way in chosen if live["allocated"][way.job]] if rules.reserve_unallocated else chosen
+            return [way for way in chosen if live.allocated[way.job]] if rules.reserve_unallocated else chosen
         return chosen + self._fillers(chosen, left, candidate_J, protection)
 
     def _fillers(
@@ -504,19 +505,19 @@ class Mechanism:
             protection.filling = True
             devices = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
         found = fillers(self.live, self.rules, left_J, self._now_s, devices)
-        return select(found, self.live["scale_factor"], free, None, left_J, protection=protection)[0]
+        return select(found, self.live.scale_factor, free, None, left_J, protection=protection)[0]
 
     # -- facts ------------------------------------------------------------------------------------------------
 
     def service(self) -> Service:
         """What each live job was promised and has received, and how far behind any job has been."""
         ids = tuple(job.id for job in self.live.jobs)
-        return Service(ids, self.live["promised_s"].copy(), self.received_s_J(), self.accounts.most_behind_s)
+        return Service(ids, self.live.promised_s.copy(), self.received_s_J(), self.accounts.most_behind_s)
 
     def protection(self, behind: Sequence[Way] = ()) -> Protection | None:
         """Who is not to be preempted now; None where nobody is. ``behind`` these gangs protected jobs begin."""
         live, rules = self.live, self.rules
-        if not (rules.min_run_s or live["protected"].any()) or not rules.priority.prefers_running:
+        if not (rules.min_run_s or live.protected.any()) or not rules.priority.prefers_running:
             return None
         may_J = may_stay(self.accounts, self._now_s, strict=self._strict, capped=self._capped)
         ways, devices = self.accounts.ways, self.leasing.devices()
@@ -538,14 +539,14 @@ class Mechanism:
             cluster=cluster,
             jobs=tuple(live.jobs),
             known=self._known_ways(),
-            steps_left_J=np.maximum(0.0, live["total_steps"] - live["steps_done"]),
-            elapsed_s_J=self._now_s - live["arrival_s"],
+            steps_left_J=np.maximum(0.0, live.total_steps - live.steps_done),
+            elapsed_s_J=self._now_s - live.arrival_s,
             usd_per_hour_A=self.accounts.prices.array(cluster.accelerators),
             time_s=self._now_s,
-            equal_share_s_J=live["equal_share_s"].copy(),
-            spent_usd_J=live["spent_usd"].copy(),
-            equal_share_usd_J=live["equal_share_usd"].copy(),
-            held_s_J=live["held_s"].copy(),
+            equal_share_s_J=live.equal_share_s.copy(),
+            spent_usd_J=live.spent_usd.copy(),
+            equal_share_usd_J=live.equal_share_usd.copy(),
+            held_s_J=live.held_s.copy(),
             running_J=self._holding_J(),
             promised=self._promises,
         )
@@ -556,8 +557,8 @@ class Mechanism:
             pairs, placements = "pairs" in self.opens, "placements" in self.opens
             types = self.leasing.accelerators
             return ways_to_run(live.jobs, types, self.throughputs, pairs=pairs, placements=placements)
-        kind_J = np.unique(live["kind"], return_inverse=True)[1]
-        return Configurations.of_matrix(live["throughput"].copy(), live["scale_factor"], kind_J=kind_J)
+        kind_J = np.unique(live.kind, return_inverse=True)[1]
+        return Configurations.of_matrix(live.throughput.copy(), live.scale_factor, kind_J=kind_J)
 
     def _holding_J(self) -> Ints:
         """The type that each job holds by promise; who only fills in holds nothing.
@@ -565,7 +566,7 @@ class Mechanism:
         With whole steps leases end with the round: who has all its time stays.
         """
         if not self.rules.whole_steps:
-            return np.where(self.live["way"] == NO_WAY, WAITING, self.live["type"])
+            return np.where(self.live.way == NO_WAY, WAITING, self.live.type)
         holding_J = np.full(len(self.live), WAITING)
         ways = self.accounts.ways
         whole = ways.share == 1.0

@@ -73,7 +73,7 @@ class PublishedPriority:
         self._received_s_A = np.zeros(0)  # since then, all jobs together
 
     def admitted(self, ways: Ways, live: LiveJobs, new_J: Ints) -> Ways:
-        n, types = np.nonzero(live["throughput"][new_J] > 0)
+        n, types = np.nonzero(live.throughput[new_J] > 0)
         new = Ways.of(new_J[n], np.full(len(n), NOBODY), types, np.zeros(len(n)))
         new.received_s += self.round_s / 2
         return ways.joined(new)
@@ -96,7 +96,7 @@ class PublishedPriority:
     def allocated(self, old: Ways, new: Ways, live: LiveJobs, since_s: float) -> Ways:
         J, A = len(live), live.types
         owed_s = old.share * since_s - (old.received_s - self.round_s / 2)
-        old.credit_s += np.where(live["allocated"][old.job], owed_s, 0.0)
+        old.credit_s += np.where(live.allocated[old.job], owed_s, 0.0)
         place = new.find(old.keys(J, A), J, A)
         old.share = np.where(place >= 0, new.share[place], 0.0) if len(new) else np.zeros(len(old))
         kept = old.take((old.partner == NOBODY) | (place >= 0))

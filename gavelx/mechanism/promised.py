@@ -100,7 +100,7 @@ def promised_ways(live: LiveJobs, promises: Promises, accelerators: Sequence[str
     alone = promises.second_P == NOBODY
     type_ = type_A[promises.accelerator_P]
     here = (job >= 0) & (alone | (partner >= 0))
-    here[here] &= live["throughput"][job[here], type_[here]] > 0
+    here[here] &= live.throughput[job[here], type_[here]] > 0
     ways = Ways.of(job[here], np.where(alone, NOBODY, partner)[here], type_[here], promises.share_P[here])
     order = np.lexsort([ways.type, ways.job, ways.partner != NOBODY])
     ways = ways.take(order)

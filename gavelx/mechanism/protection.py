@@ -38,16 +38,16 @@ def may_keep(live: LiveJobs, rules: Rules, j: Ints, now_s: float) -> Bools:
 
     A protected job that ends soon, by the table, may hold them for half as long again.
     """
-    age_s = now_s - live["launched_s"][j]
-    protected_s = np.where(live["protected"][j], np.maximum(rules.protect_s, 2.0 * live["lost_s"][j]), 0.0)
-    left_s = to_the_end_s(live, j, live["type"][j]) - (now_s - live["steps_at_s"][j])
+    age_s = now_s - live.launched_s[j]
+    protected_s = np.where(live.protected[j], np.maximum(rules.protect_s, 2.0 * live.lost_s[j]), 0.0)
+    left_s = to_the_end_s(live, j, live.type[j]) - (now_s - live.steps_at_s[j])
     ends_soon = (left_s > 0) & (age_s + left_s <= AGAIN * protected_s * (1.0 + ROUNDING))
     return np.asarray((age_s < np.maximum(rules.min_run_s, protected_s) * (1.0 - ROUNDING)) | ends_soon)
 
 
 def to_the_end_s(live: LiveJobs, j: Any, a: Any) -> Any:
     """Seconds that a job needs on a type from where it stands to its last step, by the table; or many jobs."""
-    return (live["total_steps"][j] - live["steps_done"][j]) / live["throughput"][j, a]
+    return (live.total_steps[j] - live.steps_done[j]) / live.throughput[j, a]
 
 
 class Protection:
@@ -68,8 +68,8 @@ class Protection:
         may_J: Bools,
     ) -> None:
         self._live, self._devices_A, self.filling = live, devices_A, False
-        self._width, self._owner = live["scale_factor"].tolist(), live["owner"].tolist()
-        self._waits = (live["protected"] & ~live.running()).tolist()
+        self._width, self._owner = live.scale_factor.tolist(), live.owner.tolist()
+        self._waits = (live.protected & ~live.running()).tolist()
         self._gangs: list[set[int]] = [set() for _ in devices_A]  # they come first and wait for devices of a type
         self._quota = _quotas(live, ways, devices_A).tolist()  # N x A
         self._taken = [[0] * len(devices_A) for _ in self._quota]
@@ -78,20 +78,20 @@ class Protection:
         holders = live.holders()
         self.stays_J = np.zeros(len(live), dtype=bool)
         self.stays_J[holders] = may_J[holders] & may_keep(live, rules, holders, now_s)
-        self._keep_within_quotas(now_s - live["launched_s"] < rules.min_run_s, now_s)
+        self._keep_within_quotas(now_s - live.launched_s < rules.min_run_s, now_s)
 
     def _keep_within_quotas(self, young_J: Bools, now_s: float) -> None:
         """Of an owner's protected jobs those stay that began first, and those that have hardly begun."""
         live = self._live
-        rows = np.flatnonzero(self.stays_J & live["protected"])
-        for j in rows[np.argsort(live["launched_s"][rows], kind="stable")].tolist():
-            a = int(live["type"][j])
+        rows = np.flatnonzero(self.stays_J & live.protected)
+        for j in rows[np.argsort(live.launched_s[rows], kind="stable")].tolist():
+            a = int(live.type[j])
             if not self._has_room(j, a):
                 self.stays_J[j] = young_J[j]
                 continue
             self._taken[self._owner[j]][a] += self._width[j]
             self.held_A[a] += self._width[j]
-            since_s = now_s - float(live["steps_at_s"][j])
+            since_s = now_s - float(live.steps_at_s[j])
             self._until_s[a] = max(self._until_s[a], to_the_end_s(live, j, a) - since_s)
 
     def _has_room(self, j: int, a: int) -> bool:
@@ -126,10 +126,10 @@ class Protection:
 
 def _quotas(live: LiveJobs, ways: Ways, devices_A: Sequence[int]) -> Floats:
     """Devices of each type that other owners were not promised, N x A; a pair counts half for each member."""
-    N, A = int(live["owner"].max(initial=0)) + 1, len(devices_A)
+    N, A = int(live.owner.max(initial=0)) + 1, len(devices_A)
     alone_V = ways.partner == NOBODY
-    devices_V = ways.share * live["scale_factor"][ways.job] * np.where(alone_V, 1.0, 0.5)
-    owner_J, pair_V = live["owner"], ~alone_V
+    devices_V = ways.share * live.scale_factor[ways.job] * np.where(alone_V, 1.0, 0.5)
+    owner_J, pair_V = live.owner, ~alone_V
     job = np.concatenate([ways.job, ways.partner[pair_V]])
     place = owner_J[job] * A + np.concatenate([ways.type, ways.type[pair_V]])
     promised_NA = np.bincount(place, np.concatenate([devices_V, devices_V[pair_V]]), N * A).reshape(N, A)

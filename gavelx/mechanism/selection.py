@@ -145,8 +145,8 @@ def may_stay(accounts: Accounts, now_s: float, *, strict: bool, capped: bool) ->
     """
     live, rules = accounts.live, accounts.rules
     if not capped:
-        young_J = now_s - live["launched_s"] < rules.min_run_s
-        return (live["share"] > 0) | young_J if strict else np.ones(len(live), dtype=bool)
+        young_J = now_s - live.launched_s < rules.min_run_s
+        return (live.share > 0) | young_J if strict else np.ones(len(live), dtype=bool)
     may_J, j_L = np.zeros(len(live), dtype=bool), live.holders()
     number_L = accounts.as_they_run(j_L).number
     owed_V = np.append(are_owed(accounts.ways, live, rules, now_s), False)
@@ -164,7 +164,7 @@ def candidates(
     who is not owed a round, or what he needs to start. Those who stay (``stays_J``) come first, as they run.
     """
     live, rules, ways, priority = accounts.live, accounts.rules, accounts.ways, accounts.priority
-    allocated_J = live["allocated"]
+    allocated_J = live.allocated
     keys = priority.keys(ways, allocated_J)
     found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
     if priority.prefers_running:
@@ -187,17 +187,17 @@ def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: floa
     What runs has also received time since it was last accounted for, and would lose some by being stopped. A job
     that will be complete within a round stays: it would wait long for so little.
     """
-    turn_J = np.maximum(rules.round_s, rules.turn * live["held_s"])
+    turn_J = np.maximum(rules.round_s, rules.turn * live.held_s)
     turn_V, pairs = turn_J[ways.job], (ways.partner != NOBODY).any()
     if pairs:
         turn_V = np.minimum(turn_V, np.append(turn_J, math.inf)[ways.partner])
-    j = (live["way"] != NO_WAY).nonzero()[0]
+    j = (live.way != NO_WAY).nonzero()[0]
     if len(j):
-        way = live["way"][j]
-        gain_s = turn_V[way] + loss_s(live, j) - (now_s - live["since_s"][j])
+        way = live.way[j]
+        gain_s = turn_V[way] + loss_s(live, j) - (now_s - live.since_s[j])
         gain_s[ends_within(rules.round_s, live, j, now_s)] = STAYS_S
         if pairs:
-            gain_s = np.where(live["partner"][j] != NOBODY, gain_s / 2, gain_s)  # half from each of the two
+            gain_s = np.where(live.partner[j] != NOBODY, gain_s / 2, gain_s)  # half from each of the two
         np.add.at(key, way, gain_s)
     key /= turn_V
 
@@ -221,10 +221,10 @@ def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float, devices: 
     speed_JA = live.speeds(devices)
     best_J = speed_JA.max(axis=1, initial=0.0)
     open_JA = (speed_JA > 0) & (speed_JA >= (rules.backfill or 0.0) * best_J[:, None])
-    waited_J = live.running() | (now_s - live["stopped_s"] >= rules.backfill_after_s)
-    open_JA &= (live["allocated"] & left_J & waited_J)[:, None]
+    waited_J = live.running() | (now_s - live.stopped_s >= rules.backfill_after_s)
+    open_JA &= (live.allocated & left_J & waited_J)[:, None]
     job, type_ = np.nonzero(open_JA)
-    stays = (live["type"][job] == type_).astype(float)
+    stays = (live.type[job] == type_).astype(float)
     nobody = np.full(len(job), NOBODY)
     return Candidates(job, nobody, type_, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
 
@@ -233,8 +233,8 @@ def until_filling_s(live: LiveJobs, rules: Rules, now_s: float) -> float:
     """Where jobs fill idle devices after a while only: how long until the next has waited for so long."""
     if rules.backfill is None:
         return math.inf
-    missing_s_J = rules.backfill_after_s - (now_s - live["stopped_s"])
-    return float(missing_s_J[live["allocated"] & (missing_s_J > 0)].min(initial=math.inf))
+    missing_s_J = rules.backfill_after_s - (now_s - live.stopped_s)
+    return float(missing_s_J[live.allocated & (missing_s_J > 0)].min(initial=math.inf))
 
 
 def ends_within(seconds: float, live: LiveJobs, j: Ints, now_s: float) -> Bools:
@@ -242,10 +242,10 @@ def ends_within(seconds: float, live: LiveJobs, j: Ints, now_s: float) -> Bools:
 
     Who shares a device is slower than that; and who should have been complete by now is not as fast as believed.
     """
-    speed = live["throughput"][j, live["type"][j]]
-    since_s = np.maximum(0.0, now_s - live["steps_at_s"][j])
-    steps_left = live["total_steps"][j] - live["steps_done"][j] - speed * since_s
-    ends: Bools = (steps_left > 0) & (steps_left <= speed * seconds) & (live["partner"][j] == NOBODY)
+    speed = live.throughput[j, live.type[j]]
+    since_s = np.maximum(0.0, now_s - live.steps_at_s[j])
+    steps_left = live.total_steps[j] - live.steps_done[j] - speed * since_s
+    ends: Bools = (steps_left > 0) & (steps_left <= speed * seconds) & (live.partner[j] == NOBODY)
     return ends
 
 
@@ -254,12 +254,12 @@ def loss_s(live: LiveJobs, j: Ints) -> Floats:
 
     That is a checkpoint, or the work since the last one where that is less, and the restart.
     """
-    checkpoint_s, a = live["checkpoint_s"][j], live["type"][j]
-    restart_s: Floats = live["restart_s"][j]
+    checkpoint_s, a = live.checkpoint_s[j], live.type[j]
+    restart_s: Floats = live.restart_s[j]
     if not checkpoint_s.any():
         return restart_s
-    speed = live["throughput"][j, a]
-    unsaved = live["steps_done"][j] - live["saved_steps"][j]
+    speed = live.throughput[j, a]
+    unsaved = live.steps_done[j] - live.saved_steps[j]
     since_s = np.divide(unsaved, speed, out=np.zeros(len(j)), where=speed > 0)
     lost_s: Floats = restart_s + np.minimum(checkpoint_s, since_s)
     return lost_s

@@ -34,5 +34,5 @@ class Service:
 def received_s(live: LiveJobs, now_s: float, *, whole_steps: bool) -> Floats:
     """Seconds on devices so far, those of present leases included; rounds of whole steps count at their end."""
     if whole_steps:
-        return live["held_s"].copy()
-    return np.asarray(live["held_s"] + np.where(live.running(), now_s - live["since_s"], 0.0))
+        return live.held_s.copy()
+    return np.asarray(live.held_s + np.where(live.running(), now_s - live.since_s, 0.0))

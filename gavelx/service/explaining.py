@@ -47,16 +47,16 @@ def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[s
     service = state.mechanism.service()
     row = service.job_ids.index(job_id)
     document |= {
-        "promised_share": float(live["share"][j]),
+        "promised_share": float(live.share[j]),
         "promised_s": float(service.promised_s_J[row]),
         "received_s": float(service.received_s_J[row]),
         "behind_s": float(service.behind_s_J[row]),
-        "lost_s": float(live["lost_s"][j]),
+        "lost_s": float(live.lost_s[j]),
         "preemptible": job.preemptible,
-        "protected": bool(live["protected"][j]),
-        "steps_done": float(live["steps_done"][j]),
+        "protected": bool(live.protected[j]),
+        "steps_done": float(live.steps_done[j]),
         "total_steps": job.total_steps,
-        "spent_usd": plain(float(live["spent_usd"][j])),
+        "spent_usd": plain(float(live.spent_usd[j])),
     }
     allocated = _allocated(state, job_id)
     document |= allocated

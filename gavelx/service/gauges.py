@@ -62,7 +62,7 @@ class Gauges:
         self._values = {
             "jobs_waiting": len(state.live) - running,
             "jobs_running": running,
-            "jobs_protected": int((mechanism.live.running() & mechanism.live["protected"]).sum()),
+            "jobs_protected": int((mechanism.live.running() & mechanism.live.protected).sum()),
             **{f"jobs_{how}": count for how, count in state.ended.items()},
             "servers_here": here,
             "servers_silent": sum(not machine.lost for machine in state.machines.values()) - here,

@@ -115,7 +115,7 @@ class Launches:
         job, lease = self._state.book[run.lease.job_id].job, run.lease
         mechanism = self._state.mechanism
         j = mechanism.live.index.get(job.id)
-        spread = j is not None and bool(mechanism.live["spread"][j])
+        spread = j is not None and bool(mechanism.live.spread[j])
         table = mechanism.throughputs
         apart = (
             table.get(job.job_type, lease.accelerator, job.scale_factor, consolidated=False) if spread else None

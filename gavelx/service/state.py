@@ -126,7 +126,7 @@ class State:
         """How far a job is, safely, as far as the log knows."""
         live, steps = self.mechanism.live, self.book[job_id].safe_steps
         j = live.index.get(job_id)
-        return steps if j is None else max(steps, float(live["saved_steps"][j]))
+        return steps if j is None else max(steps, float(live.saved_steps[j]))
 
     @property
     def leased_for_s(self) -> float:
@@ -227,11 +227,11 @@ class State:
         """The way in which a lease runs now; None where there is no word for it."""
         lease, live = run.lease, self.mechanism.live
         j = live.index.get(lease.job_id)
-        if j is None or live["lease"][j] != lease.id:
+        if j is None or live.lease[j] != lease.id:
             return None
-        job, partner = live.jobs[j], live.index.get(int(live["partner"][j]))
-        if live["partner"][j] == NOBODY:
-            return Setting(job.job_type, lease.accelerator, job.scale_factor, not live["spread"][j])
+        job, partner = live.jobs[j], live.index.get(int(live.partner[j]))
+        if live.partner[j] == NOBODY:
+            return Setting(job.job_type, lease.accelerator, job.scale_factor, not live.spread[j])
         if partner is None or job.scale_factor > 1:
             return None
         return Pairing(job.job_type, live.jobs[partner].job_type, lease.accelerator)
@@ -307,7 +307,7 @@ class State:
         """Whether the job is done. The mechanism may look only at a later lease that it has given out since."""
         live = self.mechanism.live
         j = live.index.get(event.job_id)
-        done = j is not None and bool(live["done"][j])
+        done = j is not None and bool(live.done[j])
         given_up = event.job_id in self.mechanism.given_up[-1:]
         news = j is not None and not done and note.get("complete")
         commands = self.mechanism.handle(JobCancelled(self.now_s, event.job_id)) if news else []
@@ -326,9 +326,9 @@ class State:
         self.unheard = {i: run for i, run in self.unheard.items() if run.lease.job_id != job_id}
         live = self.mechanism.live
         if (j := live.index.get(job_id)) is not None:
-            known.steps_done, known.spent_usd = float(live["steps_done"][j]), float(live["spent_usd"][j])
-            known.promised_s, known.received_s = float(live["promised_s"][j]), float(live["held_s"][j])
-            known.lost_s = float(live["lost_s"][j])
+            known.steps_done, known.spent_usd = float(live.steps_done[j]), float(live.spent_usd[j])
+            known.promised_s, known.received_s = float(live.promised_s[j]), float(live.held_s[j])
+            known.lost_s = float(live.lost_s[j])
         if how == COMPLETE:
             known.steps_done = known.job.total_steps
         for name in ("command", "environment"):
@@ -345,7 +345,6 @@ class State:
         """What :meth:`pickled` gave. Only ever a log's own bytes: pickles run code."""
         state = pickle.loads(data)
         assert isinstance(state, State)
-        state.mechanism.live.look()  # its views show its columns again
         return state
 
 

@@ -75,11 +75,11 @@ def _job(state: State, here: Attendance, job_id: int, received_s_J: Floats, now_
     )
     if known.ended or (j := live.index.get(job_id)) is None:
         return message
-    message.steps_done = float(live["steps_done"][j])
-    message.promised_share = float(live["share"][j])
-    message.promised_s, message.received_s = float(live["promised_s"][j]), float(received_s_J[j])
-    message.spent_usd, message.lost_s = float(live["spent_usd"][j]), float(live["lost_s"][j])
-    message.protected = bool(live["protected"][j])
+    message.steps_done = float(live.steps_done[j])
+    message.promised_share = float(live.share[j])
+    message.promised_s, message.received_s = float(live.promised_s[j]), float(received_s_J[j])
+    message.spent_usd, message.lost_s = float(live.spent_usd[j]), float(live.lost_s[j])
+    message.protected = bool(live.protected[j])
     if (run := state.runs.latest_of(job_id)) is not None:
         message.state = "stopping" if run.stopping else "running"
         message.accelerator = run.lease.accelerator

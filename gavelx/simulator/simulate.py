@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.asking import Answers
@@ -25,7 +24,6 @@ from gavelx.snapshot import Kind, Snapshot
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, checked
 
-Floats = NDArray[np.float64]
 SLEEP_S = 1e6
 """Nobody has to fear that a simulated scheduler falls silent."""
 
@@ -138,7 +136,7 @@ def _told(true: Throughputs, believed: Throughputs | Learns | None) -> Throughpu
 def _check_books(result: Result, backend: SimulatedCluster, mechanism: Mechanism) -> None:
     """What the mechanism believes and what is billed, against what the devices did."""
     ledger, live, rules = backend.ledger, mechanism.live, mechanism.rules
-    credited = {job.id: float(steps) for job, steps in zip(live.jobs, live["steps_done"], strict=True)}
+    credited = {job.id: float(steps) for job, steps in zip(live.jobs, live.steps_done, strict=True)}
     ledger.check_credit(backend.now_s, credited)
     completed = zip(result.jobs, np.isfinite(result.completion_s_J).tolist(), strict=True)
     ledger.check_complete({job.id: job.total_steps for job, complete in completed if complete})

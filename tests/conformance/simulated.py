@@ -50,7 +50,9 @@ class Watched:
 
     def _look(self) -> None:
         live = self.mechanism.live
-        columns = [live[name].tolist() for name in ("steps_done", "promised_s", "held_s", "spent_usd", "done")]
+        columns = [
+            getattr(live, name).tolist() for name in ("steps_done", "promised_s", "held_s", "spent_usd", "done")
+        ]
         for job, steps_done, promised_s, received_s, usd, done in zip(live.jobs, *columns, strict=True):
             ended = "" if not done else "cancelled" if job.id in self.cancelled else "complete"
             self.accounts[job.id] = Account(ended, steps_done, promised_s, received_s, usd)

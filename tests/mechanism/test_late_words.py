@@ -46,7 +46,7 @@ def test_the_last_word_on_a_drained_lease_is_charged_once_however_often_it_comes
     mechanism.handle(WorkerDrained(100.0, 0))
     for _ in range(2):
         mechanism.handle(ended(150.0, lease, 1500.0))
-    assert mechanism.live["spent_usd"].tolist() == pytest.approx([150.0])
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([150.0])
     assert mechanism.service().received_s_J.tolist() == pytest.approx([150.0])
 
 
@@ -54,7 +54,7 @@ def test_a_report_that_comes_after_its_server_was_lost_brings_no_lost_step_back(
     mechanism, lease = a_running_job()
     mechanism.handle(WorkerLost(100.0, 0))
     mechanism.handle(progress(110.0, lease, 900.0, saved=0.0))
-    assert mechanism.live["steps_done"].tolist() == [0.0]
+    assert mechanism.live.steps_done.tolist() == [0.0]
 
 
 def test_a_checkpoint_is_not_unwritten_by_an_older_report() -> None:
@@ -62,7 +62,7 @@ def test_a_checkpoint_is_not_unwritten_by_an_older_report() -> None:
     mechanism.handle(progress(70.0, lease, 700.0, saved=600.0))
     mechanism.handle(progress(71.0, lease, 400.0, saved=300.0))  # overtaken on its way
     mechanism.handle(WorkerLost(100.0, 0))
-    assert mechanism.live["steps_done"].tolist() == [600.0]
+    assert mechanism.live.steps_done.tolist() == [600.0]
 
 
 def test_a_server_whose_end_is_heard_of_before_its_beginning_never_joins() -> None:

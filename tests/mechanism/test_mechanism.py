@@ -90,9 +90,9 @@ def validate(mechanism: Mechanism) -> None:
     holders = Counter(device for lease in leasing.leases.values() for device in lease.devices)
     for job_id, lease in leasing.leases.items():
         j = live.index[job_id]
-        partner = int(live["partner"][j])
-        assert len(lease.devices) == live["scale_factor"][j]
-        assert live["type"][j] >= 0
+        partner = int(live.partner[j])
+        assert len(lease.devices) == live.scale_factor[j]
+        assert live.type[j] >= 0
         assert {holders[device] for device in lease.devices} == {1 if partner == NOBODY else 2}
         assert partner == NOBODY or leasing.leases[partner].devices == lease.devices
         assert {device.server_id for device in lease.devices} <= leasing.servers.keys()
@@ -235,13 +235,13 @@ def test_doubled_and_late_reports_do_no_harm() -> None:
     mechanism.handle(progress(1.0, lease, 60.0))
     mechanism.handle(progress(2.0, lease, 40.0))
     mechanism.handle(progress(2.0, lease._replace(job_id=99), 40.0))
-    assert mechanism.live["steps_done"][0] == 60.0
+    assert mechanism.live.steps_done[0] == 60.0
     for _ in range(2):
         mechanism.handle(ended(10.0, lease, 100.0))
         validate(mechanism)
     settle(mechanism, Wake(10.0), [])
     mechanism.handle(ended(11.0, lease, 100.0))
-    assert mechanism.live["done"].all()
+    assert mechanism.live.done.all()
     assert not mechanism.leasing.leases
 
 
@@ -256,7 +256,7 @@ def test_a_lost_server_ends_its_leases_and_gets_no_new_ones() -> None:
     mechanism.handle(WorkerJoined(70.0, Server(7, "fast", 2)))
     (again,) = launched(settle(mechanism, Wake(70.0), [1.0]))
     assert {device.server_id for device in again.devices} == {7}
-    assert mechanism.live["steps_done"][0] == 7.0
+    assert mechanism.live.steps_done[0] == 7.0
 
 
 def test_a_drained_server_stops_its_leases_and_loses_no_step() -> None:
@@ -266,12 +266,12 @@ def test_a_drained_server_stops_its_leases_and_loses_no_step() -> None:
     mechanism.handle(progress(50.0, lease, 9.0, saved=7.0))
     assert mechanism.handle(WorkerDrained(60.0, 0)) == [Stop(lease.id), WakeAt(60.0, report=True)]
     assert mechanism.handle(WorkerDrained(60.0, 0)) == []
-    assert mechanism.live["steps_done"][0] == 9.0
+    assert mechanism.live.steps_done[0] == 9.0
     mechanism.handle(ended(61.0, lease, 11.0))
     assert launched(settle(mechanism, Wake(61.0), [0.0])) == []
     mechanism.handle(WorkerJoined(70.0, Server(0, "fast", 2), epoch=1))
     assert len(launched(settle(mechanism, Wake(70.0), [1.0]))) == 1
-    assert mechanism.live["steps_done"][0] == 11.0
+    assert mechanism.live.steps_done[0] == 11.0
 
 
 def test_a_cancelled_job_gives_its_devices_up_and_never_comes_back() -> None:
@@ -286,9 +286,7 @@ def test_a_cancelled_job_gives_its_devices_up_and_never_comes_back() -> None:
     mechanism.handle(JobSubmitted(6.0, job(0)))
     (other,) = launched(settle(mechanism, Wake(6.0), [1.0]))
     assert other.job_id == 1
-    assert [job.id for job in mechanism.live.jobs if not mechanism.live["done"][mechanism.live.index[job.id]]] == [
-        1
-    ]
+    assert [job.id for job in mechanism.live.jobs if not mechanism.live.done[mechanism.live.index[job.id]]] == [1]
 
 
 def test_another_policy_is_asked_at_once_and_told_of_what_it_wants() -> None:
@@ -316,7 +314,7 @@ def test_another_speed_is_told_to_the_policy_and_held_by_jobs_that_run() -> None
     question = asked(mechanism, Wake(mechanism._round_end_s)).snapshot
     assert question.configurations.throughput_M.tolist() == [6.0, 10.0]
     assert mechanism.throughputs.beside(["net"], ["fast"]) == 5.0
-    assert mechanism.live["throughput"][:, 0].tolist() == [6.0, 10.0]
+    assert mechanism.live.throughput[:, 0].tolist() == [6.0, 10.0]
 
 
 def test_a_type_may_join_while_jobs_run() -> None:
@@ -516,14 +514,14 @@ def test_members_of_a_pair_share_its_price_unless_each_pays_in_full() -> None:
         mechanism, leases = a_running_pair(rules, Prices({"fast": 36.0}))
         for lease in leases:
             mechanism.handle(ended(100.0, lease, 700.0))
-        assert mechanism.live["spent_usd"].tolist() == [expected] * 2
+        assert mechanism.live.spent_usd.tolist() == [expected] * 2
 
 
 def test_whose_partner_left_pays_half_until_then_and_in_full_from_then_on() -> None:
     mechanism, (first, second) = a_running_pair(prices=Prices({"fast": 36.0}))
     mechanism.handle(ended(100.0, first, 700.0))
     mechanism.handle(ended(200.0, second, 1700.0))
-    assert mechanism.live["spent_usd"].tolist() == [0.5, 1.5]
+    assert mechanism.live.spent_usd.tolist() == [0.5, 1.5]
 
 
 def test_a_pair_is_split_again_and_one_member_keeps_the_device() -> None:
@@ -534,7 +532,7 @@ def test_a_pair_is_split_again_and_one_member_keeps_the_device() -> None:
     assert stopped(commands) == [{0: first, 1: second}[moved.job_id].id]
     assert moved.devices[0].server_id == 9
     assert moved.shares_with is None
-    assert mechanism.live["partner"].tolist() == [NOBODY, NOBODY]
+    assert mechanism.live.partner.tolist() == [NOBODY, NOBODY]
 
 
 def test_whose_partner_is_done_goes_on_alone() -> None:
@@ -542,7 +540,7 @@ def test_whose_partner_is_done_goes_on_alone() -> None:
     mechanism.handle(ended(100.0, first, 1e6))
     assert stopped(settle(mechanism, Wake(100.0), [1.0])) == []
     assert mechanism.leasing.leases == {1: second}
-    assert mechanism.live["partner"].tolist() == [NOBODY, NOBODY]
+    assert mechanism.live.partner.tolist() == [NOBODY, NOBODY]
 
 
 def test_a_job_comes_to_the_device_of_its_new_partner() -> None:
@@ -576,7 +574,7 @@ def test_a_gang_whose_speed_over_servers_is_not_known_is_spread_without_more_ado
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0, 1.0]))
     assert {device.server_id for device in lease.devices} == {0, 1}
-    assert mechanism.live["spread"].tolist() == [False, True]
+    assert mechanism.live.spread.tolist() == [False, True]
 
 
 def test_a_gang_that_cannot_be_spread_leaves_its_devices_to_others() -> None:
@@ -594,7 +592,7 @@ def test_where_a_larger_server_went_a_gang_is_together_on_small_ones() -> None:
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2, kind="local")))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     assert {device.server_id for device in lease.devices} == {0, 1}
-    assert mechanism.live["spread"].tolist() == [False]
+    assert mechanism.live.spread.tolist() == [False]
 
 
 def fragmented(rules: Rules, restart_s: float = 0.0) -> list[Command]:
@@ -637,7 +635,7 @@ def test_a_narrow_job_that_makes_room_just_when_a_partner_comes_moves_with_it() 
     where = {lease.job_id: {device.server_id for device in lease.devices} for lease in launched(commands)}
     assert len(where[3]) == 1
     assert where[0] == where[4] != where[3]
-    assert (mechanism.live["way"] >= 0).all()  # the time of each counts for what it was promised
+    assert (mechanism.live.way >= 0).all()  # the time of each counts for what it was promised
 
 
 def test_a_narrow_job_stays_where_moving_costs_more_than_the_gang_gains() -> None:
@@ -756,7 +754,7 @@ def test_a_job_that_fails_too_often_is_given_up() -> None:
         assert GiveUp(0) not in fail_once(mechanism, time_s)[1]
     assert GiveUp(0) in fail_once(mechanism, 3.0)[1]
     assert mechanism.given_up == [0]
-    assert mechanism.live["done"].all()
+    assert mechanism.live.done.all()
     validate(mechanism)
 
 
@@ -777,7 +775,7 @@ def test_a_failure_that_is_reported_twice_is_one_failure(rules: Rules) -> None:
     for time_s in (1.0, 2.0, 3.0):
         mechanism.handle(ended(time_s, lease, 0.0, failed=True))
     assert mechanism.given_up == []
-    assert mechanism.live["failures"].tolist() == [1]
+    assert mechanism.live.failures.tolist() == [1]
 
 
 def test_a_failure_throws_a_job_back_to_its_checkpoint() -> None:
@@ -786,7 +784,7 @@ def test_a_failure_throws_a_job_back_to_its_checkpoint() -> None:
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     mechanism.handle(progress(100.0, lease, 1000.0, saved=600.0))
     mechanism.handle(ended(110.0, lease, 600.0, failed=True))
-    assert mechanism.live["steps_done"].tolist() == [600.0]
+    assert mechanism.live.steps_done.tolist() == [600.0]
 
 
 def test_news_of_an_old_epoch_is_no_news() -> None:
@@ -816,7 +814,7 @@ def test_the_first_report_of_a_lease_says_where_it_really_began() -> None:
     (again,) = launched(settle(mechanism, Wake(1080.0), [1.0, 1.0]))
     mechanism.handle(progress(1100.0, again, 200.0))
     mechanism.handle(progress(1101.0, again, 190.0))  # overtaken on its way
-    assert mechanism.live["steps_done"][0] == 200.0
+    assert mechanism.live.steps_done[0] == 200.0
 
 
 def test_a_policy_that_wants_to_be_asked_again_is() -> None:

@@ -46,9 +46,7 @@ def check_bill(mechanism: Mechanism, story: Story) -> None:
     mechanism.accounts.settle_all(360.0 * len(story))
     alone, together = story.count({0}), story.count({0, 1})
     assert alone + together == len(story)
-    assert mechanism.live["spent_usd"].tolist() == pytest.approx(
-        [3.6 * (alone + together / 2), 3.6 * together / 2]
-    )
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([3.6 * (alone + together / 2), 3.6 * together / 2])
     ways = mechanism.accounts.ways
     owed_s = [360.0 * (share * len(story) - n) for share, n in zip(ways.share, (alone, together), strict=True)]
     assert ways.credit_s.tolist() == pytest.approx(owed_s)

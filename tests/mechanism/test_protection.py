@@ -86,7 +86,7 @@ class Rounds:
                     self._leases[command.lease.id], self.began_s[command.lease.id] = command.lease, event.time_s
                 case Stop():
                     lease = self._leases[command.lease_id]
-                    if not self.mechanism.live["done"][self.mechanism.live.index[lease.job_id]]:
+                    if not self.mechanism.live.done[self.mechanism.live.index[lease.job_id]]:
                         self.stops.append(lease.job_id)
                         self.see(lost(event.time_s, lease, event.time_s - self.began_s[lease.id]))
         validate(self.mechanism)
@@ -116,8 +116,8 @@ def test_a_job_that_lost_its_work_is_not_preempted_again() -> None:
     assert rounds.stops == [0, 1], "each of them once"
     assert rounds.holders[-30:] == [{0}] * 30
     live = rounds.mechanism.live
-    assert live["protected"].tolist() == [True, True]
-    assert rounds.mechanism.lost_s == live["lost_s"].sum() > 0
+    assert live.protected.tolist() == [True, True]
+    assert rounds.mechanism.lost_s == live.lost_s.sum() > 0
     rounds.end(0)
     assert rounds.go(30).holders[-29:] == [{1}] * 29
     assert rounds.stops == [0, 1]
@@ -133,9 +133,9 @@ def test_a_job_that_saves_again_may_be_preempted_again() -> None:
     rounds = taking_turns(of(0), of(1)).go(10)
     (lease,) = rounds.mechanism.leasing.leases.values()
     rounds.see(progress(rounds.now_s, lease, 50.0))
-    assert rounds.mechanism.live["protected"][lease.job_id], "what is not saved may be lost"
+    assert rounds.mechanism.live.protected[lease.job_id], "what is not saved may be lost"
     rounds.see(progress(rounds.now_s, lease, 50.0, saved=40.0))
-    assert not rounds.mechanism.live["protected"][lease.job_id]
+    assert not rounds.mechanism.live.protected[lease.job_id]
     before = len(rounds.stops)
     rounds.go(10)
     assert rounds.stops[before] == lease.job_id
@@ -164,7 +164,7 @@ def test_a_loss_that_is_reported_twice_is_one_loss() -> None:
         settle(mechanism, Wake(time_s), [0.5, 0.5])
     for _ in range(2):
         mechanism.handle(lost(3 * ROUND_S, lease, 700.0))
-    assert mechanism.lost_s == mechanism.live["lost_s"][0] == 700.0
+    assert mechanism.lost_s == mechanism.live.lost_s[0] == 700.0
 
 
 def test_a_lease_that_nobody_took_back_teaches_nothing() -> None:
@@ -173,7 +173,7 @@ def test_a_lease_that_nobody_took_back_teaches_nothing() -> None:
     mechanism.handle(JobSubmitted(0.0, of(0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     mechanism.handle(lost(50.0, lease, 50.0))
-    assert not mechanism.live["protected"][0] and mechanism.lost_s == 0.0
+    assert not mechanism.live.protected[0] and mechanism.lost_s == 0.0
 
 
 # -- what ends protection --------------------------------------------------------------------------------------

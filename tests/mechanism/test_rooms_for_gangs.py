@@ -130,7 +130,7 @@ def test_narrow_jobs_clear_two_servers_for_a_gang_that_is_wider_than_one() -> No
     mechanism = full({0: 1, 50: 3}, {1: 1, 51: 3}, {2: 2, 52: 2})
     where = where_all_run(mechanism, 8)
     assert where == {0: {2}, 1: {2}, 2: {2}, GANG: {0, 1}}
-    assert not mechanism.live["spread"].any()
+    assert not mechanism.live.spread.any()
 
 
 def test_a_narrower_gang_makes_room_and_stays_together() -> None:
@@ -164,11 +164,11 @@ def test_room_is_made_for_a_gang_that_was_spread_as_soon_as_it_may_be() -> None:
 def test_the_rest_of_a_gang_goes_where_it_leaves_the_smallest_hole() -> None:
     mechanism = full({0: 2, 50: 2}, {51: 4}, {52: 4})
     assert where_all_run(mechanism, 6)[GANG] in ({0, 1}, {0, 2})
-    assert not mechanism.live["spread"].any()
+    assert not mechanism.live.spread.any()
 
 
 @pytest.mark.parametrize(("width", "servers"), [(4, {0}), (6, {0, 1}), (8, {0, 1, 2})])
 def test_as_few_servers_of_unlike_sizes_as_can_hold_a_gang_are_together(width: int, servers: set[int]) -> None:
     mechanism = full({50: 4}, {51: 2}, {52: 2})
     assert where_all_run(mechanism, width)[GANG] == servers
-    assert not mechanism.live["spread"].any()
+    assert not mechanism.live.spread.any()

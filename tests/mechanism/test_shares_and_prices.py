@@ -81,7 +81,7 @@ def test_the_last_words_of_a_drained_pair_cost_both_the_same(split: bool, each_u
     mechanism.handle(WorkerDrained(100.0, 0))
     for lease in leases:
         mechanism.handle(ended(120.0, lease, 840.0))  # 20 s for a checkpoint
-    assert mechanism.live["spent_usd"].tolist() == pytest.approx([each_usd] * 2)
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([each_usd] * 2)
 
 
 # -- what is credited -----------------------------------------------------------------------------------------

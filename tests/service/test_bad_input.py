@@ -165,8 +165,8 @@ def test_an_agent_that_talks_nonsense_breaks_nothing(messages: list[wire.FromAge
             desk.settle()
             desk.here.progress.entries(desk.now_s)
         live = desk.state.mechanism.live
-        assert ((live["steps_done"] >= 0) & (live["steps_done"] <= 100.0)).all()
-        assert all(math.isfinite(value) for value in live["spent_usd"].tolist())
+        assert ((live.steps_done >= 0) & (live.steps_done <= 100.0)).all()
+        assert all(math.isfinite(value) for value in live.spent_usd.tolist())
 
     run(main())
 

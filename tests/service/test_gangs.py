@@ -116,7 +116,7 @@ def test_a_gang_that_is_lost_where_it_runs_and_was_not_launched_elsewhere_is_cha
         desk.settle()
         live = desk.state.mechanism.live
         assert lease_id not in desk.state.runs
-        assert float(live["spent_usd"][0]) == pytest.approx(2 * 30.0)
+        assert float(live.spent_usd[0]) == pytest.approx(2 * 30.0)
 
     run(main())
 
@@ -133,7 +133,7 @@ def test_a_gang_that_was_launched_nowhere_is_not_charged_when_a_server_is_lost()
         desk.now_s += 30.0
         desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
         desk.settle()
-        assert float(desk.state.mechanism.live["spent_usd"][0]) == pytest.approx(0.0)
+        assert float(desk.state.mechanism.live.spent_usd[0]) == pytest.approx(0.0)
 
     run(main())
 
@@ -159,7 +159,7 @@ def test_a_gang_is_charged_for_the_part_that_nobody_heard_until_it_is_taken_back
         (end,) = [entry.event for entry in desk.log if isinstance(entry.event, LeaseEnded)]
         assert (end.held_s, lease_id in desk.state.runs) == (30.0, False)
         job = desk.state.book[0]
-        usd = job.spent_usd if job.ended else float(desk.state.mechanism.live["spent_usd"][0])
+        usd = job.spent_usd if job.ended else float(desk.state.mechanism.live.spent_usd[0])
         assert usd == pytest.approx(2 * 30.0)
 
     run(main())
@@ -179,7 +179,7 @@ def test_the_late_word_of_rank_0_does_not_speak_for_the_other_servers_of_its_gan
         desk.here.receive(again, stream, wire.FromAgent(ended=ended))
         desk.settle()
         live = desk.state.mechanism.live
-        assert (float(live["spent_usd"][0]), float(live["saved_steps"][0])) == (pytest.approx(2 * 30.0), 500.0)
+        assert (float(live.spent_usd[0]), float(live.saved_steps[0])) == (pytest.approx(2 * 30.0), 500.0)
 
     run(main())
 

@@ -384,7 +384,7 @@ def test_a_late_report_of_a_lost_server_counts_once_and_as_what_it_is() -> None:
         desk.now_s += 30.0
         desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
         live = desk.state.mechanism.live
-        assert (float(live["spent_usd"][0]), float(live["saved_steps"][0])) == (pytest.approx(30.0), 0.0)
+        assert (float(live.spent_usd[0]), float(live.saved_steps[0])) == (pytest.approx(30.0), 0.0)
         again, stream = await desk.agent("one", 1)
         for launched in list(desk.state.runs):
             desk.state.runs.end(launched)  # what was launched since is another matter
@@ -394,8 +394,8 @@ def test_a_late_report_of_a_lost_server_counts_once_and_as_what_it_is() -> None:
             desk.here.receive(again, stream, wire.FromAgent(ended=ended))
             desk.settle()
         assert [type(entry.event).__name__ for entry in desk.log[before:]] == ["LeaseEnded"]
-        assert float(live["spent_usd"][0]) == pytest.approx(20.0)
-        assert float(live["saved_steps"][0]) == 500.0
+        assert float(live.spent_usd[0]) == pytest.approx(20.0)
+        assert float(live.saved_steps[0]) == 500.0
         said = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]
         assert sum(message.HasField("acknowledged") for message in said if message) == 3
 

@@ -60,7 +60,7 @@ def test_a_preemption_has_lost_all_the_time_of_a_lease_that_saved_nothing(
         assert event.lost_s == lost_s
         live = desk.state.mechanism.live
         j = live.index[event.job_id]
-        assert (bool(live["protected"][j]), float(live["lost_s"][j])) == (lost_s > 0, lost_s)
+        assert (bool(live.protected[j]), float(live.lost_s[j])) == (lost_s > 0, lost_s)
         if lost_s:
             document = explain(desk.state, desk.here, event.job_id, desk.now_s)
             assert document["protected"] and "3 s of work are lost" in document["why"]
@@ -100,7 +100,9 @@ def test_a_state_made_anew_from_the_log_knows_what_was_lost() -> None:
         for n, entry in enumerate(desk.log):
             again.apply(entry_of(record_of(n, entry)))
         for name in ("protected", "lost_s"):
-            assert again.mechanism.live[name].tolist() == desk.state.mechanism.live[name].tolist()
+            assert (
+                getattr(again.mechanism.live, name).tolist() == getattr(desk.state.mechanism.live, name).tolist()
+            )
         assert again.mechanism.lost_s == 3.0
 
     run(main())

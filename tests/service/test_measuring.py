@@ -71,7 +71,7 @@ def test_what_was_measured_beats_the_table_and_is_known_after_a_restart(tmp_path
             await until_measured(service, 4)
             state = service.scheduler.state
             assert state.speeds[NET] == pytest.approx(50.0, rel=0.1)
-            assert state.mechanism.live["throughput"][0].max() == state.speeds[NET]
+            assert state.mechanism.live.throughput[0].max() == state.speeds[NET]
             assert state.said[NET] == 100.0 and state.online.wrong() == [NET]
 
     play(tmp_path, scene)

@@ -29,7 +29,7 @@ from tests.waiting import PATIENCE_S, until
 def plain(state: State) -> dict[str, Any]:
     """What is to be equal, to the bit."""
     mechanism, live = state.mechanism, state.mechanism.live
-    columns = {name: live[name].tobytes() for name in live._columns}
+    columns = {name: getattr(live, name).tobytes() for name in live._arrays}
     ways = {
         name: getattr(mechanism.accounts.ways, name).tobytes()
         for name in ("job", "partner", "type", "share", "credit_s")
@@ -144,8 +144,8 @@ def test_a_state_that_was_pickled_goes_on_as_the_same(tmp_path: Path) -> None:
     state = State(configuration())
     again = State.unpickled(state.pickled())
     live = again.mechanism.live
-    for name, column in live._columns.items():
-        assert np.shares_memory(live[name], column) or column.size == 0
+    for name, column in live._arrays.items():
+        assert np.shares_memory(getattr(live, name), column) or column.size == 0
     assert again.mechanism.leasing.live is live
     assert again.mechanism.throughputs.isolated is again.speeds
 

@@ -44,7 +44,7 @@ class Audit:
         for job in self.backend.jobs:
             ledger.require(job.id in over, f"job {job.id} is never done")
         live, leases = self.mechanism.live, self.mechanism.leasing.leases
-        unknown = [job.id for job, done in zip(live.jobs, live["done"].tolist(), strict=True) if not done]
+        unknown = [job.id for job, done in zip(live.jobs, live.done.tolist(), strict=True) if not done]
         ledger.require(not unknown, f"jobs {unknown} are done, and the mechanism does not know")
         ledger.require(not leases or self.mechanism.rules.whole_steps, f"leases of jobs that are done: {leases}")
 
@@ -77,8 +77,8 @@ class Audit:
             if (
                 lease is leasing.leases.get(job_id)
                 or j is None
-                or live["done"][j]
-                or (mechanism._strict and not live["share"][j])
+                or live.done[j]
+                or (mechanism._strict and not live.share[j])
             ):
                 continue  # it runs on, or may not
             option = live.jobs[j].preemptible
@@ -91,7 +91,7 @@ class Audit:
 
     def _nobody_is_credited_with_more_than_was_done(self) -> None:
         live = self.mechanism.live
-        credited = {job.id: steps for job, steps in zip(live.jobs, live["steps_done"].tolist(), strict=True)}
+        credited = {job.id: steps for job, steps in zip(live.jobs, live.steps_done.tolist(), strict=True)}
         self.backend.ledger.check_credit(self.backend.now_s, credited)
 
     def _what_was_lost_is_not_credited(self, event: Event, before: Mapping[int, Lease]) -> None:
@@ -100,10 +100,10 @@ class Audit:
             return
         live, leases = self.mechanism.live, self.mechanism.leasing.leases
         for job_id in before.keys() - leases.keys():
-            if (j := live.index.get(job_id)) is not None and not live["done"][j]:
+            if (j := live.index.get(job_id)) is not None and not live.done[j]:
                 left = self.backend.ledger.stands(job_id)
                 self.backend.ledger.at_most(
-                    float(live["steps_done"][j]), left, f"credit of job {job_id} after a loss"
+                    float(live.steps_done[j]), left, f"credit of job {job_id} after a loss"
                 )
 
     def _leases_are_what_runs(self) -> None:
@@ -120,7 +120,7 @@ class Audit:
         """With whole steps a lease that is over idles to the end of the round."""
         live = self.mechanism.live
         j = live.index[lease.job_id]
-        return self.mechanism.rules.whole_steps and bool(live["done"][j] or live["over"][j])
+        return self.mechanism.rules.whole_steps and bool(live.done[j] or live.over[j])
 
     def _unheard(self, lease: Lease) -> bool:
         servers = {device.server_id for device in lease.devices}

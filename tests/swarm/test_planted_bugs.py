@@ -37,8 +37,8 @@ def double_credit(patch: pytest.MonkeyPatch) -> None:
     def wrong(right: Any, mechanism: Mechanism, event: Progress) -> Any:
         live = mechanism.live
         for job_id, steps in zip(event.job_id_L.tolist(), event.steps_done_L.tolist(), strict=True):
-            if (j := live.index.get(job_id)) is not None and steps < live["total_steps"][j]:
-                live["steps_done"][j] += steps
+            if (j := live.index.get(job_id)) is not None and steps < live.total_steps[j]:
+                live.steps_done[j] += steps
         return right(mechanism, event)
 
     around(patch, Mechanism, "_progress", wrong)
@@ -59,7 +59,7 @@ def lost_completion(patch: pytest.MonkeyPatch) -> None:
 
     def wrong(right: Any, mechanism: Mechanism, event: LeaseEnded) -> Any:
         j = mechanism.live.index.get(event.job_id)
-        complete = j is not None and event.steps_done >= mechanism.live["total_steps"][j]
+        complete = j is not None and event.steps_done >= mechanism.live.total_steps[j]
         return [] if complete else right(mechanism, event)
 
     around(patch, Mechanism, "_lease_ended", wrong)
@@ -100,10 +100,10 @@ def credited_before_it_is_safe(patch: pytest.MonkeyPatch) -> None:
 
     def wrong(right: Any, mechanism: Mechanism, event: LeaseEnded) -> Any:
         j = mechanism.live.index.get(event.job_id)
-        before = 0.0 if j is None else float(mechanism.live["steps_done"][j])
+        before = 0.0 if j is None else float(mechanism.live.steps_done[j])
         commands = right(mechanism, event)
         if j is not None:
-            mechanism.live["steps_done"][j] = max(before, float(mechanism.live["steps_done"][j]))
+            mechanism.live.steps_done[j] = max(before, float(mechanism.live.steps_done[j]))
         return commands
 
     around(patch, Mechanism, "_lease_ended", wrong)
@@ -111,9 +111,9 @@ def credited_before_it_is_safe(patch: pytest.MonkeyPatch) -> None:
 
 def unsaved_work_survives_its_server(patch: pytest.MonkeyPatch) -> None:
     def wrong(right: Any, leasing: Leasing, server_id: int, **how: Any) -> Any:
-        steps = leasing.live["steps_done"].copy()
+        steps = leasing.live.steps_done.copy()
         commands = right(leasing, server_id, **how)
-        np.maximum(leasing.live["steps_done"], steps, out=leasing.live["steps_done"])
+        np.maximum(leasing.live.steps_done, steps, out=leasing.live.steps_done)
         return commands
 
     around(patch, Leasing, "_leave", wrong)
@@ -163,7 +163,7 @@ def given_up_too_early(patch: pytest.MonkeyPatch) -> None:
     def wrong(right: Any, mechanism: Mechanism, event: LeaseEnded) -> Any:
         j = mechanism.live.index.get(event.job_id)
         if j is not None and event.failed:
-            mechanism.live["failures"][j] += 1
+            mechanism.live.failures[j] += 1
         return right(mechanism, event)
 
     around(patch, Mechanism, "_lease_ended", wrong)
