@@ -15,6 +15,7 @@ from gavelx.service.log import Log
 from gavelx.service.places import FILE, LOCK, LogError, beside
 from gavelx.service.store import LogUnavailableError
 from gavelx.service.timing import Timing
+from tests.clocks import Clock
 from tests.service.agents import FakeAgent, Seen, serving, spec, user_of
 from tests.service.desk import Desk, Remembered
 from tests.service.running import run
@@ -109,14 +110,19 @@ def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_pa
     run(main())
 
 
-def test_a_server_that_does_not_come_back_is_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
+def test_a_server_that_does_not_come_back_is_waited_for_so_long_and_no_longer(
+    tmp_path: Path, clock: Clock
+) -> None:
     async def main() -> None:
         async with serving(tmp_path) as service:
             async with FakeAgent(service.address, "one"), FakeAgent(service.address, "two"):
                 await until(lambda: len(service.scheduler.attendance.here) == 2, "both agents are in")
         async with serving(tmp_path) as service, user_of(service) as user:
-            async with FakeAgent(service.address, "one"):
-                await user.until("complete", *await user.submit(spec()))
+            async with FakeAgent(service.address, "one") as agent:
+                (job_id,) = await user.submit(spec())
+                assert not agent.going
+                await clock.turn(60.0, agent)
+                await user.until("complete", job_id)
 
     run(main())
 
