@@ -32,9 +32,9 @@ from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.configuration import Configuration
-from gavelx.service.recorded import read_history
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
+from gavelx.service.state.replay import read_history
+from gavelx.service.store.configuration import Configuration
 from gavelx.simulator import simulate
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload

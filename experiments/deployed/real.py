@@ -35,10 +35,10 @@ from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.configuration import Configuration
-from gavelx.service.recorded import read_history
-from gavelx.service.state import State
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
+from gavelx.service.state.replay import read_history
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
 
 TYPES = ("v100", "p100", "k80")
 PRICES = Prices({"v100": 2.48, "p100": 1.46, "k80": 0.45}, "declared")

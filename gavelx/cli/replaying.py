@@ -15,8 +15,8 @@ from gavelx.simulator import simulate
 from gavelx.workload import check_workload, runnable
 
 with service_installed():
-    from gavelx.service.places import without_password
-    from gavelx.service.recorded import Recorded, read_recorded
+    from gavelx.service.state.replay import Recorded, read_recorded
+    from gavelx.service.store.places import without_password
 
 
 def run_replay(  # noqa: PLR0917

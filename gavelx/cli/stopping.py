@@ -11,8 +11,8 @@ from typing import Any
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError, SolverError
 from gavelx.policies import Policy, load_policy
-from gavelx.service.answers import allocation_of
-from gavelx.service.elsewhere import START_S, Elsewhere, most_s
+from gavelx.service.loop.policy_process import START_S, Elsewhere, most_s
+from gavelx.service.store.allocation_record import allocation_of
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import settings
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gavelx.cluster import Server
 from gavelx.jobs import Job
 from gavelx.mechanism.history import Held, History
-from gavelx.service.recorded import read_history
+from gavelx.service.state.replay import read_history
 
 
 @dataclass(frozen=True)

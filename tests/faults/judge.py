@@ -15,12 +15,12 @@ from pathlib import Path
 from gavelx.mechanism.commands import Launch, Lease, Stop
 from gavelx.mechanism.events import Event, JobCancelled, LeaseEnded, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.configuration import Configuration
-from gavelx.service.log import Log
-from gavelx.service.places import LogError
-from gavelx.service.records import Entry, entry_of
-from gavelx.service.snapshots import restore
-from gavelx.service.state import State
+from gavelx.service.state.snapshots import restore
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.log import Log
+from gavelx.service.store.places import LogError
+from gavelx.service.store.records import Entry, entry_of
 from tests.faults.cluster import GRACE_S, USD_PER_HOUR, VALID_FOR_S
 from tests.faults.plan import JobPlan, Plan
 from tests.service.test_restart import plain

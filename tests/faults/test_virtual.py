@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gavelx.service.attendance import Attendance
+from gavelx.service.agents.registry import Attendance
 from tests.faults.virtual import play
 
 

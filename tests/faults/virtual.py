@@ -19,13 +19,13 @@ from gavelx.jobs import Job
 from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, Wake
 from gavelx.policies import load_policy
-from gavelx.service.answers import answer_of
-from gavelx.service.attendance import Attendance, Make
-from gavelx.service.attendees import Attendee, Stream
-from gavelx.service.records import Answered, Entry, Started
-from gavelx.service.refusals import RefusedError
-from gavelx.service.state import State
-from gavelx.service.timing import Timing
+from gavelx.service.agents.registry import Attendance, Make
+from gavelx.service.agents.session import Attendee, Stream
+from gavelx.service.agents.timing import Timing
+from gavelx.service.api.grpc_status import RefusedError
+from gavelx.service.state.state import State
+from gavelx.service.store.allocation_record import answer_of
+from gavelx.service.store.records import Answered, Entry, Started
 from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import Sleep, SleepRunner
@@ -291,7 +291,10 @@ def play(seed: int) -> list[str]:
 def clock(world: World) -> Iterator[None]:
     """The attendance goes by the world's time."""
     fake = SimpleNamespace(monotonic=lambda: world.now_s)
-    with mock.patch("gavelx.service.attendance.time", fake), mock.patch("gavelx.service.endings.time", fake):
+    with (
+        mock.patch("gavelx.service.agents.registry.time", fake),
+        mock.patch("gavelx.service.agents.completions.time", fake),
+    ):
         yield
 
 

@@ -8,11 +8,11 @@ from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import JobSubmitted, Wake
 from gavelx.policies import load_policy
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.answers import answer_of
-from gavelx.service.attendance import Attendance, Make
-from gavelx.service.attendees import Attendee, Stream
-from gavelx.service.records import Answered, Entry
-from gavelx.service.state import State
+from gavelx.service.agents.registry import Attendance, Make
+from gavelx.service.agents.session import Attendee, Stream
+from gavelx.service.state.state import State
+from gavelx.service.store.allocation_record import answer_of
+from gavelx.service.store.records import Answered, Entry
 from tests.service.agents import QUICK, configuration
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from gavelx.mechanism.events import LeaseEnded, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.attendance import Attendance
-from gavelx.service.attendees import Attendee, Stream
-from gavelx.service.records import Entry
+from gavelx.service.agents.registry import Attendance
+from gavelx.service.agents.session import Attendee, Stream
+from gavelx.service.store.records import Entry
 from tests.service.agents import QUICK
 from tests.service.desk import Desk, Remembered
 from tests.service.running import run

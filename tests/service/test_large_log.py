@@ -13,10 +13,10 @@ from gavelx.jobs import Job
 from gavelx.mechanism.commands import Solve
 from gavelx.mechanism.events import Event, JobSubmitted, LeaseEnded, PolicyChanged, Progress, Wake, WorkerJoined
 from gavelx.policies import load_policy
-from gavelx.service.answers import answer_of
-from gavelx.service.log import Log
-from gavelx.service.records import Answered, Entry, record_of
-from gavelx.service.state import State
+from gavelx.service.state.state import State
+from gavelx.service.store.allocation_record import answer_of
+from gavelx.service.store.log import Log
+from gavelx.service.store.records import Answered, Entry, record_of
 from tests.service.agents import configuration
 from tests.service.test_restart import Daemon
 

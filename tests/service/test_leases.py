@@ -11,9 +11,9 @@ import pytest
 
 from gavelx.mechanism.events import JobCancelled, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.attendance import Attendance, Attendee, Make, Stream
-from gavelx.service.records import Entry
-from gavelx.service.refusals import RefusedError
+from gavelx.service.agents.registry import Attendance, Attendee, Make, Stream
+from gavelx.service.api.grpc_status import RefusedError
+from gavelx.service.store.records import Entry
 from tests.clocks import Clock
 from tests.service.agents import PATIENT, QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
 from tests.service.desk import Desk, Remembered

@@ -8,13 +8,13 @@ import pytest
 
 from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.attendees import Attendee, Stream
-from gavelx.service.configuration import Configuration
-from gavelx.service.explaining import explain
-from gavelx.service.records import entry_of, record_of
-from gavelx.service.runs import Run
-from gavelx.service.server import _check_same
-from gavelx.service.state import State
+from gavelx.service.agents.session import Attendee, Stream
+from gavelx.service.api.explain import explain
+from gavelx.service.api.server import _check_same
+from gavelx.service.state.leases import Run
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.records import entry_of, record_of
 from tests.service.agents import configuration, serving, spec, user_of
 from tests.service.desk import Desk
 from tests.service.running import run

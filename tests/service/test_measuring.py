@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.measuring import SAMPLES, Measuring
-from gavelx.service.recorded import read_history
-from gavelx.service.records import Entry
-from gavelx.service.runs import Run
-from gavelx.service.server import Service
-from gavelx.service.timing import Timing
+from gavelx.service.agents.speed_samples import SAMPLES, Measuring
+from gavelx.service.agents.timing import Timing
+from gavelx.service.api.server import Service
+from gavelx.service.state.leases import Run
+from gavelx.service.state.replay import read_history
+from gavelx.service.store.records import Entry
 from gavelx.throughputs import Setting
 from tests.service.agents import PATIENT, FakeAgent, configuration, serving, spec, user_of
 from tests.service.desk import Desk

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.log import Log
-from gavelx.service.places import FILE, LOCK, LogError, beside
-from gavelx.service.store import LogUnavailableError
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
+from gavelx.service.store.database import LogUnavailableError
+from gavelx.service.store.log import Log
+from gavelx.service.store.places import FILE, LOCK, LogError, beside
 from tests.clocks import Clock
 from tests.service.agents import FakeAgent, Seen, serving, spec, user_of
 from tests.service.desk import Desk, Remembered

@@ -9,10 +9,10 @@ import grpc
 import pytest
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service import reading
-from gavelx.service.attendees import Attendee, Stream
-from gavelx.service.reading import ROOM, Readers
-from gavelx.service.refusals import RefusedError
+from gavelx.service.agents import log_streams as reading
+from gavelx.service.agents.log_streams import ROOM, Readers
+from gavelx.service.agents.session import Attendee, Stream
+from gavelx.service.api.grpc_status import RefusedError
 from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import SleepRunner

@@ -16,8 +16,8 @@ from gavelx.mechanism import events
 from gavelx.mechanism.events import Event
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
-from gavelx.service.answers import FLAGS, Answer, allocation_of, answer_of
-from gavelx.service.records import KINDS, Answered, Entry, Measured, Record, Started, entry_of, record_of
+from gavelx.service.store.allocation_record import FLAGS, Answer, allocation_of, answer_of
+from gavelx.service.store.records import KINDS, Answered, Entry, Measured, Record, Started, entry_of, record_of
 from gavelx.snapshot import Snapshot
 from gavelx.testing.snapshots import snapshots
 from gavelx.throughputs import Pairing, Setting, Throughputs

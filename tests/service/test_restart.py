@@ -16,10 +16,10 @@ import pytest
 
 from gavelx.prices import Prices
 from gavelx.rpc.ports import free_port
-from gavelx.service.configuration import Configuration
-from gavelx.service.log import Log
-from gavelx.service.snapshots import SnapshotMaker, restore
-from gavelx.service.state import State, code, packed, unpacked
+from gavelx.service.state.snapshots import SnapshotMaker, restore
+from gavelx.service.state.state import State, code, packed, unpacked
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.log import Log
 from tests.clocks import Clock
 from tests.service.agents import PATIENT, FakeAgent, Seen, User, configuration, serving, spec, user_of
 from tests.service.running import run

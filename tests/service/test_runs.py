@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavelx.mechanism.commands import Device, Lease
-from gavelx.service.runs import Part, Run, Runs
+from gavelx.service.state.leases import Part, Run, Runs
 
 SERVERS, JOBS = range(3), range(3)
 ADD = st.tuples(st.just("add"), st.sampled_from(JOBS), st.sets(st.sampled_from(SERVERS), min_size=1))

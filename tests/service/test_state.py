@@ -7,10 +7,10 @@ from gavelx.mechanism.commands import Stop
 from gavelx.mechanism.events import JobCancelled, LeaseEnded, WorkerDrained, WorkerLost
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.attendees import Stream
-from gavelx.service.configuration import Configuration
-from gavelx.service.records import Entry, Measured, Started
-from gavelx.service.state import State
+from gavelx.service.agents.session import Stream
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.records import Entry, Measured, Started
 from gavelx.throughputs import Pairing, Setting, Throughputs
 from tests.service.agents import configuration
 from tests.service.desk import Desk

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.understanding import PIECE, fields, kind_of
+from gavelx.service.api.decoding import PIECE, fields, kind_of
 
 
 def count(message: Message) -> int:
