@@ -135,8 +135,8 @@ class LocalCluster:
             raise DeployedError(f"agent {name} ended with {code}: {said}")
         scheduler = self._service.scheduler
         machine = scheduler.state.machine_named(name)
-        attendee = None if machine is None else scheduler.attendance.here.get(machine.server.id)
-        return attendee is not None and attendee.sent_s is not None
+        session = None if machine is None else scheduler.agents.here.get(machine.server.id)
+        return session is not None and session.sent_s is not None
 
     def kill(self, name: str) -> None:
         """Kill an agent with -9. What it emulates is gone with it; real jobs run on until their leases lapse."""

@@ -207,12 +207,12 @@ def examine(
     state, history = read_history(log)
     books = audit(
         history,
-        [known.job for known in state.book.values()],
+        [known.job for known in state.jobs.values()],
         [one.server for one in state.machines.values()],
         PRICES,
     )
     problems = []
-    billed = sum(known.spent_usd for known in state.book.values())
+    billed = sum(known.spent_usd for known in state.jobs.values())
     if abs(billed - books.usd) > 1e-6 * books.usd:
         problems.append(f"${billed} are billed, and the devices were held for ${books.usd}")
     found = [
@@ -224,8 +224,8 @@ def examine(
     return Ran(
         policy=policy,
         round_s=state.mechanism.rules.round_s,
-        makespan_s=max(known.ended_s for known in state.book.values())
-        - min(known.job.arrival_s for known in state.book.values()),
+        makespan_s=max(known.ended_s for known in state.jobs.values())
+        - min(known.job.arrival_s for known in state.jobs.values()),
         usd=books.usd,
         jobs=found,
         problems=problems,
@@ -235,7 +235,7 @@ def examine(
 def _found(  # noqa: PLR0917
     job_id: int, one: Wanted, curve: Curve, text: str, state: State, history: History
 ) -> Found:
-    known, leases, problems = state.book[job_id], history.of(job_id), []
+    known, leases, problems = state.jobs[job_id], history.of(job_id), []
     try:
         mine = curve_of(text)
     except DeployedError as error:

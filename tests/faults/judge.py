@@ -234,7 +234,7 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
         really = saved_by[event.job_id](event.time_s) if event.job_id in saved_by else 0.0
         if event.steps_done > really:
             yield f"lease {event.lease_id}: {event.steps_done:g} steps credited, {really:g} saved by then"
-    for job_id, known in books.state.book.items():
+    for job_id, known in books.state.jobs.items():
         usd = books.usd(job_id)
         if not math.isclose(known.spent_usd, usd, rel_tol=1e-9, abs_tol=1e-6):
             yield f"job {job_id} was charged {known.spent_usd:.6f} USD, and held devices for {usd:.6f}"

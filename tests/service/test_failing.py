@@ -175,7 +175,7 @@ def test_a_database_that_is_killed_and_comes_back_has_all_that_was_answered(cloc
             log = Log(place, read_only=True)
             state, *_ = restore(log, lambda: State(configured))
             log.close()
-            assert sorted(state.book) == [0, 1, second]
+            assert sorted(state.jobs) == [0, 1, second]
 
     run(main())
 

@@ -100,9 +100,9 @@ def books_are_exact(running: Background) -> None:
     log.close()
     before = running.service.scheduler.state
     assert again.ended == before.ended and again.live == before.live
-    for job_id, known in before.book.items():
-        assert again.book[job_id].job == known.job
-        assert again.book[job_id].ended == known.ended
+    for job_id, known in before.jobs.items():
+        assert again.jobs[job_id].job == known.job
+        assert again.jobs[job_id].ended == known.ended
 
 
 def call(

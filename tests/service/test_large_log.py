@@ -64,7 +64,7 @@ class Scribe:
         self.now_s += ROUND_S
         leases = [run.lease for run in self.state.runs.values()]
         lease_L, job_id_L = (np.array([getattr(e, name) for e in leases]) for name in ("id", "job_id"))
-        steps_L = np.array([self.state.book[i].job.total_steps for i in job_id_L.tolist()])
+        steps_L = np.array([self.state.jobs[i].job.total_steps for i in job_id_L.tolist()])
         ends = [
             Entry(LeaseEnded(self.now_s, e.id, e.job_id, steps, ROUND_S), {"complete": True})
             for e, steps in zip(leases, steps_L.tolist(), strict=True)

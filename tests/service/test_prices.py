@@ -152,6 +152,6 @@ def test_a_log_written_while_unknown_prices_counted_as_nothing_is_read(tmp_path:
             for record in log.read():
                 state.apply(entry_of(record))
             log.close()
-            assert isnan(state.book[ids[0]].spent_usd)
+            assert isnan(state.jobs[ids[0]].spent_usd)
 
     run(main())

@@ -9,11 +9,11 @@ import pytest
 from gavelx.errors import UserError
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.channels import Access
+from gavelx.rpc.refused import RefusedError
 from gavelx.rpc.tokens import Role
 from gavelx.service.api import quotas
 from gavelx.service.api import submit as submissions
 from gavelx.service.api.auth import LOCAL, Caller
-from gavelx.service.api.grpc_status import RefusedError
 from gavelx.service.api.quotas import Limits, Quota
 from gavelx.service.api.submit import Submission
 from gavelx.service.state.state import State

@@ -9,20 +9,25 @@ from zlib import crc32
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.progress import ProgressReports
-from gavelx.service.agents.session import Attendee
+from gavelx.service.agents.session import AgentSession
 from gavelx.service.agents.timing import Timing
-from gavelx.service.state.leases import Part, Run
+from gavelx.service.state.leases import LeasePart, LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.marks import Marks
 
 PORT, PORTS = 20000, 10000
 
 
-class Launches:
+class LaunchQueue:
     """What is still to be sent, by server."""
 
     def __init__(
-        self, state: State, timing: Timing, here: Mapping[int, Attendee], progress: ProgressReports, marks: Marks
+        self,
+        state: State,
+        timing: Timing,
+        here: Mapping[int, AgentSession],
+        progress: ProgressReports,
+        marks: Marks,
     ) -> None:
         self._state, self._timing, self._here, self._progress = state, timing, here, progress
         self._marks = marks
@@ -54,25 +59,25 @@ class Launches:
         if self.held:
             return
         for server_id in sorted(self._unsent if server_ids is None else server_ids):
-            attendee = self._here.get(server_id)
-            if attendee is not None and attendee.takes_launches and self._unsent.get(server_id):
-                self._send(attendee)
+            session = self._here.get(server_id)
+            if session is not None and session.takes_launches and self._unsent.get(server_id):
+                self._send(session)
 
-    def _send(self, attendee: Attendee) -> None:
-        server_id, runs = attendee.server_id, self._state.runs.on(attendee.server_id)
+    def _send(self, session: AgentSession) -> None:
+        server_id, runs = session.server_id, self._state.runs.on(session.server_id)
         for lease_id in sorted(self._unsent[server_id]):
             run = runs.get(lease_id)
             if run is not None and not run.stopping:
                 if (before := self._before(run)) is not None:
                     self._waiting.setdefault(before, set()).add(server_id)
                     continue
-                attendee.say(launch=self._message(run, attendee))
-                attendee.sent.add(lease_id)
-                assert attendee.sent_s is not None, "it takes launches"
-                attendee.launching[lease_id] = attendee.sent_s + self._timing.valid_for_s
+                session.say(launch=self._message(run, session))
+                session.sent.add(lease_id)
+                assert session.sent_s is not None, "it takes launches"
+                session.launching[lease_id] = session.sent_s + self._timing.valid_for_s
             self._unsent[server_id].discard(lease_id)
 
-    def _before(self, run: Run) -> int | None:
+    def _before(self, run: LeaseRecord) -> int | None:
         """A lease that has to end before this one begins."""
         runs, lease = self._state.runs, run.lease
         if (first := next(iter(runs.of(lease.job_id)))) != lease.id:
@@ -83,9 +88,9 @@ class Launches:
                     return other.lease.id
         return None
 
-    def _message(self, run: Run, attendee: Attendee) -> wire.Launch:
-        lease, known = run.lease, self._state.book[run.lease.job_id]
-        master, part = self._state.machines[run.parts[0].server_id], run.on(attendee.server_id)
+    def _message(self, run: LeaseRecord, session: AgentSession) -> wire.Launch:
+        lease, known = run.lease, self._state.jobs[run.lease.job_id]
+        master, part = self._state.machines[run.parts[0].server_id], run.on(session.server_id)
         assert part is not None
         return wire.Launch(
             lease_id=lease.id,
@@ -104,15 +109,15 @@ class Launches:
             steps_per_s=self._speed(run),
             owner=known.job.owner,
             name=known.spec.get("name", ""),
-            sent_s=attendee.sent_s,
+            sent_s=session.sent_s,
             valid_for_s=self._timing.valid_for_s,
             folder=known.spec.get("folder", ""),
             log_mark=self._marks.last,
         )
 
-    def _speed(self, run: Run) -> float:
+    def _speed(self, run: LeaseRecord) -> float:
         """Steps/s by the table, where and as it runs."""
-        job, lease = self._state.book[run.lease.job_id].job, run.lease
+        job, lease = self._state.jobs[run.lease.job_id].job, run.lease
         mechanism = self._state.mechanism
         j = mechanism.live.index.get(job.id)
         spread = j is not None and bool(mechanism.live.spread[j])
@@ -124,6 +129,6 @@ class Launches:
         return (together if apart is None else apart) or 0.0
 
 
-def _share_a_device(part: Part, other: Run) -> bool:
+def _share_a_device(part: LeasePart, other: LeaseRecord) -> bool:
     theirs = other.on(part.server_id)
     return theirs is not None and not set(part.slots).isdisjoint(theirs.slots)

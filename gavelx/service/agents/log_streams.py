@@ -10,8 +10,8 @@ from itertools import count
 import grpc
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.agents.session import Attendee
-from gavelx.service.api.grpc_status import RefusedError
+from gavelx.rpc.refused import RefusedError
+from gavelx.service.agents.session import AgentSession
 from gavelx.service.state.state import State
 
 ROOM = 32
@@ -23,7 +23,7 @@ ANSWER_S, LOOK_S, MOVES_S = 30.0, 1.0, 0.5
 where it runs now."""
 
 
-class Taken:
+class Cursor:
     """How much of what each rank wrote one reader has: what is read again is not said again."""
 
     def __init__(self) -> None:
@@ -43,10 +43,10 @@ class Taken:
             yield chunk
 
 
-class Readers:
+class LogStreams:
     """Requests for output, by the number under which the agent answers them."""
 
-    def __init__(self, state: State, here: Mapping[int, Attendee]) -> None:
+    def __init__(self, state: State, here: Mapping[int, AgentSession]) -> None:
         self._state, self._here = state, here
         self._parts: dict[str, asyncio.Queue[wire.LogPart]] = {}
         self._numbers = count(1)
@@ -66,7 +66,7 @@ class Readers:
         ``offset`` is of the first server. One that is not here keeps nobody from reading the others: only then
         :class:`RefusedError` says that it is missing.
         """
-        known, taken, missing = self._state.book[job_id], Taken(), None
+        known, taken, missing = self._state.jobs[job_id], Cursor(), None
         first, servers = known.servers[:1], list(known.servers)
         while True:
             over, run = bool(known.ended), self._state.runs.latest_of(job_id)
@@ -93,8 +93,8 @@ class Readers:
         self, job_id: int, server_id: int, offset: int, *, follow: bool
     ) -> AsyncIterator[wire.LogChunk]:
         """What a job's processes wrote on one server. Raises :class:`RefusedError`."""
-        attendee = self._here.get(server_id)
-        if attendee is None or attendee.stream is None:
+        session = self._here.get(server_id)
+        if session is None or session.stream is None:
             name = self._state.machines[server_id].name
             problem = f"the server {name}, which has the output, is not here"
             raise RefusedError(grpc.StatusCode.UNAVAILABLE, problem)
@@ -102,7 +102,7 @@ class Readers:
             raise RefusedError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, f"{READERS} readers of logs are here already; try again"
             )
-        stream, request_id = attendee.stream, f"log-{next(self._numbers)}"
+        stream, request_id = session.stream, f"log-{next(self._numbers)}"
         parts = self._parts[request_id] = asyncio.Queue(2 * ROOM)
         ask = wire.SendLog(request_id=request_id, job_id=job_id, offset=offset, follow=follow, room=ROOM)
         stream.send(send_log=ask)
@@ -131,5 +131,5 @@ class Readers:
 
     def _is_elsewhere(self, job_id: int, server_id: int) -> bool:
         """Whether nothing more will be written there."""
-        known = self._state.book[job_id]
+        known = self._state.jobs[job_id]
         return bool(known.ended) or known.servers[-1:] != [server_id]

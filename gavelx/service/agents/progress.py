@@ -10,7 +10,7 @@ import numpy as np
 from gavelx.mechanism.events import Progress
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import safe_number
-from gavelx.service.state.leases import Run
+from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
 
@@ -42,14 +42,14 @@ class ProgressReports:
         for lease_id in [i for i in self._reports if i not in self._state.runs]:
             self.forget(lease_id)
 
-    def saved_steps(self, run: Run) -> float:
+    def saved_steps(self, run: LeaseRecord) -> float:
         """How far the job is, safely, as far as we know."""
         known, report = self._state.safe_steps(run.lease.job_id), self._reports.get(run.lease.id)
         return known if report is None else max(known, self._capped(run, report.saved_steps))
 
-    def _capped(self, run: Run, steps: float) -> float:
+    def _capped(self, run: LeaseRecord, steps: float) -> float:
         """A job is complete when its lease has ended well, and not when it says so on the way."""
-        total_steps = self._state.book[run.lease.job_id].job.total_steps
+        total_steps = self._state.jobs[run.lease.job_id].job.total_steps
         return safe_number(steps, math.nextafter(total_steps, 0.0))
 
     def entries(self, now_s: float) -> list[Entry]:

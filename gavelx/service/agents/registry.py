@@ -25,15 +25,15 @@ from gavelx.mechanism.commands import Command, Launch, Stop
 from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerJoined, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_hello
-from gavelx.service.agents.completions import Endings
-from gavelx.service.agents.launch_queue import Launches
-from gavelx.service.agents.log_streams import Readers
+from gavelx.rpc.refused import RefusedError
+from gavelx.service.agents.completions import LeaseCompletions
+from gavelx.service.agents.launch_queue import LaunchQueue
+from gavelx.service.agents.log_streams import LogStreams
 from gavelx.service.agents.progress import ProgressReports
-from gavelx.service.agents.session import Attendee, Stream
-from gavelx.service.agents.speed_samples import Measuring
+from gavelx.service.agents.session import AgentSession, Stream
+from gavelx.service.agents.speed_samples import SpeedSamples
 from gavelx.service.agents.timing import Timing
-from gavelx.service.api.grpc_status import RefusedError
-from gavelx.service.state.leases import Run
+from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import Machine, State
 from gavelx.service.store.marks import Marks
 from gavelx.service.store.records import Entry
@@ -44,7 +44,7 @@ MISSED = 3
 _log = logging.getLogger(__name__)
 
 
-class Attendance:
+class AgentRegistry:
     """Agents that are here. ``post`` hands an event to the scheduler; the future it returns: it is durable.
 
     ``marks`` tell agents whether lease ids are those that they know. ``restored``: they were told of others since.
@@ -62,24 +62,28 @@ class Attendance:
         self.state, self.timing, self._marks, self._post = state, timing, marks, post
         now_s = time.monotonic()
         until_s = now_s + max(timing.valid_for_s, state.leased_for_s)  # what services before this one renewed
-        self.here = {i: Attendee(i, now_s, until_s) for i, machine in state.machines.items() if not machine.lost}
-        for server_id, attendee in self.here.items():
-            attendee.sent.update(state.runs.on(server_id))  # for all we know
+        self.here = {
+            i: AgentSession(i, now_s, until_s) for i, machine in state.machines.items() if not machine.lost
+        }
+        for server_id, session in self.here.items():
+            session.sent.update(state.runs.on(server_id))  # for all we know
         self.progress = ProgressReports(state)
-        self.launches = Launches(state, timing, self.here, self.progress, marks)
+        self.launches = LaunchQueue(state, timing, self.here, self.progress, marks)
         self.launches.held = bool(self.here)
         self._awaited, self._restored = set(self.here), restored
         self._await_until_s = now_s + (timing.valid_for_s + timing.surely_over_s if restored else timing.silent_s)
-        self.measuring = Measuring(state, timing, post)
-        self.endings = Endings(state, self.here, self.launches, self.progress, measuring=self.measuring, post=post)
-        self.readers = Readers(state, self.here)
+        self.measuring = SpeedSamples(state, timing, post)
+        self.completions = LeaseCompletions(
+            state, self.here, self.launches, self.progress, measuring=self.measuring, post=post
+        )
+        self.log_streams = LogStreams(state, self.here)
         self._numbers = {machine.name: i for i, machine in state.machines.items()}
         self._joining: set[int] = set()
         self._unpriced: set[str] = set()
 
     # -- agents come and go -----------------------------------------------------------------------------------
 
-    async def hello(self, hello: wire.Hello, stream: Stream) -> Attendee:
+    async def hello(self, hello: wire.Hello, stream: Stream) -> AgentSession:
         """An agent is here. Returns when its server is in the log. Raises :class:`RefusedError`."""
         check_hello(hello)
         await self._marks.check(hello.log_mark, f"server {hello.name}")
@@ -99,13 +103,13 @@ class Attendance:
                 await self._post(lambda now_s: self._join(now_s, server, hello))
             finally:
                 self._joining.discard(server_id)
-        attendee = self.here[server_id]
-        if attendee.stream is not None:
-            attendee.stream.close()
-        attendee.stream, attendee.agent_id = stream, hello.agent_id
-        attendee.sent_s, attendee.leaving = None, False
-        attendee.missed, attendee.launching = {}, {}
-        attendee.heard_s = time.monotonic()
+        session = self.here[server_id]
+        if session.stream is not None:
+            session.stream.close()
+        session.stream, session.agent_id = stream, hello.agent_id
+        session.sent_s, session.leaving = None, False
+        session.missed, session.launching = {}, {}
+        session.heard_s = time.monotonic()
         welcome = wire.Welcome(
             server_id=server_id,
             heartbeat_s=self.timing.heartbeat_s,
@@ -116,7 +120,7 @@ class Attendance:
         stream.send(welcome=welcome)
         if not self._restored:
             self._is_clear(server_id)
-        return attendee
+        return session
 
     def _note_the_price(self, accelerator: str) -> None:
         """Say once that nobody will know what jobs spend on devices of this type."""
@@ -141,26 +145,26 @@ class Attendance:
 
         The same agent may come again while its old stream seems to hold.
         """
-        attendee = None if machine is None else self.here.get(machine.server.id)
-        if machine is None or attendee is None or attendee.stream is None or attendee.stream.closed:
+        session = None if machine is None else self.here.get(machine.server.id)
+        if machine is None or session is None or session.stream is None or session.stream.closed:
             return
-        is_the_same = (attendee.agent_id, machine.boot_id) == (hello.agent_id, hello.boot_id)
-        if not is_the_same and time.monotonic() - attendee.heard_s < self.timing.silent_s:
+        is_the_same = (session.agent_id, machine.boot_id) == (hello.agent_id, hello.boot_id)
+        if not is_the_same and time.monotonic() - session.heard_s < self.timing.silent_s:
             problem = f"another agent is called {hello.name}, and is here (at {machine.address}); --name NAME"
             raise RefusedError(grpc.StatusCode.ALREADY_EXISTS, problem)
 
     def _is_new(self, machine: Machine, server: Server, hello: wire.Hello) -> bool:
         """Whether it was lost, or all that ran there is, so it is to be logged. Raises while that may run."""
-        attendee = self.here.get(machine.server.id)
+        session = self.here.get(machine.server.id)
         if machine.lost:
             return True
-        if attendee is not None and attendee.given_up:
+        if session is not None and session.given_up:
             raise RefusedError(grpc.StatusCode.UNAVAILABLE, f"the server {hello.name} is just being declared lost")
         if machine.boot_id == hello.boot_id and machine.server == server:
             machine.address = hello.address or machine.address
             return False
-        if attendee is not None and self._is_exposed(attendee):
-            left_s = attendee.valid_until_s + self.timing.surely_over_s - time.monotonic()
+        if session is not None and self._is_exposed(session):
+            left_s = session.valid_until_s + self.timing.surely_over_s - time.monotonic()
             problem = (
                 f"the server {hello.name} came back as another one; its old leases run for {left_s:.0f} s more"
             )
@@ -176,50 +180,52 @@ class Attendance:
             entries.append(Entry(WorkerDrained(now_s, server.id, epoch)))
         return entries
 
-    def left(self, attendee: Attendee, stream: Stream) -> None:
+    def left(self, session: AgentSession, stream: Stream) -> None:
         """The stream is broken; what was leased runs on until its time is over."""
         stream.close()
-        if attendee.stream is stream:
-            attendee.stream = None
+        if session.stream is stream:
+            session.stream = None
 
-    def receive(self, attendee: Attendee, stream: Stream, message: wire.FromAgent) -> None:
+    def receive(self, session: AgentSession, stream: Stream, message: wire.FromAgent) -> None:
         """What an agent says after its hello."""
-        if attendee.stream is not stream or attendee.given_up:
+        if session.stream is not stream or session.given_up:
             stream.close()
             return
-        attendee.heard_s = time.monotonic()
+        session.heard_s = time.monotonic()
         match message.WhichOneof("message"):
             case "heartbeat":
-                self._heartbeat(attendee, message.heartbeat)
+                self._heartbeat(session, message.heartbeat)
             case "ended":
-                self.endings.hear(attendee.server_id, message.ended)
+                self.completions.hear(session.server_id, message.ended)
             case "refused":
                 refused = message.refused
-                if (run := self.state.runs.on(attendee.server_id).get(refused.lease_id)) is not None:
-                    expected = run.stopping or refused.of_another_job or self.endings.is_ending(run.lease.id)
-                    self.endings.nothing(attendee.server_id, run, refused.reason or "refused", failed=not expected)
+                if (run := self.state.runs.on(session.server_id).get(refused.lease_id)) is not None:
+                    expected = run.stopping or refused.of_another_job or self.completions.is_ending(run.lease.id)
+                    self.completions.nothing(
+                        session.server_id, run, refused.reason or "refused", failed=not expected
+                    )
             case "log_part":
-                self.readers.hear(message.log_part)
+                self.log_streams.hear(message.log_part)
 
     def tick(self) -> None:
         """Servers that left, or were silent for too long, are lost; asked now and then."""
         now_s = time.monotonic()
-        self.endings.hurry(now_s - self.timing.grace_s)
+        self.completions.hurry(now_s - self.timing.grace_s)
         if now_s > self._await_until_s:
             for server_id in tuple(self._awaited):
                 self._is_clear(server_id)
-        for attendee in self.here.values():
-            machine = self.state.machines[attendee.server_id]
-            over_s = attendee.heard_s + (0.0 if attendee.leaving else self.timing.silent_s)
-            if self._is_exposed(attendee):
-                over_s = max(over_s, attendee.valid_until_s + self.timing.surely_over_s)
-            if now_s <= over_s or attendee.given_up or machine.lost or attendee.server_id in self._joining:
+        for session in self.here.values():
+            machine = self.state.machines[session.server_id]
+            over_s = session.heard_s + (0.0 if session.leaving else self.timing.silent_s)
+            if self._is_exposed(session):
+                over_s = max(over_s, session.valid_until_s + self.timing.surely_over_s)
+            if now_s <= over_s or session.given_up or machine.lost or session.server_id in self._joining:
                 continue
-            why = "left" if attendee.leaving else f"was silent for {now_s - attendee.heard_s:.0f} s: lost"
+            why = "left" if session.leaving else f"was silent for {now_s - session.heard_s:.0f} s: lost"
             _log.warning("server %s %s", machine.name, why)
-            attendee.given_up = True
-            if attendee.stream is not None:
-                attendee.stream.close()
+            session.given_up = True
+            if session.stream is not None:
+                session.stream.close()
             self._post(self._lost(machine))
 
     def _lost(self, machine: Machine) -> Make:
@@ -228,19 +234,19 @@ class Attendance:
             Entry(WorkerLost(now_s, machine.server.id, machine.epoch)),
         ]
 
-    def _is_exposed(self, attendee: Attendee) -> bool:
+    def _is_exposed(self, session: AgentSession) -> bool:
         """Whether something may run there."""
-        return not attendee.sent.isdisjoint(self.state.runs.on(attendee.server_id))
+        return not session.sent.isdisjoint(self.state.runs.on(session.server_id))
 
     # -- leases -----------------------------------------------------------------------------------------------
 
-    def _heartbeat(self, attendee: Attendee, beat: wire.Heartbeat) -> None:
+    def _heartbeat(self, session: AgentSession, beat: wire.Heartbeat) -> None:
         """Renew what stands, and send what is missing. One that was overtaken by a later one says nothing."""
-        if attendee.sent_s is not None and beat.sent_s <= attendee.sent_s:
+        if session.sent_s is not None and beat.sent_s <= session.sent_s:
             return
-        attendee.sent_s, attendee.leaving = beat.sent_s, beat.leaving
-        attendee.valid_until_s = max(attendee.valid_until_s, attendee.heard_s + self.timing.valid_for_s)
-        server_id = attendee.server_id
+        session.sent_s, session.leaving = beat.sent_s, beat.leaving
+        session.valid_until_s = max(session.valid_until_s, session.heard_s + self.timing.valid_for_s)
+        server_id = session.server_id
         runs, mentioned = self.state.runs.on(server_id), set[int]()
         for report in beat.leases:
             if (run := runs.get(report.lease_id)) is None or run.lease.job_id != report.job_id:
@@ -249,42 +255,42 @@ class Attendance:
             if run.parts[0].server_id == server_id:
                 self.progress.hear(report)
                 self.measuring.hear(run, report)
-        attendee.sent = (attendee.sent & runs.keys()) | mentioned
+        session.sent = (session.sent & runs.keys()) | mentioned
         silent = runs.keys() - mentioned
-        attendee.missed = {i: times for i, times in attendee.missed.items() if i in silent}
-        attendee.launching = {i: until_s for i, until_s in attendee.launching.items() if i in silent}
-        standing = [i for i, run in runs.items() if not (run.stopping or self.endings.is_broken(i))]
+        session.missed = {i: times for i, times in session.missed.items() if i in silent}
+        session.launching = {i: until_s for i, until_s in session.launching.items() if i in silent}
+        standing = [i for i, run in runs.items() if not (run.stopping or self.completions.is_broken(i))]
         renewed = wire.Renewed(sent_s=beat.sent_s, valid_for_s=self.timing.valid_for_s, lease_ids=standing)
         renewed.log_mark = self._marks.last
-        attendee.say(renewed=renewed)
+        session.say(renewed=renewed)
         if not beat.leases:
             self._is_clear(server_id)
         for lease_id, run in runs.items():
             if lease_id in silent:
-                self._missing(attendee, run, beat.sent_s)
+                self._missing(session, run, beat.sent_s)
         self.launches.send([server_id])
 
-    def _missing(self, attendee: Attendee, run: Run, sent_s: float) -> None:
+    def _missing(self, session: AgentSession, run: LeaseRecord, sent_s: float) -> None:
         """A lease that the agent does not speak of: it never heard of it, or its last word is on the way.
 
         While the launch may be on its way, and be obeyed, the lease is not over: what it hears may be slow, and
         what it says quick.
         """
-        lease_id, server_id = run.lease.id, attendee.server_id
-        if self.endings.has_spoken(server_id, lease_id):
+        lease_id, server_id = run.lease.id, session.server_id
+        if self.completions.has_spoken(server_id, lease_id):
             return
-        over = run.stopping or self.endings.is_broken(lease_id)
-        if lease_id not in attendee.sent:
+        over = run.stopping or self.completions.is_broken(lease_id)
+        if lease_id not in session.sent:
             if over:
-                self.endings.nothing(server_id, run, "never launched")
+                self.completions.nothing(server_id, run, "never launched")
             return
-        attendee.missed[lease_id] = attendee.missed.get(lease_id, 0) + 1
-        if attendee.missed[lease_id] >= MISSED:
-            attendee.missed[lease_id] = 0
-            if over and sent_s < attendee.launching.get(lease_id, sent_s):
+        session.missed[lease_id] = session.missed.get(lease_id, 0) + 1
+        if session.missed[lease_id] >= MISSED:
+            session.missed[lease_id] = 0
+            if over and sent_s < session.launching.get(lease_id, sent_s):
                 return
             if over:
-                self.endings.nothing(server_id, run, "not there any more")
+                self.completions.nothing(server_id, run, "not there any more")
             else:
                 self.launches.add(lease_id, server_id)
 
@@ -294,7 +300,7 @@ class Attendance:
         for entry in entries:
             match entry.event:
                 case LeaseEnded(lease_id=lease_id):
-                    self.endings.lease_ended(lease_id)
+                    self.completions.lease_ended(lease_id)
                     self.progress.forget(lease_id)
                     servers |= self.launches.waiting_for(lease_id)
                 case WorkerLost(server_id=server_id):
@@ -307,7 +313,7 @@ class Attendance:
                     self._joined(server.id)
                     changed = True
         if changed:
-            self.endings.servers_changed()
+            self.completions.servers_changed()
             self.progress.servers_changed()
             self.measuring.servers_changed()
             self.launches.servers_changed()
@@ -318,7 +324,7 @@ class Attendance:
                         self.launches.add(run.lease.id, part.server_id)
                         servers.add(part.server_id)
                 case Stop() if (run := self.state.runs.get(command.lease_id)) is not None:
-                    self.endings.stop(run)
+                    self.completions.stop(run)
         for server_id in gone:  # not before: what it was told of may have been held there until now
             self.here.pop(server_id, None)
         self.launches.send(None if changed else servers)
@@ -326,7 +332,7 @@ class Attendance:
     def _joined(self, server_id: int) -> None:
         """It is here from now on, even if the stream that it came on has broken in the meantime."""
         now_s = time.monotonic()
-        self.here.setdefault(server_id, Attendee(server_id, now_s, now_s))
+        self.here.setdefault(server_id, AgentSession(server_id, now_s, now_s))
 
     # -- drain ------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ class Stream:
 
 
 @dataclass(eq=False)
-class Attendee:
+class AgentSession:
     """One server, as we hear it. ``missed`` counts heartbeats without a lease that should be there.
 
     ``launching``: until when, on the agent's clock, a launch that is on its way on this stream is still good.

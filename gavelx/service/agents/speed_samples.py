@@ -13,7 +13,7 @@ from gavelx.estimator.steady import Rejected, Sample, measure
 from gavelx.measurements import Measurement, Way
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.timing import Timing
-from gavelx.service.state.leases import Run
+from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry, Measured
 
@@ -42,7 +42,7 @@ class Series:
             self.apart_s = 2 * self.seconds / SAMPLES
 
 
-class Measuring:
+class SpeedSamples:
     """The reports of the leases that stand. ``rejected``: how many could not be used, and why not the last one."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Measuring:
         self._series: dict[int, Series] = {}
         self.rejected: dict[Way, tuple[int, str]] = {}
 
-    def hear(self, run: Run, report: wire.LeaseReport) -> None:
+    def hear(self, run: LeaseRecord, report: wire.LeaseReport) -> None:
         """How far a lease is. A part of it that is long enough is a measurement."""
         if run.stopping:
             return

@@ -23,9 +23,9 @@ from google.protobuf.descriptor import Descriptor
 
 from gavelx.errors import UserError
 from gavelx.rpc.convert import UNREADABLE
+from gavelx.rpc.refused import RefusedError
 from gavelx.service.api.auth import Caller, Guard
 from gavelx.service.api.decoding import FIELDS_MAX, SMALL, decoded, fields, kind_of
-from gavelx.service.api.grpc_status import RefusedError
 
 HEALTH, ATTEND = "/grpc.health.v1.Health/", "/gavelx.v1.Agents/Attend"
 STRANGERS_MAX, AGENTS_MAX = 4096, 1 << 20

@@ -14,8 +14,8 @@ from typing import Any
 import grpc
 
 from gavelx.errors import OptionError, UserError
+from gavelx.rpc.refused import RefusedError
 from gavelx.rpc.tokens import Role, Token, digest, read_tokens
-from gavelx.service.api.grpc_status import RefusedError
 
 LOOK_S = 2.0
 """How often the file of tokens is looked at, so that a token can be taken back while the service runs."""

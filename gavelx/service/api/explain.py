@@ -10,15 +10,15 @@ import numpy as np
 
 from gavelx.explain.explanation import Explanation
 from gavelx.metrics import known as plain
-from gavelx.service.agents.registry import Attendance
+from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.state.state import State
 
 _explanations: dict[int, Explanation] = {}
 
 
-def explain(state: State, here: Attendance, job_id: int, now_s: float) -> dict[str, Any]:
+def explain(state: State, here: AgentRegistry, job_id: int, now_s: float) -> dict[str, Any]:
     """Everything about one job, as plain values."""
-    known = state.book[job_id]
+    known = state.jobs[job_id]
     job, live = known.job, state.mechanism.live
     document: dict[str, Any] = {
         "job_id": job_id,
@@ -95,7 +95,7 @@ def _allocated(state: State, job_id: int) -> dict[str, Any]:
 
 def _nowhere(state: State, job_id: int) -> str:
     """That it can run on none of the servers, where that is so."""
-    mechanism, job = state.mechanism, state.book[job_id].job
+    mechanism, job = state.mechanism, state.jobs[job_id].job
     if not mechanism.leasing.servers:
         return "no server is here"
     types = sorted({server.accelerator for server in mechanism.leasing.servers.values()})
@@ -107,7 +107,7 @@ def _nowhere(state: State, job_id: int) -> str:
     return f"can run nowhere: {why}"
 
 
-def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) -> str:
+def _why(state: State, here: AgentRegistry, document: dict[str, Any], job_id: int) -> str:
     """One sentence."""
     limited = document.get("limited_by", "")
     if document["state"] == "running":
@@ -116,7 +116,7 @@ def _why(state: State, here: Attendance, document: dict[str, Any], job_id: int) 
         silent = [
             state.machines[part.server_id].name
             for part in run.parts
-            if (attendee := here.here.get(part.server_id)) is None or attendee.stream is None
+            if (session := here.here.get(part.server_id)) is None or session.stream is None
         ]
         if silent:
             return f"it was given devices on {', '.join(silent)}, which is silent"
@@ -148,7 +148,7 @@ def _lost(document: dict[str, Any]) -> str:
 
 def _held_by_others(state: State, job_id: int) -> str:
     """That too many of the devices that it can use are held by jobs that are not preempted, if so."""
-    mechanism, width = state.mechanism, state.book[job_id].job.scale_factor
+    mechanism, width = state.mechanism, state.jobs[job_id].job.scale_factor
     live, devices, protection = mechanism.live, mechanism.leasing.devices(), mechanism.protection()
     if protection is None:
         return ""

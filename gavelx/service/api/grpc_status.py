@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from gavelx.errors import GavelxError, UserError
+from gavelx.rpc.refused import RefusedError
 from gavelx.service.store.database import LogUnavailableError
 
 LINE_MAX = 1000
@@ -17,14 +18,6 @@ LINE_MAX = 1000
 
 LINES, LINE_EVERY_S = 20, 3.0
 """Refused calls of one status that are logged one by one, and how often more of them are."""
-
-
-class RefusedError(GavelxError):
-    """A call that is refused for another reason than what it says."""
-
-    def __init__(self, code: grpc.StatusCode, problem: str) -> None:
-        super().__init__(problem)
-        self.code = code
 
 
 def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:

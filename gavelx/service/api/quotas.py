@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import grpc
 
 from gavelx.errors import UserError
+from gavelx.rpc.refused import RefusedError
 from gavelx.service.api.auth import Caller
-from gavelx.service.api.grpc_status import RefusedError
 from gavelx.service.state.state import State
 
 LIVE_JOBS_MAX = 100_000

@@ -18,22 +18,23 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import MESSAGE_BYTES_MAX
 from gavelx.rpc.convert import check_from_agent, check_ids, check_message
+from gavelx.rpc.refused import RefusedError
 from gavelx.service.agents.session import Stream
 from gavelx.service.agents.timing import Timing
 from gavelx.service.api.admission import Admission
 from gavelx.service.api.auth import Caller, Guard, check_exposure, is_loopback
 from gavelx.service.api.explain import explain
-from gavelx.service.api.grpc_status import Complaints, RefusedError, status_of
+from gavelx.service.api.grpc_status import Complaints, status_of
 from gavelx.service.api.quotas import Limits, Quota
 from gavelx.service.api.speeds import speeds
 from gavelx.service.api.status import status
 from gavelx.service.api.submit import Submission
-from gavelx.service.loop.event_loop import Scheduler
+from gavelx.service.loop.event_loop import EventLoop
 from gavelx.service.loop.gauges import Gauges
 from gavelx.service.loop.metrics import Metrics
-from gavelx.service.loop.policy_calls import Solver
+from gavelx.service.loop.policy_calls import PolicyCalls
 from gavelx.service.state.snapshots import configuration_of, restore
-from gavelx.service.state.state import Known, State
+from gavelx.service.state.state import JobRecord, State
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
 from gavelx.service.store.records import Entry
@@ -87,7 +88,7 @@ class Options:
 class Door:
     """What both services share: who calls, refusals, counts."""
 
-    def __init__(self, scheduler: Scheduler, guard: Guard, metrics: Metrics, *, certified: bool) -> None:
+    def __init__(self, scheduler: EventLoop, guard: Guard, metrics: Metrics, *, certified: bool) -> None:
         self.scheduler, self.guard, self.metrics, self.certified = scheduler, guard, metrics, certified
         self.state = scheduler.state
         self._complaints = Complaints(_log)
@@ -118,13 +119,13 @@ class Door:
 class Users(Door, wire_pb2_grpc.SchedulerServicer):
     """What users ask for."""
 
-    def __init__(self, scheduler: Scheduler, guard: Guard, metrics: Metrics, limits: Limits) -> None:
+    def __init__(self, scheduler: EventLoop, guard: Guard, metrics: Metrics, limits: Limits) -> None:
         super().__init__(scheduler, guard, metrics, certified=False)
         self.limits = limits
 
-    def _known(self, job_id: int, caller: Caller) -> Known:
+    def _known(self, job_id: int, caller: Caller) -> JobRecord:
         """A job that the caller may see; of others' jobs he is not even told that they exist."""
-        known = self.state.book.get(job_id)
+        known = self.state.jobs.get(job_id)
         if known is None or not caller.may_see(known.job.owner):
             raise RefusedError(grpc.StatusCode.NOT_FOUND, f"no job has the id {job_id}, or it is somebody else's")
         return known
@@ -152,7 +153,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
             if len(request.job_ids) == 1:
                 self._known(request.job_ids[0], caller)
             scheduler = self.scheduler
-            return status(self.state, scheduler.attendance, request, caller, scheduler.clock.now_s())
+            return status(self.state, scheduler.agents, request, caller, scheduler.clock.now_s())
 
         return await self._answered("Status", context, work)
 
@@ -160,7 +161,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
         async def work() -> wire.ExplainReply:
             self._known(request.job_id, self._caller(request, context, "user"))
             scheduler = self.scheduler
-            document = explain(self.state, scheduler.attendance, request.job_id, scheduler.clock.now_s())
+            document = explain(self.state, scheduler.agents, request.job_id, scheduler.clock.now_s())
             return wire.ExplainReply(explanation_json=json.dumps(document))
 
         return await self._answered("Explain", context, work)
@@ -168,7 +169,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
     async def Speeds(self, request: wire.SpeedsRequest, context: Any) -> wire.SpeedsReply:
         async def work() -> wire.SpeedsReply:
             caller = self._caller(request, context, "user")
-            rejected = self.scheduler.attendance.measuring.rejected
+            rejected = self.scheduler.agents.measuring.rejected
             return wire.SpeedsReply(speeds_json=json.dumps(speeds(self.state, rejected, request.job_type, caller)))
 
         return await self._answered("Speeds", context, work)
@@ -188,7 +189,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
     async def Drain(self, request: wire.DrainRequest, context: Any) -> wire.DrainReply:
         async def work() -> wire.DrainReply:
             self._caller(request, context, "operator")
-            here = self.scheduler.attendance
+            here = self.scheduler.agents
             await self.scheduler.ask(lambda now_s: here.drain(request.server, now_s, undo=request.undo))
             machine = self.state.machine_named(request.server)
             assert machine is not None
@@ -210,7 +211,7 @@ class Users(Door, wire_pb2_grpc.SchedulerServicer):
         """What the job wrote, server after server; with ``follow`` until it ends."""
         try:
             self._known(request.job_id, self._caller(request, context, "user"))
-            readers = self.scheduler.attendance.readers
+            readers = self.scheduler.agents.log_streams
             async for chunk in readers.read_job(request.job_id, request.offset, follow=request.follow):
                 yield chunk
         except GavelxError as error:
@@ -224,12 +225,12 @@ class Agents(Door, wire_pb2_grpc.AgentsServicer):
         self, request_iterator: AsyncIterator[wire.FromAgent], context: Any
     ) -> AsyncIterator[wire.ToAgent]:
         stream = Stream()
-        here = self.scheduler.attendance
+        here = self.scheduler.agents
         try:
             hello = await _first(request_iterator)
             check_from_agent(hello, first=True)
             self.guard.agent(context, hello.hello.name, certified=self.certified)
-            attendee = await here.hello(hello.hello, stream)
+            session = await here.hello(hello.hello, stream)
         except Exception as error:
             await self.refuse("Attend", context, error)
         said = hello.hello
@@ -241,7 +242,7 @@ class Agents(Door, wire_pb2_grpc.AgentsServicer):
                 async for message in request_iterator:
                     check_from_agent(message, first=False)
                     with self.metrics.heartbeat.time():
-                        here.receive(attendee, stream, message)
+                        here.receive(session, stream, message)
             except Exception as error:
                 wrong.append(error)
             finally:
@@ -255,7 +256,7 @@ class Agents(Door, wire_pb2_grpc.AgentsServicer):
                 await self.refuse("Attend", context, wrong[0])
         finally:
             listening.cancel()
-            here.left(attendee, stream)
+            here.left(session, stream)
             _log.info("server %s is cut off", said.name)
 
 
@@ -284,11 +285,11 @@ class Service:
         guard = Guard(options.tokens)
         self.log = await asyncio.to_thread(Log, options.state, restored=options.restored, new=options.new)
         try:
-            self.solver = Solver(options.settings)
+            self.solver = PolicyCalls(options.settings)
             state = await self._restored()
             self.metrics = Metrics()
             self.gauges = Gauges(self.metrics.registry)
-            self.scheduler = Scheduler(
+            self.scheduler = EventLoop(
                 self.log, state, self.solver, options.timing, self.metrics, restored=options.restored
             )
             self._running = asyncio.create_task(self.scheduler.run())
@@ -306,9 +307,9 @@ class Service:
         for task in self._watching:
             task.cancel()
         await self.health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
-        for attendee in self.scheduler.attendance.here.values():
-            if attendee.stream is not None:
-                attendee.stream.close()
+        for session in self.scheduler.agents.here.values():
+            if session.stream is not None:
+                session.stream.close()
         await self._server.stop(1.0)
         self.metrics.close()
         await self._end()

@@ -24,8 +24,8 @@ def speeds(state: State, rejected: Mapping[Way, tuple[int, str]], text: str, cal
 def _types(state: State, caller: Caller) -> Iterator[str]:
     """Those of the table, and of his jobs; of everybody's for an operator."""
     yield from state.job_types
-    ids = state.book if caller.role == "operator" else state.of_owner.get(caller.owner, ())
-    yield from (state.book[job_id].job.job_type for job_id in ids)
+    ids = state.jobs if caller.role == "operator" else state.of_owner.get(caller.owner, ())
+    yield from (state.jobs[job_id].job.job_type for job_id in ids)
 
 
 def _ways(state: State) -> list[Way]:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.agents.registry import Attendance
-from gavelx.service.agents.session import Attendee
+from gavelx.service.agents.registry import AgentRegistry
+from gavelx.service.agents.session import AgentSession
 from gavelx.service.api.auth import Caller
 from gavelx.service.state.state import Machine, State
 
@@ -18,7 +18,7 @@ SHOWN, LIMIT_MAX = 1000, 100_000
 
 
 def status(
-    state: State, here: Attendance, request: wire.StatusRequest, caller: Caller, now_s: float
+    state: State, here: AgentRegistry, request: wire.StatusRequest, caller: Caller, now_s: float
 ) -> wire.StatusReply:
     """Jobs that the caller may see and asked for; and all servers, which are nobody's secret."""
     limit = min(request.limit or SHOWN, LIMIT_MAX)
@@ -42,16 +42,16 @@ def status(
 def _wanted(state: State, request: wire.StatusRequest, caller: Caller) -> Sequence[int]:
     """Ids of jobs. There may be very many: only those that were named are looked at one by one."""
     if request.job_ids:
-        known = state.book
+        known = state.jobs
         return [i for i in request.job_ids if i in known and caller.may_see(known[i].job.owner)]
     if caller.role == "operator":
-        return list(state.book if request.ended else state.live)
+        return list(state.jobs if request.ended else state.live)
     owned: Iterable[int] = (state.of_owner if request.ended else state.live_of).get(caller.owner, ())
     return list(owned)
 
 
-def _job(state: State, here: Attendance, job_id: int, received_s_J: Floats, now_s: float) -> wire.JobStatus:
-    known = state.book[job_id]
+def _job(state: State, here: AgentRegistry, job_id: int, received_s_J: Floats, now_s: float) -> wire.JobStatus:
+    known = state.jobs[job_id]
     job, live = known.job, state.mechanism.live
     message = wire.JobStatus(
         job_id=job_id,
@@ -89,26 +89,26 @@ def _job(state: State, here: Attendance, job_id: int, received_s_J: Floats, now_
     return message
 
 
-def _servers(state: State, here: Attendance) -> Iterator[wire.ServerStatus]:
+def _servers(state: State, here: AgentRegistry) -> Iterator[wire.ServerStatus]:
     now_s = time.monotonic()
     for server_id, machine in state.machines.items():
         parts = (part for run in state.runs.on(server_id).values() for part in run.parts)
         leased = {slot for part in parts if part.server_id == server_id for slot in part.slots}
-        attendee = here.here.get(server_id)
+        session = here.here.get(server_id)
         yield wire.ServerStatus(
             server_id=server_id,
             name=machine.name,
             accelerator=machine.server.accelerator,
             devices=machine.server.device_count,
             leased=len(leased),
-            state=_condition(machine, attendee, bool(leased)),
-            heard_s_ago=now_s - attendee.heard_s if attendee else 0.0,
+            state=_condition(machine, session, bool(leased)),
+            heard_s_ago=now_s - session.heard_s if session else 0.0,
         )
 
 
-def _condition(machine: Machine, attendee: Attendee | None, leased: bool) -> str:
+def _condition(machine: Machine, session: AgentSession | None, leased: bool) -> str:
     if machine.lost:
         return "lost"
     if machine.drained:
         return "draining" if leased else "drained"
-    return "serving" if attendee is not None and attendee.stream is not None else "silent"
+    return "serving" if session is not None and session.stream is not None else "silent"

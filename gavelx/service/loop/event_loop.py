@@ -26,11 +26,11 @@ import grpc
 from gavelx.errors import GavelxError
 from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import Wake
-from gavelx.service.agents.registry import Attendance
+from gavelx.rpc.refused import RefusedError
+from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.timing import Timing
-from gavelx.service.api.grpc_status import RefusedError
 from gavelx.service.loop.metrics import Metrics
-from gavelx.service.loop.policy_calls import Solver
+from gavelx.service.loop.policy_calls import PolicyCalls
 from gavelx.service.state.snapshots import SnapshotMaker
 from gavelx.service.state.state import State, code, packed
 from gavelx.service.store.clock import Clock
@@ -64,11 +64,18 @@ class Item:
     done: "asyncio.Future[None]"
 
 
-class Scheduler:
+class EventLoop:
     """Owns the state: everything else asks it, on the same loop. :meth:`run` runs until :meth:`close`."""
 
     def __init__(  # what it joins
-        self, log: Log, state: State, solver: Solver, timing: Timing, metrics: Metrics, *, restored: bool = False
+        self,
+        log: Log,
+        state: State,
+        solver: PolicyCalls,
+        timing: Timing,
+        metrics: Metrics,
+        *,
+        restored: bool = False,
     ) -> None:
         self.log, self.state, self.solver, self.timing, self.metrics = log, state, solver, timing, metrics
         self.clock = Clock(state.started, state.now_s)
@@ -88,7 +95,7 @@ class Scheduler:
         self._closing = False
         self._loop = asyncio.get_running_loop()
         marks = MarksOfLog(log, self._writer, self.fail)
-        self.attendance = Attendance(state, timing, marks, self.post, restored=restored)
+        self.agents = AgentRegistry(state, timing, marks, self.post, restored=restored)
         started = replace(self.clock.started, valid_for_s=timing.valid_for_s)
         self.post(lambda now_s: [Entry(started)])
         if state.asked is not None:
@@ -172,7 +179,7 @@ class Scheduler:
         items, entries = self._taken(now_s)
         due = [time_s for time_s in self.state.wakes if time_s <= now_s]
         if any(self.state.wakes[time_s] for time_s in due):
-            entries += self.attendance.progress.entries(now_s)
+            entries += self.agents.progress.entries(now_s)
         if due:
             entries.append(Entry(Wake(now_s)))
         if (items or entries) and not await self._logged(items, entries):
@@ -247,7 +254,7 @@ class Scheduler:
             self._follow(items, entries)
         else:
             self._items[:0] = [item for item in items if item.lasting]
-            self.attendance.progress.report_again()
+            self.agents.progress.report_again()
             self.state.forget_unlogged()
         return True
 
@@ -262,7 +269,7 @@ class Scheduler:
         for command in commands:
             if isinstance(command, Solve):
                 self._solve(command.snapshot)
-        self.attendance.follow(entries, commands)
+        self.agents.follow(entries, commands)
         for item in items:
             if not item.done.done():
                 item.done.set_result(None)
@@ -289,10 +296,10 @@ class Scheduler:
         """Once a second: who is silent; and now and then, how far everybody is."""
         while True:
             await asyncio.sleep(min(1.0, self.timing.heartbeat_s))
-            self.attendance.tick()
-            if time.monotonic() - self._reported_s >= REPORT_S and self.attendance.progress:
+            self.agents.tick()
+            if time.monotonic() - self._reported_s >= REPORT_S and self.agents.progress:
                 self._reported_s = time.monotonic()
-                self.post(self.attendance.progress.entries)
+                self.post(self.agents.progress.entries)
 
     def _begin_snapshot(self) -> None:
         """Have a snapshot made elsewhere, one at a time."""

@@ -6,7 +6,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import GaugeMetricFamily
 
-from gavelx.service.loop.event_loop import Scheduler
+from gavelx.service.loop.event_loop import EventLoop
 
 TEXTS = {
     "jobs_waiting": "Jobs that wait",
@@ -50,12 +50,12 @@ class Gauges:
         values = self._values
         return [GaugeMetricFamily(f"gavelx_{name}", text, values[name]) for name, text in TEXTS.items()]
 
-    def look(self, scheduler: Scheduler) -> None:
+    def look(self, scheduler: EventLoop) -> None:
         """Take the figures of this moment."""
         state, solver = scheduler.state, scheduler.solver
         mechanism = state.mechanism
         running = int(mechanism.live.running().sum())
-        here = sum(attendee.stream is not None for attendee in scheduler.attendance.here.values())
+        here = sum(session.stream is not None for session in scheduler.agents.here.values())
         devices_A, prices = mechanism.leasing.devices(), mechanism.accounts.prices
         unpriced_A = np.isnan(prices.array(mechanism.leasing.accelerators))
         devices = sum(devices_A)
@@ -75,7 +75,7 @@ class Gauges:
             "speeds_measured": sum(map(state.online.is_known, state.online)),
             "speeds_wrong": len(state.online.wrong()),
             "speeds_drifts": state.online.drifts,
-            "speeds_rejected": sum(count for count, _ in scheduler.attendance.measuring.rejected.values()),
+            "speeds_rejected": sum(count for count, _ in scheduler.agents.measuring.rejected.values()),
             "log_sequence": scheduler.log.last_sequence,
             "log_failures": scheduler.log_failures,
             "log_failing": bool(scheduler.failure),

@@ -13,8 +13,8 @@ from typing import Any
 from gavelx.allocation import Allocation
 from gavelx.errors import GavelxError, PolicyError
 from gavelx.fallback import carried_over
-from gavelx.service.loop.policy_process import START_S, Elsewhere, most_s
-from gavelx.service.store.allocation_record import Answer, answer_of
+from gavelx.service.loop.policy_process import START_S, PolicyProcess, most_s
+from gavelx.service.store.allocation_record import AllocationRecord, answer_of
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import Settings
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Solver:
+class PolicyCalls:
     """Asks policies elsewhere. ``failures``, ``restarts``: what went wrong; ``seconds``: of the last answer.
 
     ``last_failure`` is why the last question was not answered; empty where it was.
@@ -33,7 +33,7 @@ class Solver:
     failures: int = 0
     seconds: float = 0.0
     last_failure: str = ""
-    _elsewhere: Elsewhere = field(default_factory=Elsewhere)
+    _elsewhere: PolicyProcess = field(default_factory=PolicyProcess)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -52,14 +52,14 @@ class Solver:
                 problem = f"loading it ended the process that did ({type(error).__name__})"
                 raise PolicyError(problem, where=f"policy {policy}") from None
 
-    async def answer(self, policy: str, snapshot: Snapshot, previous: Allocation | None) -> Answer:
+    async def answer(self, policy: str, snapshot: Snapshot, previous: Allocation | None) -> AllocationRecord:
         """The policy's answer, or the previous allocation carried over; never an exception."""
         started = time.perf_counter()
         async with self._turn:
             limit_s = most_s(self.settings)
             try:
                 answer = await self._asked(("ask", policy, snapshot, self.settings), limit_s)
-                assert isinstance(answer, Answer)
+                assert isinstance(answer, AllocationRecord)
                 self.last_failure = ""
             except (GavelxError, EOFError, OSError, TimeoutError, AssertionError) as error:
                 if not isinstance(error, GavelxError):

@@ -41,7 +41,7 @@ def most_s(settings: Settings) -> float:
 
 
 @dataclass
-class Elsewhere:
+class PolicyProcess:
     """The process: started when it is asked, and again after it was stopped (``restarts`` times)."""
 
     restarts: int = -1
@@ -108,7 +108,7 @@ def _waited_s(pid: int) -> float:
 
 
 def _serve(pipe: Connection) -> None:
-    """Answer until nobody asks any more."""
+    """AllocationRecord until nobody asks any more."""
     Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:

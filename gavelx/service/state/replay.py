@@ -18,7 +18,7 @@ from gavelx.throughputs import Setting, Throughputs
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedWorkload:
     """``completion_s`` is of the jobs that were complete, on the clock of the arrivals; the first arrives at 0.
 
     ``prices`` are those of then, ``price_changes`` when they became others, on the same clock.
@@ -34,7 +34,7 @@ class Recorded:
     price_changes: tuple[tuple[float, Prices], ...]
 
 
-def read_recorded(place: str) -> Recorded:
+def read_recorded(place: str) -> RecordedWorkload:
     """What a log says, without the jobs that were cancelled. Raises :class:`InputFileError` for an empty one."""
     log = Log(place, read_only=True)
     try:
@@ -73,7 +73,7 @@ def read_recorded(place: str) -> Recorded:
     first_s = jobs[0].arrival_s
     tariffs = [configuration.prices, *(change.prices for change in repriced if change.time_s <= first_s)]
     kept = [job for job in jobs if job.id not in gone - completion_s.keys()]
-    return Recorded(
+    return RecordedWorkload(
         jobs=tuple(_again(job, first_s, checkpoints=job.id not in lost - saved) for job in kept),
         cluster=_cluster(list(servers.values())),
         configuration=configuration,

@@ -38,7 +38,7 @@ from gavelx.mechanism.events import (
     WorkerLost,
 )
 from gavelx.promises import NOBODY
-from gavelx.service.state.leases import Part, Run, Runs
+from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
 from gavelx.service.store.allocation_record import allocation_of
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.records import Answered, Entry, Measured, Started
@@ -49,8 +49,8 @@ COMPLETE, FAILED, CANCELLED = "complete", "failed", "cancelled"
 
 
 @dataclass(slots=True)
-class Known:
-    """The book's page about a job; ``spec`` is what its submission said and the mechanism does not know."""
+class JobRecord:
+    """What is known of a job; ``spec`` is what its submission said and the mechanism does not know."""
 
     job: Job
     spec: dict[str, Any]
@@ -85,7 +85,7 @@ class Machine:
 
 
 class State:
-    """The mechanism, the book of jobs, the servers, who runs where.
+    """The mechanism, the records of all jobs, the servers, who runs where.
 
     ``said`` is what the table says of speeds, and what jobs say that bring theirs; ``speeds`` and ``beside`` are
     what is gone by: the same, but where leases were measured to be otherwise (``online``).
@@ -99,10 +99,10 @@ class State:
         self.online, self.refine = Online(self.said), configuration.refine
         throughputs = Throughputs(self.speeds, self.beside, table.name)
         self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules)
-        self.book: dict[int, Known] = {}
+        self.jobs: dict[int, JobRecord] = {}
         self.machines: dict[int, Machine] = {}
-        self.runs = Runs()
-        self.unheard: dict[int, Run] = {}  # leases that ended without a word: it may come yet
+        self.runs = LeaseTable()
+        self.leases_lost: dict[int, LeaseRecord] = {}  # leases that ended without a word: it may come yet
         self.asked: Snapshot | None = None
         self.allocation: Allocation | None = None
         self.policy = ""
@@ -124,7 +124,7 @@ class State:
 
     def safe_steps(self, job_id: int) -> float:
         """How far a job is, safely, as far as the log knows."""
-        live, steps = self.mechanism.live, self.book[job_id].safe_steps
+        live, steps = self.mechanism.live, self.jobs[job_id].safe_steps
         j = live.index.get(job_id)
         return steps if j is None else max(steps, float(live.saved_steps[j]))
 
@@ -139,8 +139,8 @@ class State:
 
     def forget_unlogged(self) -> None:
         """Numbers that were given to jobs whose submission did not reach the log."""
-        self.of_request = {request: i for request, i in self.of_request.items() if i in self.book}
-        self.next_job_id = max(self.book, default=-1) + 1
+        self.of_request = {request: i for request, i in self.of_request.items() if i in self.jobs}
+        self.next_job_id = max(self.jobs, default=-1) + 1
         self.numbered.clear()
 
     # -- events -----------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class State:
 
     def _submitted(self, job: Job, spec: dict[str, Any]) -> None:
         self.next_job_id = max(self.next_job_id, job.id + 1)
-        self.book[job.id] = Known(job, spec)
+        self.jobs[job.id] = JobRecord(job, spec)
         self.live[job.id] = None
         self.of_owner.setdefault(job.owner, []).append(job.id)
         self.live_of.setdefault(job.owner, {})[job.id] = None
@@ -223,7 +223,7 @@ class State:
         if way in self.speeds and not self.online.is_known(way):
             self.speeds[way] *= factor
 
-    def way_of(self, run: Run) -> Way | None:
+    def way_of(self, run: LeaseRecord) -> Way | None:
         """The way in which a lease runs now; None where there is no word for it."""
         lease, live = run.lease, self.mechanism.live
         j = live.index.get(lease.job_id)
@@ -245,13 +245,13 @@ class State:
 
     def _gone(self, server_id: int) -> None:
         """Nothing runs on this server any more."""
-        self.unheard |= {run.lease.id: run for run in self.runs.lose(server_id)}
+        self.leases_lost |= {run.lease.id: run for run in self.runs.lose(server_id)}
 
     def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
-        known, run = self.book[event.job_id], self.runs.end(event.lease_id)
-        unheard = self.unheard.pop(event.lease_id, None)
+        known, run = self.jobs[event.job_id], self.runs.end(event.lease_id)
+        leases_lost = self.leases_lost.pop(event.lease_id, None)
         if known.ended:
-            if (late := run or unheard) is not None:
+            if (late := run or leases_lost) is not None:
                 self._after_the_end(known, late, event)
             return
         known.failures += event.failed
@@ -262,7 +262,7 @@ class State:
                     later.from_steps = event.steps_done
         known.reason = note.get("reason") or known.reason
 
-    def _after_the_end(self, known: Known, run: Run, event: LeaseEnded) -> None:
+    def _after_the_end(self, known: JobRecord, run: LeaseRecord, event: LeaseEnded) -> None:
         """A job that has ended gives its devices back; the mechanism does not look at that any more."""
         lease, stopped = run.lease, run.stopped
         assert stopped is not None, "its lease was taken back when it ended"
@@ -290,16 +290,16 @@ class State:
                 self._end(command.job_id, FAILED, "")
 
     def _launched(self, lease: Lease) -> None:
-        known = self.book[lease.job_id]
+        known = self.jobs[lease.job_id]
         slots: dict[int, list[int]] = {}
         for device in lease.devices:
             slots.setdefault(device.server_id, []).append(device.slot)
-        parts, rank = list[Part](), 0
+        parts, rank = list[LeasePart](), 0
         for server_id, here in slots.items():
             processes = 1 if known.spec.get("one_process_per_server") else len(here)
-            parts.append(Part(server_id, tuple(here), rank, processes))
+            parts.append(LeasePart(server_id, tuple(here), rank, processes))
             rank += processes
-        self.runs.add(Run(lease, parts, self.safe_steps(lease.job_id)))
+        self.runs.add(LeaseRecord(lease, parts, self.safe_steps(lease.job_id)))
         known.launches += 1
         known.servers = [i for i in known.servers if i not in slots] + list(slots)[::-1]
 
@@ -316,14 +316,14 @@ class State:
         return commands
 
     def _end(self, job_id: int, how: str, reason: str) -> None:
-        known = self.book[job_id]
+        known = self.jobs[job_id]
         if known.ended:
             return
         known.ended, known.ended_s, known.reason = how, self.now_s, reason or known.reason
         self.ended[how] += 1
         self.live.pop(job_id, None)
         self.live_of[known.job.owner].pop(job_id, None)
-        self.unheard = {i: run for i, run in self.unheard.items() if run.lease.job_id != job_id}
+        self.leases_lost = {i: run for i, run in self.leases_lost.items() if run.lease.job_id != job_id}
         live = self.mechanism.live
         if (j := live.index.get(job_id)) is not None:
             known.steps_done, known.spent_usd = float(live.steps_done[j]), float(live.spent_usd[j])
@@ -369,6 +369,6 @@ def code() -> str:
 
 
 def _sources() -> Iterator[Path]:
-    folder = Path(__file__).parents[1]
+    folder = Path(__file__).parents[2]
     for room in ("", "estimator", "mechanism", "service"):
-        yield from sorted((folder / room).glob("*.py"))
+        yield from sorted((folder / room).glob("**/*.py" if room else "*.py"))

@@ -21,7 +21,7 @@ FLAGS = ("strict", "whole", "type_blind", "unmoved", "capped", "by_owner")
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class AllocationRecord:
     """Who gets which share of time where, under the ids of the jobs; ``asked_s`` is the time of the question."""
 
     asked_s: float
@@ -53,7 +53,7 @@ class Answer:
         }
 
     @staticmethod
-    def from_json(body: dict[str, Any]) -> "Answer":
+    def from_json(body: dict[str, Any]) -> "AllocationRecord":
         """What :meth:`to_json` wrote."""
         spread_P = np.zeros(len(body["first"]), dtype=bool)
         spread_P[body["spread"]] = True
@@ -65,7 +65,7 @@ class Answer:
             spread_P=spread_P,
             share_P=np.array(body["share"], dtype=float),
         )
-        return Answer(
+        return AllocationRecord(
             asked_s=body["asked_s"],
             opened=frozenset(body["opened"]),
             promised=promised,
@@ -77,9 +77,9 @@ class Answer:
         )
 
 
-def answer_of(allocation: Allocation) -> Answer:
+def answer_of(allocation: Allocation) -> AllocationRecord:
     """What of an allocation cannot be worked out from the question."""
-    return Answer(
+    return AllocationRecord(
         asked_s=allocation.snapshot.time_s,
         opened=allocation.snapshot.opened,
         promised=allocation.promises(),
@@ -91,7 +91,7 @@ def answer_of(allocation: Allocation) -> Answer:
     )
 
 
-def allocation_of(answer: Answer, asked: Snapshot) -> Allocation:
+def allocation_of(answer: AllocationRecord, asked: Snapshot) -> Allocation:
     """The allocation of the snapshot asked about. Raises :class:`PolicyError` for a way to run not in it."""
     snapshot = asked.replace(opened=answer.opened)
     share_C = np.zeros(len(snapshot.configurations))

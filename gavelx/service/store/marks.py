@@ -12,7 +12,7 @@ from typing import Protocol
 import grpc
 
 from gavelx.errors import GavelxError
-from gavelx.service.api.grpc_status import RefusedError
+from gavelx.rpc.refused import RefusedError
 from gavelx.service.store.database import LogUnavailableError
 from gavelx.service.store.log import Log
 from gavelx.service.store.places import LogError

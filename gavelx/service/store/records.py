@@ -30,7 +30,7 @@ from gavelx.mechanism.events import (
     WorkerLost,
 )
 from gavelx.prices import Prices
-from gavelx.service.store.allocation_record import Answer
+from gavelx.service.store.allocation_record import AllocationRecord
 from gavelx.throughputs import Pairing, Setting
 
 VERSION = 2
@@ -54,7 +54,7 @@ class Started(Event):
 class Answered(Event):
     """The solver answered; with the snapshot that it was asked about this is an ``Allocated``."""
 
-    answer: Answer
+    answer: AllocationRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ _READ: dict[str, Callable[[float, Json], Event]] = {
     "PriceChanged": lambda time_s, body: PriceChanged(time_s, Prices(body["usd_per_hour"], body["name"])),
     "Progress": _read_progress,
     "Measured": _read_measured,
-    "Answered": lambda time_s, body: Answered(time_s, Answer.from_json(body)),
+    "Answered": lambda time_s, body: Answered(time_s, AllocationRecord.from_json(body)),
 }
 KINDS = tuple(_READ)
 """Every kind of record that there is."""

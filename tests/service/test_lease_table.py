@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavelx.mechanism.commands import Device, Lease
-from gavelx.service.state.leases import Part, Run, Runs
+from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
 
 SERVERS, JOBS = range(3), range(3)
 ADD = st.tuples(st.just("add"), st.sampled_from(JOBS), st.sets(st.sampled_from(SERVERS), min_size=1))
@@ -12,15 +12,15 @@ END = st.tuples(st.just("end"), st.integers(0, 8), st.none())
 LOSE = st.tuples(st.just("lose"), st.sampled_from(SERVERS), st.none())
 
 
-def a_run(lease_id: int, job_id: int, servers: set[int]) -> Run:
+def a_run(lease_id: int, job_id: int, servers: set[int]) -> LeaseRecord:
     devices = tuple(Device(server_id, 0) for server_id in sorted(servers))
     lease = Lease(lease_id, job_id, "v100", devices, until_s=1.0, until_step=1.0, charged_from_s=0.0)
-    return Run(lease, [Part(device.server_id, (0,), rank, 1) for rank, device in enumerate(devices)])
+    return LeaseRecord(lease, [LeasePart(device.server_id, (0,), rank, 1) for rank, device in enumerate(devices)])
 
 
 @given(st.lists(st.one_of(ADD, END, LOSE), max_size=20))
 def test_the_indexes_agree_with_the_runs(story: list[tuple[str, int, set[int] | None]]) -> None:
-    runs = Runs()
+    runs = LeaseTable()
     for lease_id, (what, number, servers) in enumerate(story):
         if what == "add":
             assert servers is not None

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.agents.speed_samples import SAMPLES, Measuring
+from gavelx.service.agents.speed_samples import SAMPLES, SpeedSamples
 from gavelx.service.agents.timing import Timing
 from gavelx.service.api.server import Service
-from gavelx.service.state.leases import Run
+from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.replay import read_history
 from gavelx.service.store.records import Entry
 from gavelx.throughputs import Setting
@@ -55,7 +55,7 @@ def play(folder: Path, scene: Scene, pace: float = 0.5, **options: Any) -> None:
 
 
 async def until_measured(service: Service, count: int) -> None:
-    rejected = service.scheduler.attendance.measuring.rejected
+    rejected = service.scheduler.agents.measuring.rejected
     await until(lambda: measured(service) >= count, f"{count} measurements have come", lambda: rejected)
 
 
@@ -100,7 +100,7 @@ def test_short_leases_are_measurements_too(tmp_path: Path) -> None:
                 await user.until("complete", *await user.submit(spec(steps=60.0)))
                 return measured(service) >= 3
 
-            await until(one_more, "3 measurements", lambda: service.scheduler.attendance.measuring.rejected)
+            await until(one_more, "3 measurements", lambda: service.scheduler.agents.measuring.rejected)
 
     play(tmp_path, scene)
 
@@ -122,13 +122,13 @@ def test_jobs_that_bring_their_own_speeds_are_put_right_for_good(tmp_path: Path)
             own = wire.JobSpec(job_type="own", total_steps=1e6, command=["true"], steps_per_s={"v100": 200.0})
             await user.submit(own)
             state = service.scheduler.state
-            (job,) = state.book.values()
+            (job,) = state.jobs.values()
             setting = Setting(job.job.job_type, "v100")
             await until(lambda: state.speeds[setting] != 200.0, "the speed is put right")
             assert state.speeds[setting] == pytest.approx(50.0, rel=0.1)
             await user.submit(own)
             assert state.speeds[setting] == pytest.approx(50.0, rel=0.1)
-            assert len({known.job.job_type for known in state.book.values()}) == 1
+            assert len({known.job.job_type for known in state.jobs.values()}) == 1
 
     play(tmp_path, scene)
 
@@ -139,16 +139,16 @@ class Bench:
     def __init__(self) -> None:
         self.logged: list[Entry] = []
 
-    async def lease(self) -> Run:
+    async def lease(self) -> LeaseRecord:
         self.desk = desk = Desk()
         await desk.agent("one", 1)
         desk.submit(1e9)
         desk.wake()
         (run,) = desk.state.runs.values()
-        self.measuring = Measuring(desk.state, Timing(), lambda make: self.logged.extend(make(0.0)))
+        self.measuring = SpeedSamples(desk.state, Timing(), lambda make: self.logged.extend(make(0.0)))
         return run
 
-    def hear(self, run: Run, held_s: float, steps: float) -> None:
+    def hear(self, run: LeaseRecord, held_s: float, steps: float) -> None:
         report = wire.LeaseReport(lease_id=run.lease.id, job_id=run.lease.job_id, held_s=held_s, steps_done=steps)
         self.measuring.hear(run, report)
 
@@ -157,7 +157,7 @@ class Bench:
         return [entry.event.measurement.steps_per_second for entry in self.logged]
 
 
-def at_bench(work: Callable[[Bench, Run], None]) -> Bench:
+def at_bench(work: Callable[[Bench, LeaseRecord], None]) -> Bench:
     bench = Bench()
 
     async def main() -> None:
@@ -168,7 +168,7 @@ def at_bench(work: Callable[[Bench, Run], None]) -> Bench:
 
 
 def test_a_long_lease_is_measured_again_and_again() -> None:
-    def work(bench: Bench, run: Run) -> None:
+    def work(bench: Bench, run: LeaseRecord) -> None:
         for n in range(400):  # 5 s apart, half an hour
             bench.hear(run, 5.0 * n, 20.0 * max(0.0, 5.0 * n - 12.0))
 
@@ -178,7 +178,7 @@ def test_a_long_lease_is_measured_again_and_again() -> None:
 
 
 def test_reports_that_come_thick_and_fast_take_no_room() -> None:
-    def work(bench: Bench, run: Run) -> None:
+    def work(bench: Bench, run: LeaseRecord) -> None:
         for n in range(5000):
             bench.hear(run, 0.05 * n, 1.0 * n)
             assert len(bench.measuring._series[1].samples) <= SAMPLES
@@ -189,7 +189,7 @@ def test_reports_that_come_thick_and_fast_take_no_room() -> None:
 
 
 def test_what_a_lease_does_after_it_was_asked_to_stop_does_not_count() -> None:
-    def work(bench: Bench, run: Run) -> None:
+    def work(bench: Bench, run: LeaseRecord) -> None:
         for n in range(30):
             bench.hear(run, 5.0 * n, 100.0 * n)
         run.stopping = True
@@ -207,7 +207,7 @@ BAD = st.sampled_from([math.nan, math.inf, -math.inf, -1.0, -1e9])
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 29), BAD, st.booleans())
 def test_a_report_that_cannot_be_spoils_its_lease_and_says_why(place: int, bad: float, clock: bool) -> None:
-    def work(bench: Bench, run: Run) -> None:
+    def work(bench: Bench, run: LeaseRecord) -> None:
         for n in range(30):
             held_s, steps = 5.0 * n, 100.0 * n
             if n == place:
@@ -237,6 +237,6 @@ def test_a_job_that_counts_in_almost_nothing_ends() -> None:
         for _ in range(3):
             desk.here.receive(one, a, wire.FromAgent(ended=ended))
             desk.settle()
-        assert desk.state.book[0].ended == "complete"
+        assert desk.state.jobs[0].ended == "complete"
 
     run(main())

@@ -9,10 +9,10 @@ import grpc
 import pytest
 
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.refused import RefusedError
 from gavelx.service.agents import log_streams as reading
-from gavelx.service.agents.log_streams import ROOM, Readers
-from gavelx.service.agents.session import Attendee, Stream
-from gavelx.service.api.grpc_status import RefusedError
+from gavelx.service.agents.log_streams import ROOM, LogStreams
+from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import SleepRunner
@@ -49,7 +49,7 @@ class Between:
         self.agent.hello()
         self.agent.receive(wire.ToAgent(welcome=wire.Welcome(server_id=0, heartbeat_s=1.0)))
         self.stream = Stream()
-        self.readers = Readers(Desk().state, {0: Attendee(0, 0.0, 0.0, self.stream)})
+        self.log_streams = LogStreams(Desk().state, {0: AgentSession(0, 0.0, 0.0, self.stream)})
         self.carried = 0
 
     async def carry(self) -> None:
@@ -62,11 +62,11 @@ class Between:
             for said in self.agent.due():
                 if said.HasField("log_part"):
                     self.carried += 1
-                    self.readers.hear(said.log_part)
+                    self.log_streams.hear(said.log_part)
             await asyncio.sleep(0)
 
     def read(self) -> AsyncIterator[wire.LogChunk]:
-        return self.readers.read(7, 0, 0, follow=False)
+        return self.log_streams.read(7, 0, 0, follow=False)
 
 
 def test_a_slow_reader_gets_everything_and_only_so_much_is_under_way(tmp_path: Path) -> None:

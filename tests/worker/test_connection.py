@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 
 from gavelx.rpc.channels import Access, aio_channel
-from gavelx.worker.attending import attend
+from gavelx.worker.connection import attend
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import sleeping_agent
 from tests.waiting import until
