@@ -1,8 +1,8 @@
 """AgentRegistry and agents on virtual time, with every message at the mercy of a seed: thousands of runs an hour.
 
 What is real: the state and registry of agents of the service, the decisions of agents, the messages. What is
-played: time, streams (messages late, lost with their stream, doubled, overtaken), the log (what was not written when
-the service is killed is gone), jobs (they sleep, and use every second that their lease allows).
+played: time, streams (messages late, lost with their stream, doubled, overtaken), the log (what was not written
+when the service is killed is gone), jobs (they sleep, and use every second that their lease allows).
 """
 
 import asyncio
