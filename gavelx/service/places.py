@@ -67,7 +67,9 @@ class Place:
 
     def damaged(self, problem: str, sequence: int | None = None) -> LogError:
         """What is there, at a record or anywhere, is not what was written."""
-        problem = f"it is damaged{'' if sequence is None else f' at record {sequence}'}: {problem}"
+        problem = (
+            f"it is damaged: {problem}" if sequence is None else f"it is damaged at record {sequence}: {problem}"
+        )
         hint = "restore a backup (gavelx serve --restored)"
         return LogError(problem, where=self.name, expected="what gavelx wrote", hint=hint)
 

@@ -123,14 +123,19 @@ class _Program:
         return self._within_limits(statement, x, cp.Maximize(objective), constraints)
 
     def ratio(self, statement: RatioStatement, offset_R: Floats, need_R: Floats) -> tuple[Floats, set[str]]:
-        """Minimise the largest ``offset_r + need_r / q_r``, over the rows that can have a finite ratio."""
+        """Minimise the largest ``offset_r + need_r / q_r``, over the rows that can have a finite ratio.
+
+        The largest offset is taken off: beside the age of a job the rest may be too small to be seen.
+        """
         cp, x, rows = self.cp, self._shares(statement), np.flatnonzero(statement.finite_R)
-        scale = rough_level(statement)
+        most, rough = offset_R[rows].max(initial=0.0), rough_level(statement)
+        scale = max(rough - most, 1e-9 * rough)
         bottom = self._rows(statement.denominator.of_rows(rows), x, scale / np.maximum(need_R[rows], 1e-300))
         needs = need_R[rows] > 0
         level = cp.Variable()
-        ratio = offset_R[rows][needs] / scale + cp.inv_pos(bottom[needs]) if needs.any() else cp.Constant(0.0)
-        constraints = [level >= ratio, level >= (offset_R[rows] / scale).max(initial=0.0)]
+        constraints = [level >= 0.0]
+        if needs.any():
+            constraints.append(level >= (offset_R[rows][needs] - most) / scale + cp.inv_pos(bottom[needs]))
         return self._within_limits(statement, x, cp.Minimize(level), constraints)
 
     def _shares(self, statement: Statement | RatioStatement) -> "cvxpy.Variable":

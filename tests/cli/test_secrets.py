@@ -13,6 +13,7 @@ from gavelx.cli import main
 from gavelx.rpc.tokens import digest, read_tokens
 from gavelx.service.log import Log
 from tests.service.test_log import wakes
+from tests.waiting import PATIENCE_S
 
 URL = "postgresql://ada:s3cretpw@127.0.0.1:1/gavelx"
 
@@ -71,7 +72,9 @@ def test_a_token_that_is_printed_into_an_open_file_is_warned_about(
     out.chmod(mode)
     words = [sys.executable, "-m", "gavelx", "token", str(tmp_path / "t.json"), "--owner", "ada"]
     with out.open("w") as file:
-        ended = subprocess.run(words, stdout=file, stderr=subprocess.PIPE, text=True, timeout=60, check=True)
+        ended = subprocess.run(
+            words, stdout=file, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True
+        )
     assert ("others can read the file that this is written to" in ended.stderr) is warned
     assert digest(out.read_text().strip()) in read_tokens(tmp_path / "t.json")
 

@@ -66,11 +66,11 @@ def test_options_that_are_no_numbers_are_refused(words: list[str], capsys: pytes
 def test_real_jobs_are_preempted_and_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     few = ["--jobs", "3", "--agents", "2", "--workloads", "recommendation"]
-    words = [*few, "--policies", "max_min_fairness", "--steps-per-s", "20", "--round", "5", "--longer", "0.4"]
+    words = [*few, "--policies", "max_min_fairness", "--steps-per-s", "20", "--round", "4", "--longer", "0.8"]
     assert real.main([*words, "--json"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert run["wrong"] == []
-    assert [job["steps"] for job in run["jobs"]] == [96, 144, 192]
+    assert [job["steps"] for job in run["jobs"]] == [192, 288, 384]
     assert sum(job["preemptions"] for job in run["jobs"]) >= 1
 
 

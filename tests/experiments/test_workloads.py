@@ -67,8 +67,7 @@ def test_what_the_page_submits_is_run(shell: Shell, tmp_path: Path, monkeypatch:
         )
         terminal.run("gavelx status")
         terminal.run(submitted)
-        said = terminal.run_until("gavelx status", "", lambda status: "0 waiting, 1 running" in status)
-        assert "0 waiting, 1 running" in said
+        terminal.until("gavelx status", "says that it runs", lambda _, said: "0 waiting, 1 running" in said)
 
 
 def test_what_a_preemption_costs_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from gavelx.mechanism.events import Event, JobCancelled, LeaseEnded, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.configuration import Configuration
 from gavelx.service.log import Log
+from gavelx.service.places import LogError
 from gavelx.service.records import Entry, entry_of
 from gavelx.service.snapshots import restore
 from gavelx.service.state import State
@@ -290,7 +291,10 @@ def judge(
         if i in by_id:
             problems += [f"job {i} {what}" for what in judge_end(diary, by_id[i])]
     place = str(folder / "service")
-    log = Log(place, read_only=True)
+    try:
+        log = Log(place, read_only=True)
+    except LogError as error:
+        return [*problems, f"the log lost records: {error}"]
     try:
         problems += judge_books(Books(log), diaries, late_s)
         problems += judge_replay(place, log)

@@ -35,7 +35,7 @@ SEEN = {
     "forgets the deadline": "ran twice at once",
     "gives up too early": "ran twice at once",
     "begins anew": "were saved",
-    "answers too early": "the log has none of them|nobody knows it",
+    "answers too early": "the log has none of them|nobody knows it|the log lost records",
     "counts twice": "ended twice",
 }
 

@@ -5,7 +5,6 @@ import gc
 import json
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,10 @@ from gavelx.service.refusals import LINE_EVERY_S, LINES, Complaints
 from tests.service.agents import FakeAgent, User, serving, spec, user_of
 from tests.service.running import run
 from tests.service.test_security import tokens_for
+from tests.waiting import PATIENCE_S, until
 
 LONG = 1e6
 REFUSED = grpc.StatusCode.UNAUTHENTICATED
-
-
-async def until(true: Callable[[], Any], within_s: float = 20.0) -> None:
-    async def look() -> None:
-        while not true():
-            await asyncio.sleep(0.02)
-
-    await asyncio.wait_for(look(), within_s)
 
 
 async def code_of(call: Any) -> tuple[grpc.StatusCode, str]:
@@ -104,7 +96,7 @@ def test_a_stranger_holds_so_many_watches_and_no_more(tmp_path: Path, monkeypatc
             assert [await call.read() for call in calls] == [b"\x08\x01"] * 2
             assert (await code_of(watch(b"").read()))[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
             calls[0].cancel()
-            await until(lambda: sum(service.admission.streams._count.values()) == 1)
+            await until(lambda: sum(service.admission.streams._count.values()) == 1, "one stream is counted")
             assert await watch(b"").read() == b"\x08\x01"
 
     run(main())
@@ -125,7 +117,7 @@ def test_a_caller_who_keeps_us_waiting_keeps_nobody_else_waiting(
             begin = ada.channel.stream_unary("/gavelx.v1.Scheduler/Status")
             silent = [begin(metadata=ada.access.metadata) for _ in range(2)]
             reading = service.admission._reading
-            await until(lambda: "ada" in reading and reading["ada"].locked())
+            await until(lambda: "ada" in reading and reading["ada"].locked(), "ada's message is being read")
             third = asyncio.create_task(ada.jobs())
             await bob.jobs()
             assert not third.done()
@@ -192,7 +184,7 @@ def test_a_message_that_is_refused_is_gone_with_its_refusal(
             try:
                 call = user.channel.unary_unary(f"/gavelx.v1.Scheduler/{method}")
                 assert (await code_of(call(request_.SerializeToString())))[0] is not grpc.StatusCode.OK
-                await until(lambda: sys.getrefcount(messages[0]) == 2)  # ours, and the question's own
+                await until(lambda: sys.getrefcount(messages[0]) == 2, "the message is let go of")
             finally:
                 gc.enable()
 
@@ -216,19 +208,19 @@ def test_a_user_reads_so_many_outputs_and_leaves_room_for_others(
 
             (mine,), (other,) = await ada.submit(spec(LONG)), await bob.submit(spec(LONG))
             calls = [follow(ada, mine) for _ in range(3)]
-            await until(lambda: open_now["Logs ada"] == 3)
+            await until(lambda: open_now["Logs ada"] == 3, "ada reads three logs")
             code, problem = await code_of(follow(ada, mine).read())
             assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert problem == "3 calls of Logs are open for ada already"
             theirs = follow(bob, other)
-            await until(lambda: open_now["Logs bob"] == 1)
+            await until(lambda: open_now["Logs bob"] == 1, "bob reads one")
             calls[0].cancel()
-            await until(lambda: open_now["Logs ada"] == 2)
+            await until(lambda: open_now["Logs ada"] == 2, "one of hers has ended")
             again = follow(ada, mine)
-            await until(lambda: open_now["Logs ada"] == 3)
+            await until(lambda: open_now["Logs ada"] == 3, "ada reads three logs")
             for call in (*calls, theirs, again):
                 call.cancel()
-            await until(lambda: not open_now)
+            await until(lambda: not open_now, "all have ended")
             for user in (ada, bob):
                 await user.close()
 
@@ -271,24 +263,24 @@ def test_open_streams_end_with_their_token(
             ]
             for agent in agents:
                 agent.connect()
-            await until(lambda: all(agent.server_id >= 0 for agent in agents))
+            await until(lambda: all(agent.server_id >= 0 for agent in agents), "all agents are in")
             streams = []
             for user in (ada, bob):
                 (job_id,) = await user.submit(spec(LONG))
                 request = wire.LogsRequest(version=1, job_id=job_id, follow=True)
                 streams.append(user.stub.Logs(request, metadata=user.access.metadata))
             hers, his = streams
-            await until(lambda: len(service.admission.streams._open) == 4)
+            await until(lambda: len(service.admission.streams._open) == 4, "four streams are open")
             without(file, texts["old"], **instead)
-            await until(lambda: any(told in refusal for refusal in agents[0].refusals))
-            await until(lambda: len(service.admission.streams._open) == 3)
+            await until(lambda: any(told in refusal for refusal in agents[0].refusals), "the agent is told")
+            await until(lambda: len(service.admission.streams._open) == 3, "its stream is closed")
             without(file, texts["ada"], **instead)
 
             async def to_the_end() -> None:
                 async for _ in hers:
                     pass
 
-            code, problem = await code_of(asyncio.wait_for(to_the_end(), 20))
+            code, problem = await code_of(asyncio.wait_for(to_the_end(), PATIENCE_S))
             assert code is REFUSED and told in problem
             assert len(service.admission.streams._open) == 2
             assert not his.done() and not agents[1].refusals
@@ -323,7 +315,7 @@ def test_a_reader_who_takes_nothing_is_cut_off_with_their_token(
                 await stalled.read()
                 assert len(service.admission.streams._open) == 1
                 without(tmp_path / "tokens.json", text)
-                await until(lambda: not service.admission.streams._open)
+                await until(lambda: not service.admission.streams._open, "every stream is closed")
                 assert not service.admission.streams._count
 
     run(main())

@@ -28,6 +28,7 @@ from tests.service.desk import Desk
 from tests.service.running import run
 from tests.service.test_log import wakes
 from tests.service.test_restart import plain
+from tests.waiting import PATIENCE_S
 
 FLIPS, CUTS, HOLES = 120, 30, 50
 
@@ -404,7 +405,7 @@ def test_what_was_promised_before_is_not_promised_again_once_the_log_is_gone(tmp
                 rm_rf(tmp_path / "state")
                 with pytest.raises(grpc.aio.AioRpcError, match="the log is not what it was"):
                     await user.call(again, requests[again])
-                await asyncio.wait_for(service.serve(), 20)
+                await asyncio.wait_for(service.serve(), PATIENCE_S)
 
     run(main())
 
@@ -421,7 +422,7 @@ def test_a_log_that_is_removed_under_a_service_is_noticed_before_anything_else_i
                 with pytest.raises(grpc.aio.AioRpcError, match="the log is not what it was") as refused:
                     await user.submit(spec())
                 assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-                await asyncio.wait_for(service.serve(), 20)
+                await asyncio.wait_for(service.serve(), PATIENCE_S)
 
     run(main())
 

@@ -89,7 +89,7 @@ def unharmed(live: Background) -> Iterator[None]:
     assert live.agent.seen.twice == []
     columns = live.service.scheduler.state.mechanism.live
     for name in ("steps_done", "saved_steps", "share", "promised_s", "spent_usd"):
-        assert all(math.isfinite(value) and value >= 0.0 for value in columns[name].tolist()), name
+        assert all(math.isfinite(value) and value >= 0.0 for value in getattr(columns, name).tolist()), name
     assert not live.service.scheduler.failure
 
 

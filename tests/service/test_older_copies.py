@@ -15,9 +15,11 @@ from gavelx.service.log import Log
 from gavelx.service.places import FILE, LOCK, LogError, beside
 from gavelx.service.store import LogUnavailableError
 from gavelx.service.timing import Timing
+from tests.clocks import Clock
 from tests.service.agents import FakeAgent, Seen, serving, spec, user_of
 from tests.service.desk import Desk, Remembered
 from tests.service.running import run
+from tests.waiting import PATIENCE_S, until
 
 LONG = 1e6
 PATIENT = Timing(heartbeat_s=10.0, valid_for_s=60.0, grace_s=0.3)
@@ -39,14 +41,6 @@ class Copy:
         beside(self.folder / FILE, LOCK).unlink()
 
 
-async def until(true: Any, within_s: float = 20.0) -> None:
-    async def look() -> None:
-        while not true():
-            await asyncio.sleep(0.02)
-
-    await asyncio.wait_for(look(), within_s)
-
-
 def test_an_agent_that_knows_more_than_the_log_stops_the_service(tmp_path: Path) -> None:
     async def main() -> None:
         copy = Copy(tmp_path / "state")
@@ -55,7 +49,7 @@ def test_an_agent_that_knows_more_than_the_log_stops_the_service(tmp_path: Path)
                 await user.until("complete", *await user.submit(spec()))
                 copy.take()
                 await user.until("complete", *await user.submit(spec(60.0)))
-                await until(lambda: agent.log_mark == service.log.mark)
+                await until(lambda: agent.log_mark == service.log.mark, "the agent knows the log's mark")
         copy.put_back()
         with pytest.raises(LogError, match=r"server one knows record \d+, which is not in it.*--restored"):
             async with serving(copy.folder) as service, user_of(service) as user:
@@ -63,7 +57,7 @@ def test_an_agent_that_knows_more_than_the_log_stops_the_service(tmp_path: Path)
                 again.log_mark = agent.log_mark
                 async with again:
                     await user.submit(spec())
-                    await asyncio.wait_for(service.serve(), 20)
+                    await asyncio.wait_for(service.serve(), PATIENCE_S)
                     assert "the log lacks what this server was told" in again.refusals[0]
                     assert again.seen.launches == 0
         async with serving(copy.folder, restored=True) as service, user_of(service) as user:
@@ -86,12 +80,12 @@ def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_pa
             for agent in (one, two):
                 agent.access = FakeAgent(service.address).access
                 agent.connect()
-            await until(lambda: len(service.scheduler.attendance.here) == 2)
+            await until(lambda: len(service.scheduler.attendance.here) == 2, "both agents are in")
             copy.take()
             (job_id,) = await user.submit(spec(LONG))
-            await until(lambda: one.going or two.going)
+            await until(lambda: one.going or two.going, "a lease runs")
             runs, idle = (one, two) if one.going else (two, one)
-            await until(lambda: runs.log_mark == service.log.mark)
+            await until(lambda: runs.log_mark == service.log.mark, "it knows the log's mark")
             for agent in (one, two):
                 await agent.cut()
         copy.put_back()
@@ -101,13 +95,14 @@ def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_pa
                     agent.access = FakeAgent(service.address).access
                 idle.log_mark, idle.server_id = "", -1  # it has heard nothing lately
                 idle.connect()
-                await until(lambda: idle.server_id >= 0)
+                await until(lambda: idle.server_id >= 0, "the idle agent is in")
                 assert await user.submit(spec(LONG)) == [job_id]
                 await user.until("running", job_id)  # by the log; it is promised, and not sent
-                await until(lambda: service.scheduler.attendance.here[idle.server_id].takes_launches)
+                here = service.scheduler.attendance.here
+                await until(lambda: here[idle.server_id].takes_launches, "it may be sent leases")
                 assert not idle.going
                 runs.connect()
-                await asyncio.wait_for(service.serve(), 20)
+                await asyncio.wait_for(service.serve(), PATIENCE_S)
         assert not idle.going and not seen.twice
         for agent in (one, two):
             await agent.cut(jobs_too=True)
@@ -115,14 +110,19 @@ def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_pa
     run(main())
 
 
-def test_a_server_that_does_not_come_back_is_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
+def test_a_server_that_does_not_come_back_is_waited_for_so_long_and_no_longer(
+    tmp_path: Path, clock: Clock
+) -> None:
     async def main() -> None:
         async with serving(tmp_path) as service:
             async with FakeAgent(service.address, "one"), FakeAgent(service.address, "two"):
-                await until(lambda: len(service.scheduler.attendance.here) == 2)
+                await until(lambda: len(service.scheduler.attendance.here) == 2, "both agents are in")
         async with serving(tmp_path) as service, user_of(service) as user:
-            async with FakeAgent(service.address, "one"):
-                await user.until("complete", *await user.submit(spec()))
+            async with FakeAgent(service.address, "one") as agent:
+                (job_id,) = await user.submit(spec())
+                assert not agent.going
+                await clock.turn(60.0, agent)
+                await user.until("complete", job_id)
 
     run(main())
 
@@ -214,14 +214,14 @@ def test_agents_come_in_while_the_log_cannot_be_read(tmp_path: Path, monkeypatch
             agent = FakeAgent(service.address)
             async with agent:
                 await user.submit(spec(LONG))
-                await until(lambda: agent.going and agent.log_mark)
+                await until(lambda: agent.going and agent.log_mark, "a lease runs, of this log")
                 monkeypatch.setattr(service.log, "check_mark", away)
                 server_id = agent.server_id
                 for stream in [each.stream for each in service.scheduler.attendance.here.values()]:
                     assert stream is not None
                     stream.close()
                 agent.server_id = -1
-                await until(lambda: agent.server_id == server_id)
+                await until(lambda: agent.server_id == server_id, "the agent is itself again")
                 assert agent.going
 
     run(main())

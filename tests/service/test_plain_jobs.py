@@ -14,12 +14,12 @@ from gavelx.service.recorded import read_recorded
 from gavelx.service.timing import Timing
 from gavelx.throughputs import Setting, Throughputs
 from tests.service.running import run
+from tests.waiting import PATIENCE_S
 
 TAKES_S = 6
 CONFIGURATION = Configuration(
     Throughputs({Setting("other", "cpu"): 1.0}), Prices({"cpu": 3600.0}), DEFAULT.with_round(1.0)
 )
-WITHIN_S = 240.0
 
 
 def script(takes_s: int = TAKES_S, **more: Any) -> wire.JobSpec:
@@ -50,14 +50,14 @@ def test_two_scripts_that_take_turns_begin_anew_once_at_most(tmp_path: Path) -> 
         async with cluster_in(tmp_path) as cluster:
             await cluster.join(Machine("one", "cpu"))
             await cluster.submit(script(), script())
-            jobs = await cluster.until_ended(WITHIN_S, at_least=2)
+            jobs = await cluster.until_ended(PATIENCE_S, at_least=2)
             assert [job.state for job in jobs] == ["complete", "complete"]
             assert max(job.lost_s for job in jobs) > 0
             for job in jobs:
                 assert begun(tmp_path, job.job_id) == (2 if job.lost_s > 0 else 1), job
                 assert job.failures == 0
 
-    run(main(), WITHIN_S)
+    run(main())
     recorded = read_recorded(str(tmp_path / "log"))
     assert False in [job.checkpoints for job in recorded.jobs], "a replay has to know that it saves nothing"
 
@@ -80,7 +80,7 @@ def test_what_was_lost_is_explained(tmp_path: Path) -> None:
             for job_id in ids:
                 await cluster.cancel(job_id)
 
-    run(main(), WITHIN_S)
+    run(main())
 
 
 def test_a_script_that_is_not_to_be_preempted_begins_once(tmp_path: Path) -> None:
@@ -91,9 +91,9 @@ def test_a_script_that_is_not_to_be_preempted_begins_once(tmp_path: Path) -> Non
             others = await cluster.submit(script(), script(weight=50.0))
             document = await explained(cluster, kept)
             assert (document["preemptible"], document["lost_s"]) == ("no", 0.0)
-            jobs = await cluster.until_ended(WITHIN_S, at_least=3)
+            jobs = await cluster.until_ended(PATIENCE_S, at_least=3)
             assert {job.state for job in jobs} == {"complete"}
             assert begun(tmp_path, kept) == 1
             assert max(begun(tmp_path, job_id) for job_id in others) <= 2
 
-    run(main(), WITHIN_S)
+    run(main())

@@ -25,8 +25,8 @@ from gavelx.policies.base import Policy
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
-from gavelx.swarm.run import Watched
 from gavelx.throughputs import Setting, Throughputs
+from tests.swarm.run import Watched
 
 TABLE, CLUSTER = load_throughputs("simulation"), Cluster.parse("v100=8,p100=8,k80=8")
 PRICES = load_prices("gcp", CLUSTER.accelerators)

@@ -31,6 +31,7 @@ from tests.testing.snapshots_alike import assert_alike
 CASES = {
     *("test_no_job", "test_one_job", "test_more_jobs_than_devices", "test_jobs_that_can_run_nowhere"),
     *("test_identical_jobs", "test_gangs_wider_than_a_type", "test_types_without_devices"),
+    *("test_one_job_on_one_type", "test_several_jobs_on_one_type"),
 }
 COMPARISONS = {
     *("test_the_same_snapshot_gets_the_same_answer", "test_a_saved_snapshot_gets_the_same_answer"),
@@ -41,7 +42,7 @@ COMPARISONS = {
 
 FAULTS = [
     (planted.Greedy, {"test_allocations_are_feasible", "test_no_share_where_a_job_cannot_run",
-        "test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
+        "test_the_certificate_is_honest"} | CASES - {"test_no_job", "test_one_job_on_one_type"}),
     (planted.Boaster, {"test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
     (planted.SureOfItself, {"test_the_certificate_is_honest"} | CASES - {"test_no_job"}),
     (planted.Queue, {"test_the_order_of_jobs_does_not_matter"}),
@@ -50,7 +51,7 @@ FAULTS = [
     (planted.Memory, {"test_the_same_snapshot_gets_the_same_answer"}),
     (planted.Vandal, {"test_the_snapshot_is_left_as_it_was"}),
     (planted.Parked, {"test_no_share_where_a_job_cannot_run", "test_jobs_that_can_run_nowhere",
-        "test_gangs_wider_than_a_type", "test_types_without_devices"}),
+        "test_gangs_wider_than_a_type", "test_types_without_devices", "test_several_jobs_on_one_type"}),
     (planted.Peeper, {"test_configurations_that_are_not_opened_do_not_matter"}),
     (planted.Dollars, {"test_the_currency_does_not_matter"}),
     (planted.Steps, {"test_the_unit_of_steps_does_not_matter"}),

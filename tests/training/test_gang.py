@@ -95,7 +95,8 @@ def whole(world_size: int) -> dict[str, str]:
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_stopped_by_a_signal_it_goes_on_to_the_same_end(tmp_path: Path, world_size: int) -> None:
     job = Job(tmp_path, world_size)
-    processes = job.start("--steps", 30, "--hold-at", 11, "--go", tmp_path / "go")
+    slowly = ("--step-s", 0.1)  # several processes look for a stop once a second, so within ten steps
+    processes = job.start("--steps", 30, "--hold-at", 11, "--go", tmp_path / "go", *slowly)
     said = "".join(read_until(processes[0], 11))
     for process in random.Random(1).sample(processes, world_size):
         process.send_signal(signal.SIGTERM)
