@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.errors import SharesError
+from gavelx.execution import DEFAULT, Execution
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import Snapshot
 
@@ -57,16 +58,7 @@ class Allocation:
     """The share of wall-clock time that each configuration gets.
 
     * ``marginal_A``: by how much the objective would rise with one more device of each type, where the path knows;
-    * ``whole``: shares are devices handed out, not parts of time;
-    * ``strict``: a job without a share waits for its turn, and the mechanism must not fill idle devices with other
-      jobs (as in first come, first served);
-    * ``capped``: shares are ceilings as well: no job may be ahead of what it was promised, be its devices idle;
-    * ``unmoved``: a job that runs keeps its very devices, and the mechanism must not move it to others of the same
-      type, not even to make room for a gang: whoever is never preempted is never restarted;
-    * ``ask_again_s``: ask the policy again after so many seconds (at the next round), even if nothing has changed;
-      None, only when jobs, devices or prices change;
-    * ``by_owner``: shares are divided between owners first, so a job more or less matters to its owner's others;
-    * ``type_blind``: the policy counts devices and does not tell their types apart;
+    * ``execution``: what the mechanism may do with it, such as filling idle devices with jobs that have no share;
     * ``notes``: say in words what the shares do not, such as a deadline that cannot be met.
     """
 
@@ -74,14 +66,12 @@ class Allocation:
     share_C: Floats
     certificate: Certificate
     marginal_A: Mapping[str, float] = field(default_factory=dict)
-    strict: bool = False
-    whole: bool = False
+    execution: Execution = DEFAULT
     notes: tuple[str, ...] = ()
-    ask_again_s: float | None = None
-    type_blind: bool = False
-    unmoved: bool = False
-    capped: bool = False
-    by_owner: bool = False
+
+    def with_execution(self, **changes: Any) -> "Allocation":
+        """The same shares, to be carried out otherwise: fields of :class:`~gavelx.execution.Execution`."""
+        return replace(self, execution=replace(self.execution, **changes))
 
     def with_notes(self, notes: Sequence[str]) -> "Allocation":
         """The same allocation with something to say besides."""

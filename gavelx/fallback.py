@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gavelx.allocation import CARRIED_OVER, Allocation
 from gavelx.asking import Answers, ask
 from gavelx.errors import SolverError
+from gavelx.execution import DEFAULT, Execution
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired, using
 
@@ -61,17 +62,18 @@ def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -
     share_C = _equal_shares(snapshot, np.array([job_id not in known for job_id in ids], dtype=bool))
     share_C += np.array([kept.pop(way, 0.0) for way in ways], dtype=float)
     share_C = np.where(snapshot.usable_C, share_C, 0.0)
-    answer = certified(
+    return certified(
         snapshot,
         repaired(snapshot, share_C),
         path=f"{CARRIED_OVER}{reason}",
         seconds=0.0,
-        strict=previous is not None and previous.strict,
-        unmoved=previous is not None and previous.unmoved,
+        execution=DEFAULT if previous is None else _as_before(previous.execution),
     )
-    if previous is None:
-        return answer
-    return replace(answer, capped=previous.capped, by_owner=previous.by_owner)
+
+
+def _as_before(execution: Execution) -> Execution:
+    """What holds for shares that are carried over; they are no policy's whole devices any more."""
+    return replace(execution, whole_devices=False, knows_types=True, refresh_s=None)
 
 
 def _promised(previous: Allocation, still_there: set[int]) -> dict[Way, float]:

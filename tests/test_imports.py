@@ -25,6 +25,7 @@ NOUNS = {
         "cluster",
         "configurations",
         "errors",
+        "execution",
         "jobs",
         "measurements",
         "metrics",

@@ -110,17 +110,17 @@ class Accounts:
         self._received(np.array([j]), np.array([held_s - live.lease_held_s[j]]))
         live.since_s[j], live.over[j] = now_s, True
 
-    def ended_late(self, j: int, type_: int, seconds: float, *, price: float, capped: bool) -> None:
+    def ended_late(self, j: int, type_: int, seconds: float, *, price: float, quota: bool) -> None:
         """A job has held devices of this type, at a part of their price, for longer than was known.
 
-        Where shares are ceilings (``capped``), the time of its last checkpoint counts, too.
+        Where shares are quotas, the time of its last checkpoint counts, too.
         """
         if not seconds:
             return  # as ever when nothing had to be saved
         self.live.held_s[j] += seconds
         self._charge(j, type_, seconds * price)
         J, A = len(self.live), self.live.types
-        if capped:
+        if quota:
             way = self.ways.find(np.array([(j * (J + 1) + NOBODY + 1) * A + type_]), J, A)
             if way[0] != NO_WAY:
                 self.priority.received(self.ways, way, np.array([seconds]))

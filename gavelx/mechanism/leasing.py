@@ -55,7 +55,7 @@ class Leasing:
         self.servers: dict[int, Server] = {}
         self.accelerators: list[str] = []
         self.free: list[FreeDevices] = []  # by accelerator type
-        self.unmoved = False  # the present allocation forbids to move who runs, even to devices of the same type
+        self.may_move = True  # the present allocation lets running jobs be moved to other devices of their type
         self.left_out: list[Way] = []  # gangs for which the last plan found no place
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
@@ -243,7 +243,7 @@ class Leasing:
 
     def _may_move(self, j: int) -> bool:
         """Whether a job may be restarted on other devices of its type."""
-        return not (self.unmoved or may_keep(self.live, self.rules, np.array([j]), self.now_s)[0])
+        return self.may_move and not may_keep(self.live, self.rules, np.array([j]), self.now_s)[0]
 
     def _spread_speed(self, j: int, a: int) -> float:
         """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""

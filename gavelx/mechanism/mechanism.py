@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
 from gavelx.configurations import Configurations
+from gavelx.execution import Execution
 from gavelx.jobs import Job
 from gavelx.mechanism import events
 from gavelx.mechanism.accounts import Accounts
@@ -78,10 +79,7 @@ class Mechanism:
         self._promises = Promises()
         self._arrivals_ended = False
         self._questions = Questions(rules)
-        self._strict = False  # the present allocation forbids to fill idle devices
-        self._capped = False  # its shares are ceilings
-        self._whole = False  # its shares are devices handed out
-        self._type_blind = False  # it does not tell types apart
+        self.execution = Execution()  # of the present allocation
         self._types = OrderOfTypes(rules.seed)
         self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
@@ -222,7 +220,7 @@ class Mechanism:
             self.accounts.ended(j, event.held_s, self._now_s)
         elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
             stopped, seconds = word
-            self.accounts.ended_late(j, stopped.type, seconds, price=stopped.price, capped=self._capped)
+            self.accounts.ended_late(j, stopped.type, seconds, price=stopped.price, quota=self.execution.quota)
             self._lost(j, event.lost_s)
         if not is_last:
             return []
@@ -282,7 +280,7 @@ class Mechanism:
             return [*stopped, *(self._plan() if due else [])]
         if due:
             return [*stopped, *(self._solve() if self._must_solve() else self._plan())]
-        if self._whole and self._must_solve() and self._could_fill():
+        if self.execution.whole_devices and self._must_solve() and self._could_fill():
             return [*self._let_go(), *self._solve()]  # who hands out whole devices says who is next
         commands = self._plan()
         if self._must_solve() and self._could_fill():
@@ -322,7 +320,7 @@ class Mechanism:
         live.show()
         live.stopped_s[new_J] = self._now_s
         self.accounts.admit(np.array(new_J))
-        if not self._strict and self._questions.are_few(len(new_J), len(live)):
+        if self.execution.backfill and self._questions.are_few(len(new_J), len(live)):
             self._let_in(np.array(new_J))
         self._questions.stale = True
         self._arrived.clear()
@@ -374,10 +372,9 @@ class Mechanism:
         self.live.allocated[:] = False
         self.live.allocated[known] = True
         self.accounts.allocate(new, since_s=self._now_s - self._questions.last_s)
-        self._strict, self._type_blind = allocation.strict, allocation.type_blind
-        self._capped, self._whole = allocation.capped, allocation.whole
-        self.leasing.unmoved = allocation.unmoved
-        self._questions.answered(self._now_s, allocation)
+        self.execution = allocation.execution
+        self.leasing.may_move = self.execution.may_move
+        self._questions.answered(self._now_s, self.execution)
         commands = [*stopped, *self._plan()]
         changed = self._questions.stale  # in the meantime
         return [*commands, *self._look_again()] if changed else commands
@@ -410,8 +407,8 @@ class Mechanism:
     def _wait_for_somebody(self) -> list[Command]:
         """Where nobody runs yet: until the first is owed enough, has waited for long enough to fill, or asks."""
         live, rules, now_s, wakes = self.live, self.rules, self._now_s, list[Command]()
-        owed_s = until_owed_s(self.accounts.ways, live, rules, now_s) if self._capped else NEVER
-        filling_s = NEVER if self._strict else until_filling_s(live, rules, now_s)
+        owed_s = until_owed_s(self.accounts.ways, live, rules, now_s) if self.execution.quota else NEVER
+        filling_s = until_filling_s(live, rules, now_s) if self.execution.backfill else NEVER
         wakes += [WakeAt(now_s + max(SHORTEST_S, wait_s)) for wait_s in (owed_s, filling_s) if wait_s < NEVER]
         if self._questions.renew_s < NEVER and not self._questions.stale:
             wakes.append(WakeAt(max(now_s + SHORTEST_S, self._questions.renew_s), report=True))
@@ -425,11 +422,11 @@ class Mechanism:
         if len(self.leasing.leases) < len(ways):  # some way is not being run
             return False
         runs_J = self.live.running()
-        if self.rules.backfill is not None and not self._strict and not runs_J.all():
+        if self.rules.backfill is not None and self.execution.backfill and not runs_J.all():
             return False
         way_L = self.live.way[runs_J]
         paired = (self.live.partner[runs_J] != NOBODY).sum() // 2
-        if self._capped and (ways.share < 1.0 - NEGLIGIBLE).any():
+        if self.execution.quota and (ways.share < 1.0 - NEGLIGIBLE).any():
             return False
         runs_all = len(way_L) - paired == len(ways) and not (way_L == NO_WAY).any()
         return bool(runs_all and self._questions.renew_s == NEVER and not self.live.spread.any())
@@ -481,12 +478,12 @@ class Mechanism:
     def _select(self, free: list[int], candidate_J: Bools | None, behind: Sequence[Way] = ()) -> list[Way]:
         """Jobs and the types they are to run on, by priority."""
         live, rules, names = self.live, self.rules, self.leasing.accelerators
-        order = self._types.next(names, shuffled=self._type_blind) if rules.by_type else None
+        order = self._types.next(names, shuffled=not self.execution.knows_types) if rules.by_type else None
         protection = self.protection(behind)
         stays_J = None if protection is None else protection.stays_J
-        found = candidates(self.accounts, self._now_s, strict=self._strict, capped=self._capped, stays_J=stays_J)
+        found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J)
         chosen, left = select(found, live.scale_factor, free, order, candidate_J, protection=protection)
-        if rules.backfill is None or self._strict or not rules.priority.prefers_running:
+        if rules.backfill is None or not self.execution.backfill or not rules.priority.prefers_running:
             return [way for way in chosen if live.allocated[way.job]] if rules.reserve_unallocated else chosen
         return chosen + self._fillers(chosen, left, candidate_J, protection)
 
@@ -519,7 +516,7 @@ class Mechanism:
         live, rules = self.live, self.rules
         if not (rules.min_run_s or live.protected.any()) or not rules.priority.prefers_running:
             return None
-        may_J = may_stay(self.accounts, self._now_s, strict=self._strict, capped=self._capped)
+        may_J = may_stay(self.accounts, self.execution, self._now_s)
         ways, devices = self.accounts.ways, self.leasing.devices()
         protection = Protection(live, ways, devices, rules, now_s=self._now_s, may_J=may_J)
         for way in behind:

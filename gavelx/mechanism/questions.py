@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from gavelx.allocation import Allocation
+from gavelx.execution import DEFAULT, Execution
 from gavelx.mechanism.rules import Rules
 
 NEVER = float("inf")
@@ -20,8 +20,7 @@ class Questions:
         self._changes = 0.0  # of the jobs: how many came or went; infinite, if something else changed
         self._changed: Counter[str] = Counter()  # the same, by owner
         self._jobs: Counter[str] = Counter()  # that came and have not gone, by owner
-        self._by_owner = False  # its shares are divided between owners: a change is as large as it is to its owner
-        self._whole = False  # it hands out devices rather than shares of time: whoever gets one may keep it
+        self._execution = DEFAULT  # of its last answer
 
     # -- what happens -----------------------------------------------------------------------------------------
 
@@ -58,11 +57,10 @@ class Questions:
         else:
             self.last_s = now_s
 
-    def answered(self, now_s: float, allocation: Allocation) -> None:
-        self.open_s, self.last_s, self._whole = None, now_s, allocation.whole
-        self._by_owner = allocation.by_owner
-        if allocation.ask_again_s is not None:
-            self.renew_s = now_s + allocation.ask_again_s
+    def answered(self, now_s: float, execution: Execution) -> None:
+        self.open_s, self.last_s, self._execution = None, now_s, execution
+        if execution.refresh_s is not None:
+            self.renew_s = now_s + execution.refresh_s
 
     def forget_when(self) -> None:
         """As if it had never been asked."""
@@ -79,7 +77,7 @@ class Questions:
     def is_worth_asking(self, time_s: float, jobs: int) -> bool:
         """Whether enough of the jobs will have come or gone by then if nothing more changes, or it is long ago."""
         enough = self._changes >= self.rules.small_change * jobs or self._matters_to_an_owner()
-        return enough or self._whole or time_s - self.last_s >= self.rules.small_change_s
+        return enough or self._execution.whole_devices or time_s - self.last_s >= self.rules.small_change_s
 
     def may_ask_s(self, now_s: float, jobs: int) -> float:
         """From when on it may be asked if nothing more changes."""
@@ -92,9 +90,11 @@ class Questions:
 
     def are_few(self, new: int, jobs: int) -> bool:
         """Whether so many new jobs are too few to ask for, so that they may run before they are asked about."""
-        return not self._whole and new < self.rules.small_change * jobs and not self._matters_to_an_owner()
+        if self._execution.whole_devices:  # a job that gets devices may keep them
+            return False
+        return new < self.rules.small_change * jobs and not self._matters_to_an_owner()
 
     def _matters_to_an_owner(self) -> bool:
-        """Whether enough of the jobs of one owner came or went; the first one and the last one always are."""
+        """Whether owners share, and enough of the jobs of one came or went; the first and the last always are."""
         part, jobs = self.rules.small_change, self._jobs
-        return self._by_owner and any(n >= part * jobs[owner] for owner, n in self._changed.items())
+        return self._execution.by_owner and any(n >= part * jobs[owner] for owner, n in self._changed.items())

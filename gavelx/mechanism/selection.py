@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.execution import Execution
 from gavelx.mechanism.accounts import Accounts
 from gavelx.mechanism.ceilings import are_owed
 from gavelx.mechanism.live import NO_WAY, LiveJobs
@@ -137,16 +138,16 @@ class _Taking:
         return True
 
 
-def may_stay(accounts: Accounts, now_s: float, *, strict: bool, capped: bool) -> Bools:
+def may_stay(accounts: Accounts, execution: Execution, now_s: float) -> Bools:
     """Which running jobs the allocation lets run on, if they are protected.
 
-    Where shares are ceilings it takes what is owed to the way in which they run; where an allocation is
-    ``strict``, a share, but for those that have hardly begun.
+    Where shares are quotas it takes what is owed to the way in which they run; where idle devices are not to be
+    filled, a share, but for those that have hardly begun.
     """
     live, rules = accounts.live, accounts.rules
-    if not capped:
+    if not execution.quota:
         young_J = now_s - live.launched_s < rules.min_run_s
-        return (live.share > 0) | young_J if strict else np.ones(len(live), dtype=bool)
+        return np.ones(len(live), dtype=bool) if execution.backfill else (live.share > 0) | young_J
     may_J, j_L = np.zeros(len(live), dtype=bool), live.holders()
     number_L = accounts.as_they_run(j_L).number
     owed_V = np.append(are_owed(accounts.ways, live, rules, now_s), False)
@@ -155,26 +156,26 @@ def may_stay(accounts: Accounts, now_s: float, *, strict: bool, capped: bool) ->
 
 
 def candidates(
-    accounts: Accounts, now_s: float, *, strict: bool, capped: bool, stays_J: Bools | None = None
+    accounts: Accounts, execution: Execution, now_s: float, *, stays_J: Bools | None = None
 ) -> Candidates:
     """The ways to run that may be given out now, with the keys that order them.
 
     A job may run where it was promised a share. The published priority knows the order of all others as well,
-    unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody runs
-    who is not owed a round, or what he needs to start. Those who stay (``stays_J``) come first, as they run.
+    unless idle devices are not to be filled. Where shares are quotas, no job runs that is not owed a round, or
+    what it needs to start. Those who stay (``stays_J``) come first, as they run.
     """
     live, rules, ways, priority = accounts.live, accounts.rules, accounts.ways, accounts.priority
     allocated_J = live.allocated
     keys = priority.keys(ways, allocated_J)
     found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
     if priority.prefers_running:
-        owed = are_owed(ways, live, rules, now_s) if capped else None
+        owed = are_owed(ways, live, rules, now_s) if execution.quota else None
         _in_turns(keys[0], ways, live, rules, now_s)
         if owed is not None:
             found = found.only(owed)
         if stays_J is not None and stays_J.any():
             found = _as_they_run(found, accounts, stays_J)
-    elif strict or rules.backfill is None:
+    elif not execution.backfill or rules.backfill is None:
         found = found.only(ways.share > 0)
     if not (priority.prefers_running or rules.reserve_unallocated):
         found = found.only(allocated_J[found.job])

@@ -27,7 +27,7 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
     types; those that it cannot run on are barred, and so is a gang over more servers than it needs. Such a
     program does not care which type a job gets, and a solver's vertex sends whole job types to one accelerator,
     which would flatter everything compared with it. So ties are spread: each job's time is divided over the types
-    in proportion to their devices (:mod:`gavelx.solvers.spreading`). A policy that hands out ``whole`` devices
+    in proportion to their devices (:mod:`gavelx.solvers.spreading`). A policy that hands out whole devices
     keeps to its choice; so does a program of which spreading would break a constraint or the objective (one with
     a budget, say, that tells types apart by their price). Under rules that ask for the published answers
     (``interior``) the jobs of a program are shown at their speed on a V100, where there are any, and nothing is
@@ -38,7 +38,7 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
         seen = ask(self.policy, self._shown(snapshot))
         snapshot = snapshot.replace(opened=seen.snapshot.opened)
         path, share_C = seen.certificate.path, seen.share_C
-        if not (seen.whole or seen.capped or settings().interior):
+        if not (seen.execution.whole_devices or seen.execution.quota or settings().interior):
             spread_C = repaired(snapshot, spread(snapshot, share_C))
             if not self._is_worse(seen, spread_C):  # a budget, say, that only the unspread shares keep
                 path, share_C = f"{path}, spread", spread_C
@@ -51,13 +51,9 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             objective=known.objective,
             bound=known.bound,
             classes=known.classes,
-            strict=seen.strict,
-            whole=seen.whole,
-            ask_again_s=seen.ask_again_s,
-            type_blind=True,
-            unmoved=seen.unmoved,
+            execution=replace(seen.execution, knows_types=False),
         )
-        return replace(answer, capped=seen.capped, by_owner=seen.by_owner).with_notes(seen.notes)
+        return answer.with_notes(seen.notes)
 
     def _shown(self, snapshot: Snapshot) -> Snapshot:
         """One speed for each job; as published for a program, but not where devices are given whole."""

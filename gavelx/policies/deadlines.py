@@ -9,6 +9,7 @@ from scipy import sparse
 
 from gavelx.allocation import Allocation
 from gavelx.errors import SolverError
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import usable_throughput_JA
 from gavelx.snapshot import Snapshot
@@ -63,7 +64,7 @@ class Deadlines(Policy):
         share_C = np.zeros(len(table))
         share_C[table.configuration_M] = share_JA[table.job_M, table.accelerator_C[table.configuration_M]]
         share_C = repaired(snapshot, share_C)
-        return certified(snapshot, share_C, path="fluid plan", seconds=0.0, ask_again_s=again_s)
+        return certified(snapshot, share_C, path="fluid plan", seconds=0.0, execution=Execution(refresh_s=again_s))
 
 
 def _demand(snapshot: Snapshot, T_JA: Floats, live_J: Ints) -> tuple[Demand, Bools]:

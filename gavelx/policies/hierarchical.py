@@ -64,7 +64,7 @@ class Hierarchical(Maximize):
                 raise PolicyError(f"{path} weighs {owner.weight}", where=repr(self), expected="a weight above 0")
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return replace(super().allocate(snapshot), by_owner=True)
+        return super().allocate(snapshot).with_execution(by_owner=True)
 
     def state(self, snapshot: Snapshot) -> Statement | RatioStatement:
         statement = super().state(snapshot)

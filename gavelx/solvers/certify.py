@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import FEASIBLE, Allocation, Certificate, check_form, check_limits
+from gavelx.execution import DEFAULT, Execution
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.statement import Required
 
@@ -30,11 +31,7 @@ def certified(
     classes: int | None = None,
     marginal_A: Floats | None = None,
     excess: float | None = None,
-    strict: bool = False,
-    whole: bool = False,
-    ask_again_s: float | None = None,
-    type_blind: bool = False,
-    unmoved: bool = False,
+    execution: Execution = DEFAULT,
 ) -> Allocation:
     """The allocation with these shares and a certificate recomputed from them.
 
@@ -56,9 +53,7 @@ def certified(
         classes=len(snapshot.jobs) if classes is None else classes,
         seconds=seconds,
     )
-    return Allocation(
-        snapshot, share_C, certificate, marginal, strict, whole, (), ask_again_s, type_blind, unmoved
-    )
+    return Allocation(snapshot, share_C, certificate, marginal, execution)
 
 
 def violation(snapshot: Snapshot, share_C: Floats) -> float:

@@ -375,7 +375,7 @@ def test_what_is_no_small_change_to_an_owner_is_none_where_owners_share(by_owner
         solves = [command for command in mechanism.handle(Wake(now_s)) if isinstance(command, Solve)]
         for solve in solves:
             answer = shares(solve.snapshot, [1.0 / len(live)] * len(live))
-            mechanism.handle(Allocated(now_s, dataclasses.replace(answer, by_owner=by_owner)))
+            mechanism.handle(Allocated(now_s, answer.with_execution(by_owner=by_owner)))
         return bool(solves)
 
     def comes(job_id: int, owner: str) -> JobSubmitted:
@@ -656,7 +656,7 @@ def test_nobody_is_moved_under_an_allocation_that_forbids_it() -> None:
     settle(mechanism, Wake(0.0), [1.0, 1.0])
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
     solve = asked(mechanism, Wake(360.0))
-    unmoved = dataclasses.replace(shares(solve.snapshot, [1.0, 1.0]), unmoved=True)
+    unmoved = shares(solve.snapshot, [1.0, 1.0]).with_execution(may_move=False)
     assert stopped(mechanism.handle(Allocated(360.0, unmoved))) == []
 
 
@@ -821,7 +821,7 @@ def test_a_policy_that_wants_to_be_asked_again_is() -> None:
     mechanism = with_servers(1)
     mechanism.handle(JobSubmitted(0.0, job(0)))
     solve = asked(mechanism, Wake(0.0))
-    answer = dataclasses.replace(shares(solve.snapshot, [1.0]), ask_again_s=700.0)
+    answer = shares(solve.snapshot, [1.0]).with_execution(refresh_s=700.0)
     mechanism.handle(Allocated(0.0, answer))
     assert not any(isinstance(command, Solve) for command in mechanism.handle(Wake(360.0)))
     asked(mechanism, Wake(720.0))  # of two rounds the nearer one
@@ -902,7 +902,7 @@ def test_what_was_promised_and_received_is_told_job_by_job() -> None:
 
 
 def capped(snapshot: Snapshot, share_J: list[float]) -> Allocation:
-    return dataclasses.replace(shares(snapshot, share_J), capped=True, strict=True)
+    return shares(snapshot, share_J).with_execution(quota=True, backfill=False)
 
 
 def run_capped(mechanism: Mechanism, share_J: list[float], until_s: float) -> Counter[int]:

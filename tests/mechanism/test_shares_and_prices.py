@@ -149,7 +149,7 @@ def test_a_pair_whose_ceiling_is_all_of_its_time_runs_on() -> None:
     for job_id in (0, 1):
         mechanism.handle(JobSubmitted(0.0, job(job_id)))
     solve = asked(mechanism, Wake(0.0))
-    answer = dataclasses.replace(as_a_pair(solve.snapshot), capped=True, strict=True)
+    answer = as_a_pair(solve.snapshot).with_execution(quota=True, backfill=False)
     assert len(launched(mechanism.handle(Allocated(0.0, answer)))) == 2
     for round_ in range(1, 4):
         assert stopped(mechanism.handle(Wake(round_ * 360.0))) == []

@@ -66,7 +66,7 @@ class Audit:
     def _a_protected_job_is_not_preempted(self, event: Event, before: Mapping[int, Lease]) -> None:
         """Its lease ends by itself, or with its server, or when it has had its time.
 
-        With one owner that is all there is to it; an allocation that is strict may take its share away.
+        With one owner that is all there is to it; an allocation without backfill may take its share away.
         """
         mechanism, leasing, live = self.mechanism, self.mechanism.leasing, self.mechanism.live
         one_owner = len({job.owner for job in self.backend.jobs}) == 1
@@ -78,7 +78,7 @@ class Audit:
                 lease is leasing.leases.get(job_id)
                 or j is None
                 or live.done[j]
-                or (mechanism._strict and not live.share[j])
+                or (not mechanism.execution.backfill and not live.share[j])
             ):
                 continue  # it runs on, or may not
             option = live.jobs[j].preemptible

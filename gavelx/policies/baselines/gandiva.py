@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.configurations import Configurations
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival
 from gavelx.policies.isolated import within_time
@@ -58,9 +59,13 @@ class Gandiva(Policy):
             partner_J = self._with_random_pairs(snapshot, partner_J)
         everywhere = settings().interior and not crowded
         share_C = _equal_parts(snapshot, partner_J, everywhere=everywhere)
-        ask_again_s = self.trial_s if on_trial else None
+        refresh_s = self.trial_s if on_trial else None
         return certified(
-            snapshot, repaired(snapshot, share_C), path="random pairs", seconds=0.0, ask_again_s=ask_again_s
+            snapshot,
+            repaired(snapshot, share_C),
+            path="random pairs",
+            seconds=0.0,
+            execution=Execution(refresh_s=refresh_s),
         )
 
     def _with_random_pairs(self, snapshot: Snapshot, partner_J: Ints) -> Ints:

@@ -5,7 +5,7 @@ The mechanism asks the same question again when the log is replayed, so the shar
 Legend: P ways to run with a share, J jobs, C configurations.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation, Certificate
 from gavelx.errors import PolicyError
+from gavelx.execution import DEFAULT, Execution
 from gavelx.promises import NOBODY, Promises
 from gavelx.snapshot import Kind, Snapshot
 
 Ints = NDArray[np.int64]
-FLAGS = ("strict", "whole", "type_blind", "unmoved", "capped", "by_owner")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +29,8 @@ class AllocationRecord:
     promised: Promises
     certificate: Certificate
     marginal_A: dict[str, float] = field(default_factory=dict)
-    flags: frozenset[str] = frozenset()
+    execution: Execution = DEFAULT
     notes: tuple[str, ...] = ()
-    ask_again_s: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; numbers are written so that reading gives the same float back."""
@@ -47,9 +46,8 @@ class AllocationRecord:
             "share": promised.share_P.tolist(),
             "certificate": self.certificate.to_json(),
             "marginal": self.marginal_A,
-            "flags": sorted(self.flags),
+            "execution": asdict(self.execution),
             "notes": list(self.notes),
-            "ask_again_s": self.ask_again_s,
         }
 
     @staticmethod
@@ -71,9 +69,8 @@ class AllocationRecord:
             promised=promised,
             certificate=Certificate(**body["certificate"]),
             marginal_A=body["marginal"],
-            flags=frozenset(body["flags"]),
+            execution=Execution(**body["execution"]),
             notes=tuple(body["notes"]),
-            ask_again_s=body["ask_again_s"],
         )
 
 
@@ -85,9 +82,8 @@ def answer_of(allocation: Allocation) -> AllocationRecord:
         promised=allocation.promises(),
         certificate=Certificate(**allocation.certificate.to_json()),
         marginal_A={name: float(value) for name, value in allocation.marginal_A.items()},
-        flags=frozenset(name for name in FLAGS if getattr(allocation, name)),
+        execution=allocation.execution,
         notes=tuple(allocation.notes),
-        ask_again_s=allocation.ask_again_s,
     )
 
 
@@ -101,10 +97,24 @@ def allocation_of(answer: AllocationRecord, asked: Snapshot) -> Allocation:
         share_C=share_C,
         certificate=answer.certificate,
         marginal_A=answer.marginal_A,
+        execution=answer.execution,
         notes=answer.notes,
-        ask_again_s=answer.ask_again_s,
-        **{name: name in answer.flags for name in FLAGS},
     )
+
+
+def as_of_version_3(body: dict[str, Any]) -> dict[str, Any]:
+    """An answer of versions 1 and 2, where flags said how it is carried out."""
+    flags = set(body.pop("flags"))
+    execution = Execution(
+        backfill="strict" not in flags,
+        quota="capped" in flags,
+        whole_devices="whole" in flags,
+        may_move="unmoved" not in flags,
+        knows_types="type_blind" not in flags,
+        by_owner="by_owner" in flags,
+        refresh_s=body.pop("ask_again_s"),
+    )
+    return body | {"execution": asdict(execution)}
 
 
 def _places(promised: Promises, snapshot: Snapshot) -> Ints:

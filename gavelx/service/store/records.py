@@ -30,11 +30,12 @@ from gavelx.mechanism.events import (
     WorkerLost,
 )
 from gavelx.prices import Prices
-from gavelx.service.store.allocation_record import AllocationRecord
+from gavelx.service.store.allocation_record import AllocationRecord, as_of_version_3
 from gavelx.throughputs import Pairing, Setting
 
-VERSION = 2
-"""Since 2 each carries a checksum, jobs may refuse to be preempted, and leases say what was lost with them."""
+VERSION = 3
+"""Since 2 each carries a checksum, jobs may refuse to be preempted, and leases say what was lost with them; since
+3 an answer says in positive words how it is carried out."""
 Json = dict[str, Any]
 
 
@@ -102,6 +103,8 @@ def entry_of(record: Record) -> Entry:
     try:
         body = json.loads(record.body)
         note = body.pop("note", {})
+        if record.version < 3 and record.kind == "Answered":
+            body = as_of_version_3(body)
         return Entry(_READ[record.kind](record.time_s, body), note)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         problem = f"a {record.kind} that cannot be read ({type(error).__name__}: {error})"
