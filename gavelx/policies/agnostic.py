@@ -15,7 +15,7 @@ from gavelx.policies.program import Maximize
 from gavelx.policies.v100 import on_v100
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import Statement, certified, repaired, settings, spread
-from gavelx.solvers.certify import missing
+from gavelx.solvers.program.certify import missing
 
 Floats = NDArray[np.float64]
 
@@ -27,9 +27,9 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
     types; those that it cannot run on are barred, and so is a gang over more servers than it needs. Such a
     program does not care which type a job gets, and a solver's vertex sends whole job types to one accelerator,
     which would flatter everything compared with it. So ties are spread: each job's time is divided over the types
-    in proportion to their devices (:mod:`gavelx.solvers.spreading`). A policy that hands out whole devices
-    keeps to its choice; so does a program of which spreading would break a constraint or the objective (one with
-    a budget, say, that tells types apart by their price). Under rules that ask for the published answers
+    in proportion to their devices (:mod:`gavelx.solvers.conic.tie_spreading`). A policy that hands out whole
+    devices keeps to its choice; so does a program of which spreading would break a constraint or the objective
+    (one with a budget, say, that tells types apart by their price). Under rules that ask for the published answers
     (``interior``) the jobs of a program are shown at their speed on a V100, where there are any, and nothing is
     spread, for an interior point has done so.
     """

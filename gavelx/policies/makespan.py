@@ -10,7 +10,7 @@ from gavelx.policies.terms import Largest, NormalizedThroughput, TimeLeft, Worst
 from gavelx.policies.view import View
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import settings, solve, using
-from gavelx.solvers.statement import Requirement, Statement
+from gavelx.solvers.program.statement import Requirement, Statement
 
 BISECTED_S, CLOSE = (100.0, 1e6), 1.05
 """Where the published bisection begins, and the ratio of its ends at which it stops."""

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.cones import Cones, Scaling
-from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
 from gavelx.solvers.newton import Equations, dot, norm
 from gavelx.solvers.one_thread import one_thread
-from gavelx.solvers.settings import left_s
+from gavelx.solvers.program.errors import OUT_OF_TIME, UnsolvedError
+from gavelx.solvers.program.settings import left_s
 
 Floats = NDArray[np.float64]
 TOLERANCE, STEPS = 1e-8, 100

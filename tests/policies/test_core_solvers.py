@@ -25,7 +25,7 @@ from gavelx.policies import (
     load_policy,
 )
 from gavelx.solvers import portfolio, using
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.statement import Affine
 from gavelx.testing import snapshot_of
 
 UNKNOWN = float("nan")

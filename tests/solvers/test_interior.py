@@ -15,8 +15,8 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers import available, using
 from gavelx.solvers.cones import Cones
 from gavelx.solvers.embedding import embedded_program
-from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.newton import refined
+from gavelx.solvers.program.errors import UnsolvedError
 from tests.policies.strategies import snapshot_of
 
 POLICIES = ("max_min_fairness", "max_sum_throughput", "finish_time_fairness", "max_sum_throughput_per_dollar")
