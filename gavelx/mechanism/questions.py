@@ -50,7 +50,7 @@ class Questions:
             self.all_changed()
 
     def asked(self, now_s: float, jobs: int) -> None:
-        """The question goes out; without jobs there is none, but the published system asks even then."""
+        """The question goes out; without jobs there is none."""
         self.stale, self._changes, self.renew_s = False, 0.0, NEVER
         self._changed.clear()
         if jobs:
@@ -63,10 +63,6 @@ class Questions:
         self._by_owner = allocation.by_owner
         if allocation.ask_again_s is not None:
             self.renew_s = now_s + allocation.ask_again_s
-
-    def forget_when(self) -> None:
-        """As if it had never been asked."""
-        self.last_s = 0.0
 
     # -- what follows -----------------------------------------------------------------------------------------
 
