@@ -20,7 +20,6 @@ from gavelx.errors import PolicyError, SolverError
 from gavelx.solvers.conic.logarithms import solve_logs
 from gavelx.solvers.conic.reference import available, solve_reference
 from gavelx.solvers.infeasibility import infeasible, unbounded, valueless
-from gavelx.solvers.interior import solve_interior
 from gavelx.solvers.maxmin.lexicographic import solve_linear
 from gavelx.solvers.maxmin.ratio import solve_ratio
 from gavelx.solvers.program.answer import Answer
@@ -90,9 +89,9 @@ def _idle(statement: Statement | RatioStatement) -> Allocation:
 
 def paths(statement: Statement | RatioStatement, solver: SolverName = "auto") -> list[Path]:
     """The ways to an answer that suit the program, best first. Raises :class:`PolicyError` if there is none."""
-    found = []
-    if solver == "auto" and settings().interior and _is_linear(statement):
-        found.append(Path("embedding, interior", solve_interior))
+    found, first = [], settings().first
+    if solver == "auto" and first is not None and _is_linear(statement):
+        found.append(Path(first.__name__, first))
     if solver in ("auto", "highs") and _is_linear(statement):
         found += [Path("highs", _by_highs), Path("highs interior point", _by_highs, "ipm")]
     if solver == "auto" and isinstance(statement, Statement) and _has_only_logs(statement):

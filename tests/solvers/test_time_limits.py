@@ -13,13 +13,13 @@ from scipy import sparse
 from gavelx.cluster import Cluster
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import load_policy
+from gavelx.published.solver.embedding import embedded_program
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import using
 from gavelx.solvers.conic import reference
 from gavelx.solvers.conic.clarabel import quadratic_program
 from gavelx.solvers.conic.reference import solve_reference
-from gavelx.solvers.embedding import embedded_program
 from gavelx.solvers.lp import highs
 from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.lp.integer import solve_integer

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gavelx.solvers.one_thread import one_thread
+from gavelx.published.solver.one_thread import one_thread
 
 
 def threads() -> list[int]:

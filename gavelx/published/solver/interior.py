@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from gavelx.published.solver.embedding import embedded_program
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.conic.reference import PROVEN, Parts
-from gavelx.solvers.embedding import embedded_program
 from gavelx.solvers.maxmin.ratio import proven
 from gavelx.solvers.program.answer import Answer
 from gavelx.solvers.program.assemble_lp import Rows
