@@ -19,9 +19,9 @@ from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement
-from gavelx.mechanism.rules import RULES
 from gavelx.policies import catalog, load_policy
 from gavelx.policies.base import Policy
+from gavelx.published import RULES
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
@@ -37,7 +37,8 @@ DIFFERENT = 400
 
 def run(policy: str, rules: str = "default", *, estimated: bool = False) -> None:
     """The log of a short run, in which half of the speeds may be ``estimated`` from the other half."""
-    simulate(
+    watched = rules == "default"
+    result = simulate(
         load_policy(policy),
         random_jobs(12, TABLE, seed=1, multi_gpu=True),
         CLUSTER,
@@ -45,8 +46,10 @@ def run(policy: str, rules: str = "default", *, estimated: bool = False) -> None
         PRICES,
         rules=RULES[rules],
         believed=_half_of_it() if estimated else None,
-        watch=lambda mechanism, backend: Watched(mechanism, backend, sys.stdout.write),
+        watch=(lambda mechanism, backend: Watched(mechanism, backend, sys.stdout.write)) if watched else None,
     )
+    if not watched:
+        sys.stdout.write("".join(f"{row}\n" for row in result.per_job()))
 
 
 def _half_of_it() -> Believed:
