@@ -23,6 +23,7 @@ NOUNS = {
         "asking",
         "authors",
         "cluster",
+        "configuration",
         "configurations",
         "errors",
         "execution",

@@ -8,9 +8,9 @@ Legend: V ways to run, J live jobs, L running jobs.
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.configuration import NOBODY, ConfigurationSet
 from gavelx.mechanism.live import LiveJobs
-from gavelx.mechanism.promised import Ways
-from gavelx.promises import NOBODY
+from gavelx.mechanism.promised import Entitlements
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,25 +33,25 @@ class Credit:
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
 
-    def admitted(self, ways: Ways, live: LiveJobs, new_J: Ints) -> Ways:
+    def admitted(self, ways: Entitlements, live: LiveJobs, new_J: Ints) -> Entitlements:
         """New jobs were promised nothing yet."""
         return ways
 
-    def passed(self, ways: Ways, seconds: float) -> None:
+    def passed(self, ways: Entitlements, seconds: float) -> None:
         """Time went by: promises accrue."""
         ways.credit_s += ways.share * seconds
 
-    def received(self, ways: Ways, way_L: Ints, seconds_L: Floats) -> None:
+    def received(self, ways: Entitlements, way_L: Ints, seconds_L: Floats) -> None:
         """These ways had devices for so many seconds."""
         np.subtract.at(ways.credit_s, way_L, seconds_L)
 
-    def allocated(self, old: Ways, new: Ways, live: LiveJobs, since_s: float) -> Ways:
+    def allocated(self, old: Entitlements, new: Entitlements, live: LiveJobs, since_s: float) -> Entitlements:
         """The ways of a new allocation, ``since_s`` after the last one, with the credit that they have."""
-        place = old.find(new.keys(len(live), live.types), len(live), live.types)
+        place = old.find(new)
         new.credit_s = np.where(place >= 0, old.credit_s[place], 0.0) if len(old) else new.credit_s
         return new
 
-    def keys(self, ways: Ways, allocated: Bools) -> list[Floats]:
+    def keys(self, ways: Entitlements, allocated: Bools) -> list[Floats]:
         """Sort keys of every way, the first one first; larger is served earlier."""
         return [ways.credit_s + ways.share * self.round_s]
 
@@ -72,42 +72,43 @@ class PublishedPriority:
         self._first_s = round_s / 2  # what jobs had received of any type when times last started
         self._received_s_A = np.zeros(0)  # since then, all jobs together
 
-    def admitted(self, ways: Ways, live: LiveJobs, new_J: Ints) -> Ways:
+    def admitted(self, ways: Entitlements, live: LiveJobs, new_J: Ints) -> Entitlements:
         n, types = np.nonzero(live.throughput[new_J] > 0)
-        new = Ways.of(new_J[n], np.full(len(n), NOBODY), types, np.zeros(len(n)))
+        new = Entitlements.to(
+            ConfigurationSet.of(new_J[n], NOBODY, types, live.wanted_devices[new_J[n]]), np.zeros(len(n))
+        )
         new.received_s += self.round_s / 2
         return ways.joined(new)
 
-    def passed(self, ways: Ways, seconds: float) -> None:
+    def passed(self, ways: Entitlements, seconds: float) -> None:
         """Promises accrue only when the next allocation comes."""
 
-    def received(self, ways: Ways, way_L: Ints, seconds_L: Floats) -> None:
+    def received(self, ways: Entitlements, way_L: Ints, seconds_L: Floats) -> None:
         np.add.at(ways.received_s, way_L, seconds_L)
         order = np.lexsort([ways.job[way_L], -seconds_L])  # in which the published simulator adds them up
         np.add.at(self._of_all(ways), ways.type[way_L[order]], seconds_L[order])
 
-    def _of_all(self, ways: Ways) -> Floats:
+    def _of_all(self, ways: Entitlements) -> Floats:
         """What all jobs have received of each type; one that is new counts as those that were there."""
         new = int(ways.type.max(initial=-1)) + 1 - len(self._received_s_A)
         if new > 0:
             self._received_s_A = np.append(self._received_s_A, np.full(new, self._first_s))
         return self._received_s_A
 
-    def allocated(self, old: Ways, new: Ways, live: LiveJobs, since_s: float) -> Ways:
-        J, A = len(live), live.types
+    def allocated(self, old: Entitlements, new: Entitlements, live: LiveJobs, since_s: float) -> Entitlements:
         owed_s = old.share * since_s - (old.received_s - self.round_s / 2)
         old.credit_s += np.where(live.allocated[old.job], owed_s, 0.0)
-        place = new.find(old.keys(J, A), J, A)
+        place = new.find(old)
         old.share = np.where(place >= 0, new.share[place], 0.0) if len(new) else np.zeros(len(old))
         kept = old.take((old.partner == NOBODY) | (place >= 0))
-        fresh = old.find(new.keys(J, A), J, A) < 0
+        fresh = old.find(new) < 0
         kept = kept.joined(new.take(fresh)) if fresh.any() else kept
         kept.received_s[:] = self.round_s / 2
         self._first_s = max(1, len(live)) * self.round_s / 2
         self._received_s_A = np.full(live.types, self._first_s)
         return kept
 
-    def keys(self, ways: Ways, allocated: Bools) -> list[Floats]:
+    def keys(self, ways: Entitlements, allocated: Bools) -> list[Floats]:
         promised = allocated[ways.job] & (ways.share > 0)
         part = ways.received_s / self._of_all(ways)[ways.type]
         ratio = ways.share / np.where(part > 0, part, 1e-9)
