@@ -85,6 +85,8 @@ MAY_IMPORT = {
 
 ``package`` is gavelx/__init__.py itself, which loads names when asked.
 """
+FLOORS = {"service": ("store", "state", "agents", "loop", "api")}
+"""Rooms with rooms of their own, from the ground up: each imports only from itself and from those before it."""
 HOMES = {
     "clarabel": {"solvers"},
     "highspy": {"solvers"},
@@ -184,6 +186,21 @@ def _names(node: ast.Import | ast.ImportFrom | ast.Call, module: str) -> list[st
 
 def imports(module: str) -> list[Import]:
     return imports_of(module, (PACKAGE / module).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("room", FLOORS)
+def test_no_arrow_points_up_inside_a_room(room: str) -> None:
+    floor = {name: i for i, name in enumerate(FLOORS[room])}
+    here = [module for module in modules() if module.startswith(f"{room}/") and module.count("/") > 1]
+    assert {module.split("/")[1] for module in here} == floor.keys(), "say in FLOORS where it stands"
+    wrong = [
+        str(found)
+        for module in here
+        for found in imports(module)
+        if found.reaches(f"gavelx.{room}")
+        and floor.get(found.name.split(".")[2], len(floor)) > floor[module.split("/")[1]]
+    ]
+    assert not wrong, wrong
 
 
 @pytest.mark.parametrize("module", modules())

@@ -22,11 +22,11 @@ from gavelx.files.throughput_tables import load_throughputs
 from gavelx.mechanism import DEFAULT
 
 with service_installed():
-    from gavelx.service.configuration import Configuration
-    from gavelx.service.places import without_password
-    from gavelx.service.quotas import Limits
-    from gavelx.service.server import Options, Service
-    from gavelx.service.timing import Timing
+    from gavelx.service.agents.timing import Timing
+    from gavelx.service.api.quotas import Limits
+    from gavelx.service.api.server import Options, Service
+    from gavelx.service.store.configuration import Configuration
+    from gavelx.service.store.places import without_password
 
 DEFAULT_TABLE = "simulation"
 MAX_WEIGHT = (1.0, 1e12)

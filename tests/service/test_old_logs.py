@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.service.configuration import Configuration
-from gavelx.service.records import Record, entry_of
-from gavelx.service.state import State
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.records import Record, entry_of
 from tests.service.written_log import figures, said
 
 OLD = sorted((Path(__file__).parents[1] / "data").glob("log_of_version_*.json"))

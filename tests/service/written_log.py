@@ -18,10 +18,10 @@ from gavelx.mechanism.events import Event
 from gavelx.mechanism.rules import DEFAULT
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
-from gavelx.service.answers import answer_of
-from gavelx.service.configuration import Configuration
-from gavelx.service.records import VERSION, Answered, Entry, Record, entry_of, record_of
-from gavelx.service.state import State
+from gavelx.service.state.state import State
+from gavelx.service.store.allocation_record import answer_of
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.records import VERSION, Answered, Entry, Record, entry_of, record_of
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
 ROUND_S = 60.0
@@ -97,7 +97,7 @@ class Writer:
         if (run := self.state.runs.get(lease_id)) is None:
             return  # it ended by itself
         lease = run.lease
-        known, held_s = self.state.book[lease.job_id], self.now_s - lease.charged_from_s
+        known, held_s = self.state.jobs[lease.job_id], self.now_s - lease.charged_from_s
         steps = min(known.job.total_steps, self.state.safe_steps(lease.job_id) + part * held_s)
         complete = steps >= known.job.total_steps
         note = {"complete": True} if complete else {}
@@ -138,7 +138,7 @@ def figures(state: State) -> list[Any]:
     """What came of each job."""
     return [
         [i, known.ended, known.launches, known.steps_done, known.received_s, known.promised_s, known.spent_usd]
-        for i, known in state.book.items()
+        for i, known in state.jobs.items()
     ]
 
 
