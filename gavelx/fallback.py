@@ -19,7 +19,7 @@ from gavelx.configuration import Configuration
 from gavelx.errors import SolverError
 from gavelx.execution import DEFAULT, Execution
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import certified, repaired, using
+from gavelx.solvers import certified, repaired
 
 Floats = NDArray[np.float64]
 
@@ -28,20 +28,17 @@ Floats = NDArray[np.float64]
 class Steady:
     """Asks a policy, and answers in its place where the solvers fail it; ``failures`` says why, each time.
 
-    ``interior`` has its programs answered as the published systems do (:mod:`gavelx.solvers.interior`).
     A policy keeps no state; whoever runs a schedule does, so this belongs to one run.
     """
 
     policy: Answers
-    interior: bool = False
     previous: Allocation | None = None
     failures: list[str] = field(default_factory=list)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         """The policy's allocation, or the previous one carried over. Raises :class:`PolicyError` as `ask` does."""
         try:
-            with using(interior=self.interior):
-                self.previous = ask(self.policy, snapshot)
+            self.previous = ask(self.policy, snapshot)
         except SolverError as failure:
             self.failures.append(str(failure))
             self.previous = carried_over(self.previous, snapshot, str(failure))

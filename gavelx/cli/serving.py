@@ -19,7 +19,7 @@ from gavelx.cli.spot import DEFAULT_PRICES
 from gavelx.errors import OptionError
 from gavelx.files.price_tables import load_all_prices
 from gavelx.files.throughput_tables import load_throughputs
-from gavelx.mechanism import DEFAULT
+from gavelx.mechanism import DEFAULT, Rules
 
 with service_installed():
     from gavelx.service.agents.timing import Timing
@@ -111,6 +111,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             overheads=typed.overheads,
         )
         rules = rules_of(asked, throughputs.job_types)
+        assert isinstance(rules, Rules)
         before = DEFAULT if found is None else found.rules
         rules = replace(
             before,

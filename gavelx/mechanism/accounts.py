@@ -1,7 +1,7 @@
 """Accounts of the live jobs: time promised and received, what it cost, what an equal share would have taken.
 
 Leases are accounted for when somebody has to know: when one ends, when its price changes, before the policy is
-asked. Rounds of whole steps are accounted for at their end.
+asked.
 
 Legend: J live jobs, A accelerator types, L leases.
 """
@@ -57,43 +57,30 @@ class Accounts:
         return ConfigurationSet.of(j_L, k_L, live.type[j_L], live.held_devices[j_L])
 
     def accrue(self, now_s: float) -> None:
-        """Promises accrue until now; a round of whole steps that is over is accounted for."""
+        """Promises accrue until now."""
         seconds = now_s - self._accrued_s
         if seconds > 0:
             self.priority.passed(self.ways, seconds)
             self.live.promised_s[:] += self.live.share * seconds
             self._accrued_s = now_s
-        if self.rules.whole_steps:
-            self.settle(self.live.holders(), now_s)
-            self.live.round_s[:] = 0.0
 
     # -- what is received -------------------------------------------------------------------------------------
 
     def settle(self, j_L: Ints, now_s: float) -> None:
-        """These running jobs have held their devices until now, as far as we know.
-
-        A round of whole steps took its steps' time, and the gap before it where that is charged.
-        """
-        live = self.live
-        since_s_L = live.since_s[j_L]
-        if self.rules.whole_steps:
-            begin_s_L = np.maximum(since_s_L, live.launched_s[j_L])
-            seconds_L = np.where(live.over[j_L], 0.0, begin_s_L + live.round_s[j_L] - since_s_L)
-        else:
-            seconds_L = now_s - since_s_L
-        live.since_s[j_L] = now_s
+        """These running jobs have held their devices until now, as far as we know."""
+        seconds_L = now_s - self.live.since_s[j_L]
+        self.live.since_s[j_L] = now_s
         self._received(j_L, seconds_L)
 
     def settle_all(self, now_s: float) -> None:
-        """All leases are accounted for until now, but for rounds of whole steps."""
-        if not self.rules.whole_steps:
-            self.settle(self.live.holders(), now_s)
+        """All leases are accounted for until now."""
+        self.settle(self.live.holders(), now_s)
 
     def ended(self, j: int, held_s: float, now_s: float) -> None:
         """The lease of this job has ended, and says for how long it was held."""
         live = self.live
         self._received(np.array([j]), np.array([held_s - live.lease_held_s[j]]))
-        live.since_s[j], live.over[j] = now_s, True
+        live.since_s[j] = now_s
 
     def ended_late(self, held: ConfigurationSet, seconds: float, *, price: float, quota: bool) -> None:
         """A job has held its devices, at a part of their price, for longer than was known.
@@ -116,15 +103,14 @@ class Accounts:
         live.held_s[j_L] += seconds_L
         shared_L = live.partner[j_L] != NOBODY
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
-        paid_s_L = half_s_L if self.rules.split_price else seconds_L
-        self._charge(j_L, live.type[j_L], live.held_devices[j_L], paid_s_L)
+        self._charge(j_L, live.type[j_L], live.held_devices[j_L], half_s_L)
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
 
     def received_s_J(self, now_s: float) -> Floats:
         """What each live job has received, as of now."""
-        return received_s(self.live, now_s, whole_steps=self.rules.whole_steps)
+        return received_s(self.live, now_s)
 
     def note_who_is_behind(self, now_s: float) -> None:
         """A round begins: the job that is furthest behind may be further than any ever was."""

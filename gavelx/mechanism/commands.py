@@ -1,7 +1,6 @@
 """What the mechanism wants done. A backend carries it out and reports what came of it as events."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gavelx.configuration import Configuration
@@ -59,13 +58,9 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """Let every lease that stands run on, on the same devices, until a later time.
-
-    Where rounds are of whole steps, ``until_step`` says how far each goes in this one, by lease id.
-    """
+    """Let every lease that stands run on, on the same devices, until a later time."""
 
     until_s: float
-    until_step: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

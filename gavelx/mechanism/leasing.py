@@ -23,7 +23,7 @@ from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.selection import Choice, loss_s
 from gavelx.snapshot import WAITING
-from gavelx.throughputs import Pairing, Throughputs
+from gavelx.throughputs import Throughputs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -63,7 +63,6 @@ class Leasing:
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
         self._devices_A: list[int] = []
         self._last_lease_id = 0
-        self._last_end_s = 0.0
 
     # -- servers ----------------------------------------------------------------------------------------------
 
@@ -167,7 +166,7 @@ class Leasing:
     def _to_consolidate(self) -> list[int]:
         """Spread gangs that can be put together, where running faster for a round gains more than moving loses."""
         moves: list[int] = []
-        for j in self.live.spread.nonzero()[0].tolist() if self.rules.spread_speeds else ():
+        for j in self.live.spread.nonzero()[0].tolist():
             a, devices = int(self.live.type[j]), self.leases[self.live.jobs[j].id].devices
             gain_s = self._gain_s(j, a, len(devices)) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
             if self._may_move(j) and gain_s > 0 and self._room(a, len(devices), gain_s, devices) is not None:
@@ -211,7 +210,7 @@ class Leasing:
             if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
                 return beside.devices, []
         free, width = self.free[way.type], way.devices
-        if width > 1 and self.rules.spread_speeds and not free.holds_together(width):
+        if width > 1 and not free.holds_together(width):
             gain_s = self._gain_s(way.job, way.type, width)
             if gain_s > 0 and (moved := self._room(way.type, width, gain_s)):
                 return None, moved
@@ -262,7 +261,7 @@ class Leasing:
         for way, devices in given:
             members = [way.job] if way.partner == NOBODY else [way.job, way.partner]
             for member, other in zip(members, reversed(members), strict=True):
-                if live.jobs[member].id in self.leases and not self.rules.whole_steps:
+                if live.jobs[member].id in self.leases:
                     self._settle(np.array([member]), self.now_s)  # until now it ran alone
                 live.partner[member] = live.jobs[other].id if other != member else NOBODY
                 live.way[member] = way.number
@@ -274,24 +273,26 @@ class Leasing:
         live, j_L = self.live, np.array([j for j, _ in new])
         live.type[j_L] = [way.type for _, (way, _) in new]
         live.held_devices[j_L] = [len(devices) for _, (_, devices) in new]
-        if self.rules.whole_steps:
-            until_L = self._round_of_steps(j_L, np.where(live.held_s[j_L] > 0, live.restart_s[j_L], 0.0))
-        else:
-            until_L = live.total_steps[j_L]
-        since_s = self._last_end_s if self.rules.charge_gaps else self.now_s
         live.spread[j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
-        named = self._named(j_L)
         leases = [
-            Lease(i, live.jobs[j].id, configuration, devices, until_s, step, since_s)
-            for i, (j, (_, devices)), configuration, step in zip(
-                count(self._last_lease_id + 1), new, named, until_L.tolist(), strict=False
+            Lease(
+                id=i,
+                job_id=live.jobs[j].id,
+                configuration=configuration,
+                devices=devices,
+                until_s=until_s,
+                until_step=live.jobs[j].total_steps,
+                charged_from_s=self.now_s,
+            )
+            for i, (j, (_, devices)), configuration in zip(
+                count(self._last_lease_id + 1), new, self._named(j_L), strict=False
             )
         ]
         self._last_lease_id = leases[-1].id
         self.leases |= {lease.job_id: lease for lease in leases}
         live.lease[j_L] = [lease.id for lease in leases]
         live.lease_held_s[j_L], live.heard[j_L] = 0.0, False
-        live.launched_s[j_L], live.since_s[j_L] = self.now_s, since_s
+        live.launched_s[j_L] = live.since_s[j_L] = self.now_s
         live.steps_at_s[j_L] = self.now_s + live.restart_s[j_L]
         return leases
 
@@ -306,37 +307,8 @@ class Leasing:
         return servers > 1 and servers > self.free[a].fewest(len(devices))
 
     def extend(self, until_s: float) -> list[Command]:
-        """All leases run on, past the end of the round; with whole steps, each by as many as fit into it."""
-        if not self.leases:
-            return []
-        if not self.rules.whole_steps:
-            return [Extend(until_s)]
-        live = self.live
-        j_L = live.holders()
-        until_L = self._round_of_steps(j_L, np.zeros(len(j_L)))
-        return [Extend(until_s, dict(zip(live.lease[j_L].tolist(), until_L.tolist(), strict=True)))]
-
-    def _round_of_steps(self, j_L: Ints, restart_s_L: Floats) -> Floats:
-        """Up to which step these jobs come in a round of whole steps; notes how long that takes.
-
-        A job that restarts has as many steps less as that takes, but always one, so that it gets further.
-        """
-        live, speed_L = self.live, self._speeds(j_L)
-        steps_L = np.maximum(1.0, np.floor(speed_L * (self.rules.round_s - restart_s_L)))
-        until_L = np.minimum(live.total_steps[j_L], live.steps_done[j_L] + steps_L)
-        live.round_s[j_L] = restart_s_L + (until_L - live.steps_done[j_L]) / speed_L
-        return np.asarray(until_L, dtype=float)
-
-    def _speeds(self, j_L: Ints) -> Floats:
-        """Steps/s of these jobs where they run, beside their partners if they have any."""
-        live = self.live
-        speed_L: Floats = live.throughput[j_L, live.type[j_L]]
-        for n in (live.partner[j_L] != NOBODY).nonzero()[0].tolist():
-            j = int(j_L[n])
-            partner = live.jobs[live.index[int(live.partner[j])]]
-            pairing = Pairing(live.jobs[j].job_type, partner.job_type, self.accelerators[live.type[j]])
-            speed_L[n] = self.throughputs.colocated[pairing]
-        return speed_L
+        """All leases run on, past the end of the round."""
+        return [Extend(until_s)] if self.leases else []
 
     # -- taking back ------------------------------------------------------------------------------------------
 
@@ -346,7 +318,7 @@ class Leasing:
             return []
         live, j_L = self.live, np.array(rows)
         self._settle(j_L, self.now_s)
-        price_L = np.where(self.rules.split_price & (live.partner[j_L] != NOBODY), 0.5, 1.0)
+        price_L = np.where(live.partner[j_L] != NOBODY, 0.5, 1.0)
         held = (live.type[j_L], live.held_devices[j_L], live.lease_held_s[j_L], price_L)
         stops = list[Command]()
         for j, a, devices, held_s, price in zip(rows, *(column_L.tolist() for column_L in held), strict=True):
@@ -367,9 +339,8 @@ class Leasing:
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
         if (partner := int(live.partner[j])) != NOBODY and partner in self.leases:
             k_L = np.array([live.index[partner]])
-            if not self.rules.whole_steps:  # else its time is accounted for when the round ends
-                self._settle(k_L, self.now_s)  # until now it had half of the devices' time
-                self._left_alone.add(partner)
+            self._settle(k_L, self.now_s)  # until now it had half of the devices' time
+            self._left_alone.add(partner)
             live.partner[k_L] = NOBODY
         else:
             self.free[a].give_back(lease.devices)
@@ -379,8 +350,8 @@ class Leasing:
         live = self.live
         live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, NOBODY, NO_WAY
         live.held_devices[j_L] = 0
-        live.spread[j_L] = live.over[j_L] = False
-        live.stopped_s[j_L] = self._last_end_s = self.now_s
+        live.spread[j_L] = False
+        live.stopped_s[j_L] = self.now_s
 
     def stopped(self, lease_id: int) -> Stopped | None:
         """What was accounted for of a lease that was taken back, until it reports its end."""
@@ -396,15 +367,3 @@ class Leasing:
         """Jobs that are gone are not charged any more."""
         if self._stopped and job_ids:
             self._stopped = {i: stopped for i, stopped in self._stopped.items() if stopped.job_id not in job_ids}
-
-    def round_is_over(self) -> list[Command]:
-        """Leases of jobs that are done, or that ended before their time, are taken back."""
-        live = self.live
-        if self.leases:
-            self._last_end_s = self.now_s
-        ended_J = live.done | live.over
-        return self.stop_all((live.running() & ended_J).nonzero()[0].tolist()) if ended_J.any() else []
-
-    def longest_s(self) -> float:
-        """How long the leases' steps of this round take."""
-        return float(self.live.round_s.max())

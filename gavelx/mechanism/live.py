@@ -57,8 +57,6 @@ class LiveJobs(Columns):
     lease_held_s: Floats  # how long that lease was held, as accounted
     launched_s: Floats
     stopped_s: Floats  # when it last gave its devices up, or came
-    round_s: Floats  # with whole steps, the time that the lease's steps of this round take
-    over: Bools  # with whole steps, the lease ended before the round did
 
     equal_share_s: Floats  # what an equal share would have taken for the steps done at the last solve
     equal_share_speed: Floats  # steps/s of an equal share, as of the last solve

@@ -49,7 +49,7 @@ class Questions:
             self.all_changed()
 
     def asked(self, now_s: float, jobs: int) -> None:
-        """The question goes out; without jobs there is none, but the published system asks even then."""
+        """The question goes out; without jobs there is none."""
         self.stale, self._changes, self.renew_s = False, 0.0, NEVER
         self._changed.clear()
         if jobs:
@@ -61,10 +61,6 @@ class Questions:
         self.open_s, self.last_s, self._execution = None, now_s, execution
         if execution.refresh_s is not None:
             self.renew_s = now_s + execution.refresh_s
-
-    def forget_when(self) -> None:
-        """As if it had never been asked."""
-        self.last_s = 0.0
 
     # -- what follows -----------------------------------------------------------------------------------------
 

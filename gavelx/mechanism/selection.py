@@ -59,15 +59,13 @@ class Candidates(NamedTuple):
 def select(
     candidates: Candidates,
     free_A: Sequence[int],
-    order_of_types: Sequence[int] | None,
     candidate_J: Bools | None = None,
     *,
     protection: Protection | None = None,
 ) -> tuple[list[Choice], list[int]]:
     """Ways taken greedily in descending order of the keys while devices are free; by anybody, or these jobs alone.
 
-    Equal keys keep the order in which they come. With ``order_of_types`` the types are filled one after another;
-    otherwise the greatest key of all goes first. A job is taken once, and a gang either whole or not at all.
+    Equal keys keep the order in which they come. A job is taken once, and a gang either whole or not at all.
     ``protection`` says which protected jobs may begin. Also says how many devices of each type are left.
     """
     if candidate_J is not None:
@@ -78,12 +76,7 @@ def select(
         candidates = candidates.only(may_V)
     order = np.lexsort([-key for key in reversed(candidates.keys)])
     taking = _Taking(candidates, list(free_A), protection)
-    if order_of_types is None:
-        taking.take(order, sum(free_A))
-    else:
-        type_V = candidates.configurations.type[order]
-        for a in order_of_types:
-            taking.take(order[type_V == a], free_A[a])
+    taking.take(order, sum(free_A))
     return taking.chosen, taking.free
 
 
@@ -152,27 +145,21 @@ def may_stay(accounts: Accounts, execution: Execution, now_s: float) -> Bools:
 def candidates(
     accounts: Accounts, execution: Execution, now_s: float, *, stays_J: Bools | None = None
 ) -> Candidates:
-    """The ways to run that may be given out now, with the keys that order them.
+    """The configurations that may be given out now, with the keys that order them.
 
-    A job may run where it was promised a share. The published priority knows the order of all others as well,
-    unless idle devices are not to be filled. Where shares are quotas, no job runs that is not owed a round, or
+    A job may run where it was promised a share. Where shares are quotas, no job runs that is not owed a round, or
     what it needs to start. Those who stay (``stays_J``) come first, as they run.
     """
     live, rules, ways, priority = accounts.live, accounts.rules, accounts.ways, accounts.priority
     allocated_J = live.allocated
     keys = priority.keys(ways, allocated_J)
     found = Candidates(ways, np.arange(len(ways)), keys)
-    if priority.prefers_running:
-        owed = are_owed(ways, live, rules, now_s) if execution.quota else None
-        _in_turns(keys[0], ways, live, rules, now_s)
-        if owed is not None:
-            found = found.only(owed)
-        if stays_J is not None and stays_J.any():
-            found = _as_they_run(found, accounts, stays_J)
-    elif not execution.backfill or rules.backfill is None:
-        found = found.only(ways.share > 0)
-    if not (priority.prefers_running or rules.reserve_unallocated):
-        found = found.only(allocated_J[found.configurations.job])
+    owed = are_owed(ways, live, rules, now_s) if execution.quota else None
+    _in_turns(keys[0], ways, live, rules, now_s)
+    if owed is not None:
+        found = found.only(owed)
+    if stays_J is not None and stays_J.any():
+        found = _as_they_run(found, accounts, stays_J)
     return found
 
 

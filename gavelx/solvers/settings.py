@@ -8,11 +8,11 @@ program that is solved in time on an idle machine is solved on a busy one.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 SolverName = Literal["auto", "highs", "clarabel", "ecos", "scs"]
 SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
@@ -23,7 +23,7 @@ HighsMethod = Literal["choose", "ipm"]
 class Settings:
     """``auto`` tries what fits the program, in order; any other name is the only solver tried.
 
-    ``interior`` asks programs for the answer of an interior point instead of the exact one (see `interior`).
+    ``first`` is a solver of linear programs and ratios to be asked before ours; its answer passes the same check.
     ``lexicographic``: what the first optimum of a max-min program or of ratios leaves free is shared out as well;
     without it the objective alone is best, for those who want to know no more.
     ``budget_s`` is the processor time that one program may take, over all paths that are tried for it.
@@ -31,7 +31,7 @@ class Settings:
 
     solver: SolverName = "auto"
     budget_s: float = 60.0
-    interior: bool = False
+    first: Callable[[Any], Any] | None = field(default=None, repr=False)
     lexicographic: bool = True
 
 

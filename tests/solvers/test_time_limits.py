@@ -13,11 +13,11 @@ from scipy import sparse
 from gavelx.cluster import Cluster
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import load_policy
+from gavelx.published.solver.embedding import embedded_program
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import highs, reference, using
 from gavelx.solvers.conic import quadratic_program
-from gavelx.solvers.embedding import embedded_program
 from gavelx.solvers.highs import LinearProgram, UnsolvedError
 from gavelx.solvers.integer import solve_whole
 from gavelx.solvers.price_engine import replies

@@ -46,7 +46,7 @@ class Audit:
         live, leases = self.mechanism.live, self.mechanism.leasing.leases
         unknown = [job.id for job, done in zip(live.jobs, live.done.tolist(), strict=True) if not done]
         ledger.require(not unknown, f"jobs {unknown} are done, and the mechanism does not know")
-        ledger.require(not leases or self.mechanism.rules.whole_steps, f"leases of jobs that are done: {leases}")
+        ledger.require(not leases, f"leases of jobs that are done: {leases}")
 
     def _note(self, event: Event) -> None:
         """What was said of work that is lost, and of work that is saved."""
@@ -111,16 +111,10 @@ class Audit:
         ledger, leases = self.backend.ledger, self.mechanism.leasing.leases
         launched = self.backend.launched()
         for lease in leases.values():
-            known = lease.id in launched or self._waits_for_its_round(lease) or self._unheard(lease)
+            known = lease.id in launched or self._unheard(lease)
             ledger.require(known, f"the mechanism believes in {lease}, which is over")
         stray = launched - {lease.id for lease in leases.values()}
         ledger.require(not stray, f"leases {stray} run, and the mechanism has forgotten them")
-
-    def _waits_for_its_round(self, lease: Lease) -> bool:
-        """With whole steps a lease that is over idles to the end of the round."""
-        live = self.mechanism.live
-        j = live.index[lease.job_id]
-        return self.mechanism.rules.whole_steps and bool(live.done[j] or live.over[j])
 
     def _unheard(self, lease: Lease) -> bool:
         servers = {device.server_id for device in lease.devices}

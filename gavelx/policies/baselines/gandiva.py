@@ -16,7 +16,7 @@ from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival
 from gavelx.policies.isolated import within_time
 from gavelx.snapshot import Kind, Snapshot
-from gavelx.solvers import certified, repaired, settings
+from gavelx.solvers import certified, repaired
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,9 +37,8 @@ class Gandiva(Policy):
     Source: Gandiva (OSDI'18), section 3, as the published code of Gavel (OSDI'20) has it, which is called when
     jobs or devices change. Its sum is over members and types, so with many types nearly every pair passes; that is
     kept, for comparison. Not kept: pairs that no type can run, or of which nothing is known, are not tried; no
-    time is given where somebody cannot run (but to jobs alone, under rules that ask for the published answers);
-    and pairs do not outlive an hour that has room for everyone. Of Gandiva itself, migration is left to the
-    mechanism, and jobs do not grow or shrink.
+    time is given where somebody cannot run; and pairs do not outlive an hour that has room for everyone. Of
+    Gandiva itself, migration is left to the mechanism, and jobs do not grow or shrink.
     """
 
     name = "gandiva"
@@ -57,8 +56,7 @@ class Gandiva(Policy):
             partner_J = _proven(snapshot)
             on_trial = int((partner_J == ALONE).sum()) > 1
             partner_J = self._with_random_pairs(snapshot, partner_J)
-        everywhere = settings().interior and not crowded
-        share_C = _equal_parts(snapshot, partner_J, everywhere=everywhere)
+        share_C = _equal_parts(snapshot, partner_J, self.parts_where(snapshot, crowded=crowded))
         refresh_s = self.trial_s if on_trial else None
         return certified(
             snapshot,
@@ -67,6 +65,10 @@ class Gandiva(Policy):
             seconds=0.0,
             execution=Execution(refresh_s=refresh_s),
         )
+
+    def parts_where(self, snapshot: Snapshot, *, crowded: bool) -> NDArray[np.bool_]:
+        """Which configurations get a part, if their jobs are drawn: where all can run."""
+        return snapshot.usable_C
 
     def _with_random_pairs(self, snapshot: Snapshot, partner_J: Ints) -> Ints:
         """The partners, with those who have none paired at random, except in pairs that can run nowhere."""
@@ -125,13 +127,10 @@ def _together(table: Configurations, partner_J: Ints) -> NDArray[np.bool_]:
     return np.asarray((first_C == last_C) & (table.members_C == size_J[first_C]))
 
 
-def _equal_parts(snapshot: Snapshot, partner_J: Ints, *, everywhere: bool) -> Floats:
-    """An equal part of every type for each pair and each job alone, up to its whole time.
-
-    Nobody gets a part where he cannot run, unless it is to be ``everywhere``.
-    """
+def _equal_parts(snapshot: Snapshot, partner_J: Ints, where_C: NDArray[np.bool_]) -> Floats:
+    """An equal part of every type for each pair and each job alone, up to its whole time, but only there."""
     table = snapshot.configurations
     count = int((partner_J == ALONE).sum() + (partner_J != ALONE).sum() // 2)
-    runs_C = _together(table, partner_J) & (snapshot.usable_C | everywhere)
+    runs_C = _together(table, partner_J) & where_C
     part_C = snapshot.devices_A[table.accelerator_C] / (max(1, count) * table.devices_C)
     return within_time(snapshot, np.where(runs_C, part_C, 0.0))

@@ -7,10 +7,10 @@ import pytest
 from gavelx.cluster import Cluster
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
-from gavelx.mechanism import PUBLISHED
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
+from gavelx.published import PUBLISHED
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from gavelx.published.solver.embedding import embedded_program
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.certify import repaired
 from gavelx.solvers.collapse import no_classes
-from gavelx.solvers.embedding import embedded_program
 from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.linear import Answer
 from gavelx.solvers.ratio import proven

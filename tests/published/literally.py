@@ -1,6 +1,6 @@
-"""The published simulator's rules written down one by one: slow, and apart from the mechanism.
+"""The published simulator's rules written down one by one: slow, and apart from `gavelx.published`.
 
-``test_published_literally.py`` compares the rules named ``published`` with this, on runs of which there is no
+``test_literally.py`` compares the rules named ``published`` with this, on runs of which there is no
 recording. It is one loop over rounds, in plain dictionaries; floats are added in the published order, because
 there times that are equal to the last bit decide who runs. Four policies are here: ``fifo`` (published as
 ``fifo_perf``), ``allox``, ``isolated``, and ``gandiva`` while all jobs have room. Left out are jobs that share a

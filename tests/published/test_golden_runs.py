@@ -23,8 +23,8 @@ from gavelx.cluster import Cluster
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import read_trace
-from gavelx.mechanism.rules import RULES
 from gavelx.policies import load_policy
+from gavelx.published import RULES
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs

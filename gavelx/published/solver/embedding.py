@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.solvers.cones import Cones, Scaling
+from gavelx.published.solver.cones import Cones, Scaling
+from gavelx.published.solver.newton import Equations, dot, norm
 from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.newton import Equations, dot, norm
 from gavelx.solvers.one_thread import one_thread
 from gavelx.solvers.settings import left_s
 

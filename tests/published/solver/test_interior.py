@@ -10,14 +10,15 @@ from benchmarks import instances
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
 from gavelx.policies import load_policy
-from gavelx.policies.makespan import bisected
+from gavelx.published.policies import bisected
+from gavelx.published.solver.cones import Cones
+from gavelx.published.solver.embedding import embedded_program
+from gavelx.published.solver.newton import refined
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import available, using
-from gavelx.solvers.cones import Cones
-from gavelx.solvers.embedding import embedded_program
+from gavelx.solvers import available
 from gavelx.solvers.highs import UnsolvedError
-from gavelx.solvers.newton import refined
 from tests.policies.strategies import snapshot_of
+from tests.published.answers import as_published
 
 POLICIES = ("max_min_fairness", "max_sum_throughput", "finish_time_fairness", "max_sum_throughput_per_dollar")
 
@@ -134,8 +135,7 @@ def four_jobs() -> Snapshot:
 def test_it_is_as_good_and_jobs_alike_get_shares_alike(name: str) -> None:
     snapshot, policy = four_jobs(), load_policy(name)
     exact = policy.allocate(snapshot)
-    with using(interior=True):
-        central = policy.allocate(snapshot)
+    central = as_published(policy, snapshot)
     assert "interior" in central.certificate.path
     assert central.certificate.objective == pytest.approx(exact.certificate.objective, rel=1e-6)
     assert (central.share_JA[0] == central.share_JA[1]).all()
@@ -148,8 +148,7 @@ def test_it_is_as_good_where_jobs_share_devices(name: str, jobs: int, seed: int)
     """Pairs tie all jobs together, and equations get as uneven as can be; with seed 5 it ends on the border."""
     snapshot = instances.snapshot_of(replace(instances.with_history(jobs, seed), pairs=True))
     exact = load_policy(name).allocate(snapshot)
-    with using(interior=True):
-        central = load_policy(name).allocate(snapshot)
+    central = as_published(load_policy(name), snapshot)
     assert central.certificate.path == "embedding, interior"
     assert central.certificate.objective == pytest.approx(exact.certificate.objective, rel=1e-6)
 
@@ -157,9 +156,8 @@ def test_it_is_as_good_where_jobs_share_devices(name: str, jobs: int, seed: int)
 def test_those_who_were_nearly_promised_something_have_a_trace_of_it() -> None:
     """Three jobs for one device: it is promised to the fastest, and the next one is the nearer to it."""
     jobs, speed_JA = tuple(Job(j, "net", 3600.0) for j in range(3)), np.array([[2.0], [4.0], [7.9]])
-    with using(interior=True):
-        policy = load_policy("max_sum_throughput")
-        share_J = policy.allocate(snapshot_of(jobs, Cluster.of({"v100": 1}), speed_JA)).share_JA[:, 0]
+    snapshot = snapshot_of(jobs, Cluster.of({"v100": 1}), speed_JA)
+    share_J = as_published(load_policy("max_sum_throughput"), snapshot).share_JA[:, 0]
     assert 0 <= share_J[0] < share_J[1] < 1e-6
     assert share_J[2] == pytest.approx(1.0)
 
@@ -168,8 +166,7 @@ def test_makespan_is_bisected_as_published() -> None:
     snapshot, policy = four_jobs(), load_policy("makespan")
     best = policy.allocate(snapshot).certificate.objective
     assert best is not None
-    with using(interior=True):
-        published = policy.allocate(snapshot).certificate
+    published = as_published(policy, snapshot).certificate
     assert published.bound is not None
     assert best <= published.objective <= bisected(best)
     assert best <= bisected(best) <= 1.05 * best
@@ -179,8 +176,7 @@ def test_makespan_is_bisected_as_published() -> None:
 def test_without_the_types_all_run_as_on_a_v100() -> None:
     """Also in the past: 1,800 s with an equal share of both types are fewer if both are v100s."""
     snapshot = four_jobs().replace(equal_share_s_J=np.full(4, 1800.0))
-    with using(interior=True):
-        share_JA = load_policy("agnostic(max_min_fairness)").allocate(snapshot).share_JA
+    share_JA = as_published(load_policy("agnostic(max_min_fairness)"), snapshot).share_JA
     np.testing.assert_allclose(share_JA, np.tile([0.5, 0.25], (4, 1)), rtol=1e-6)
 
 

@@ -1,6 +1,6 @@
 """The rules named ``published`` give the published simulator's runs, also those of which there is no recording.
 
-``published_literally.py`` is a second reading of those rules, one by one; the sources are named there.
+``literally.py`` is a second reading of those rules, one by one; the sources are named there.
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from gavelx.cluster import Cluster
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
-from gavelx.mechanism.rules import RULES
 from gavelx.policies import load_policy
+from gavelx.published import RULES
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import draw_jobs, random_jobs
-from tests.simulator import published_literally
-from tests.simulator.published_literally import POLICIES, TYPES
+from tests.published import literally
+from tests.published.literally import POLICIES, TYPES
 
 TABLE = load_throughputs("simulation")
 PRICES = ({"v100": 1.6, "p100": 1.35, "k80": 0.9}, {"v100": 0.74, "p100": 0.43, "k80": 0.135})
@@ -106,7 +106,7 @@ def ours(case: Case) -> Result:
 def check(case: Case) -> Result:
     """Every job completes at the published instant, and makespan, cost and utilization are the published ones."""
     result = ours(case)
-    run = published_literally.simulate(
+    run = literally.simulate(
         case.policy,
         case.jobs,
         case.device_counts,

@@ -1,7 +1,6 @@
 """The published order of accelerator types: V100s, P100s, K80s; a new one each round for a policy blind to them.
 
-The only use of a random generator in the mechanism. Its state starts at the seed and is shared with nothing else,
-so a run can be repeated.
+The generator starts at the seed and is shared with nothing else, so a run can be repeated.
 """
 
 from collections.abc import Sequence

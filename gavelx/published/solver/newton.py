@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.solvers.arrow import Arrow
-from gavelx.solvers.cones import Cones, Scaling
+from gavelx.published.solver.arrow import Arrow
+from gavelx.published.solver.cones import Cones, Scaling
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

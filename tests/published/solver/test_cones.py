@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gavelx.solvers.cones import Cones, Scaling
+from gavelx.published.solver.cones import Cones, Scaling
 from gavelx.solvers.highs import UnsolvedError
 
 CONES = Cones(nonnegative=2, second_order=3)
