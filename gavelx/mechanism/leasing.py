@@ -148,12 +148,13 @@ class Leasing:
 
     def _stays(self, chosen: Sequence[Choice]) -> set[int]:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
-        live = self.live
-        types, claimed, stays = live.type.tolist(), set[tuple[Device, ...]](), set[int]()
+        live, claimed, stays = self.live, set[tuple[Device, ...]](), set[int]()
+        held = list(zip(live.type.tolist(), live.held_devices.tolist(), strict=True))
         if not (live.partner != NOBODY).any() and all(way.partner == NOBODY for way in chosen):
-            return {way.job for way in chosen if types[way.job] == way.type}
+            return {way.job for way in chosen if held[way.job] == (way.type, way.devices)}
         for way in chosen:
-            here = [m for m in (way.job, way.partner) if m != NOBODY and types[m] == way.type]
+            members = [m for m in (way.job, way.partner) if m != NOBODY]
+            here = [m for m in members if held[m] == (way.type, way.devices)]
             if not here:
                 continue
             devices = [self.leases[live.jobs[m].id].devices for m in here]
