@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gavelx.errors import SharesError
 from gavelx.execution import DEFAULT, Execution
-from gavelx.promises import NOBODY, Promises
+from gavelx.promises import Promises
 from gavelx.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
@@ -95,28 +95,14 @@ class Allocation:
         return np.asarray(np.bincount(table.job_M, speed_M, table.shape[0]), dtype=float)
 
     def promises(self, *, rounded: bool = False) -> Promises:
-        """Every way to run with a share, under the ids of the jobs.
+        """Every configuration with a share, under the ids of the jobs.
 
         ``rounded``: to ``DECIMALS``, and without shares of just the last one. Jobs that are promised the same then
         have the same share to the last bit, on every processor; else bits decide which of them is served first.
         """
         share_C = self.share_C.round(DECIMALS) if rounded else self.share_C
-        table = self.snapshot.configurations
-        id_J = np.array([job.id for job in self.snapshot.jobs], dtype=np.int64)
-        first_C = np.full(len(table), np.iinfo(np.int64).max)
-        second_C = np.full(len(table), NOBODY)
-        np.minimum.at(first_C, table.configuration_M, id_J[table.job_M])
-        np.maximum.at(second_C, table.configuration_M, id_J[table.job_M])
-        second_C[table.members_C == 1] = NOBODY
         c_P = np.flatnonzero(share_C > (10.0**-DECIMALS if rounded else 0.0))
-        return Promises(
-            accelerators=self.snapshot.accelerators,
-            first_P=first_C[c_P],
-            second_P=second_C[c_P],
-            accelerator_P=table.accelerator_C[c_P],
-            spread_P=table.spread_C[c_P],
-            share_P=share_C[c_P],
-        )
+        return Promises(self.snapshot.accelerators, self.snapshot.named.take(c_P), share_C[c_P])
 
     def to_json(self) -> dict[str, Any]:
         """Shares per job and type, the configurations behind them, the certificate and the marginal values."""

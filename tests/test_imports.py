@@ -24,6 +24,7 @@ NOUNS = {
         "asking",
         "authors",
         "cluster",
+        "configuration",
         "configurations",
         "errors",
         "execution",

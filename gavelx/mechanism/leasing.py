@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
+from gavelx.configuration import NOBODY, Configuration, ConfigurationSet
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
-from gavelx.mechanism.selection import Way, loss_s
-from gavelx.promises import NOBODY
+from gavelx.mechanism.selection import Choice, loss_s
 from gavelx.snapshot import WAITING
 from gavelx.throughputs import Throughputs
 
@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-Given = tuple[Way, tuple[Device, ...]]
+Given = tuple[Choice, tuple[Device, ...]]
 """Devices, and the way to run on them."""
 
 
@@ -38,6 +38,7 @@ class Stopped(NamedTuple):
 
     job_id: int
     type: int
+    devices: int
     held_s: float
     price: float
 
@@ -56,7 +57,7 @@ class Leasing:
         self.accelerators: list[str] = []
         self.free: list[FreeDevices] = []  # by accelerator type
         self.may_move = True  # the present allocation lets running jobs be moved to other devices of their type
-        self.left_out: list[Way] = []  # gangs for which the last plan found no place
+        self.left_out: list[Choice] = []  # gangs for which the last plan found no place
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
@@ -126,7 +127,7 @@ class Leasing:
 
     # -- giving out -------------------------------------------------------------------------------------------
 
-    def arrange(self, chosen: Sequence[Way], until_s: float) -> list[Command]:
+    def arrange(self, chosen: Sequence[Choice], until_s: float) -> list[Command]:
         """From now on just these ways to run."""
         stays = self._stays(chosen)
         going = [j for j in self.live.holders().tolist() if j not in stays]
@@ -136,23 +137,24 @@ class Leasing:
         commands += self.extend(until_s)
         return commands + self.launch(chosen, until_s)
 
-    def _run_on_alone(self, chosen: Sequence[Way]) -> None:
+    def _run_on_alone(self, chosen: Sequence[Choice]) -> None:
         """Whoever keeps his devices as his partner leaves runs in another way from now on."""
         left = {self.live.index[i] for i in self._left_alone if i in self.leases}
         self._left_alone.clear()
-        for j, partner, _, number in chosen if left else ():
+        for j, partner, _, _, number in chosen if left else ():
             if j in left and partner == NOBODY and number != NO_WAY:
                 self._settle(np.array([j]), self.now_s)
                 self.live.way[j] = number
 
-    def _stays(self, chosen: Sequence[Way]) -> set[int]:
+    def _stays(self, chosen: Sequence[Choice]) -> set[int]:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
-        live = self.live
-        types, claimed, stays = live.type.tolist(), set[tuple[Device, ...]](), set[int]()
+        live, claimed, stays = self.live, set[tuple[Device, ...]](), set[int]()
+        held = list(zip(live.type.tolist(), live.held_devices.tolist(), strict=True))
         if not (live.partner != NOBODY).any() and all(way.partner == NOBODY for way in chosen):
-            return {way.job for way in chosen if types[way.job] == way.type}
+            return {way.job for way in chosen if held[way.job] == (way.type, way.devices)}
         for way in chosen:
-            here = [m for m in (way.job, way.partner) if m != NOBODY and types[m] == way.type]
+            members = [m for m in (way.job, way.partner) if m != NOBODY]
+            here = [m for m in members if held[m] == (way.type, way.devices)]
             if not here:
                 continue
             devices = [self.leases[live.jobs[m].id].devices for m in here]
@@ -167,30 +169,30 @@ class Leasing:
         moves: list[int] = []
         for j in self.live.spread.nonzero()[0].tolist():
             a, devices = int(self.live.type[j]), self.leases[self.live.jobs[j].id].devices
-            gain_s = self._gain_s(j, a) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
+            gain_s = self._gain_s(j, a, len(devices)) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
             if self._may_move(j) and gain_s > 0 and self._room(a, len(devices), gain_s, devices) is not None:
                 moves.append(j)
         return moves
 
-    def launch(self, ways: Iterable[Way], until_s: float) -> list[Command]:
+    def launch(self, ways: Iterable[Choice], until_s: float) -> list[Command]:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
-        types, widths = self.live.type.tolist(), self.live.scale_factor.tolist()
+        types = self.live.type.tolist()
         commands, given, placed = list[Command](), list[Given](), set[int]()
         self.left_out = []
         queue = [
             w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)
         ]
-        queue.sort(key=lambda way: -widths[way.job])
+        queue.sort(key=lambda way: -way.devices)
         for way in queue:  # it grows: who makes room is narrower, and comes later
             if way.job in placed:  # with a new partner
                 continue
-            devices, moved = self._devices(way, widths[way.job])
+            devices, moved = self._devices(way)
             if moved:
-                queue += [Way(j, NOBODY, way.type, int(self.live.way[j])) for j in moved]
-                queue.sort(key=lambda way: -widths[way.job])
+                queue += [self._as_it_runs(j) for j in moved]
+                queue.sort(key=lambda way: -way.devices)
                 commands += [*self._let(given, until_s), *self.stop_all(moved)]
                 given.clear()
-                devices, _ = self._devices(way, widths[way.job])
+                devices, _ = self._devices(way)
             if devices is None:
                 self.left_out.append(way)
             else:
@@ -198,14 +200,19 @@ class Leasing:
                 placed |= {way.job, way.partner}
         return commands + self._let(given, until_s)
 
-    def _devices(self, way: Way, width: int) -> tuple[tuple[Device, ...] | None, list[int]]:
+    def _as_it_runs(self, j: int) -> Choice:
+        """How a job runs alone, to be given the same again elsewhere."""
+        live = self.live
+        return Choice(j, NOBODY, int(live.type[j]), int(live.held_devices[j]), int(live.way[j]))
+
+    def _devices(self, way: Choice) -> tuple[tuple[Device, ...] | None, list[int]]:
         """Devices for this way to run, or who has to move first; None where a gang can only run together."""
         for member in (way.job, way.partner) if way.partner != NOBODY else ():
             if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
                 return beside.devices, []
-        free = self.free[way.type]
+        free, width = self.free[way.type], way.devices
         if width > 1 and not free.holds_together(width):
-            gain_s = self._gain_s(way.job, way.type)
+            gain_s = self._gain_s(way.job, way.type, width)
             if gain_s > 0 and (moved := self._room(way.type, width, gain_s)):
                 return None, moved
             if self._spread_speed(way.job, way.type) == 0.0:
@@ -228,7 +235,7 @@ class Leasing:
     def _tenants(self, a: int, width: int) -> dict[int, list[Tenant]]:
         """By server, the jobs of a type that may move for a gang of this width, and can run wherever they go."""
         live, tenants = self.live, dict[int, list[Tenant]]()
-        rows = np.flatnonzero((live.type == a) & (live.scale_factor < width) & (live.partner == NOBODY))
+        rows = np.flatnonzero((live.type == a) & (live.held_devices < width) & (live.partner == NOBODY))
         for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
             devices = self.leases[live.jobs[j].id].devices
             if self._may_move(j) and (len(devices) == 1 or self._spread_speed(j, a) > 0.0):
@@ -236,9 +243,9 @@ class Leasing:
                     tenants.setdefault(server_id, []).append(Tenant(j, count_, seconds))
         return tenants
 
-    def _gain_s(self, j: int, a: int) -> float:
+    def _gain_s(self, j: int, a: int, devices: int) -> float:
         """Device-seconds that a gang gains in a round by being together."""
-        return (1.0 - self._spread_speed(j, a)) * self.rules.round_s * int(self.live.scale_factor[j])
+        return (1.0 - self._spread_speed(j, a)) * self.rules.round_s * devices
 
     def _may_move(self, j: int) -> bool:
         """Whether a job may be restarted on other devices of its type."""
@@ -266,19 +273,21 @@ class Leasing:
         """These jobs hold their devices from now on, each in a lease of its own."""
         live, j_L = self.live, np.array([j for j, _ in new])
         live.type[j_L] = [way.type for _, (way, _) in new]
-        partner_L, now_s, ids = live.partner[j_L].tolist(), self.now_s, count(self._last_lease_id + 1)
+        live.held_devices[j_L] = [len(devices) for _, (_, devices) in new]
+        live.spread[j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
         leases = [
             Lease(
                 id=i,
                 job_id=live.jobs[j].id,
-                accelerator=self.accelerators[way.type],
+                configuration=configuration,
                 devices=devices,
                 until_s=until_s,
                 until_step=live.jobs[j].total_steps,
-                charged_from_s=now_s,
-                shares_with=k if k != NOBODY else None,
+                charged_from_s=self.now_s,
             )
-            for i, (j, (way, devices)), k in zip(ids, new, partner_L, strict=False)
+            for i, (j, (_, devices)), configuration in zip(
+                count(self._last_lease_id + 1), new, self._named(j_L), strict=False
+            )
         ]
         self._last_lease_id = leases[-1].id
         self.leases |= {lease.job_id: lease for lease in leases}
@@ -286,8 +295,13 @@ class Leasing:
         live.lease_held_s[j_L], live.heard[j_L] = 0.0, False
         live.launched_s[j_L] = live.since_s[j_L] = self.now_s
         live.steps_at_s[j_L] = self.now_s + live.restart_s[j_L]
-        live.spread[j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
         return leases
+
+    def _named(self, j_L: Ints) -> list[Configuration]:
+        """How these jobs run, under their ids."""
+        live, id_L = self.live, np.array([self.live.jobs[j].id for j in j_L.tolist()])
+        columns = (live.partner[j_L], live.type[j_L], live.held_devices[j_L], live.spread[j_L])
+        return ConfigurationSet.of(id_L, *columns).named(self.accelerators)
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})
@@ -306,10 +320,11 @@ class Leasing:
         live, j_L = self.live, np.array(rows)
         self._settle(j_L, self.now_s)
         price_L = np.where(live.partner[j_L] != NOBODY, 0.5, 1.0)
-        columns, stops = (live.type[j_L], live.lease_held_s[j_L], price_L), list[Command]()
-        for j, a, held_s, price in zip(rows, *(column_L.tolist() for column_L in columns), strict=True):
+        held = (live.type[j_L], live.held_devices[j_L], live.lease_held_s[j_L], price_L)
+        stops = list[Command]()
+        for j, a, devices, held_s, price in zip(rows, *(column_L.tolist() for column_L in held), strict=True):
             lease = self.leases[live.jobs[j].id]
-            self._stopped[lease.id] = Stopped(lease.job_id, a, held_s, price)
+            self._stopped[lease.id] = Stopped(lease.job_id, a, devices, held_s, price)
             self._give_back(j, a)
             stops.append(Stop(lease.id))
         self._wait(j_L)
@@ -335,6 +350,7 @@ class Leasing:
         """These jobs hold nothing any more."""
         live = self.live
         live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, NOBODY, NO_WAY
+        live.held_devices[j_L] = 0
         live.spread[j_L] = False
         live.stopped_s[j_L] = self.now_s
 

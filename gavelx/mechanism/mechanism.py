@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
+from gavelx.configuration import NOBODY, ConfigurationSet
 from gavelx.configurations import Configurations
 from gavelx.execution import Execution
 from gavelx.jobs import Job
@@ -30,14 +31,14 @@ from gavelx.mechanism.ceilings import until_owed_s
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.promised import Ways, promised_ways
+from gavelx.mechanism.promised import Entitlements, entitlements
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import Way, candidates, fillers, may_stay, select, until_filling_s
+from gavelx.mechanism.selection import Choice, candidates, fillers, may_stay, select, until_filling_s
 from gavelx.mechanism.service import Service
 from gavelx.prices import Prices
-from gavelx.promises import NOBODY, Promises
+from gavelx.promises import Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
 from gavelx.throughputs import Throughputs
 from gavelx.ways_to_run import ways_to_run
@@ -215,7 +216,9 @@ class Mechanism:
             self.accounts.ended(j, event.held_s, self._now_s)
         elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
             stopped, seconds = word
-            self.accounts.ended_late(j, stopped.type, seconds, price=stopped.price, quota=self.execution.quota)
+            held = (np.array([each]) for each in (j, NOBODY, stopped.type, stopped.devices))
+            late = ConfigurationSet.of(*held)
+            self.accounts.ended_late(late, seconds, price=stopped.price, quota=self.execution.quota)
             self._lost(j, event.lost_s)
         if not is_last:
             return []
@@ -320,8 +323,8 @@ class Mechanism:
         speed_JA = self.live.speeds(self.leasing.devices(), new_J)
         part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
-        ways = Ways.of(new_J[n], np.full(len(n), NOBODY), types, part_JA[n, types])
-        self.accounts.ways = self.accounts.ways.joined(ways)
+        ways = ConfigurationSet.of(new_J[n], NOBODY, types, self.live.wanted_devices[new_J[n]])
+        self.accounts.ways = self.accounts.ways.joined(Entitlements.to(ways, part_JA[n, types]))
         self.live.allocated[new_J] = True
 
     def _speeds(self, job: Job, consolidated: bool) -> Floats:
@@ -334,7 +337,7 @@ class Mechanism:
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
         free_A = np.array(self.leasing.free_devices())
-        fits_JA = (self.live.throughput > 0) & (self.live.scale_factor[:, None] <= free_A)
+        fits_JA = (self.live.throughput > 0) & (self.live.wanted_devices[:, None] <= free_A)
         waits_J = ~(self.live.running() | self.live.done)
         return bool((waits_J & fits_JA.any(axis=1)).any())
 
@@ -356,7 +359,7 @@ class Mechanism:
         self._begin_round_if_due()
         self.accounts.settle_all(self._now_s)
         self._promises = allocation.promises(rounded=True)
-        new = promised_ways(self.live, self._promises, self.leasing.accelerators)
+        new = entitlements(self.live, self._promises, self.leasing.accelerators)
         known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
         self.live.allocated[:] = False
         self.live.allocated[known] = True
@@ -439,7 +442,7 @@ class Mechanism:
         matters = self.live.checkpoint_s.any() or self.live.protected.any()
         return asks or questions.is_to_be_renewed(end_s) or bool(matters)
 
-    def _fill(self, waits_J: Bools, behind: Sequence[Way] = ()) -> list[Command]:
+    def _fill(self, waits_J: Bools, behind: Sequence[Choice] = ()) -> list[Command]:
         """Leases for jobs that wait, on devices that are free; ``behind`` gangs for which there is no place."""
         free = self.leasing.free_devices()
         if not (any(free) and waits_J.any()):
@@ -450,19 +453,19 @@ class Mechanism:
         """A lease outlives its round by one, so it lapses only if the scheduler falls silent."""
         return self._round_end_s + self.rules.round_s
 
-    def _select(self, free: list[int], candidate_J: Bools | None, behind: Sequence[Way] = ()) -> list[Way]:
+    def _select(self, free: list[int], candidate_J: Bools | None, behind: Sequence[Choice] = ()) -> list[Choice]:
         """Jobs and the types they are to run on, by priority."""
         protection = self.protection(behind)
         stays_J = None if protection is None else protection.stays_J
         found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J)
-        chosen, left = select(found, self.live.scale_factor, free, candidate_J, protection=protection)
+        chosen, left = select(found, free, candidate_J, protection=protection)
         if self.rules.backfill is None or not self.execution.backfill:
             return chosen
         return chosen + self._fillers(chosen, left, candidate_J, protection)
 
     def _fillers(
-        self, chosen: list[Way], free: list[int], candidate_J: Bools | None, protection: Protection | None
-    ) -> list[Way]:
+        self, chosen: list[Choice], free: list[int], candidate_J: Bools | None, protection: Protection | None
+    ) -> list[Choice]:
         """Of the other jobs, those that may fill the devices that are left."""
         if not any(free):
             return []
@@ -475,7 +478,7 @@ class Mechanism:
             protection.filling = True
             devices = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
         found = fillers(self.live, self.rules, left_J, self._now_s, devices)
-        return select(found, self.live.scale_factor, free, left_J, protection=protection)[0]
+        return select(found, free, left_J, protection=protection)[0]
 
     # -- facts ------------------------------------------------------------------------------------------------
 
@@ -484,7 +487,7 @@ class Mechanism:
         ids = tuple(job.id for job in self.live.jobs)
         return Service(ids, self.live.promised_s.copy(), self.received_s_J(), self.accounts.most_behind_s)
 
-    def protection(self, behind: Sequence[Way] = ()) -> Protection | None:
+    def protection(self, behind: Sequence[Choice] = ()) -> Protection | None:
         """Who is not to be preempted now; None where nobody is. ``behind`` these gangs protected jobs begin."""
         live, rules = self.live, self.rules
         if not (rules.min_run_s or live.protected.any()):
@@ -493,7 +496,7 @@ class Mechanism:
         ways, devices = self.accounts.ways, self.leasing.devices()
         protection = Protection(live, ways, devices, rules, now_s=self._now_s, may_J=may_J)
         for way in behind:
-            protection.passed_over(way.job, way.type)
+            protection.passed_over(way.job, way.type, way.devices)
         return protection
 
     def received_s_J(self) -> Floats:
@@ -528,7 +531,7 @@ class Mechanism:
             types = self.leasing.accelerators
             return ways_to_run(live.jobs, types, self.throughputs, pairs=pairs, placements=placements)
         kind_J = np.unique(live.kind, return_inverse=True)[1]
-        return Configurations.of_matrix(live.throughput.copy(), live.scale_factor, kind_J=kind_J)
+        return Configurations.of_matrix(live.throughput.copy(), live.wanted_devices, kind_J=kind_J)
 
     def _holding_J(self) -> Ints:
         """The type that each job holds by promise; who only fills in holds nothing."""

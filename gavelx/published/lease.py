@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gavelx.promises import NOBODY
+from gavelx.configuration import NOBODY
 from gavelx.simulator.runs import Run
 from gavelx.throughputs import Pairing, Setting
 

@@ -1,63 +1,39 @@
-"""The published priority: which way to run is served first, by the share promised over the time received.
+"""The published priority: which configuration is served first, by the share promised over the time received.
 
-A way to run is a job alone on an accelerator type, or a pair of jobs on it. Jobs go by the order of their
-submission, so a number stands for the same job all the time. Legend: V ways, J jobs, A accelerator types.
+Jobs go by the order of their submission, so a number stands for the same job all the time.
+
+Legend: V configurations, J jobs, A accelerator types.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.promises import NOBODY
+from gavelx.configuration import NOBODY, ConfigurationSet, keys
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-JOBS, TYPES = 1 << 28, 1 << 6
-"""More than any run has."""
 NO_TIME = 1e-9
 """The part of a type's time that counts where none was received."""
-
-
-def _ints() -> Ints:
-    return np.zeros(0, dtype=np.int64)
 
 
 def _floats() -> Floats:
     return np.zeros(0)
 
 
-@dataclass
-class Ways:
-    """Ways to run as columns: who (``partner``: ``NOBODY`` for a job alone), on which type, and what became of it.
+@dataclass(eq=False)
+class Ways(ConfigurationSet):
+    """Configurations, none of them spread, and what became of each.
 
     ``share`` is the share of time promised, ``received_s`` the time received since the policy was asked,
     ``owed_s`` what was promised before and not received.
     """
 
-    job: Ints = field(default_factory=_ints)
-    partner: Ints = field(default_factory=_ints)
-    type: Ints = field(default_factory=_ints)
     share: Floats = field(default_factory=_floats)
     received_s: Floats = field(default_factory=_floats)
     owed_s: Floats = field(default_factory=_floats)
-
-    def __len__(self) -> int:
-        return len(self.job)
-
-    def take(self, chosen: Ints | Bools) -> "Ways":
-        """These of the ways."""
-        return Ways(*(getattr(self, column.name)[chosen] for column in fields(self)))
-
-    def joined(self, more: "Ways") -> "Ways":
-        """These ways, then those."""
-        pairs = ((getattr(self, column.name), getattr(more, column.name)) for column in fields(self))
-        return Ways(*(np.concatenate(pair) for pair in pairs))
-
-    def numbers(self) -> Ints:
-        """A number for who runs where."""
-        return (self.job * JOBS + self.partner + 1) * TYPES + self.type
 
     def per_job(self, J: int) -> Floats:
         """The share of each job over all its ways; a pair counts in full for both."""
@@ -66,9 +42,10 @@ class Ways:
         return np.asarray(total + np.bincount(self.partner[pairs], self.share[pairs], J), dtype=float)
 
 
-def new_ways(job: Ints, partner: Ints, type_: Ints, share: Floats, first_s: float) -> Ways:
-    """Ways that are owed nothing and count as having received so much."""
-    return Ways(job, partner, type_, share, np.full(len(job), first_s), np.zeros(len(job)))
+def new_ways(how: ConfigurationSet, share: Floats, first_s: float) -> Ways:
+    """Configurations that are owed nothing and count as having received so much."""
+    rest = (share, np.full(len(how), first_s), np.zeros(len(how)))
+    return Ways(how.job, how.partner, how.type, how.devices, how.spread, *rest)
 
 
 class Priority:
@@ -85,10 +62,10 @@ class Priority:
         self._first_s = round_s / 2
         self._all_received_s_A = np.full(types, self._first_s)
 
-    def admit(self, job: Ints, type_: Ints) -> None:
+    def admit(self, job: Ints, type_: Ints, devices: Ints) -> None:
         """New jobs may run alone on these types; they were promised nothing yet."""
-        nobody, nothing = np.full(len(job), NOBODY), np.zeros(len(job))
-        self.ways = self.ways.joined(new_ways(job, nobody, type_, nothing, self._first_s))
+        alone = ConfigurationSet.of(job, NOBODY, type_, devices)
+        self.ways = self.ways.joined(new_ways(alone, np.zeros(len(job)), self._first_s))
 
     def forget(self, gone_J: Bools) -> None:
         """These jobs are gone."""
@@ -108,9 +85,11 @@ class Priority:
 
         Pairs that are promised nothing are forgotten.
         """
-        old, known = self.ways, {number: v for v, number in enumerate(promised.numbers().tolist())}
+        old = self.ways
+        old_key, new_key = keys(old, promised)
+        known = {key: v for v, key in enumerate(new_key.tolist())}
         old.owed_s += old.share * since_s - (old.received_s - self._first_s)
-        place = np.array([known.pop(number, -1) for number in old.numbers().tolist()], dtype=np.int64)
+        place = np.array([known.pop(key, -1) for key in old_key.tolist()], dtype=np.int64)
         old.share = np.append(promised.share, 0.0)[place]
         kept = old.take((old.partner == NOBODY) | (place >= 0))
         self.ways = kept.joined(promised.take(np.array(list(known.values()), dtype=np.int64))) if known else kept

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster, Server
+from gavelx.configuration import NOBODY, Configuration, ConfigurationSet, keys
 from gavelx.configurations import Configurations
 from gavelx.errors import OptionError
 from gavelx.execution import Execution
@@ -31,7 +32,7 @@ from gavelx.mechanism.commands import Device, Lease
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.overheads import Overhead
 from gavelx.prices import Prices
-from gavelx.promises import NOBODY, Promises
+from gavelx.promises import Promises
 from gavelx.published.jobs import Jobs
 from gavelx.published.lease import Chosen, RoundRun
 from gavelx.published.priority import Priority, Ways, new_ways
@@ -197,7 +198,7 @@ class PublishedRun:
         self._arrived.clear()
         if len(new):
             n, type_ = np.nonzero(self._table.throughput[new] > 0)
-            self._priority.admit(new[n], type_)
+            self._priority.admit(new[n], type_, self._table.scale_factor[new[n]])
             self._live += new.tolist()
             self._stale = True
 
@@ -210,9 +211,9 @@ class PublishedRun:
             self._table.allocated[self._live] = True
             self._priority.restart(self._ways(self._promised), len(self._live), self.now_s - self._asked_s)
             self._table.share[:] = self._priority.ways.per_job(len(self.submitted))
-            self._execution = execution = allocation.execution
-            if execution.refresh_s is not None:
-                self._ask_again_s = self.now_s + execution.refresh_s
+            self._execution = allocation.execution
+            if self._execution.refresh_s is not None:
+                self._ask_again_s = self.now_s + self._execution.refresh_s
         self._asked_s = self.now_s
 
     def _pass_round(self, seconds: float) -> bool:
@@ -359,9 +360,9 @@ class PublishedRun:
         restart_s = self._overhead(job).restart_s if has_run else 0.0
         until_step, seconds = self._whole_steps(j, way, restart_s)
         since_s = self._last_end_s if self.rules.charge_gaps else self.now_s
-        other = next((self.submitted[m].id for m in way.members if m != j), None)
-        name, ids = self._types[way.type], self._lease_ids
-        lease = Lease(next(ids), job.id, name, devices, NEVER_S, until_step, since_s, other)
+        members = tuple(sorted(self.submitted[m].id for m in way.members))
+        how, ids = Configuration(members, self._types[way.type], len(devices)), self._lease_ids
+        lease = Lease(next(ids), job.id, how, devices, NEVER_S, until_step, since_s)
         steps = float(table.steps_done[j])
         run = RoundRun(
             lease=lease,
@@ -635,16 +636,18 @@ class PublishedRun:
 
         The same way over several servers counts with it, for servers make no difference.
         """
-        row = self._table.row
+        given, row = promises.configurations, self._table.row
         type_A = np.array([self._types.index(name) for name in promises.accelerators], dtype=np.int64)
-        job = np.array([row[i] for i in promises.first_P.tolist()], dtype=np.int64)
-        partner = np.array([row.get(i, NOBODY) for i in promises.second_P.tolist()], dtype=np.int64)
-        type_ = type_A[promises.accelerator_P]
+        job = np.array([row[i] for i in given.job.tolist()], dtype=np.int64)
+        partner = np.array([row.get(i, NOBODY) for i in given.partner.tolist()], dtype=np.int64)
+        type_ = type_A[given.type]
         runs = self._table.throughput[job, type_] > 0
-        ways = new_ways(job[runs], partner[runs], type_[runs], promises.share_P[runs], self.rules.round_s / 2)
+        together = np.zeros(len(job), dtype=bool)
+        how = ConfigurationSet(job, partner, type_, given.devices, together).take(runs)
+        ways = new_ways(how, promises.share_P[runs], self.rules.round_s / 2)
         ways = ways.take(np.lexsort([ways.type, ways.job, ways.partner != NOBODY]))
-        if promises.spread_P.any():
-            _, first, index = np.unique(ways.numbers(), return_index=True, return_inverse=True)
+        if given.spread.any():
+            _, first, index = np.unique(keys(ways)[0], return_index=True, return_inverse=True)
             ways.share = np.asarray(np.bincount(index, ways.share)[index], dtype=float)
             ways = ways.take(np.sort(first))
         return ways

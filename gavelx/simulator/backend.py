@@ -423,10 +423,10 @@ class SimulatedCluster:
         if others:
             return Pairing(job.job_type, others[0].job.job_type, lease.accelerator)
         if lease.id in self._spread:
-            apart = Setting(job.job_type, lease.accelerator, job.scale_factor, consolidated=False)
+            apart = Setting(job.job_type, lease.accelerator, lease.configuration.devices, consolidated=False)
             if apart in self.throughputs.isolated:
                 return apart
-        return Setting(job.job_type, lease.accelerator, job.scale_factor)
+        return Setting(job.job_type, lease.accelerator, lease.configuration.devices)
 
     def _is_spread(self, lease: Lease) -> bool:
         """Whether its gang is over more servers than can hold it, of those that the scheduler knows."""

@@ -9,6 +9,7 @@ import pytest
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
+from gavelx.configuration import NOBODY
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism, Rules
 from gavelx.mechanism.commands import Command, Extend, GiveUp, Launch, Lease, Solve, Stop, WakeAt
@@ -31,7 +32,6 @@ from gavelx.mechanism.selection import ends_within, loss_s
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
-from gavelx.promises import NOBODY
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import certified
 from gavelx.throughputs import Pairing, Setting, Throughputs
@@ -90,7 +90,7 @@ def validate(mechanism: Mechanism) -> None:
     for job_id, lease in leasing.leases.items():
         j = live.index[job_id]
         partner = int(live.partner[j])
-        assert len(lease.devices) == live.scale_factor[j]
+        assert len(lease.devices) == live.held_devices[j]
         assert live.type[j] >= 0
         assert {holders[device] for device in lease.devices} == {1 if partner == NOBODY else 2}
         assert partner == NOBODY or leasing.leases[partner].devices == lease.devices

@@ -30,10 +30,10 @@ def crowd(count: int, parts: dict[str, float], devices: int = 1) -> Snapshot:
 
 def pairs(allocation: Allocation) -> set[tuple[int, int]]:
     """The ids of the jobs that share devices."""
-    promised = allocation.promises()
+    promised = allocation.promises().configurations
     return {
         (first, second)
-        for first, second in zip(promised.first_P.tolist(), promised.second_P.tolist(), strict=True)
+        for first, second in zip(promised.job.tolist(), promised.partner.tolist(), strict=True)
         if second >= 0
     }
 
@@ -130,5 +130,5 @@ def test_everyone_is_in_one_combination_with_an_equal_part(snapshot: Snapshot) -
 
 
 def ids(allocation: Allocation) -> tuple[list[int], list[int]]:
-    promised = allocation.promises()
-    return promised.first_P.tolist(), promised.second_P.tolist()
+    promised = allocation.promises().configurations
+    return promised.job.tolist(), promised.partner.tolist()

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gavelx.configuration import Configuration
 from gavelx.mechanism.commands import Device, Lease
 from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
 
@@ -14,7 +15,15 @@ LOSE = st.tuples(st.just("lose"), st.sampled_from(SERVERS), st.none())
 
 def a_run(lease_id: int, job_id: int, servers: set[int]) -> LeaseRecord:
     devices = tuple(Device(server_id, 0) for server_id in sorted(servers))
-    lease = Lease(lease_id, job_id, "v100", devices, until_s=1.0, until_step=1.0, charged_from_s=0.0)
+    lease = Lease(
+        lease_id,
+        job_id,
+        Configuration((job_id,), "v100", len(devices)),
+        devices,
+        until_s=1.0,
+        until_step=1.0,
+        charged_from_s=0.0,
+    )
     return LeaseRecord(lease, [LeasePart(device.server_id, (0,), rank, 1) for rank, device in enumerate(devices)])
 
 

@@ -115,7 +115,7 @@ def test_a_pair_comes_back_as_a_pair() -> None:
     snapshot = Snapshot.of(jobs, Cluster.of({"fast": 1}), table, pairs=True)
     allocation = load_policy("packed(max_min_fairness)").allocate(snapshot)
     answer = AllocationRecord.from_json(answer_of(allocation).to_json())
-    assert (answer.promised.second_P >= 0).any()
+    assert (answer.promised.configurations.partner >= 0).any()
     assert np.array_equal(allocation_of(answer, snapshot).share_C, allocation.share_C)
 
 

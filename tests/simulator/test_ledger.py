@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gavelx.cluster import Cluster, Server
+from gavelx.configuration import Configuration
 from gavelx.jobs import Job
 from gavelx.mechanism.commands import Device, Lease
 from gavelx.policies import load_policy
@@ -119,7 +120,9 @@ def books() -> Ledger:
 
 def lease(lease_id: int, job: Job, *slots: int, shares_with: int | None = None) -> Lease:
     devices = tuple(Device(0, slot) for slot in slots)
-    return Lease(lease_id, job.id, "v100", devices, math.inf, job.total_steps, 0.0, shares_with)
+    members = (job.id,) if shares_with is None else (job.id, shares_with)
+    how = Configuration(tuple(sorted(members)), "v100", len(devices))
+    return Lease(lease_id, job.id, how, devices, math.inf, job.total_steps, 0.0)
 
 
 def test_the_books_count_steps_seconds_and_dollars() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
+from gavelx.configuration import NOBODY
 from gavelx.configurations import Configurations
 from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival
 from gavelx.policies.isolated import within_time
-from gavelx.promises import NOBODY
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import certified, repaired
 
@@ -108,8 +108,8 @@ def _promised_partners(snapshot: Snapshot) -> Ints:
     """Who shared devices with whom under the previous allocation; of several pairs of a job the first counts."""
     index = {job.id: j for j, job in enumerate(snapshot.jobs)}
     partner_J = np.full(len(index), ALONE)
-    promised = snapshot.promised
-    for first, second in zip(promised.first_P.tolist(), promised.second_P.tolist(), strict=True):
+    promised = snapshot.promised.configurations
+    for first, second in zip(promised.job.tolist(), promised.partner.tolist(), strict=True):
         j, i = index.get(first, ALONE), index.get(second, ALONE)
         if second != NOBODY and ALONE not in (j, i) and partner_J[j] == partner_J[i] == ALONE:
             partner_J[j], partner_J[i] = i, j

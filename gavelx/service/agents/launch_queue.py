@@ -118,14 +118,13 @@ class LaunchQueue:
     def _speed(self, run: LeaseRecord) -> float:
         """Steps/s by the table, where and as it runs."""
         job, lease = self._state.jobs[run.lease.job_id].job, run.lease
+        devices = lease.configuration.devices
         mechanism = self._state.mechanism
         j = mechanism.live.index.get(job.id)
         spread = j is not None and bool(mechanism.live.spread[j])
         table = mechanism.throughputs
-        apart = (
-            table.get(job.job_type, lease.accelerator, job.scale_factor, consolidated=False) if spread else None
-        )
-        together = table.get(job.job_type, lease.accelerator, job.scale_factor)
+        apart = table.get(job.job_type, lease.accelerator, devices, consolidated=False) if spread else None
+        together = table.get(job.job_type, lease.accelerator, devices)
         return (together if apart is None else apart) or 0.0
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
+from gavelx.configuration import NOBODY
 from gavelx.estimator.online import Online
 from gavelx.jobs import Job
 from gavelx.measurements import Way
@@ -37,7 +38,6 @@ from gavelx.mechanism.events import (
     WorkerJoined,
     WorkerLost,
 )
-from gavelx.promises import NOBODY
 from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
 from gavelx.service.store.allocation_record import allocation_of
 from gavelx.service.store.configuration import Configuration
@@ -231,8 +231,8 @@ class State:
             return None
         job, partner = live.jobs[j], live.index.get(int(live.partner[j]))
         if live.partner[j] == NOBODY:
-            return Setting(job.job_type, lease.accelerator, job.scale_factor, not live.spread[j])
-        if partner is None or job.scale_factor > 1:
+            return Setting(job.job_type, lease.accelerator, lease.configuration.devices, not live.spread[j])
+        if partner is None or lease.configuration.devices > 1:
             return None
         return Pairing(job.job_type, live.jobs[partner].job_type, lease.accelerator)
 

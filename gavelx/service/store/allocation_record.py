@@ -2,7 +2,7 @@
 
 The mechanism asks the same question again when the log is replayed, so the shares are all that has to be kept.
 
-Legend: P ways to run with a share, J jobs, C configurations.
+Legend: P configurations with a share, J jobs, C configurations.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation, Certificate
+from gavelx.configuration import ABSENT, AS_ASKED, NOBODY, ConfigurationSet
 from gavelx.errors import PolicyError
 from gavelx.execution import DEFAULT, Execution
-from gavelx.promises import NOBODY, Promises
+from gavelx.promises import Promises
 from gavelx.snapshot import Kind, Snapshot
 
 Ints = NDArray[np.int64]
@@ -34,15 +35,16 @@ class AllocationRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; numbers are written so that reading gives the same float back."""
-        promised = self.promised
+        promised, configurations = self.promised, self.promised.configurations
         return {
             "asked_s": self.asked_s,
             "opened": sorted(self.opened),
             "accelerators": list(promised.accelerators),
-            "first": promised.first_P.tolist(),
-            "second": promised.second_P.tolist(),
-            "accelerator": promised.accelerator_P.tolist(),
-            "spread": np.flatnonzero(promised.spread_P).tolist(),
+            "first": configurations.job.tolist(),
+            "second": configurations.partner.tolist(),
+            "accelerator": configurations.type.tolist(),
+            "devices": configurations.devices.tolist(),
+            "spread": np.flatnonzero(configurations.spread).tolist(),
             "share": promised.share_P.tolist(),
             "certificate": self.certificate.to_json(),
             "marginal": self.marginal_A,
@@ -55,14 +57,10 @@ class AllocationRecord:
         """What :meth:`to_json` wrote."""
         spread_P = np.zeros(len(body["first"]), dtype=bool)
         spread_P[body["spread"]] = True
-        promised = Promises(
-            accelerators=tuple(body["accelerators"]),
-            first_P=np.array(body["first"], dtype=np.int64),
-            second_P=np.array(body["second"], dtype=np.int64),
-            accelerator_P=np.array(body["accelerator"], dtype=np.int64),
-            spread_P=spread_P,
-            share_P=np.array(body["share"], dtype=float),
-        )
+        names = ("first", "second", "accelerator", "devices")
+        job, partner, type_, devices = (np.array(body[name], dtype=np.int64) for name in names)
+        configurations = ConfigurationSet(job, partner, type_, devices, spread_P)
+        promised = Promises(tuple(body["accelerators"]), configurations, np.array(body["share"], dtype=float))
         return AllocationRecord(
             asked_s=body["asked_s"],
             opened=frozenset(body["opened"]),
@@ -103,7 +101,7 @@ def allocation_of(answer: AllocationRecord, asked: Snapshot) -> Allocation:
 
 
 def as_of_version_3(body: dict[str, Any]) -> dict[str, Any]:
-    """An answer of versions 1 and 2, where flags said how it is carried out."""
+    """An answer of versions 1 and 2: flags said how it is carried out, and jobs had the devices they asked for."""
     flags = set(body.pop("flags"))
     execution = Execution(
         backfill="strict" not in flags,
@@ -114,40 +112,24 @@ def as_of_version_3(body: dict[str, Any]) -> dict[str, Any]:
         by_owner="by_owner" in flags,
         refresh_s=body.pop("ask_again_s"),
     )
-    return body | {"execution": asdict(execution)}
+    return body | {"execution": asdict(execution), "devices": [AS_ASKED] * len(body["first"])}
 
 
 def _places(promised: Promises, snapshot: Snapshot) -> Ints:
-    """Where each promised way to run stands among the configurations."""
-    table = snapshot.configurations
-    J, A = table.shape
-    row = {job.id: j for j, job in enumerate(snapshot.jobs)} | {NOBODY: -1}
+    """Where each promised configuration stands in the snapshot's table."""
+    row = {job.id: j for j, job in enumerate(snapshot.jobs)} | {NOBODY: NOBODY}
     a_of = {name: a for a, name in enumerate(snapshot.accelerators)}
+    given = promised.configurations
     try:
-        first_P = np.array([row[i] for i in promised.first_P.tolist()], dtype=np.int64)
-        second_P = np.array([row[i] for i in promised.second_P.tolist()], dtype=np.int64)
+        job_P, partner_P = (
+            np.array([row[i] for i in ids.tolist()], dtype=np.int64) for ids in (given.job, given.partner)
+        )
         type_A = np.array([a_of[name] for name in promised.accelerators], dtype=np.int64)
     except KeyError as error:
         raise PolicyError(f"the answer speaks of {error}, which it was not asked about") from None
-    alone_P = second_P < 0
-    low_P = np.where(alone_P, first_P, np.minimum(first_P, second_P))
-    high_P = np.where(alone_P, -1, np.maximum(first_P, second_P))
-    low_C, high_C = np.full(len(table), J), np.full(len(table), -1)
-    np.minimum.at(low_C, table.configuration_M, table.job_M)
-    np.maximum.at(high_C, table.configuration_M, table.job_M)
-    high_C[table.members_C == 1] = -1
-
-    def keys(low: Ints, high: Ints, a: Ints, spread: NDArray[np.bool_]) -> Ints:
-        return ((low * (J + 1) + high + 1) * A + a) * 2 + spread
-
-    key_C = keys(low_C, high_C, table.accelerator_C, table.spread_C)
-    key_P = keys(low_P, high_P, type_A[promised.accelerator_P], promised.spread_P)
-    if not len(key_P):
-        return np.zeros(0, dtype=np.int64)
-    order = np.argsort(key_C, kind="stable")
-    place_P = (
-        order[np.minimum(np.searchsorted(key_C, key_P, sorter=order), len(order) - 1)] if len(order) else key_P
-    )
-    if not len(order) or (key_C[place_P] != key_P).any():
-        raise PolicyError("the answer gives a share to a way to run that it was not asked about")
-    return np.asarray(place_P, dtype=np.int64)
+    devices_P = np.where(given.devices == AS_ASKED, snapshot.scale_factor_J[job_P], given.devices)
+    wanted = ConfigurationSet.of(job_P, partner_P, type_A[given.type], devices_P, given.spread)
+    place_P = snapshot.configurations.rows.find(wanted)
+    if (place_P == ABSENT).any():
+        raise PolicyError("the answer gives a share to a configuration that it was not asked about")
+    return place_P

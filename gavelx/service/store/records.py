@@ -35,7 +35,7 @@ from gavelx.throughputs import Pairing, Setting
 
 VERSION = 3
 """Since 2 each carries a checksum, jobs may refuse to be preempted, and leases say what was lost with them; since
-3 an answer says in positive words how it is carried out."""
+3 an answer names the devices of each configuration, and says in positive words how it is carried out."""
 Json = dict[str, Any]
 
 
