@@ -29,8 +29,7 @@ def _floats() -> Floats:
 class Ways:
     """Ways to run as columns; ``job`` and ``partner`` are rows of the live jobs (``NOBODY``: alone).
 
-    ``share`` is the promised share of time. ``credit_s`` (time promised and not received) and ``received_s`` are
-    the priority's, which says what they mean.
+    ``share`` is the promised share of time, ``credit_s`` the time promised and not received.
     """
 
     job: Ints = field(default_factory=_ints)
@@ -38,15 +37,14 @@ class Ways:
     type: Ints = field(default_factory=_ints)
     share: Floats = field(default_factory=_floats)
     credit_s: Floats = field(default_factory=_floats)
-    received_s: Floats = field(default_factory=_floats)
 
     def __len__(self) -> int:
         return len(self.job)
 
     @staticmethod
     def of(job: Ints, partner: Ints, type_: Ints, share: Floats) -> "Ways":
-        """Ways to run that have received nothing and are owed nothing."""
-        return Ways(job, partner, type_, share, np.zeros(len(job)), np.zeros(len(job)))
+        """Ways to run that are owed nothing."""
+        return Ways(job, partner, type_, share, np.zeros(len(job)))
 
     def take(self, chosen: Ints | Bools) -> "Ways":
         """These of the ways."""
