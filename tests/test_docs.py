@@ -27,6 +27,7 @@ from tests.terminal import ASKS, Terminal
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINKING = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 POLICIES = (ROOT / "docs" / "policies.md").read_text()
 LABELS = ("Formula", "Promises", "Source", "When")
@@ -116,7 +117,7 @@ def test_every_block_runs(page: Path, shell: Shell, tmp_path: Path, monkeypatch:
             getattr(running, language)(text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
