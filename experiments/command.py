@@ -19,7 +19,7 @@ from experiments.points import Limits, why_not
 from experiments.results import add_session, write_results
 from experiments.runner import Outcome, Task, run, say
 from experiments.store import Store
-from gavelx.mechanism import RULES
+from gavelx.published import RULES
 
 FOLDER = Path(__file__).parent / "results"
 TINY_FOLDER = Path("out") / "experiments-tiny"

@@ -18,7 +18,7 @@ from experiments.points import Point, Record
 from experiments.runner import Task
 from experiments.store import Store
 from gavelx.files.atomic import write_atomically
-from gavelx.mechanism import RULES
+from gavelx.published import RULES
 
 CLUSTER, PRICES, JOBS, RATE = "v100=36,p100=36,k80=36", "v100=0.74,p100=0.43,k80=0.135", 500, 0.45
 POLICIES: Mapping[str, tuple[str, float]] = {

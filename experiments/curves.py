@@ -8,7 +8,7 @@ from experiments.experiment import Selection
 from experiments.points import Point, Record
 from experiments.published import REPLICATION, STORED, Series
 from experiments.runner import Task
-from gavelx.mechanism import RULES
+from gavelx.published import RULES
 
 CLUSTER, SEEDS = "v100=36,p100=36,k80=36", (0, 1, 2)
 TINY_SEEDS, TINY_LOADS = (0, 1), 2

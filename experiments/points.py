@@ -17,10 +17,10 @@ from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
-from gavelx.mechanism import PUBLISHED, Rules
 from gavelx.policies import load_policy
 from gavelx.policies.base import Policy
 from gavelx.policies.modifiers import Modifier
+from gavelx.published import PUBLISHED, AnyRules, seeded
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import draw_jobs
@@ -96,7 +96,7 @@ class Limits:
     patience_h: float = 5000.0
 
 
-def measure(point: Point, rules: Rules, limits: Limits) -> Record:
+def measure(point: Point, rules: AnyRules, limits: Limits) -> Record:
     """Simulate the point and say what came of it.
 
     Where a limit ended the run, ``stopped`` says which and ``jobs_completed`` how many of the measured jobs were
@@ -121,7 +121,7 @@ def why_not(policy: str) -> str:
     return ""
 
 
-def _simulate(point: Point, rules: Rules, limits: Limits) -> Result:
+def _simulate(point: Point, rules: AnyRules, limits: Limits) -> Result:
     cluster = cluster_of(point)
     return simulate(
         Limited(load_policy(point.policy), point, limits),
@@ -129,7 +129,7 @@ def _simulate(point: Point, rules: Rules, limits: Limits) -> Result:
         cluster,
         speeds(),
         load_prices(point.prices, cluster.accelerators) if point.prices else None,
-        rules=replace(rules, seed=point.seed),
+        rules=seeded(rules, point.seed),
         window=slice(*point.window) if point.window else None,
     )
 

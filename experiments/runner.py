@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from experiments.points import Limits, Point, Record, measure
 from experiments.store import Store
-from gavelx.mechanism import Rules
+from gavelx.published import AnyRules
 
 
 class Task(NamedTuple):
     """A point, and the rules that its name of rules stands for."""
 
     point: Point
-    rules: Rules
+    rules: AnyRules
 
 
 class Outcome(NamedTuple):

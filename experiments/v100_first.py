@@ -9,6 +9,7 @@ there at the start, ``makespan`` has it as a cluster of V100s alone; where they 
 from collections.abc import Sequence
 
 from gavelx.allocation import Allocation
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.baselines.run_to_completion import start_until_one_waits
 from gavelx.policies.greedy import Handout
@@ -28,7 +29,7 @@ class V100First(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = _ByName(snapshot)
         start_until_one_waits(handout)
-        return handout.allocation(strict=True, type_blind=True)
+        return handout.allocation(Execution(backfill=False, knows_types=False))
 
 
 v100_first = V100First()

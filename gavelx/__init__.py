@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gavelx.allocation import Allocation
     from gavelx.cluster import Cluster
     from gavelx.errors import GavelxError, UserError
+    from gavelx.execution import Execution
     from gavelx.files.importers import import_trace
     from gavelx.files.price_tables import load_prices
     from gavelx.files.snapshots import read_snapshot, write_snapshot
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Allocation",
     "Cluster",
+    "Execution",
     "Faults",
     "GavelxError",
     "Job",
@@ -61,6 +63,7 @@ _HOMES = {
     "gavelx.allocation": "Allocation",
     "gavelx.cluster": "Cluster",
     "gavelx.errors": "GavelxError UserError",
+    "gavelx.execution": "Execution",
     "gavelx.files.importers": "import_trace",
     "gavelx.files.price_tables": "load_prices",
     "gavelx.files.snapshots": "read_snapshot write_snapshot",

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.errors import SharesError
-from gavelx.promises import NOBODY, Promises
+from gavelx.execution import DEFAULT, Execution
+from gavelx.promises import Promises
 from gavelx.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
@@ -57,16 +58,7 @@ class Allocation:
     """The share of wall-clock time that each configuration gets.
 
     * ``marginal_A``: by how much the objective would rise with one more device of each type, where the path knows;
-    * ``whole``: shares are devices handed out, not parts of time;
-    * ``strict``: a job without a share waits for its turn, and the mechanism must not fill idle devices with other
-      jobs (as in first come, first served);
-    * ``capped``: shares are ceilings as well: no job may be ahead of what it was promised, be its devices idle;
-    * ``unmoved``: a job that runs keeps its very devices, and the mechanism must not move it to others of the same
-      type, not even to make room for a gang: whoever is never preempted is never restarted;
-    * ``ask_again_s``: ask the policy again after so many seconds (at the next round), even if nothing has changed;
-      None, only when jobs, devices or prices change;
-    * ``by_owner``: shares are divided between owners first, so a job more or less matters to its owner's others;
-    * ``type_blind``: the policy counts devices and does not tell their types apart;
+    * ``execution``: what the mechanism may do with it, such as filling idle devices with jobs that have no share;
     * ``notes``: say in words what the shares do not, such as a deadline that cannot be met.
     """
 
@@ -74,14 +66,12 @@ class Allocation:
     share_C: Floats
     certificate: Certificate
     marginal_A: Mapping[str, float] = field(default_factory=dict)
-    strict: bool = False
-    whole: bool = False
+    execution: Execution = DEFAULT
     notes: tuple[str, ...] = ()
-    ask_again_s: float | None = None
-    type_blind: bool = False
-    unmoved: bool = False
-    capped: bool = False
-    by_owner: bool = False
+
+    def with_execution(self, **changes: Any) -> "Allocation":
+        """The same shares, to be carried out otherwise: fields of :class:`~gavelx.execution.Execution`."""
+        return replace(self, execution=replace(self.execution, **changes))
 
     def with_notes(self, notes: Sequence[str]) -> "Allocation":
         """The same allocation with something to say besides."""
@@ -105,28 +95,14 @@ class Allocation:
         return np.asarray(np.bincount(table.job_M, speed_M, table.shape[0]), dtype=float)
 
     def promises(self, *, rounded: bool = False) -> Promises:
-        """Every way to run with a share, under the ids of the jobs.
+        """Every configuration with a share, under the ids of the jobs.
 
         ``rounded``: to ``DECIMALS``, and without shares of just the last one. Jobs that are promised the same then
         have the same share to the last bit, on every processor; else bits decide which of them is served first.
         """
         share_C = self.share_C.round(DECIMALS) if rounded else self.share_C
-        table = self.snapshot.configurations
-        id_J = np.array([job.id for job in self.snapshot.jobs], dtype=np.int64)
-        first_C = np.full(len(table), np.iinfo(np.int64).max)
-        second_C = np.full(len(table), NOBODY)
-        np.minimum.at(first_C, table.configuration_M, id_J[table.job_M])
-        np.maximum.at(second_C, table.configuration_M, id_J[table.job_M])
-        second_C[table.members_C == 1] = NOBODY
         c_P = np.flatnonzero(share_C > (10.0**-DECIMALS if rounded else 0.0))
-        return Promises(
-            accelerators=self.snapshot.accelerators,
-            first_P=first_C[c_P],
-            second_P=second_C[c_P],
-            accelerator_P=table.accelerator_C[c_P],
-            spread_P=table.spread_C[c_P],
-            share_P=share_C[c_P],
-        )
+        return Promises(self.snapshot.accelerators, self.snapshot.named.take(c_P), share_C[c_P])
 
     def to_json(self) -> dict[str, Any]:
         """Shares per job and type, the configurations behind them, the certificate and the marginal values."""

@@ -98,13 +98,13 @@ def _check(allocation: object, snapshot: Snapshot, policy: Answers, hint: str) -
 
 def _no_numbers(allocation: Allocation) -> str:
     """What is written beside the shares where numbers should be, if anything."""
-    c, after_s = allocation.certificate, allocation.ask_again_s
+    c, after_s = allocation.certificate, allocation.execution.refresh_s
     if not all(value is None or _is_finite(value) for value in (c.objective, c.bound)):
         return f"the certificate says objective {c.objective}, bound {c.bound}"
     if not all(map(_is_finite, (c.violation, c.classes, c.seconds))):
         return f"the certificate says violation {c.violation}, classes {c.classes}, seconds {c.seconds}"
     if after_s is not None and not (_is_finite(after_s) and after_s >= 0):
-        return f"ask_again_s is {after_s!r}"
+        return f"refresh_s is {after_s!r}"
     wrong = {name: value for name, value in allocation.marginal_A.items() if not _is_finite(value)}
     return f"one more device is worth {wrong}" if wrong else ""
 

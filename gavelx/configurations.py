@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from gavelx.configuration import NOBODY, ConfigurationSet, keys
 from gavelx.throughputs import End
 
 Floats = NDArray[np.float64]
@@ -112,13 +113,25 @@ class Configurations:
         return runnable
 
     @cached_property
-    def mode_C(self) -> Ints:
-        """A number for who runs on how many devices, placed how: what is of one mode differs in type alone."""
-        first_C, last_C = np.full(len(self), self.shape[0]), np.full(len(self), -1)
+    def rows(self) -> ConfigurationSet:
+        """Each configuration under the indices of its members and of its type."""
+        first_C, last_C = np.full(len(self), self.shape[0]), np.full(len(self), NOBODY)
         np.minimum.at(first_C, self.configuration_M, self.job_M)
         np.maximum.at(last_C, self.configuration_M, self.job_M)
-        modes = np.column_stack([first_C, last_C, self.devices_C, self.spread_C])
-        return np.unique(modes, axis=0, return_inverse=True)[1].ravel()
+        last_C[self.members_C == 1] = NOBODY
+        return ConfigurationSet(first_C, last_C, self.accelerator_C, self.devices_C, self.spread_C)
+
+    def named(self, id_J: Ints) -> ConfigurationSet:
+        """Each configuration under the ids of its members and the index of its type."""
+        rows = self.rows
+        partner_C = np.where(rows.partner == NOBODY, NOBODY, id_J[rows.partner])
+        return ConfigurationSet.of(id_J[rows.job], partner_C, rows.type, rows.devices, rows.spread)
+
+    @cached_property
+    def mode_C(self) -> Ints:
+        """A number for who runs on how many devices, placed how: what is of one mode differs in type alone."""
+        (key_C,) = keys(replace(self.rows, type=np.zeros(len(self), dtype=np.int64)))
+        return np.unique(key_C, return_inverse=True)[1]
 
     def of_jobs(self, job_S: Ints) -> "tuple[Configurations, Ints]":
         """The table of just these jobs, numbered anew, and where its configurations stood in this one."""

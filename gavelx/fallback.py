@@ -7,6 +7,7 @@ an answer is its author's mistake and ends the run.
 Legend: J jobs, A accelerator types, C configurations.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,33 +15,30 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import CARRIED_OVER, Allocation
 from gavelx.asking import Answers, ask
+from gavelx.configuration import Configuration
 from gavelx.errors import SolverError
+from gavelx.execution import DEFAULT, Execution
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import certified, repaired, using
+from gavelx.solvers import certified, repaired
 
 Floats = NDArray[np.float64]
-Way = tuple[frozenset[int], str, bool]
-"""Who runs (job ids), on which type, and whether spread over servers."""
 
 
 @dataclass
 class Steady:
     """Asks a policy, and answers in its place where the solvers fail it; ``failures`` says why, each time.
 
-    ``interior`` has its programs answered as the published systems do (:mod:`gavelx.solvers.interior`).
     A policy keeps no state; whoever runs a schedule does, so this belongs to one run.
     """
 
     policy: Answers
-    interior: bool = False
     previous: Allocation | None = None
     failures: list[str] = field(default_factory=list)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         """The policy's allocation, or the previous one carried over. Raises :class:`PolicyError` as `ask` does."""
         try:
-            with using(interior=self.interior):
-                self.previous = ask(self.policy, snapshot)
+            self.previous = ask(self.policy, snapshot)
         except SolverError as failure:
             self.failures.append(str(failure))
             self.previous = carried_over(self.previous, snapshot, str(failure))
@@ -57,40 +55,34 @@ def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -
     ids = [job.id for job in snapshot.jobs]
     kept = {} if previous is None else _promised(previous, set(ids))
     known = set() if previous is None else {job.id for job in previous.snapshot.jobs}
-    ways = _ways(snapshot)
     share_C = _equal_shares(snapshot, np.array([job_id not in known for job_id in ids], dtype=bool))
-    share_C += np.array([kept.pop(way, 0.0) for way in ways], dtype=float)
+    share_C += np.array([kept.pop(each, 0.0) for each in _named(snapshot)], dtype=float)
     share_C = np.where(snapshot.usable_C, share_C, 0.0)
-    answer = certified(
+    return certified(
         snapshot,
         repaired(snapshot, share_C),
         path=f"{CARRIED_OVER}{reason}",
         seconds=0.0,
-        strict=previous is not None and previous.strict,
-        unmoved=previous is not None and previous.unmoved,
+        execution=DEFAULT if previous is None else _as_before(previous.execution),
     )
-    if previous is None:
-        return answer
-    return replace(answer, capped=previous.capped, by_owner=previous.by_owner)
 
 
-def _promised(previous: Allocation, still_there: set[int]) -> dict[Way, float]:
-    """The share of each way to run, of the jobs that are still there."""
-    share: dict[Way, float] = {}
-    for (members, name, spread), value in zip(_ways(previous.snapshot), previous.share_C.tolist(), strict=True):
-        if value > 0 and (members := members & still_there):
-            share[members, name, spread] = share.get((members, name, spread), 0.0) + value
+def _as_before(execution: Execution) -> Execution:
+    """What holds for shares that are carried over; they are no policy's whole devices any more."""
+    return replace(execution, whole_devices=False, knows_types=True, refresh_s=None)
+
+
+def _promised(previous: Allocation, still_there: set[int]) -> dict[Configuration, float]:
+    """The share of each configuration, of the jobs that are still there."""
+    share = defaultdict[Configuration, float](float)
+    for each, value in zip(_named(previous.snapshot), previous.share_C.tolist(), strict=True):
+        if value > 0 and (members := tuple(i for i in each.members if i in still_there)):
+            share[each._replace(members=members)] += value
     return share
 
 
-def _ways(snapshot: Snapshot) -> list[Way]:
-    """Who runs where in each configuration."""
-    table, names = snapshot.configurations, snapshot.accelerators
-    members: list[set[int]] = [set() for _ in range(len(table))]
-    for j, c in zip(table.job_M.tolist(), table.configuration_M.tolist(), strict=True):
-        members[c].add(snapshot.jobs[j].id)
-    places = zip(members, table.accelerator_C.tolist(), table.spread_C.tolist(), strict=True)
-    return [(frozenset(who), names[a], spread) for who, a, spread in places]
+def _named(snapshot: Snapshot) -> list[Configuration]:
+    return snapshot.named.named(snapshot.accelerators)
 
 
 def _equal_shares(snapshot: Snapshot, wanted_J: NDArray[np.bool_]) -> Floats:

@@ -1,6 +1,6 @@
-"""Promises: what an allocation gave, way by way, under the jobs' own ids, so that it outlives its snapshot.
+"""Promises: what an allocation gave each configuration, under the jobs' own ids, so that it outlives its snapshot.
 
-The mechanism serves them, the next snapshot remembers them. Legend: P promises.
+The mechanism keeps them, the next snapshot remembers them. Legend: P promises.
 """
 
 from dataclasses import dataclass, field
@@ -8,23 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-NOBODY = -1
+from gavelx.configuration import ConfigurationSet
 
 
 @dataclass(frozen=True, eq=False)
 class Promises:
-    """Who was promised which share of time on what: only ways to run with a share above 0 are here.
+    """Which configurations were promised which share of time: only those with a share above 0 are here.
 
-    * ``first_P``: job id; ``second_P``: id of the job that it shares devices with, or ``NOBODY``;
-    * ``accelerator_P``: an index into ``accelerators``; ``spread_P``: over several servers;
+    * ``configurations``: members are job ids, types are indices into ``accelerators``;
     * ``share_P``: share of wall-clock time.
     """
 
     accelerators: tuple[str, ...] = ()
-    first_P: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    second_P: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    accelerator_P: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    spread_P: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    configurations: ConfigurationSet = field(default_factory=ConfigurationSet)
     share_P: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster
+from gavelx.configuration import ConfigurationSet
 from gavelx.configurations import Configurations
 from gavelx.jobs import Job
 from gavelx.prices import Prices
@@ -142,6 +143,11 @@ class Snapshot:
     def configurations(self) -> Configurations:
         """The configurations that a policy may use."""
         return self.known if self.open_C.all() else self.known.where(self.open_C)
+
+    @cached_property
+    def named(self) -> ConfigurationSet:
+        """The same configurations under the ids of the jobs."""
+        return self.configurations.named(np.array([job.id for job in self.jobs], dtype=np.int64))
 
     @cached_property
     def open_C(self) -> NDArray[np.bool_]:

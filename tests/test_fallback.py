@@ -84,15 +84,15 @@ def test_without_a_previous_one_everybody_gets_an_equal_share() -> None:
 def test_a_queue_stays_a_queue() -> None:
     before = load_policy("fifo").allocate(snapshot("abc"))
     after = carried_over(before, snapshot("bc"), "")
-    assert before.strict
-    assert after.strict
+    assert not before.execution.backfill
+    assert not after.execution.backfill
     assert after.share_JA.sum() == 1.0
 
 
 def test_owners_that_share_still_do() -> None:
     before = load_policy("hierarchical(max_min_fairness)").allocate(snapshot("abc"))
-    assert carried_over(before, snapshot("bc"), "").by_owner
-    assert not carried_over(None, snapshot("bc"), "").by_owner
+    assert carried_over(before, snapshot("bc"), "").execution.by_owner
+    assert not carried_over(None, snapshot("bc"), "").execution.by_owner
 
 
 def test_a_pair_leaves_its_share_to_the_member_that_stays() -> None:
@@ -164,7 +164,7 @@ def test_a_mistake_of_the_author_still_ends_the_run() -> None:
 def test_a_solver_that_fails_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole way: HiGHS gives up at some calls, nothing else is there, the run goes on and says so."""
     from gavelx.solvers import portfolio
-    from gavelx.solvers.highs import UnsolvedError
+    from gavelx.solvers.program.errors import UnsolvedError
 
     solve, calls = portfolio.solve_linear, iter(range(1000))
 

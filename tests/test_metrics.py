@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from gavelx import metrics
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
-from gavelx.mechanism import PUBLISHED
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
+from gavelx.published import PUBLISHED
 from gavelx.simulator import simulate
 from gavelx.simulator.capacity import Capacity
 from gavelx.throughputs import Pairing, Setting, Throughputs

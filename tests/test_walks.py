@@ -1,4 +1,4 @@
-"""What the walks and ARCHITECTURE.md name is there: files, and after a file classes and functions in it."""
+"""What walks, decisions and ARCHITECTURE.md name is there: files, and the classes and functions in them."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "walks").glob("*.md"))]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 FILE = r"`((?:gavelx|tests|experiments|benchmarks|docs|examples)/[\w/]*(?:\.\w+|/))`"
 NAMES = r"((?::|,)\s+`[A-Za-z_][\w.]*`)*"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *DECISIONS], ids=lambda page: page.name)
 def test_every_file_is_there(page: Path) -> None:
     for name in re.findall(FILE, page.read_text()):
         assert (ROOT / name).exists(), f"{page.name} names {name}, which is not there"

@@ -23,7 +23,7 @@ from typing import Any
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.channels import Access, aio_channel
 from gavelx.worker.agent import Agent
-from gavelx.worker.attending import attend
+from gavelx.worker.connection import attend
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import SleepRunner
 

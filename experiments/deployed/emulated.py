@@ -32,9 +32,9 @@ from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.configuration import Configuration
-from gavelx.service.recorded import read_history
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
+from gavelx.service.state.replay import read_history
+from gavelx.service.store.configuration import Configuration
 from gavelx.simulator import simulate
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload
@@ -172,10 +172,10 @@ def agreement(scene: Scene, factor: float, log: str, late_s: float) -> Agreement
     """Simulate the compressed scene, and lay the recorded run beside it, when its books add up."""
     result, (state, history) = scene.simulated(), read_history(log)
     books = audit(history, scene.jobs, scene.cluster.servers, scene.prices, scene.table)
-    books.check_bill(sum(known.spent_usd for known in state.book.values()))
-    began_s = state.book[0].job.arrival_s
+    books.check_bill(sum(known.spent_usd for known in state.jobs.values()))
+    began_s = state.jobs[0].job.arrival_s
     simulated_J = result.completion_s_J
-    emulated_J = np.array([state.book[job.id].ended_s - began_s for job in scene.jobs])
+    emulated_J = np.array([state.jobs[job.id].ended_s - began_s for job in scene.jobs])
     arrival_J = np.array([job.arrival_s for job in scene.jobs])
     launch_ms = [1e3 * (held.start_s - held.launched_s) for held in history.leases if held.held_s > 0]
     return Agreement(

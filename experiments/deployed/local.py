@@ -5,7 +5,7 @@
         (job_id,) = await cluster.submit(spec)
         await cluster.until_ended()
 
-Its log stays in ``folder``, for `gavelx.service.recorded.read_history` to read when all is over.
+Its log stays in ``folder``, for `gavelx.service.state.replay.read_history` to read when all is over.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ import gavelx
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import Access, aio_channel
-from gavelx.service.configuration import Configuration
-from gavelx.service.server import Options, Service
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
+from gavelx.service.api.server import Options, Service
+from gavelx.service.store.configuration import Configuration
 
 ROOT = Path(gavelx.__file__).parents[1]
 PATIENCE_S = 300.0
@@ -135,8 +135,8 @@ class LocalCluster:
             raise DeployedError(f"agent {name} ended with {code}: {said}")
         scheduler = self._service.scheduler
         machine = scheduler.state.machine_named(name)
-        attendee = None if machine is None else scheduler.attendance.here.get(machine.server.id)
-        return attendee is not None and attendee.sent_s is not None
+        session = None if machine is None else scheduler.agents.here.get(machine.server.id)
+        return session is not None and session.sent_s is not None
 
     def kill(self, name: str) -> None:
         """Kill an agent with -9. What it emulates is gone with it; real jobs run on until their leases lapse."""

@@ -35,10 +35,10 @@ from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.configuration import Configuration
-from gavelx.service.recorded import read_history
-from gavelx.service.state import State
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
+from gavelx.service.state.replay import read_history
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
 
 TYPES = ("v100", "p100", "k80")
 PRICES = Prices({"v100": 2.48, "p100": 1.46, "k80": 0.45}, "declared")
@@ -207,12 +207,12 @@ def examine(
     state, history = read_history(log)
     books = audit(
         history,
-        [known.job for known in state.book.values()],
+        [known.job for known in state.jobs.values()],
         [one.server for one in state.machines.values()],
         PRICES,
     )
     problems = []
-    billed = sum(known.spent_usd for known in state.book.values())
+    billed = sum(known.spent_usd for known in state.jobs.values())
     if abs(billed - books.usd) > 1e-6 * books.usd:
         problems.append(f"${billed} are billed, and the devices were held for ${books.usd}")
     found = [
@@ -224,8 +224,8 @@ def examine(
     return Ran(
         policy=policy,
         round_s=state.mechanism.rules.round_s,
-        makespan_s=max(known.ended_s for known in state.book.values())
-        - min(known.job.arrival_s for known in state.book.values()),
+        makespan_s=max(known.ended_s for known in state.jobs.values())
+        - min(known.job.arrival_s for known in state.jobs.values()),
         usd=books.usd,
         jobs=found,
         problems=problems,
@@ -235,7 +235,7 @@ def examine(
 def _found(  # noqa: PLR0917
     job_id: int, one: Wanted, curve: Curve, text: str, state: State, history: History
 ) -> Found:
-    known, leases, problems = state.book[job_id], history.of(job_id), []
+    known, leases, problems = state.jobs[job_id], history.of(job_id), []
     try:
         mine = curve_of(text)
     except DeployedError as error:

@@ -23,11 +23,12 @@ from experiments.store import Store
 from experiments.thesis.floor import floor_usd
 from experiments.thesis.settings import PRICES
 from gavelx.files.atomic import write_atomically
-from gavelx.mechanism import DEFAULT, PUBLISHED, Rules
+from gavelx.mechanism import DEFAULT
+from gavelx.published import PUBLISHED, AnyRules
 
 CLUSTER, SEEDS = "v100=5,p100=5,k80=5", tuple(range(10, 20))
 BILLED = "published, true bill"
-RULES: dict[str, Rules] = {
+RULES: dict[str, AnyRules] = {
     "default": DEFAULT,
     BILLED: replace(PUBLISHED, charge_gaps=False, split_price=True),
 }

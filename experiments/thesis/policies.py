@@ -1,7 +1,5 @@
 """Policies of the thesis that are not in the catalog, for the name ``experiments.thesis.policies:NAME``."""
 
-from dataclasses import replace
-
 from gavelx.allocation import Allocation
 from gavelx.policies import FinishTimeFairness
 from gavelx.snapshot import Snapshot
@@ -19,7 +17,7 @@ class InformedFinishTimeFairness(FinishTimeFairness):
     name = "informed_finish_time_fairness"
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return replace(super().allocate(snapshot), type_blind=True)
+        return super().allocate(snapshot).with_execution(knows_types=False)
 
 
 informed_finish_time_fairness = InformedFinishTimeFairness()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from experiments.points import Point
 from experiments.published.thesis import Setting
 from experiments.thesis.policies import INFORMED
-from gavelx.mechanism import PUBLISHED, Rules
+from gavelx.published import PUBLISHED, AnyRules
 
 SEEDS = (5, 8, 9)
 PRICES = "v100=1.6,p100=1.35,k80=0.9"
@@ -21,7 +21,7 @@ RATES, WINDOW = (0.25, 0.5, 0.75, 1.0), (500, 1000)
 TINY_DIVISOR = 25
 
 SPLIT = "published, price split"
-RULES: dict[str, Rules] = {"published": PUBLISHED, SPLIT: replace(PUBLISHED, split_price=True)}
+RULES: dict[str, AnyRules] = {"published": PUBLISHED, SPLIT: replace(PUBLISHED, split_price=True)}
 """By name. With the price split, jobs that share a device pay half of it each; all else is the same."""
 
 

@@ -15,6 +15,7 @@ from gavelx.mechanism import Rules
 from gavelx.policies import Modifier, Policy, budgeted, load_policy
 from gavelx.policies.budgets import TOTAL
 from gavelx.policies.modifiers import within
+from gavelx.published import AnyRules
 from gavelx.report.words import NOTHING, dollars, hours, number, percent
 from gavelx.snapshot import Snapshot
 
@@ -86,11 +87,11 @@ def budgets_of(policy: Policy) -> dict[str, float]:
     return {}
 
 
-def check_budgets(policy: Policy, rules: Rules, jobs: Iterable[Job]) -> None:
+def check_budgets(policy: Policy, rules: AnyRules, jobs: Iterable[Job]) -> None:
     """Budgets can be kept under these rules, and their owners have jobs. Raises :class:`OptionError`."""
     if not (budgets := budgets_of(policy)):
         return
-    if rules.whole_steps:
+    if not isinstance(rules, Rules):
         problem = f"the rules {rules.name!r} let jobs run ahead of their shares, so no budget holds"
         raise OptionError(problem, where="--rules", expected="default, with a budget")
     owners = {job.owner.rsplit("/", up)[0] for job in jobs for up in range(job.owner.count("/") + 1)}

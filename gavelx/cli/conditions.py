@@ -10,7 +10,8 @@ from gavelx.files.amounts import read_amounts
 from gavelx.files.csvs import NUMBER
 from gavelx.files.overhead_tables import load_overheads
 from gavelx.files.texts import shown
-from gavelx.mechanism import RULES, Rules
+from gavelx.mechanism import Rules
+from gavelx.published import RULES, AnyRules, seeded
 from gavelx.simulator.faults import Faults
 
 ROUND_S = (1.0, 1e6)
@@ -24,25 +25,23 @@ FAILURES_FORM = "--failures servers=0.5,jobs=0.01"
 BACKFILL = {"never": None, "any": 0.0}
 
 
-def rules_of(typed: RunOptions, job_types: Collection[str]) -> Rules:
+def rules_of(typed: RunOptions, job_types: Collection[str]) -> AnyRules:
     """The named rules, with what was asked for besides. Raises :class:`OptionError` or :class:`InputFileError`."""
     if typed.rules not in RULES:
         hint = did_you_mean(typed.rules, RULES)
         raise OptionError(f"no rules are called {typed.rules!r}", where="--rules", hint=hint)
-    rules = replace(RULES[typed.rules], seed=typed.seed)
+    rules = seeded(RULES[typed.rules], typed.seed)
     if typed.round_s is not None:
         rules = rules.with_round(within(typed.round_s, ROUND_S, "--round", "a round of {:g} s", "seconds"))
+    seen = "{:g} s without preemption"
     if typed.min_run:
-        _refuse_published(rules, "--min-run")
-        min_run_s = within(typed.min_run, MIN_RUN_S, "--min-run", "{:g} s without preemption", "seconds")
-        rules = replace(rules, min_run_s=min_run_s)
+        rules = _only_default(rules, "--min-run")
+        rules = replace(rules, min_run_s=within(typed.min_run, MIN_RUN_S, "--min-run", seen, "seconds"))
     if typed.protect_for is not None:
-        _refuse_published(rules, "--protect-for")
-        seen = "{:g} s without preemption"
-        protect_s = within(typed.protect_for, PROTECT_S, "--protect-for", seen, "seconds")
-        rules = replace(rules, protect_s=protect_s)
+        rules = _only_default(rules, "--protect-for")
+        rules = replace(rules, protect_s=within(typed.protect_for, PROTECT_S, "--protect-for", seen, "seconds"))
     if typed.plain_jobs:
-        _refuse_published(rules, "--plain-jobs")
+        _only_default(rules, "--plain-jobs")
     if typed.backfill is not None:
         rules = replace(rules, backfill=_backfill(typed.backfill, rules))
     if typed.overheads is not None:
@@ -72,7 +71,7 @@ def within(value: float, limits: tuple[float, float], option: str, seen: str, un
     return value
 
 
-def _backfill(text: str, rules: Rules) -> float | None:
+def _backfill(text: str, rules: AnyRules) -> float | None:
     if text in BACKFILL:
         return BACKFILL[text]
     part = float(text) if NUMBER.fullmatch(text) else math.nan
@@ -81,12 +80,13 @@ def _backfill(text: str, rules: Rules) -> float | None:
         raise OptionError(
             f"cannot read {shown(text)}", where="--backfill", expected=expected, hint="--backfill 0.8"
         )
-    _refuse_published(rules, f"--backfill {text}")
+    _only_default(rules, f"--backfill {text}")
     return part
 
 
-def _refuse_published(rules: Rules, option: str) -> None:
-    """In rounds of whole steps every job starts anew, for nothing, and anywhere that is free."""
-    if rules.whole_steps:
-        problem = f"the rules {rules.name!r} know nothing like it"
-        raise OptionError(problem, where=option, expected="the rules 'default'", hint="leave --rules out")
+def _only_default(rules: AnyRules, option: str) -> Rules:
+    """The published simulator starts every job anew each round, for nothing, and anywhere that is free."""
+    if isinstance(rules, Rules):
+        return rules
+    problem = f"the rules {rules.name!r} know nothing like it"
+    raise OptionError(problem, where=option, expected="the rules 'default'", hint="leave --rules out")

@@ -15,8 +15,8 @@ from gavelx.simulator import simulate
 from gavelx.workload import check_workload, runnable
 
 with service_installed():
-    from gavelx.service.places import without_password
-    from gavelx.service.recorded import Recorded, read_recorded
+    from gavelx.service.state.replay import RecordedWorkload, read_recorded
+    from gavelx.service.store.places import without_password
 
 
 def run_replay(  # noqa: PLR0917
@@ -59,7 +59,7 @@ def run_replay(  # noqa: PLR0917
         stdout().print(was + mean, markup=False)
 
 
-def _really(recorded: Recorded) -> dict[str, float | int | None]:
+def _really(recorded: RecordedWorkload) -> dict[str, float | int | None]:
     """What the log says of the same jobs."""
     arrival_s = {job.id: job.arrival_s for job in recorded.jobs}
     jct_s = [end_s - arrival_s[i] for i, end_s in recorded.completion_s.items() if i in arrival_s]

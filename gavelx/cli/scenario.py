@@ -22,6 +22,7 @@ from gavelx.jobs import Job
 from gavelx.measurements import Measurement
 from gavelx.mechanism import Rules
 from gavelx.prices import Prices
+from gavelx.published import AnyRules
 from gavelx.simulator.capacity import Capacity, at_best
 from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.simulator.learning import where_it_runs
@@ -44,7 +45,7 @@ class Scenario:
     cluster: Cluster
     throughputs: Throughputs
     prices: Prices
-    rules: Rules
+    rules: AnyRules
     window: slice | None
     jobs_left_out: int = 0
     faults: Faults = NO_FAULTS
@@ -112,9 +113,9 @@ def load_scenario(typed: RunOptions) -> Scenario:
     return scenario
 
 
-def _check_rules(jobs: Sequence[Job], rules: Rules, where: str) -> None:
-    """Rounds of whole steps know no job that must not be stopped. Raises :class:`WorkloadError`."""
-    for job in jobs if rules.whole_steps else ():
+def _check_rules(jobs: Sequence[Job], rules: AnyRules, where: str) -> None:
+    """The published simulator knows no job that must not be stopped. Raises :class:`WorkloadError`."""
+    for job in () if isinstance(rules, Rules) else jobs:
         if job.preemptible != "auto" or not job.checkpoints:
             said = "no checkpoints" if not job.checkpoints else f"preemptible={job.preemptible}"
             problem = f"{said}, and the rules {rules.name!r} know nothing like it"

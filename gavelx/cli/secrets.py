@@ -45,7 +45,7 @@ def check_not_typed(where: str, place: str) -> None:
 
     In the environment, which only we can read, the URL may have one.
     """
-    from gavelx.service.places import has_password  # noqa: PLC0415  (needs sqlalchemy)
+    from gavelx.service.store.places import has_password  # noqa: PLC0415  (needs sqlalchemy)
 
     typed = place != os.environ.get(STATE) or any(place in word for word in sys.argv)
     if typed and has_password(place):

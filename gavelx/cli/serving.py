@@ -19,14 +19,14 @@ from gavelx.cli.spot import DEFAULT_PRICES
 from gavelx.errors import OptionError
 from gavelx.files.price_tables import load_all_prices
 from gavelx.files.throughput_tables import load_throughputs
-from gavelx.mechanism import DEFAULT
+from gavelx.mechanism import DEFAULT, Rules
 
 with service_installed():
-    from gavelx.service.configuration import Configuration
-    from gavelx.service.places import without_password
-    from gavelx.service.quotas import Limits
-    from gavelx.service.server import Options, Service
-    from gavelx.service.timing import Timing
+    from gavelx.service.agents.timing import Timing
+    from gavelx.service.api.quotas import Limits
+    from gavelx.service.api.server import Options, Service
+    from gavelx.service.store.configuration import Configuration
+    from gavelx.service.store.places import without_password
 
 DEFAULT_TABLE = "simulation"
 MAX_WEIGHT = (1.0, 1e12)
@@ -111,6 +111,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
             overheads=typed.overheads,
         )
         rules = rules_of(asked, throughputs.job_types)
+        assert isinstance(rules, Rules)
         before = DEFAULT if found is None else found.rules
         rules = replace(
             before,

@@ -13,6 +13,7 @@ from gavelx.files.spot_history import load_spot_history
 from gavelx.jobs import Job
 from gavelx.mechanism import Rules
 from gavelx.prices import Prices
+from gavelx.published import AnyRules
 from gavelx.simulator.capacity import NOTICE_S, Capacity, at_best
 from gavelx.throughputs import Throughputs
 from gavelx.workload import runnable
@@ -53,7 +54,7 @@ def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges
     return recorded.prices, recorded.changes
 
 
-def capacities_of(typed: RunOptions, cluster: Cluster, rules: Rules) -> tuple[Capacity, ...]:
+def capacities_of(typed: RunOptions, cluster: Cluster, rules: AnyRules) -> tuple[Capacity, ...]:
     """When servers go and come back. Raises :class:`OptionError` or :class:`InputFileError`."""
     if typed.spot_availability is None:
         if typed.spot_notice != NOTICE_S:
@@ -61,7 +62,7 @@ def capacities_of(typed: RunOptions, cluster: Cluster, rules: Rules) -> tuple[Ca
             raise OptionError(problem, where="--spot-notice", expected="--spot-availability with it")
         return ()
     within(typed.spot_notice, NOTICE, "--spot-notice", "a notice of {:g} s", "seconds")
-    if rules.whole_steps:
+    if not isinstance(rules, Rules):
         problem = f"the rules {rules.name!r} know nothing like it"
         raise OptionError(problem, where="--spot-availability", expected="the rules 'default'")
     if typed.failures is not None and "servers" in typed.failures:

@@ -11,8 +11,8 @@ from typing import Any
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError, SolverError
 from gavelx.policies import Policy, load_policy
-from gavelx.service.answers import allocation_of
-from gavelx.service.elsewhere import START_S, Elsewhere, most_s
+from gavelx.service.loop.policy_process import START_S, PolicyProcess, most_s
+from gavelx.service.store.allocation_record import allocation_of
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import settings
 
@@ -24,7 +24,7 @@ def stoppable(text: str) -> Iterator["Policy | Stoppable"]:
     if is_ours(policy):
         yield policy
         return
-    asked = Stoppable(text, str(policy), policy.opens, Elsewhere())
+    asked = Stoppable(text, str(policy), policy.opens, PolicyProcess())
     try:
         asked.load()
         yield asked
@@ -45,7 +45,7 @@ class Stoppable:
     text: str
     name: str
     opens: frozenset[Kind]
-    elsewhere: Elsewhere
+    elsewhere: PolicyProcess
     loaded: bool = False
 
     def allocate(self, snapshot: Snapshot) -> Allocation:

@@ -52,7 +52,7 @@ def work(options: WorkerOptions) -> None:
     name = server_name(options.name)
     access = access_to(f"{host}:{port}", options.security)
     from gavelx.rpc.channels import aio_channel  # noqa: PLC0415  (needs grpc)
-    from gavelx.worker.attending import serve  # noqa: PLC0415
+    from gavelx.worker.connection import serve  # noqa: PLC0415
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     agent = _agent(options, name, options.address or own_address(host, port), devices)

@@ -90,7 +90,7 @@ class Reasons:
     def _has_time_left(self, j: int) -> str:
         """Is there a device for the rest of its time?"""
         waits = self.time_J[j] <= NEAR
-        if waits and self.allocation.strict:
+        if waits and not self.allocation.execution.backfill:
             return "waits for its turn: jobs before it come first"
         if free := self._names(self._usable_JA[j] & self._has_room_A(j)):
             has = f"{free} {'have' if ',' in free else 'has'} free devices ({WANTS_NO_MORE})"
@@ -99,7 +99,7 @@ class Reasons:
 
     def _has_room_A(self, j: int) -> Bools:
         """Where the job could have more: any free share of time, or where shares are whole, a free gang."""
-        if not self.allocation.strict or self.allocation.capped:
+        if self.allocation.execution.backfill or self.allocation.execution.quota:
             return ~self.full_A
         free_A = self.snapshot.devices_A - self.in_use_A
         return np.asarray(free_A >= self.snapshot.scale_factor_J[j] - NEAR)

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from gavelx.cluster import Cluster, Server
+from gavelx.configuration import AS_ASKED, NOBODY, ConfigurationSet
 from gavelx.configurations import Configurations
 from gavelx.errors import OptionError
 from gavelx.files.atomic import write_atomically
@@ -43,7 +44,7 @@ from gavelx.files.limits import DEVICES_MAX, SCALE_FACTOR_MAX
 from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
 from gavelx.jobs import PREEMPTIBLE, Job, Preemptible
 from gavelx.metrics import known
-from gavelx.promises import NOBODY, Promises
+from gavelx.promises import Promises
 from gavelx.snapshot import WAITING, Snapshot
 
 FORMAT = "gavelx-snapshot-1"
@@ -256,15 +257,16 @@ def _ranges(node: Node, speeds: Sequence[float]) -> tuple[tuple[float, float], .
 
 def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:
     """What was promised, one entry for each way to run."""
-    columns = (promised.first_P, promised.second_P, promised.accelerator_P, promised.spread_P, promised.share_P)
+    each = zip(promised.configurations.named(promised.accelerators), promised.share_P.tolist(), strict=True)
     return [
         {
-            "jobs": [first] if second == NOBODY else [first, second],
-            "accelerator": promised.accelerators[a],
+            "jobs": list(one.members),
+            "accelerator": one.accelerator,
+            **({"devices": one.devices} if one.devices != AS_ASKED else {}),
             "share": share,
-            **({"spread": True} if spread else {}),
+            **({"spread": True} if one.spread else {}),
         }
-        for first, second, a, spread, share in zip(*(column.tolist() for column in columns), strict=True)
+        for one, share in each
     ]
 
 
@@ -279,14 +281,15 @@ def _promises(node: Node) -> Promises:
             )
     names = [row["accelerator"].text().lower() for row in rows]
     accelerators = tuple(dict.fromkeys(names))
-    return Promises(
-        accelerators=accelerators,
-        first_P=np.array([min(members) for members in jobs], dtype=np.int64),
-        second_P=np.array([max(m) if len(m) == 2 else NOBODY for m in jobs], dtype=np.int64),
-        accelerator_P=np.array([accelerators.index(name) for name in names], dtype=np.int64),
-        spread_P=np.array(["spread" in row and row["spread"].truth() for row in rows], dtype=bool),
-        share_P=np.array([row["share"].number(low=0) for row in rows], dtype=float),
+    configurations = ConfigurationSet.of(
+        np.array([min(members) for members in jobs], dtype=np.int64),
+        np.array([max(m) if len(m) == 2 else NOBODY for m in jobs], dtype=np.int64),
+        np.array([accelerators.index(name) for name in names], dtype=np.int64),
+        np.array([row["devices"].whole(low=1) if "devices" in row else AS_ASKED for row in rows], dtype=np.int64),
+        np.array(["spread" in row and row["spread"].truth() for row in rows], dtype=bool),
     )
+    share_P = np.array([row["share"].number(low=0) for row in rows], dtype=float)
+    return Promises(accelerators, configurations, share_P)
 
 
 def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]) -> dict[str, Any]:

@@ -1,35 +1,25 @@
 """Accounts of the live jobs: time promised and received, what it cost, what an equal share would have taken.
 
 Leases are accounted for when somebody has to know: when one ends, when its price changes, before the policy is
-asked. Rounds of whole steps are accounted for at their end.
+asked.
 
 Legend: J live jobs, A accelerator types, L leases.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.configuration import NOBODY, ConfigurationSet
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.priority import Credit
+from gavelx.mechanism.promised import Entitlements
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.service import received_s
 from gavelx.metrics import equal_share
 from gavelx.prices import Prices
-from gavelx.promises import NOBODY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-class Running(NamedTuple):
-    """Who runs, with whom (rows; ``NOBODY``: alone), on which type; the number of the way, or ``NO_WAY``."""
-
-    job: Ints
-    partner: Ints
-    type: Ints
-    number: Ints
 
 
 class Accounts:
@@ -37,91 +27,69 @@ class Accounts:
 
     def __init__(self, live: LiveJobs, prices: Prices, rules: Rules) -> None:
         self.live, self.prices, self.rules = live, prices, rules
-        self.ways = Ways()
-        self.priority = rules.priority(rules.round_s)
+        self.ways = Entitlements()
+        self.priority = Credit(rules.round_s)
         self.most_behind_s = 0.0  # by how much any job ever was behind what it was promised, when a round began
         self._usd_per_s_A = np.zeros(0)
         self._accrued_s = 0.0  # promises have accrued until then
 
     # -- what is promised -------------------------------------------------------------------------------------
 
-    def admit(self, new_J: Ints) -> None:
-        """These jobs are new."""
-        self.ways = self.priority.admitted(self.ways, self.live, new_J)
+    def allocate(self, ways: Entitlements) -> None:
+        """The policy has promised these ways."""
+        self.promise(self.priority.allocated(self.ways, ways))
 
-    def allocate(self, ways: Ways, *, since_s: float) -> None:
-        """The policy has promised these ways, so long after its last answer."""
-        self.promise(self.priority.allocated(self.ways, ways, self.live, since_s))
-
-    def promise(self, ways: Ways) -> None:
+    def promise(self, ways: Entitlements) -> None:
         """These are the ways to run from now on; those who run do so in one of them, or in none."""
         live = self.live
         self.ways = ways
         live.share[:] = ways.per_job(ways.share, len(live))
         j_L = live.holders()
-        live.way[j_L] = self.as_they_run(j_L).number
+        live.way[j_L] = self.ways.find(self.as_they_run(j_L))
 
-    def as_they_run(self, j_L: Ints) -> "Running":
-        """How these jobs run now, and which of the promised ways that is."""
-        live, J, A = self.live, len(self.live), self.live.types
+    def as_they_run(self, j_L: Ints) -> ConfigurationSet:
+        """The configurations in which these jobs run now."""
+        live = self.live
         k_L = np.array([live.index.get(i, NOBODY) for i in live.partner[j_L].tolist()], dtype=np.int64)
-        alone_L, type_L = k_L == NOBODY, live.type[j_L]
-        first_L = np.where(alone_L, j_L, np.minimum(j_L, k_L))
-        second_L = np.where(alone_L, NOBODY, np.maximum(j_L, k_L))
-        number_L = self.ways.find((first_L * (J + 1) + second_L + 1) * A + type_L, J, A)
-        return Running(first_L, second_L, type_L, number_L)
+        return ConfigurationSet.of(j_L, k_L, live.type[j_L], live.held_devices[j_L])
 
     def accrue(self, now_s: float) -> None:
-        """Promises accrue until now; a round of whole steps that is over is accounted for."""
+        """Promises accrue until now."""
         seconds = now_s - self._accrued_s
         if seconds > 0:
             self.priority.passed(self.ways, seconds)
             self.live.promised_s[:] += self.live.share * seconds
             self._accrued_s = now_s
-        if self.rules.whole_steps:
-            self.settle(self.live.holders(), now_s)
-            self.live.round_s[:] = 0.0
 
     # -- what is received -------------------------------------------------------------------------------------
 
     def settle(self, j_L: Ints, now_s: float) -> None:
-        """These running jobs have held their devices until now, as far as we know.
-
-        A round of whole steps took its steps' time, and the gap before it where that is charged.
-        """
-        live = self.live
-        since_s_L = live.since_s[j_L]
-        if self.rules.whole_steps:
-            begin_s_L = np.maximum(since_s_L, live.launched_s[j_L])
-            seconds_L = np.where(live.over[j_L], 0.0, begin_s_L + live.round_s[j_L] - since_s_L)
-        else:
-            seconds_L = now_s - since_s_L
-        live.since_s[j_L] = now_s
+        """These running jobs have held their devices until now, as far as we know."""
+        seconds_L = now_s - self.live.since_s[j_L]
+        self.live.since_s[j_L] = now_s
         self._received(j_L, seconds_L)
 
     def settle_all(self, now_s: float) -> None:
-        """All leases are accounted for until now, but for rounds of whole steps."""
-        if not self.rules.whole_steps:
-            self.settle(self.live.holders(), now_s)
+        """All leases are accounted for until now."""
+        self.settle(self.live.holders(), now_s)
 
     def ended(self, j: int, held_s: float, now_s: float) -> None:
         """The lease of this job has ended, and says for how long it was held."""
         live = self.live
         self._received(np.array([j]), np.array([held_s - live.lease_held_s[j]]))
-        live.since_s[j], live.over[j] = now_s, True
+        live.since_s[j] = now_s
 
-    def ended_late(self, j: int, type_: int, seconds: float, *, price: float, capped: bool) -> None:
-        """A job has held devices of this type, at a part of their price, for longer than was known.
+    def ended_late(self, held: ConfigurationSet, seconds: float, *, price: float, quota: bool) -> None:
+        """A job has held its devices, at a part of their price, for longer than was known.
 
-        Where shares are ceilings (``capped``), the time of its last checkpoint counts, too.
+        Where shares are quotas, the time of its last checkpoint counts, too.
         """
         if not seconds:
             return  # as ever when nothing had to be saved
-        self.live.held_s[j] += seconds
-        self._charge(j, type_, seconds * price)
-        J, A = len(self.live), self.live.types
-        if capped:
-            way = self.ways.find(np.array([(j * (J + 1) + NOBODY + 1) * A + type_]), J, A)
+        self.live.held_s[held.job] += seconds
+        self._charge(held.job, held.type, held.devices, np.array([seconds * price]))
+        if quota:
+            way = self.ways.find(held)
             if way[0] != NO_WAY:
                 self.priority.received(self.ways, way, np.array([seconds]))
 
@@ -132,14 +100,14 @@ class Accounts:
         live.held_s[j_L] += seconds_L
         shared_L = live.partner[j_L] != NOBODY
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
-        self._charge(j_L, live.type[j_L], half_s_L if self.rules.split_price else seconds_L)
+        self._charge(j_L, live.type[j_L], live.held_devices[j_L], half_s_L)
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
 
     def received_s_J(self, now_s: float) -> Floats:
         """What each live job has received, as of now."""
-        return received_s(self.live, now_s, whole_steps=self.rules.whole_steps)
+        return received_s(self.live, now_s)
 
     def note_who_is_behind(self, now_s: float) -> None:
         """A round begins: the job that is furthest behind may be further than any ever was."""
@@ -153,8 +121,8 @@ class Accounts:
         self.prices = prices
         self._usd_per_s_A = prices.array(accelerators) / 3600.0
 
-    def _charge(self, j_L: Ints | int, a_L: Ints | int, seconds_L: Floats | float) -> None:
-        usd_L = seconds_L * self._usd_per_s_A[a_L] * self.live.scale_factor[j_L]
+    def _charge(self, j_L: Ints, a_L: Ints, devices_L: Ints, seconds_L: Floats) -> None:
+        usd_L = seconds_L * self._usd_per_s_A[a_L] * devices_L
         self.live.spent_usd[j_L] += np.where(seconds_L == 0.0, 0.0, usd_L)
 
     def compare_with_equal_share(self, devices_A: Ints) -> None:
@@ -168,7 +136,7 @@ class Accounts:
         live.equal_share_s[:] += seconds_J
         live.equal_share_usd[:] += np.where(seconds_J > 0, seconds_J * live.equal_share_usd_per_s, 0.0)
         live.steps_then[:] = live.steps_done
-        scale_J = live.scale_factor
+        scale_J = live.wanted_devices
         share_JA = equal_share(scale_J, devices_A, len(live))
         live.equal_share_speed[:] = np.nansum(live.throughput * share_JA, axis=1)
         usd_per_s_A = np.where(devices_A > 0, self._usd_per_s_A, 0.0)

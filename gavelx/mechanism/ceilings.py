@@ -8,32 +8,32 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.configuration import NOBODY
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.promised import Entitlements
 from gavelx.mechanism.protection import to_the_end_s
 from gavelx.mechanism.rules import Rules
-from gavelx.promises import NOBODY
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9
 
 
-def are_owed(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Bools:
+def are_owed(ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float) -> Bools:
     """Which ways are owed enough to run now."""
     enough_s = _owed_to_run_s(ways, live, rules) * (1.0 - ROUNDING)
     owed: Bools = _owed_by_round_end_s(ways, live, rules, now_s) >= enough_s
     return owed
 
 
-def until_owed_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> float:
+def until_owed_s(ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float) -> float:
     """How long until the first of them is, if none is yet; infinite where nobody has a share."""
     missing_s = _owed_to_run_s(ways, live, rules) - _owed_by_round_end_s(ways, live, rules, now_s)
     has = ways.share > 0
     return float((missing_s[has] / ways.share[has]).min(initial=math.inf))
 
 
-def _owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> Floats:
+def _owed_by_round_end_s(ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float) -> Floats:
     """Seconds that each way will be owed in a round from now if it does not run: a ceiling lets it run so long."""
     owed_s = ways.credit_s + ways.share * rules.round_s
     j = (live.way != NO_WAY).nonzero()[0]
@@ -42,7 +42,7 @@ def _owed_by_round_end_s(ways: Ways, live: LiveJobs, rules: Rules, now_s: float)
     return owed_s
 
 
-def _owed_to_run_s(ways: Ways, live: LiveJobs, rules: Rules) -> Floats:
+def _owed_to_run_s(ways: Entitlements, live: LiveJobs, rules: Rules) -> Floats:
     """What each way must be owed to run where shares are ceilings: a round, or as many as it takes to start.
 
     A job that has to load its checkpoint is given so many that one of them is left for its steps. A protected one
@@ -57,7 +57,7 @@ def _owed_to_run_s(ways: Ways, live: LiveJobs, rules: Rules) -> Floats:
     return np.asarray(owed_s)
 
 
-def _unbroken_s(ways: Ways, live: LiveJobs) -> Floats:
+def _unbroken_s(ways: Entitlements, live: LiveJobs) -> Floats:
     """For how long each way has to run on: a protected job to its end, and for as long as it has lost so far."""
     seconds_V = np.zeros(len(ways))
     for member in (ways.job, ways.partner):

@@ -1,9 +1,9 @@
 """What the mechanism wants done. A backend carries it out and reports what came of it as events."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from gavelx.configuration import Configuration
 from gavelx.snapshot import Snapshot
 
 
@@ -19,18 +19,27 @@ class Lease(NamedTuple):
 
     ``id`` rises from lease to lease, so a stale one can be told. ``until_step`` counts the job's steps from its
     beginning. ``charged_from_s`` is when billing starts; it is the launch but for rules that charge more.
-    ``shares_with`` is the job that holds the same devices at the same time, in a lease of its own. Devices that
-    are still being given up are waited for.
+    ``configuration`` says how the job is launched; its other member, if any, holds the same devices at the same
+    time, in a lease of its own. Devices that are still being given up are waited for.
     """
 
     id: int
     job_id: int
-    accelerator: str
+    configuration: Configuration
     devices: tuple[Device, ...]
     until_s: float
     until_step: float
     charged_from_s: float
-    shares_with: int | None = None
+
+    @property
+    def accelerator(self) -> str:
+        """The type of its devices."""
+        return self.configuration.accelerator
+
+    @property
+    def shares_with(self) -> int | None:
+        """The job that holds the same devices at the same time, or None."""
+        return next((job_id for job_id in self.configuration.members if job_id != self.job_id), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +58,9 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """Let every lease that stands run on, on the same devices, until a later time.
-
-    Where rounds are of whole steps, ``until_step`` says how far each goes in this one, by lease id.
-    """
+    """Let every lease that stands run on, on the same devices, until a later time."""
 
     until_s: float
-    until_step: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,22 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
+from gavelx.configuration import NOBODY, Configuration, ConfigurationSet
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
-from gavelx.mechanism.selection import Way, loss_s
-from gavelx.promises import NOBODY
+from gavelx.mechanism.selection import Choice, loss_s
 from gavelx.snapshot import WAITING
-from gavelx.throughputs import Pairing, Throughputs
+from gavelx.throughputs import Throughputs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-Given = tuple[Way, tuple[Device, ...]]
+Given = tuple[Choice, tuple[Device, ...]]
 """Devices, and the way to run on them."""
 
 
@@ -38,6 +38,7 @@ class Stopped(NamedTuple):
 
     job_id: int
     type: int
+    devices: int
     held_s: float
     price: float
 
@@ -55,14 +56,13 @@ class Leasing:
         self.servers: dict[int, Server] = {}
         self.accelerators: list[str] = []
         self.free: list[FreeDevices] = []  # by accelerator type
-        self.unmoved = False  # the present allocation forbids to move who runs, even to devices of the same type
-        self.left_out: list[Way] = []  # gangs for which the last plan found no place
+        self.may_move = True  # the present allocation lets running jobs be moved to other devices of their type
+        self.left_out: list[Choice] = []  # gangs for which the last plan found no place
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
         self._devices_A: list[int] = []
         self._last_lease_id = 0
-        self._last_end_s = 0.0
 
     # -- servers ----------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Leasing:
 
     # -- giving out -------------------------------------------------------------------------------------------
 
-    def arrange(self, chosen: Sequence[Way], until_s: float) -> list[Command]:
+    def arrange(self, chosen: Sequence[Choice], until_s: float) -> list[Command]:
         """From now on just these ways to run."""
         stays = self._stays(chosen)
         going = [j for j in self.live.holders().tolist() if j not in stays]
@@ -137,23 +137,24 @@ class Leasing:
         commands += self.extend(until_s)
         return commands + self.launch(chosen, until_s)
 
-    def _run_on_alone(self, chosen: Sequence[Way]) -> None:
+    def _run_on_alone(self, chosen: Sequence[Choice]) -> None:
         """Whoever keeps his devices as his partner leaves runs in another way from now on."""
         left = {self.live.index[i] for i in self._left_alone if i in self.leases}
         self._left_alone.clear()
-        for j, partner, _, number in chosen if left else ():
+        for j, partner, _, _, number in chosen if left else ():
             if j in left and partner == NOBODY and number != NO_WAY:
                 self._settle(np.array([j]), self.now_s)
                 self.live.way[j] = number
 
-    def _stays(self, chosen: Sequence[Way]) -> set[int]:
+    def _stays(self, chosen: Sequence[Choice]) -> set[int]:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
-        live = self.live
-        types, claimed, stays = live.type.tolist(), set[tuple[Device, ...]](), set[int]()
+        live, claimed, stays = self.live, set[tuple[Device, ...]](), set[int]()
+        held = list(zip(live.type.tolist(), live.held_devices.tolist(), strict=True))
         if not (live.partner != NOBODY).any() and all(way.partner == NOBODY for way in chosen):
-            return {way.job for way in chosen if types[way.job] == way.type}
+            return {way.job for way in chosen if held[way.job] == (way.type, way.devices)}
         for way in chosen:
-            here = [m for m in (way.job, way.partner) if m != NOBODY and types[m] == way.type]
+            members = [m for m in (way.job, way.partner) if m != NOBODY]
+            here = [m for m in members if held[m] == (way.type, way.devices)]
             if not here:
                 continue
             devices = [self.leases[live.jobs[m].id].devices for m in here]
@@ -166,32 +167,32 @@ class Leasing:
     def _to_consolidate(self) -> list[int]:
         """Spread gangs that can be put together, where running faster for a round gains more than moving loses."""
         moves: list[int] = []
-        for j in self.live.spread.nonzero()[0].tolist() if self.rules.spread_speeds else ():
+        for j in self.live.spread.nonzero()[0].tolist():
             a, devices = int(self.live.type[j]), self.leases[self.live.jobs[j].id].devices
-            gain_s = self._gain_s(j, a) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
+            gain_s = self._gain_s(j, a, len(devices)) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
             if self._may_move(j) and gain_s > 0 and self._room(a, len(devices), gain_s, devices) is not None:
                 moves.append(j)
         return moves
 
-    def launch(self, ways: Iterable[Way], until_s: float) -> list[Command]:
+    def launch(self, ways: Iterable[Choice], until_s: float) -> list[Command]:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
-        types, widths = self.live.type.tolist(), self.live.scale_factor.tolist()
+        types = self.live.type.tolist()
         commands, given, placed = list[Command](), list[Given](), set[int]()
         self.left_out = []
         queue = [
             w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)
         ]
-        queue.sort(key=lambda way: -widths[way.job])
+        queue.sort(key=lambda way: -way.devices)
         for way in queue:  # it grows: who makes room is narrower, and comes later
             if way.job in placed:  # with a new partner
                 continue
-            devices, moved = self._devices(way, widths[way.job])
+            devices, moved = self._devices(way)
             if moved:
-                queue += [Way(j, NOBODY, way.type, int(self.live.way[j])) for j in moved]
-                queue.sort(key=lambda way: -widths[way.job])
+                queue += [self._as_it_runs(j) for j in moved]
+                queue.sort(key=lambda way: -way.devices)
                 commands += [*self._let(given, until_s), *self.stop_all(moved)]
                 given.clear()
-                devices, _ = self._devices(way, widths[way.job])
+                devices, _ = self._devices(way)
             if devices is None:
                 self.left_out.append(way)
             else:
@@ -199,14 +200,19 @@ class Leasing:
                 placed |= {way.job, way.partner}
         return commands + self._let(given, until_s)
 
-    def _devices(self, way: Way, width: int) -> tuple[tuple[Device, ...] | None, list[int]]:
+    def _as_it_runs(self, j: int) -> Choice:
+        """How a job runs alone, to be given the same again elsewhere."""
+        live = self.live
+        return Choice(j, NOBODY, int(live.type[j]), int(live.held_devices[j]), int(live.way[j]))
+
+    def _devices(self, way: Choice) -> tuple[tuple[Device, ...] | None, list[int]]:
         """Devices for this way to run, or who has to move first; None where a gang can only run together."""
         for member in (way.job, way.partner) if way.partner != NOBODY else ():
             if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
                 return beside.devices, []
-        free = self.free[way.type]
-        if width > 1 and self.rules.spread_speeds and not free.holds_together(width):
-            gain_s = self._gain_s(way.job, way.type)
+        free, width = self.free[way.type], way.devices
+        if width > 1 and not free.holds_together(width):
+            gain_s = self._gain_s(way.job, way.type, width)
             if gain_s > 0 and (moved := self._room(way.type, width, gain_s)):
                 return None, moved
             if self._spread_speed(way.job, way.type) == 0.0:
@@ -229,7 +235,7 @@ class Leasing:
     def _tenants(self, a: int, width: int) -> dict[int, list[Tenant]]:
         """By server, the jobs of a type that may move for a gang of this width, and can run wherever they go."""
         live, tenants = self.live, dict[int, list[Tenant]]()
-        rows = np.flatnonzero((live.type == a) & (live.scale_factor < width) & (live.partner == NOBODY))
+        rows = np.flatnonzero((live.type == a) & (live.held_devices < width) & (live.partner == NOBODY))
         for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
             devices = self.leases[live.jobs[j].id].devices
             if self._may_move(j) and (len(devices) == 1 or self._spread_speed(j, a) > 0.0):
@@ -237,13 +243,13 @@ class Leasing:
                     tenants.setdefault(server_id, []).append(Tenant(j, count_, seconds))
         return tenants
 
-    def _gain_s(self, j: int, a: int) -> float:
+    def _gain_s(self, j: int, a: int, devices: int) -> float:
         """Device-seconds that a gang gains in a round by being together."""
-        return (1.0 - self._spread_speed(j, a)) * self.rules.round_s * int(self.live.scale_factor[j])
+        return (1.0 - self._spread_speed(j, a)) * self.rules.round_s * devices
 
     def _may_move(self, j: int) -> bool:
         """Whether a job may be restarted on other devices of its type."""
-        return not (self.unmoved or may_keep(self.live, self.rules, np.array([j]), self.now_s)[0])
+        return self.may_move and not may_keep(self.live, self.rules, np.array([j]), self.now_s)[0]
 
     def _spread_speed(self, j: int, a: int) -> float:
         """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""
@@ -256,7 +262,7 @@ class Leasing:
         for way, devices in given:
             members = [way.job] if way.partner == NOBODY else [way.job, way.partner]
             for member, other in zip(members, reversed(members), strict=True):
-                if live.jobs[member].id in self.leases and not self.rules.whole_steps:
+                if live.jobs[member].id in self.leases:
                     self._settle(np.array([member]), self.now_s)  # until now it ran alone
                 live.partner[member] = live.jobs[other].id if other != member else NOBODY
                 live.way[member] = way.number
@@ -267,61 +273,43 @@ class Leasing:
         """These jobs hold their devices from now on, each in a lease of its own."""
         live, j_L = self.live, np.array([j for j, _ in new])
         live.type[j_L] = [way.type for _, (way, _) in new]
-        if self.rules.whole_steps:
-            until_L = self._round_of_steps(j_L, np.where(live.held_s[j_L] > 0, live.restart_s[j_L], 0.0))
-        else:
-            until_L = live.total_steps[j_L]
-        since_s = self._last_end_s if self.rules.charge_gaps else self.now_s
-        partner_L, ids, types = live.partner[j_L].tolist(), count(self._last_lease_id + 1), self.accelerators
+        live.held_devices[j_L] = [len(devices) for _, (_, devices) in new]
+        live.spread[j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
         leases = [
-            Lease(i, live.jobs[j].id, types[way.type], devices, until_s, step, since_s, k if k != NOBODY else None)
-            for i, (j, (way, devices)), step, k in zip(ids, new, until_L.tolist(), partner_L, strict=False)
+            Lease(
+                id=i,
+                job_id=live.jobs[j].id,
+                configuration=configuration,
+                devices=devices,
+                until_s=until_s,
+                until_step=live.jobs[j].total_steps,
+                charged_from_s=self.now_s,
+            )
+            for i, (j, (_, devices)), configuration in zip(
+                count(self._last_lease_id + 1), new, self._named(j_L), strict=False
+            )
         ]
         self._last_lease_id = leases[-1].id
         self.leases |= {lease.job_id: lease for lease in leases}
         live.lease[j_L] = [lease.id for lease in leases]
         live.lease_held_s[j_L], live.heard[j_L] = 0.0, False
-        live.launched_s[j_L], live.since_s[j_L] = self.now_s, since_s
+        live.launched_s[j_L] = live.since_s[j_L] = self.now_s
         live.steps_at_s[j_L] = self.now_s + live.restart_s[j_L]
-        live.spread[j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
         return leases
+
+    def _named(self, j_L: Ints) -> list[Configuration]:
+        """How these jobs run, under their ids."""
+        live, id_L = self.live, np.array([self.live.jobs[j].id for j in j_L.tolist()])
+        columns = (live.partner[j_L], live.type[j_L], live.held_devices[j_L], live.spread[j_L])
+        return ConfigurationSet.of(id_L, *columns).named(self.accelerators)
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})
         return servers > 1 and servers > self.free[a].fewest(len(devices))
 
     def extend(self, until_s: float) -> list[Command]:
-        """All leases run on, past the end of the round; with whole steps, each by as many as fit into it."""
-        if not self.leases:
-            return []
-        if not self.rules.whole_steps:
-            return [Extend(until_s)]
-        live = self.live
-        j_L = live.holders()
-        until_L = self._round_of_steps(j_L, np.zeros(len(j_L)))
-        return [Extend(until_s, dict(zip(live.lease[j_L].tolist(), until_L.tolist(), strict=True)))]
-
-    def _round_of_steps(self, j_L: Ints, restart_s_L: Floats) -> Floats:
-        """Up to which step these jobs come in a round of whole steps; notes how long that takes.
-
-        A job that restarts has as many steps less as that takes, but always one, so that it gets further.
-        """
-        live, speed_L = self.live, self._speeds(j_L)
-        steps_L = np.maximum(1.0, np.floor(speed_L * (self.rules.round_s - restart_s_L)))
-        until_L = np.minimum(live.total_steps[j_L], live.steps_done[j_L] + steps_L)
-        live.round_s[j_L] = restart_s_L + (until_L - live.steps_done[j_L]) / speed_L
-        return np.asarray(until_L, dtype=float)
-
-    def _speeds(self, j_L: Ints) -> Floats:
-        """Steps/s of these jobs where they run, beside their partners if they have any."""
-        live = self.live
-        speed_L: Floats = live.throughput[j_L, live.type[j_L]]
-        for n in (live.partner[j_L] != NOBODY).nonzero()[0].tolist():
-            j = int(j_L[n])
-            partner = live.jobs[live.index[int(live.partner[j])]]
-            pairing = Pairing(live.jobs[j].job_type, partner.job_type, self.accelerators[live.type[j]])
-            speed_L[n] = self.throughputs.colocated[pairing]
-        return speed_L
+        """All leases run on, past the end of the round."""
+        return [Extend(until_s)] if self.leases else []
 
     # -- taking back ------------------------------------------------------------------------------------------
 
@@ -331,11 +319,12 @@ class Leasing:
             return []
         live, j_L = self.live, np.array(rows)
         self._settle(j_L, self.now_s)
-        price_L = np.where(self.rules.split_price & (live.partner[j_L] != NOBODY), 0.5, 1.0)
-        columns, stops = (live.type[j_L], live.lease_held_s[j_L], price_L), list[Command]()
-        for j, a, held_s, price in zip(rows, *(column_L.tolist() for column_L in columns), strict=True):
+        price_L = np.where(live.partner[j_L] != NOBODY, 0.5, 1.0)
+        held = (live.type[j_L], live.held_devices[j_L], live.lease_held_s[j_L], price_L)
+        stops = list[Command]()
+        for j, a, devices, held_s, price in zip(rows, *(column_L.tolist() for column_L in held), strict=True):
             lease = self.leases[live.jobs[j].id]
-            self._stopped[lease.id] = Stopped(lease.job_id, a, held_s, price)
+            self._stopped[lease.id] = Stopped(lease.job_id, a, devices, held_s, price)
             self._give_back(j, a)
             stops.append(Stop(lease.id))
         self._wait(j_L)
@@ -351,9 +340,8 @@ class Leasing:
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
         if (partner := int(live.partner[j])) != NOBODY and partner in self.leases:
             k_L = np.array([live.index[partner]])
-            if not self.rules.whole_steps:  # else its time is accounted for when the round ends
-                self._settle(k_L, self.now_s)  # until now it had half of the devices' time
-                self._left_alone.add(partner)
+            self._settle(k_L, self.now_s)  # until now it had half of the devices' time
+            self._left_alone.add(partner)
             live.partner[k_L] = NOBODY
         else:
             self.free[a].give_back(lease.devices)
@@ -362,8 +350,9 @@ class Leasing:
         """These jobs hold nothing any more."""
         live = self.live
         live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, NOBODY, NO_WAY
-        live.spread[j_L] = live.over[j_L] = False
-        live.stopped_s[j_L] = self._last_end_s = self.now_s
+        live.held_devices[j_L] = 0
+        live.spread[j_L] = False
+        live.stopped_s[j_L] = self.now_s
 
     def stopped(self, lease_id: int) -> Stopped | None:
         """What was accounted for of a lease that was taken back, until it reports its end."""
@@ -379,15 +368,3 @@ class Leasing:
         """Jobs that are gone are not charged any more."""
         if self._stopped and job_ids:
             self._stopped = {i: stopped for i, stopped in self._stopped.items() if stopped.job_id not in job_ids}
-
-    def round_is_over(self) -> list[Command]:
-        """Leases of jobs that are done, or that ended before their time, are taken back."""
-        live = self.live
-        if self.leases:
-            self._last_end_s = self.now_s
-        ended_J = live.done | live.over
-        return self.stop_all((live.running() & ended_J).nonzero()[0].tolist()) if ended_J.any() else []
-
-    def longest_s(self) -> float:
-        """How long the leases' steps of this round take."""
-        return float(self.live.round_s.max())

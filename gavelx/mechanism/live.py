@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gavelx.configuration import ABSENT, NOBODY
 from gavelx.jobs import Job
 from gavelx.mechanism.columns import Bools, Columns, Floats, Ints
 from gavelx.overheads import NOTHING, Overhead
-from gavelx.promises import NOBODY
 from gavelx.snapshot import WAITING
 
-NO_WAY = -1
+NO_WAY = ABSENT
 
 
 class LiveJobs(Columns):
@@ -26,7 +26,7 @@ class LiveJobs(Columns):
 
     total_steps: Floats
     arrival_s: Floats
-    scale_factor: Ints
+    wanted_devices: Ints  # as many as it was submitted for
     kind: Ints  # jobs of one kind run equally fast everywhere
     owner: Ints  # a number for each owner
     checkpoint_s: Floats
@@ -48,16 +48,15 @@ class LiveJobs(Columns):
     since_s: Floats  # its time is accounted for until then
 
     type: Ints  # the accelerator type that it holds, or WAITING
+    held_devices: Ints  # of that type; 0 while it waits
     partner: Ints  # the job id that it shares its devices with, or NOBODY
-    way: Ints  # the way to run in which it does, an index; or NO_WAY
+    way: Ints  # the entitlement under which it runs, an index; or NO_WAY
     spread: Bools  # the devices sit in several servers
     lease: Ints  # the lease that it holds; else the last one, from which reports still count
     heard: Bools  # whether that lease has reported any progress
     lease_held_s: Floats  # how long that lease was held, as accounted
     launched_s: Floats
     stopped_s: Floats  # when it last gave its devices up, or came
-    round_s: Floats  # with whole steps, the time that the lease's steps of this round take
-    over: Bools  # with whole steps, the lease ended before the round did
 
     equal_share_s: Floats  # what an equal share would have taken for the steps done at the last solve
     equal_share_speed: Floats  # steps/s of an equal share, as of the last solve
@@ -88,7 +87,7 @@ class LiveJobs(Columns):
         return self.add_row(
             total_steps=job.total_steps,
             arrival_s=job.arrival_s,
-            scale_factor=job.scale_factor,
+            wanted_devices=job.scale_factor,
             throughput=throughput_A,
             spread_throughput=spread_throughput_A,
             kind=kind,
@@ -113,7 +112,7 @@ class LiveJobs(Columns):
 
     def speeds(self, devices: Sequence[int], rows: Ints | slice = slice(None)) -> Floats:
         """Steps/s, rows x A, on types of so many devices: 0 where it is unknown, or they are too few."""
-        fits = self.scale_factor[rows][:, None] <= np.array(devices, dtype=np.int64)
+        fits = self.wanted_devices[rows][:, None] <= np.array(devices, dtype=np.int64)
         return np.where(fits, np.fmax(self.throughput[rows], 0.0), 0.0)
 
     def running(self) -> Bools:

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
+from gavelx.configuration import NOBODY, ConfigurationSet
 from gavelx.configurations import Configurations
+from gavelx.execution import Execution
 from gavelx.jobs import Job
 from gavelx.mechanism import events
 from gavelx.mechanism.accounts import Accounts
@@ -29,15 +31,14 @@ from gavelx.mechanism.ceilings import until_owed_s
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.promised import Ways, promised_ways
+from gavelx.mechanism.promised import Entitlements, entitlements
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import Way, candidates, fillers, may_stay, select, until_filling_s
+from gavelx.mechanism.selection import Choice, candidates, fillers, may_stay, select, until_filling_s
 from gavelx.mechanism.service import Service
-from gavelx.mechanism.shuffle import OrderOfTypes
 from gavelx.prices import Prices
-from gavelx.promises import NOBODY, Promises
+from gavelx.promises import Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
 from gavelx.throughputs import Throughputs
 from gavelx.ways_to_run import ways_to_run
@@ -48,7 +49,7 @@ Bools = NDArray[np.bool_]
 NEGLIGIBLE = 1e-9
 """A share of time below this is a solver's rounding, not a promise."""
 SHORTEST_S = 1e-3
-"""No round and no wait is shorter: where a job is slower than its table says, a round of whole steps would be."""
+"""No wait is shorter."""
 FAST_ENOUGH = 0.5
 
 
@@ -76,13 +77,8 @@ class Mechanism:
         self._known: set[int] = set()  # every job that was ever submitted
         self._kinds: dict[tuple[str, int], int] = {}
         self._promises = Promises()
-        self._arrivals_ended = False
         self._questions = Questions(rules)
-        self._strict = False  # the present allocation forbids to fill idle devices
-        self._capped = False  # its shares are ceilings
-        self._whole = False  # its shares are devices handed out
-        self._type_blind = False  # it does not tell types apart
-        self._types = OrderOfTypes(rules.seed)
+        self.execution = Execution()  # of the present allocation
         self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
         self._now_s = self._round_end_s = 0.0
@@ -110,7 +106,6 @@ class Mechanism:
             case events.JobSubmitted():
                 commands = self._submitted(event.job)
             case events.ArrivalsEnded():
-                self._arrivals_ended = True
                 commands = self._look_again()
             case events.WorkerJoined():
                 commands = self._worker_joined(event.server, event.epoch)
@@ -217,26 +212,27 @@ class Mechanism:
             return []
         is_last = live.lease[j] == event.lease_id
         holds = is_last and live.type[j] != WAITING
-        first = holds and not live.over[j]  # it may be said twice
         if holds:
             self.accounts.ended(j, event.held_s, self._now_s)
         elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
             stopped, seconds = word
-            self.accounts.ended_late(j, stopped.type, seconds, price=stopped.price, capped=self._capped)
+            held = (np.array([each]) for each in (j, NOBODY, stopped.type, stopped.devices))
+            late = ConfigurationSet.of(*held)
+            self.accounts.ended_late(late, seconds, price=stopped.price, quota=self.execution.quota)
             self._lost(j, event.lost_s)
         if not is_last:
             return []
         if event.steps_done > live.saved_steps[j]:
             self._came_forward(np.array([j]))
         live.steps_done[j] = live.saved_steps[j] = event.steps_done
-        if event.failed and first:
+        if event.failed and holds:
             live.failures[j] += 1
         if event.steps_done >= live.total_steps[j]:
             return [*self._finished(j), *self._look_again()]
         if live.failures[j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
             return [GiveUp(event.job_id), *self._finished(j), *self._look_again()]
-        if holds and not self.rules.whole_steps:
+        if holds:
             self.leasing.release(j)
         return self._look_again() if holds else []
 
@@ -254,39 +250,36 @@ class Mechanism:
             self.live.protected[j] = True
 
     def _finished(self, j: int) -> list[Command]:
-        """The job is done: its devices are free, or idle until the round of whole steps is over."""
+        """The job is done: its devices are free."""
         self.live.done[j] = True
         self._questions.job_went(self.live.jobs[j].owner)
-        runs = self.live.type[j] != WAITING and not self.rules.whole_steps
-        return self.leasing.stop_all([j]) if runs else []
+        return self.leasing.stop_all([j]) if self.live.type[j] != WAITING else []
 
     def _look_again(self) -> list[Command]:
-        """Devices or jobs changed: see at once what can be done, unless a round lasts as long as its leases."""
-        if self.rules.whole_steps and self.leasing.leases:
-            return []
+        """Devices or jobs changed: see at once what can be done."""
         return [WakeAt(self._now_s, report=self._questions.is_worth_asking(self._now_s, len(self.live)))]
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
     def _wake(self) -> list[Command]:
-        if self.rules.whole_steps and self.leasing.leases and self._now_s < self._round_end_s:
-            return []
         self.accounts.accrue(self._now_s)
         due = self._now_s >= self._round_end_s
         if due:
             self.accounts.note_who_is_behind(self._now_s)
-        stopped = self._let_go() if due else []
+            self._let_go()
         self._admit()
         self._begin_round_if_due()
         if self._questions.open_s is not None:
-            return [*stopped, *(self._plan() if due else [])]
+            return self._plan() if due else []
         if due:
-            return [*stopped, *(self._solve() if self._must_solve() else self._plan())]
-        if self._whole and self._must_solve() and self._could_fill():
-            return [*self._let_go(), *self._solve()]  # who hands out whole devices says who is next
+            return self._solve() if self._must_solve() else self._plan()
+        if self.execution.whole_devices and self._must_solve() and self._could_fill():
+            self._let_go()
+            return self._solve()  # who hands out whole devices says who is next
         commands = self._plan()
         if self._must_solve() and self._could_fill():
-            return [*commands, *self._let_go(), *self._solve()]
+            self._let_go()
+            return [*commands, *self._solve()]
         runs_on = self._questions.stale and self.leasing.leases
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())] if runs_on else commands
 
@@ -299,16 +292,14 @@ class Mechanism:
             self._questions.round_begins(self._now_s)
         return due
 
-    def _let_go(self) -> list[Command]:
+    def _let_go(self) -> None:
         """Jobs that are done leave."""
-        stopped = self.leasing.round_is_over() if self.rules.whole_steps else []
         done = self.live.done.nonzero()[0].tolist()
         if done:
             self.leasing.forget({self.live.jobs[j].id for j in done})
             row_J = self.live.drop_done()
             assert row_J is not None
             self.accounts.promise(self.accounts.ways.moved(row_J))
-        return stopped
 
     def _admit(self) -> None:
         if not self._arrived:
@@ -321,8 +312,7 @@ class Mechanism:
             new_J.append(live.add(job, kind, *speeds[kind], self.rules.overheads.of(job.job_type)))
         live.show()
         live.stopped_s[new_J] = self._now_s
-        self.accounts.admit(np.array(new_J))
-        if not self._strict and self._questions.are_few(len(new_J), len(live)):
+        if self.execution.backfill and self._questions.are_few(len(new_J), len(live)):
             self._let_in(np.array(new_J))
         self._questions.stale = True
         self._arrived.clear()
@@ -332,8 +322,8 @@ class Mechanism:
         speed_JA = self.live.speeds(self.leasing.devices(), new_J)
         part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
-        ways = Ways.of(new_J[n], np.full(len(n), NOBODY), types, part_JA[n, types])
-        self.accounts.ways = self.accounts.ways.joined(ways)
+        ways = ConfigurationSet.of(new_J[n], NOBODY, types, self.live.wanted_devices[new_J[n]])
+        self.accounts.ways = self.accounts.ways.joined(Entitlements.to(ways, part_JA[n, types]))
         self.live.allocated[new_J] = True
 
     def _speeds(self, job: Job, consolidated: bool) -> Floats:
@@ -346,7 +336,7 @@ class Mechanism:
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
         free_A = np.array(self.leasing.free_devices())
-        fits_JA = (self.live.throughput > 0) & (self.live.scale_factor[:, None] <= free_A)
+        fits_JA = (self.live.throughput > 0) & (self.live.wanted_devices[:, None] <= free_A)
         waits_J = ~(self.live.running() | self.live.done)
         return bool((waits_J & fits_JA.any(axis=1)).any())
 
@@ -354,8 +344,7 @@ class Mechanism:
         self._questions.asked(self._now_s, len(self.live))
         if not len(self.live):
             return self._plan()
-        goes_on = self.leasing.leases and not self.rules.whole_steps  # else the next round waits for the answer
-        if not goes_on:
+        if not self.leasing.leases:
             return [Solve(self._snapshot())]
         wake = WakeAt(self._round_end_s, report=True)
         return [*self.leasing.extend(self._lapse_s()), wake, Solve(self._snapshot())]
@@ -365,20 +354,19 @@ class Mechanism:
         if allocation.snapshot.time_s != self._questions.open_s:
             return []  # a doubled answer
         self.accounts.accrue(self._now_s)
-        stopped = self._let_go()  # what ended while the policy thought
+        self._let_go()  # what ended while the policy thought
         self._begin_round_if_due()
         self.accounts.settle_all(self._now_s)
-        self._promises = allocation.promises(rounded=not self.rules.interior)
-        new = promised_ways(self.live, self._promises, self.leasing.accelerators)
+        self._promises = allocation.promises(rounded=True)
+        new = entitlements(self.live, self._promises, self.leasing.accelerators)
         known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
         self.live.allocated[:] = False
         self.live.allocated[known] = True
-        self.accounts.allocate(new, since_s=self._now_s - self._questions.last_s)
-        self._strict, self._type_blind = allocation.strict, allocation.type_blind
-        self._capped, self._whole = allocation.capped, allocation.whole
-        self.leasing.unmoved = allocation.unmoved
-        self._questions.answered(self._now_s, allocation)
-        commands = [*stopped, *self._plan()]
+        self.accounts.allocate(new)
+        self.execution = allocation.execution
+        self.leasing.may_move = self.execution.may_move
+        self._questions.answered(self._now_s, self.execution)
+        commands = self._plan()
         changed = self._questions.stale  # in the meantime
         return [*commands, *self._look_again()] if changed else commands
 
@@ -394,8 +382,6 @@ class Mechanism:
             waits_J[[way.job for way in self.leasing.left_out]] = False
             commands += self._fill(waits_J, behind=self.leasing.left_out)
         self.rounds += bool(self.leasing.leases)
-        if self.rules.whole_steps:
-            return commands + self._end_with_the_work()
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
             commands += self._wait_for_somebody()
@@ -410,8 +396,8 @@ class Mechanism:
     def _wait_for_somebody(self) -> list[Command]:
         """Where nobody runs yet: until the first is owed enough, has waited for long enough to fill, or asks."""
         live, rules, now_s, wakes = self.live, self.rules, self._now_s, list[Command]()
-        owed_s = until_owed_s(self.accounts.ways, live, rules, now_s) if self._capped else NEVER
-        filling_s = NEVER if self._strict else until_filling_s(live, rules, now_s)
+        owed_s = until_owed_s(self.accounts.ways, live, rules, now_s) if self.execution.quota else NEVER
+        filling_s = until_filling_s(live, rules, now_s) if self.execution.backfill else NEVER
         wakes += [WakeAt(now_s + max(SHORTEST_S, wait_s)) for wait_s in (owed_s, filling_s) if wait_s < NEVER]
         if self._questions.renew_s < NEVER and not self._questions.stale:
             wakes.append(WakeAt(max(now_s + SHORTEST_S, self._questions.renew_s), report=True))
@@ -425,11 +411,11 @@ class Mechanism:
         if len(self.leasing.leases) < len(ways):  # some way is not being run
             return False
         runs_J = self.live.running()
-        if self.rules.backfill is not None and not self._strict and not runs_J.all():
+        if self.rules.backfill is not None and self.execution.backfill and not runs_J.all():
             return False
         way_L = self.live.way[runs_J]
         paired = (self.live.partner[runs_J] != NOBODY).sum() // 2
-        if self._capped and (ways.share < 1.0 - NEGLIGIBLE).any():
+        if self.execution.quota and (ways.share < 1.0 - NEGLIGIBLE).any():
             return False
         runs_all = len(way_L) - paired == len(ways) and not (way_L == NO_WAY).any()
         return bool(runs_all and self._questions.renew_s == NEVER and not self.live.spread.any())
@@ -455,44 +441,30 @@ class Mechanism:
         matters = self.live.checkpoint_s.any() or self.live.protected.any()
         return asks or questions.is_to_be_renewed(end_s) or bool(matters)
 
-    def _fill(self, waits_J: Bools, behind: Sequence[Way] = ()) -> list[Command]:
+    def _fill(self, waits_J: Bools, behind: Sequence[Choice] = ()) -> list[Command]:
         """Leases for jobs that wait, on devices that are free; ``behind`` gangs for which there is no place."""
         free = self.leasing.free_devices()
         if not (any(free) and waits_J.any()):
             return []
         return self.leasing.launch(self._select(free, waits_J, behind), self._lapse_s())
 
-    def _end_with_the_work(self) -> list[Command]:
-        """A round of whole steps ends with them; without any, it takes an arrival, or the end of all arrivals."""
-        self._round_end_s = self._now_s
-        if self.leasing.leases:
-            self._round_end_s += max(SHORTEST_S, self.leasing.longest_s())
-            return [WakeAt(self._round_end_s, report=True)]
-        questions = self._questions
-        if questions.open_s is not None or not (self._arrivals_ended and questions.stale and len(self.live)):
-            return []
-        questions.forget_when()
-        return [WakeAt(self._now_s, report=True)]
-
     def _lapse_s(self) -> float:
         """A lease outlives its round by one, so it lapses only if the scheduler falls silent."""
-        return NEVER if self.rules.whole_steps else self._round_end_s + self.rules.round_s
+        return self._round_end_s + self.rules.round_s
 
-    def _select(self, free: list[int], candidate_J: Bools | None, behind: Sequence[Way] = ()) -> list[Way]:
+    def _select(self, free: list[int], candidate_J: Bools | None, behind: Sequence[Choice] = ()) -> list[Choice]:
         """Jobs and the types they are to run on, by priority."""
-        live, rules, names = self.live, self.rules, self.leasing.accelerators
-        order = self._types.next(names, shuffled=self._type_blind) if rules.by_type else None
         protection = self.protection(behind)
         stays_J = None if protection is None else protection.stays_J
-        found = candidates(self.accounts, self._now_s, strict=self._strict, capped=self._capped, stays_J=stays_J)
-        chosen, left = select(found, live.scale_factor, free, order, candidate_J, protection=protection)
-        if rules.backfill is None or self._strict or not rules.priority.prefers_running:
-            return [way for way in chosen if live.allocated[way.job]] if rules.reserve_unallocated else chosen
+        found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J)
+        chosen, left = select(found, free, candidate_J, protection=protection)
+        if self.rules.backfill is None or not self.execution.backfill:
+            return chosen
         return chosen + self._fillers(chosen, left, candidate_J, protection)
 
     def _fillers(
-        self, chosen: list[Way], free: list[int], candidate_J: Bools | None, protection: Protection | None
-    ) -> list[Way]:
+        self, chosen: list[Choice], free: list[int], candidate_J: Bools | None, protection: Protection | None
+    ) -> list[Choice]:
         """Of the other jobs, those that may fill the devices that are left."""
         if not any(free):
             return []
@@ -505,7 +477,7 @@ class Mechanism:
             protection.filling = True
             devices = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
         found = fillers(self.live, self.rules, left_J, self._now_s, devices)
-        return select(found, self.live.scale_factor, free, None, left_J, protection=protection)[0]
+        return select(found, free, left_J, protection=protection)[0]
 
     # -- facts ------------------------------------------------------------------------------------------------
 
@@ -514,16 +486,16 @@ class Mechanism:
         ids = tuple(job.id for job in self.live.jobs)
         return Service(ids, self.live.promised_s.copy(), self.received_s_J(), self.accounts.most_behind_s)
 
-    def protection(self, behind: Sequence[Way] = ()) -> Protection | None:
+    def protection(self, behind: Sequence[Choice] = ()) -> Protection | None:
         """Who is not to be preempted now; None where nobody is. ``behind`` these gangs protected jobs begin."""
         live, rules = self.live, self.rules
-        if not (rules.min_run_s or live.protected.any()) or not rules.priority.prefers_running:
+        if not (rules.min_run_s or live.protected.any()):
             return None
-        may_J = may_stay(self.accounts, self._now_s, strict=self._strict, capped=self._capped)
+        may_J = may_stay(self.accounts, self.execution, self._now_s)
         ways, devices = self.accounts.ways, self.leasing.devices()
         protection = Protection(live, ways, devices, rules, now_s=self._now_s, may_J=may_J)
         for way in behind:
-            protection.passed_over(way.job, way.type)
+            protection.passed_over(way.job, way.type, way.devices)
         return protection
 
     def received_s_J(self) -> Floats:
@@ -558,17 +530,8 @@ class Mechanism:
             types = self.leasing.accelerators
             return ways_to_run(live.jobs, types, self.throughputs, pairs=pairs, placements=placements)
         kind_J = np.unique(live.kind, return_inverse=True)[1]
-        return Configurations.of_matrix(live.throughput.copy(), live.scale_factor, kind_J=kind_J)
+        return Configurations.of_matrix(live.throughput.copy(), live.wanted_devices, kind_J=kind_J)
 
     def _holding_J(self) -> Ints:
-        """The type that each job holds by promise; who only fills in holds nothing.
-
-        With whole steps leases end with the round: who has all its time stays.
-        """
-        if not self.rules.whole_steps:
-            return np.where(self.live.way == NO_WAY, WAITING, self.live.type)
-        holding_J = np.full(len(self.live), WAITING)
-        ways = self.accounts.ways
-        whole = ways.share == 1.0
-        holding_J[ways.job[whole]] = ways.type[whole]
-        return holding_J
+        """The type that each job holds by promise; who only fills in holds nothing."""
+        return np.where(self.live.way == NO_WAY, WAITING, self.live.type)

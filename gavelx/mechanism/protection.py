@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.configuration import NOBODY
 from gavelx.mechanism.live import LiveJobs
-from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.promised import Entitlements
 from gavelx.mechanism.rules import Rules
-from gavelx.promises import NOBODY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,7 +60,7 @@ class Protection:
     def __init__(
         self,
         live: LiveJobs,
-        ways: Ways,
+        ways: Entitlements,
         devices_A: Sequence[int],
         rules: Rules,
         *,
@@ -68,7 +68,7 @@ class Protection:
         may_J: Bools,
     ) -> None:
         self._live, self._devices_A, self.filling = live, devices_A, False
-        self._width, self._owner = live.scale_factor.tolist(), live.owner.tolist()
+        self._held, self._owner = live.held_devices.tolist(), live.owner.tolist()
         self._waits = (live.protected & ~live.running()).tolist()
         self._gangs: list[set[int]] = [set() for _ in devices_A]  # they come first and wait for devices of a type
         self._quota = _quotas(live, ways, devices_A).tolist()  # N x A
@@ -89,8 +89,8 @@ class Protection:
             if not self._has_room(j, a):
                 self.stays_J[j] = young_J[j]
                 continue
-            self._taken[self._owner[j]][a] += self._width[j]
-            self.held_A[a] += self._width[j]
+            self._taken[self._owner[j]][a] += self._held[j]
+            self.held_A[a] += self._held[j]
             since_s = now_s - float(live.steps_at_s[j])
             self._until_s[a] = max(self._until_s[a], to_the_end_s(live, j, a) - since_s)
 
@@ -101,9 +101,9 @@ class Protection:
 
     # -- who may begin ----------------------------------------------------------------------------------------
 
-    def passed_over(self, j: int, a: int) -> None:
-        """It is this job's turn, and too few devices of the type are free."""
-        if self._width[j] <= self._devices_A[a]:
+    def passed_over(self, j: int, a: int, devices: int) -> None:
+        """It is this job's turn, and fewer devices of the type are free than it is to have."""
+        if devices <= self._devices_A[a]:
             self._gangs[a].add(j)
 
     def may_begin(self, j: int, a: int) -> bool:
@@ -114,21 +114,21 @@ class Protection:
             return False
         return not self._gangs[a] or to_the_end_s(self._live, j, a) <= self._until_s[a]
 
-    def begins(self, j: int, a: int) -> None:
-        """A job runs there from now on."""
+    def begins(self, j: int, a: int, devices: int) -> None:
+        """A job runs there from now on, on so many devices."""
         if j == NOBODY:
             return
         for gangs in self._gangs:
             gangs.discard(j)
         if self._waits[j]:
-            self._taken[self._owner[j]][a] += self._width[j]
+            self._taken[self._owner[j]][a] += devices
 
 
-def _quotas(live: LiveJobs, ways: Ways, devices_A: Sequence[int]) -> Floats:
+def _quotas(live: LiveJobs, ways: Entitlements, devices_A: Sequence[int]) -> Floats:
     """Devices of each type that other owners were not promised, N x A; a pair counts half for each member."""
     N, A = int(live.owner.max(initial=0)) + 1, len(devices_A)
     alone_V = ways.partner == NOBODY
-    devices_V = ways.share * live.scale_factor[ways.job] * np.where(alone_V, 1.0, 0.5)
+    devices_V = ways.share * ways.devices * np.where(alone_V, 1.0, 0.5)
     owner_J, pair_V = live.owner, ~alone_V
     job = np.concatenate([ways.job, ways.partner[pair_V]])
     place = owner_J[job] * A + np.concatenate([ways.type, ways.type[pair_V]])

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from gavelx.allocation import Allocation
+from gavelx.execution import DEFAULT, Execution
 from gavelx.mechanism.rules import Rules
 
 NEVER = float("inf")
@@ -15,13 +15,12 @@ class Questions:
         self.rules = rules
         self.stale = False  # jobs, devices or prices changed since the policy was last asked
         self.open_s: float | None = None  # when it was asked what it has not answered yet
-        self.last_s = 0.0  # when it answered last
+        self.last_s = -NEVER  # when it answered last
         self.renew_s = NEVER  # when it wants to be asked again though nothing changed
         self._changes = 0.0  # of the jobs: how many came or went; infinite, if something else changed
         self._changed: Counter[str] = Counter()  # the same, by owner
         self._jobs: Counter[str] = Counter()  # that came and have not gone, by owner
-        self._by_owner = False  # its shares are divided between owners: a change is as large as it is to its owner
-        self._whole = False  # it hands out devices rather than shares of time: whoever gets one may keep it
+        self._execution = DEFAULT  # of its last answer
 
     # -- what happens -----------------------------------------------------------------------------------------
 
@@ -50,7 +49,7 @@ class Questions:
             self.all_changed()
 
     def asked(self, now_s: float, jobs: int) -> None:
-        """The question goes out; without jobs there is none, but the published system asks even then."""
+        """The question goes out; without jobs there is none."""
         self.stale, self._changes, self.renew_s = False, 0.0, NEVER
         self._changed.clear()
         if jobs:
@@ -58,28 +57,22 @@ class Questions:
         else:
             self.last_s = now_s
 
-    def answered(self, now_s: float, allocation: Allocation) -> None:
-        self.open_s, self.last_s, self._whole = None, now_s, allocation.whole
-        self._by_owner = allocation.by_owner
-        if allocation.ask_again_s is not None:
-            self.renew_s = now_s + allocation.ask_again_s
-
-    def forget_when(self) -> None:
-        """As if it had never been asked."""
-        self.last_s = 0.0
+    def answered(self, now_s: float, execution: Execution) -> None:
+        self.open_s, self.last_s, self._execution = None, now_s, execution
+        if execution.refresh_s is not None:
+            self.renew_s = now_s + execution.refresh_s
 
     # -- what follows -----------------------------------------------------------------------------------------
 
     def must_ask(self, now_s: float, jobs: int) -> bool:
         """Whether to ask now: something changed, and it was not asked just before."""
-        never_asked = self.last_s == 0.0  # the published system takes a call at time 0 for none at all
         may = now_s - self.last_s >= self.rules.solve_interval_s
-        return self.stale and (never_asked or (may and self.is_worth_asking(now_s, jobs)))
+        return self.stale and may and self.is_worth_asking(now_s, jobs)
 
     def is_worth_asking(self, time_s: float, jobs: int) -> bool:
         """Whether enough of the jobs will have come or gone by then if nothing more changes, or it is long ago."""
         enough = self._changes >= self.rules.small_change * jobs or self._matters_to_an_owner()
-        return enough or self._whole or time_s - self.last_s >= self.rules.small_change_s
+        return enough or self._execution.whole_devices or time_s - self.last_s >= self.rules.small_change_s
 
     def may_ask_s(self, now_s: float, jobs: int) -> float:
         """From when on it may be asked if nothing more changes."""
@@ -92,9 +85,11 @@ class Questions:
 
     def are_few(self, new: int, jobs: int) -> bool:
         """Whether so many new jobs are too few to ask for, so that they may run before they are asked about."""
-        return not self._whole and new < self.rules.small_change * jobs and not self._matters_to_an_owner()
+        if self._execution.whole_devices:  # a job that gets devices may keep them
+            return False
+        return new < self.rules.small_change * jobs and not self._matters_to_an_owner()
 
     def _matters_to_an_owner(self) -> bool:
-        """Whether enough of the jobs of one owner came or went; the first one and the last one always are."""
+        """Whether owners share, and enough of the jobs of one came or went; the first and the last always are."""
         part, jobs = self.rules.small_change, self._jobs
-        return self._by_owner and any(n >= part * jobs[owner] for owner, n in self._changed.items())
+        return self._execution.by_owner and any(n >= part * jobs[owner] for owner, n in self._changed.items())

@@ -1,12 +1,7 @@
-"""The rules of the mechanism, and the two sets of them that have a name.
-
-``default`` is what we would run. ``published`` is the simulator of Gavel (OSDI'20) to the last rule, including
-the ones that cost time or money, so that published numbers can be reproduced.
-"""
+"""The rules of the mechanism. (Those called ``published`` have a simulator of their own, `gavelx.published`.)"""
 
 from dataclasses import dataclass, replace
 
-from gavelx.mechanism.priority import Credit, PublishedPriority
 from gavelx.overheads import FREE, Overheads
 
 
@@ -20,7 +15,6 @@ class Rules:
       (where shares are divided between owners, this part of any owner's), or ``small_change_s`` after that; a new
       job may run meanwhile, where it is at least half as fast as anywhere. Up to twenty jobs each one counts; with
       thousands, a policy that gives shares of time need not be asked for every one;
-    * ``priority``: how the shares promised become an order in which jobs are served;
     * ``turn``: a job that runs makes way for one that is further behind by more than a turn. A turn is a round or,
       if that is longer, this part of the time for which the job has held devices so far: short jobs are served
       round by round, long ones in longer turns, and who will be complete within a round stays;
@@ -32,25 +26,8 @@ class Rules:
       (:mod:`gavelx.mechanism.protection`);
     * ``overheads``: what preemption costs, as far as known; victims are chosen by it;
     * ``max_failures``: a job that failed so often without a step in between is given up;
-    * ``spread_speeds``: a gang over more servers than it must runs at the speed known for that, if any, and is
-      consolidated by moving narrower jobs where that pays; otherwise servers make no difference;
-    * ``split_price``: jobs that share a device share its price; otherwise each pays in full;
     * ``sleep_s``: rounds in which nothing can change are slept through, for at most so long. It changes nothing
       but the time that a simulation takes; leases are longer, so a service that may die sets it to 0.
-
-    And for the published numbers:
-
-    * ``by_type``: serve the accelerator types one after another, V100s, P100s and K80s first, instead of the most
-      urgent pair of job and type first; for a policy that is blind to types, in an order shuffled anew each round
-      (Python's generator, seeded with ``seed`` + 5);
-    * ``whole_steps``: a lease is for as many whole steps as fit into a round, so a round ends when its work does
-      and a device whose job is done idles until then; otherwise a lease is for the rest of the round, jobs run
-      on unbroken from round to round, and devices that fall free are given out at once;
-    * ``reserve_unallocated``: jobs that the policy has not seen yet take part in backfill but do not run, so that
-      devices stay idle for them (a slip of the published simulator);
-    * ``interior``: programs are answered by an interior point, with the trace of a share that it leaves to those
-      who were nearly promised something; that orders who fills idle devices (see `gavelx.solvers.interior`);
-    * ``charge_gaps``: charge the idle time before a round to the jobs of that round (likewise).
     """
 
     name: str
@@ -58,7 +35,6 @@ class Rules:
     solve_interval_s: float = 0.0
     small_change: float = 0.05
     small_change_s: float = 1800.0
-    priority: type[Credit] | type[PublishedPriority] = Credit
     turn: float = 0.1
     backfill: float | None = 0.8
     backfill_after_s: float = 0.0
@@ -66,15 +42,7 @@ class Rules:
     protect_s: float = 7 * 86400.0
     overheads: Overheads = FREE
     max_failures: int = 5
-    spread_speeds: bool = True
-    split_price: bool = True
     sleep_s: float = 0.0
-    by_type: bool = False
-    seed: int = 0
-    whole_steps: bool = False
-    reserve_unallocated: bool = False
-    interior: bool = False
-    charge_gaps: bool = False
 
     def with_round(self, round_s: float) -> "Rules":
         """The same rules with rounds of another length."""
@@ -82,18 +50,3 @@ class Rules:
 
 
 DEFAULT = Rules("default")
-PUBLISHED = Rules(
-    "published",
-    solve_interval_s=1920.0,
-    small_change=0.0,
-    priority=PublishedPriority,
-    backfill=0.0,
-    spread_speeds=False,
-    split_price=False,
-    by_type=True,
-    whole_steps=True,
-    reserve_unallocated=True,
-    interior=True,
-    charge_gaps=True,
-)
-RULES = {rules.name: rules for rules in (DEFAULT, PUBLISHED)}

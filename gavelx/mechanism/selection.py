@@ -10,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.configuration import NOBODY, ConfigurationSet
+from gavelx.execution import Execution
 from gavelx.mechanism.accounts import Accounts
 from gavelx.mechanism.ceilings import are_owed
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.promised import Ways
+from gavelx.mechanism.promised import Entitlements
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.rules import Rules
-from gavelx.promises import NOBODY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,24 +28,23 @@ CHUNK = 64
 """Ways looked at together, beyond twice as many as there are devices."""
 
 
-class Way(NamedTuple):
-    """A job (a row) on an accelerator type, with the job that it shares its devices with, or ``NOBODY``.
+class Choice(NamedTuple):
+    """A configuration that is to run: jobs (rows; ``NOBODY`` for no partner) on devices of a type.
 
-    ``number`` is its place among the promised ways, or ``NO_WAY``.
+    ``number`` is its place among the entitlements, or ``NO_WAY``.
     """
 
     job: int
     partner: int
     type: int
+    devices: int
     number: int = NO_WAY
 
 
 class Candidates(NamedTuple):
-    """Ways to run that may be chosen, with their sort keys, the first one first."""
+    """Configurations that may be chosen, with their sort keys, the first one first."""
 
-    job: Ints
-    partner: Ints
-    type: Ints
+    configurations: ConfigurationSet
     number: Ints
     keys: list[Floats]
 
@@ -52,51 +52,40 @@ class Candidates(NamedTuple):
         """These of them."""
         if chosen.all():
             return self
-        columns = (self.job[chosen], self.partner[chosen], self.type[chosen], self.number[chosen])
-        return Candidates(*columns, [key[chosen] for key in self.keys])
+        keys = [key[chosen] for key in self.keys]
+        return Candidates(self.configurations.take(chosen), self.number[chosen], keys)
 
 
 def select(
     candidates: Candidates,
-    scale_factor_J: Ints,
     free_A: Sequence[int],
-    order_of_types: Sequence[int] | None,
     candidate_J: Bools | None = None,
     *,
     protection: Protection | None = None,
-) -> tuple[list[Way], list[int]]:
+) -> tuple[list[Choice], list[int]]:
     """Ways taken greedily in descending order of the keys while devices are free; by anybody, or these jobs alone.
 
-    Equal keys keep the order in which they come. With ``order_of_types`` the types are filled one after another;
-    otherwise the greatest key of all goes first. A job is taken once, and a gang either whole or not at all.
+    Equal keys keep the order in which they come. A job is taken once, and a gang either whole or not at all.
     ``protection`` says which protected jobs may begin. Also says how many devices of each type are left.
     """
     if candidate_J is not None:
-        partner_J = np.append(candidate_J, True)  # NOBODY always may
-        may_V = candidate_J[candidates.job] & partner_J[candidates.partner]
+        ways, partner_J = candidates.configurations, np.append(candidate_J, True)  # NOBODY always may
+        may_V = candidate_J[ways.job] & partner_J[ways.partner]
         if protection is None:  # else it has to know who is passed over
-            may_V &= scale_factor_J[candidates.job] <= np.array(free_A)[candidates.type]
+            may_V &= ways.devices <= np.array(free_A)[ways.type]
         candidates = candidates.only(may_V)
     order = np.lexsort([-key for key in reversed(candidates.keys)])
-    taking = _Taking(candidates, scale_factor_J, list(free_A), protection)
-    if order_of_types is None:
-        taking.take(order, sum(free_A))
-    else:
-        type_V = candidates.type[order]
-        for a in order_of_types:
-            taking.take(order[type_V == a], free_A[a])
+    taking = _Taking(candidates, list(free_A), protection)
+    taking.take(order, sum(free_A))
     return taking.chosen, taking.free
 
 
 class _Taking:
     """The ways that are ``chosen``, and the devices that they leave ``free``."""
 
-    def __init__(
-        self, ways: Candidates, scale_factor_J: Ints, free: list[int], protection: Protection | None
-    ) -> None:
-        self.ways, self.scale_factor_J, self.free = ways, scale_factor_J, free
-        self.protection = protection
-        self.chosen: list[Way] = []
+    def __init__(self, candidates: Candidates, free: list[int], protection: Protection | None) -> None:
+        self.candidates, self.free, self.protection = candidates, free, protection
+        self.chosen: list[Choice] = []
         self._taken: set[int] = set()
 
     def take(self, order: Ints, left: int) -> None:
@@ -104,12 +93,11 @@ class _Taking:
 
         It seldom takes many more ways than there are devices, so not all of them are looked at.
         """
-        ways, free, taken, size = self.ways, self.free, self._taken, 2 * left + CHUNK
+        ways, free, taken, size = self.candidates.configurations, self.free, self._taken, 2 * left + CHUNK
         for start in range(0, len(order) if left else 0, size):
             part = order[start : start + size]
-            job = ways.job[part]
-            columns = (job, ways.partner[part], ways.type[part], ways.number[part], self.scale_factor_J[job])
-            for j, k, a, v, width in zip(*(column.tolist() for column in columns), strict=True):
+            columns = (ways.job, ways.partner, ways.type, ways.devices, self.candidates.number)
+            for j, k, a, width, v in zip(*(column[part].tolist() for column in columns), strict=True):
                 if j in taken or k in taken or not self._may_take(j, k, a, width):
                     continue
                 taken.add(j)
@@ -117,7 +105,7 @@ class _Taking:
                     taken.add(k)
                 free[a] -= width
                 left -= width
-                self.chosen.append(Way(j, k, a, v))
+                self.chosen.append(Choice(j, k, a, width, v))
                 if left == 0:
                     return
 
@@ -126,62 +114,54 @@ class _Taking:
         protection = self.protection
         if width > self.free[a]:
             if protection is not None:
-                protection.passed_over(j, a)
+                protection.passed_over(j, a, width)
             return False
         if protection is None:
             return True
         if not (protection.may_begin(j, a) and protection.may_begin(k, a)):
             return False
-        protection.begins(j, a)
-        protection.begins(k, a)
+        protection.begins(j, a, width)
+        protection.begins(k, a, width)
         return True
 
 
-def may_stay(accounts: Accounts, now_s: float, *, strict: bool, capped: bool) -> Bools:
+def may_stay(accounts: Accounts, execution: Execution, now_s: float) -> Bools:
     """Which running jobs the allocation lets run on, if they are protected.
 
-    Where shares are ceilings it takes what is owed to the way in which they run; where an allocation is
-    ``strict``, a share, but for those that have hardly begun.
+    Where shares are quotas it takes what is owed to the way in which they run; where idle devices are not to be
+    filled, a share, but for those that have hardly begun.
     """
     live, rules = accounts.live, accounts.rules
-    if not capped:
+    if not execution.quota:
         young_J = now_s - live.launched_s < rules.min_run_s
-        return (live.share > 0) | young_J if strict else np.ones(len(live), dtype=bool)
+        return np.ones(len(live), dtype=bool) if execution.backfill else (live.share > 0) | young_J
     may_J, j_L = np.zeros(len(live), dtype=bool), live.holders()
-    number_L = accounts.as_they_run(j_L).number
+    number_L = accounts.ways.find(accounts.as_they_run(j_L))
     owed_V = np.append(are_owed(accounts.ways, live, rules, now_s), False)
     may_J[j_L] = owed_V[number_L]  # NO_WAY is the last
     return may_J
 
 
 def candidates(
-    accounts: Accounts, now_s: float, *, strict: bool, capped: bool, stays_J: Bools | None = None
+    accounts: Accounts, execution: Execution, now_s: float, *, stays_J: Bools | None = None
 ) -> Candidates:
-    """The ways to run that may be given out now, with the keys that order them.
+    """The configurations that may be given out now, with the keys that order them.
 
-    A job may run where it was promised a share. The published priority knows the order of all others as well,
-    unless the allocation is ``strict`` and not to be filled. Where shares are ceilings (``capped``), nobody runs
-    who is not owed a round, or what he needs to start. Those who stay (``stays_J``) come first, as they run.
+    A job may run where it was promised a share. Where shares are quotas, no job runs that is not owed a round, or
+    what it needs to start. Those who stay (``stays_J``) come first, as they run.
     """
-    live, rules, ways, priority = accounts.live, accounts.rules, accounts.ways, accounts.priority
-    allocated_J = live.allocated
-    keys = priority.keys(ways, allocated_J)
-    found = Candidates(ways.job, ways.partner, ways.type, np.arange(len(ways)), keys)
-    if priority.prefers_running:
-        owed = are_owed(ways, live, rules, now_s) if capped else None
-        _in_turns(keys[0], ways, live, rules, now_s)
-        if owed is not None:
-            found = found.only(owed)
-        if stays_J is not None and stays_J.any():
-            found = _as_they_run(found, accounts, stays_J)
-    elif strict or rules.backfill is None:
-        found = found.only(ways.share > 0)
-    if not (priority.prefers_running or rules.reserve_unallocated):
-        found = found.only(allocated_J[found.job])
+    live, rules, ways, key = accounts.live, accounts.rules, accounts.ways, accounts.priority.key(accounts.ways)
+    found = Candidates(ways, np.arange(len(ways)), [key])
+    owed = are_owed(ways, live, rules, now_s) if execution.quota else None
+    _in_turns(key, ways, live, rules, now_s)
+    if owed is not None:
+        found = found.only(owed)
+    if stays_J is not None and stays_J.any():
+        found = _as_they_run(found, accounts, stays_J)
     return found
 
 
-def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: float) -> None:
+def _in_turns(key: Floats, ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float) -> None:
     """How many turns of its own each way is behind, in place of seconds; what runs counts as one further behind.
 
     What runs has also received time since it was last accounted for, and would lose some by being stopped. A job
@@ -204,15 +184,14 @@ def _in_turns(key: Floats, ways: Ways, live: LiveJobs, rules: Rules, now_s: floa
 
 def _as_they_run(found: Candidates, accounts: Accounts, stays_J: Bools) -> Candidates:
     """Jobs that are not to be preempted have one way to run: the present one, be it promised or not."""
-    others = found.only(~(stays_J[found.job] | np.append(stays_J, False)[found.partner]))
+    ways = found.configurations
+    others = found.only(~(stays_J[ways.job] | np.append(stays_J, False)[ways.partner]))
     both = accounts.as_they_run(np.flatnonzero(stays_J))
-    once = np.unique(both.job, return_index=True)[1]  # a pair has two members
+    mine = both.take(np.unique(both.job, return_index=True)[1])  # a pair has two members
     return Candidates(
-        np.concatenate([both.job[once], others.job]),
-        np.concatenate([both.partner[once], others.partner]),
-        np.concatenate([both.type[once], others.type]),
-        np.concatenate([both.number[once], others.number]),
-        [np.concatenate([np.full(len(once), math.inf), key]) for key in others.keys],
+        mine.joined(others.configurations),
+        np.concatenate([accounts.ways.find(mine), others.number]),
+        [np.concatenate([np.full(len(mine), math.inf), key]) for key in others.keys],
     )
 
 
@@ -225,8 +204,8 @@ def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float, devices: 
     open_JA &= (live.allocated & left_J & waited_J)[:, None]
     job, type_ = np.nonzero(open_JA)
     stays = (live.type[job] == type_).astype(float)
-    nobody = np.full(len(job), NOBODY)
-    return Candidates(job, nobody, type_, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
+    ways = ConfigurationSet.of(job, NOBODY, type_, live.wanted_devices[job])
+    return Candidates(ways, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
 
 
 def until_filling_s(live: LiveJobs, rules: Rules, now_s: float) -> float:

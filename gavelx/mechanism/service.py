@@ -31,8 +31,6 @@ class Service:
         return self.promised_s_J - self.received_s_J
 
 
-def received_s(live: LiveJobs, now_s: float, *, whole_steps: bool) -> Floats:
-    """Seconds on devices so far, those of present leases included; rounds of whole steps count at their end."""
-    if whole_steps:
-        return live.held_s.copy()
+def received_s(live: LiveJobs, now_s: float) -> Floats:
+    """Seconds on devices so far, those of present leases included."""
     return np.asarray(live.held_s + np.where(live.running(), now_s - live.since_s, 0.0))

@@ -12,10 +12,9 @@ from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.asking import ask
 from gavelx.policies.modifiers import Modifier
 from gavelx.policies.program import Maximize
-from gavelx.policies.v100 import on_v100
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import Statement, certified, repaired, settings, spread
-from gavelx.solvers.certify import missing
+from gavelx.solvers import Statement, certified, repaired, spread
+from gavelx.solvers.program.certify import missing
 
 Floats = NDArray[np.float64]
 
@@ -27,21 +26,15 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
     types; those that it cannot run on are barred, and so is a gang over more servers than it needs. Such a
     program does not care which type a job gets, and a solver's vertex sends whole job types to one accelerator,
     which would flatter everything compared with it. So ties are spread: each job's time is divided over the types
-    in proportion to their devices (:mod:`gavelx.solvers.spreading`). A policy that hands out ``whole`` devices
-    keeps to its choice; so does a program of which spreading would break a constraint or the objective (one with
-    a budget, say, that tells types apart by their price). Under rules that ask for the published answers
-    (``interior``) the jobs of a program are shown at their speed on a V100, where there are any, and nothing is
-    spread, for an interior point has done so.
+    in proportion to their devices (:mod:`gavelx.solvers.conic.tie_spreading`). A policy that hands out whole
+    devices keeps to its choice; so does a program of which spreading would break a constraint or the objective
+    (one with a budget, say, that tells types apart by their price).
     """
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        seen = ask(self.policy, self._shown(snapshot))
+        seen = ask(self.policy, self.shown(snapshot))
         snapshot = snapshot.replace(opened=seen.snapshot.opened)
-        path, share_C = seen.certificate.path, seen.share_C
-        if not (seen.whole or seen.capped or settings().interior):
-            spread_C = repaired(snapshot, spread(snapshot, share_C))
-            if not self._is_worse(seen, spread_C):  # a budget, say, that only the unspread shares keep
-                path, share_C = f"{path}, spread", spread_C
+        path, share_C = self.spread(seen, snapshot)
         known = seen.certificate
         answer = certified(
             snapshot,
@@ -51,20 +44,22 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             objective=known.objective,
             bound=known.bound,
             classes=known.classes,
-            strict=seen.strict,
-            whole=seen.whole,
-            ask_again_s=seen.ask_again_s,
-            type_blind=True,
-            unmoved=seen.unmoved,
+            execution=replace(seen.execution, knows_types=False),
         )
-        return replace(answer, capped=seen.capped, by_owner=seen.by_owner).with_notes(seen.notes)
+        return answer.with_notes(seen.notes)
 
-    def _shown(self, snapshot: Snapshot) -> Snapshot:
-        """One speed for each job; as published for a program, but not where devices are given whole."""
-        alone = bool(snapshot.known.plain_M.all())
-        if settings().interior and alone and isinstance(self.policy, Maximize):
-            return on_v100(snapshot) or one_speed(snapshot)
+    def shown(self, snapshot: Snapshot) -> Snapshot:
+        """What the inner policy sees: one speed for each job."""
         return one_speed(snapshot)
+
+    def spread(self, seen: Allocation, snapshot: Snapshot) -> tuple[str, Floats]:
+        """The answer's path and shares, spread where that breaks and costs nothing."""
+        path, share_C = seen.certificate.path, seen.share_C
+        if not (seen.execution.whole_devices or seen.execution.quota):
+            spread_C = repaired(snapshot, spread(snapshot, share_C))
+            if not self._is_worse(seen, spread_C):  # a budget, say, that only the unspread shares keep
+                return f"{path}, spread", spread_C
+        return path, share_C
 
     def _is_worse(self, seen: Allocation, share_C: Floats) -> bool:
         """Whether spreading broke a constraint or cost a part of the objective of a program."""

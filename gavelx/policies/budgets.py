@@ -19,7 +19,7 @@ from gavelx.policies.program import Maximize
 from gavelx.policies.terms import Constraint, Cost, Linear
 from gavelx.policies.view import View
 from gavelx.snapshot import WAITING, Snapshot
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.statement import Affine
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -53,7 +53,7 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
     constraint, so the others get what is left. A policy that hands out whole devices is asked again with jobs
     barred from the types that would pass their owner's budget: who runs keeps his devices first, then the oldest.
     Of any other policy the shares of the jobs of an owner who would spend too much are cut, all by the same part,
-    and what that frees stays idle. Shares are then ceilings (``Allocation.capped``): idle devices are not filled,
+    and what that frees stays idle. Shares are then ceilings (``Execution.quota``): idle devices are not filled,
     and averaged over time nobody spends more.
 
     Raises :class:`PolicyError` for a budget that is no number of 0 or more, and where a type has no known price.
@@ -79,7 +79,8 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
         else:
             answer = self._kept(ask(self.policy, shown))
         snapshot = snapshot.replace(opened=answer.snapshot.opened)
-        return replace(answer, snapshot=snapshot, strict=True, capped=not answer.whole)
+        execution = replace(answer.execution, backfill=False, quota=not answer.execution.whole_devices)
+        return replace(answer, snapshot=snapshot, execution=execution)
 
     @property
     def constraints(self) -> list[Constraint]:
@@ -101,9 +102,9 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
 
     def _kept(self, answer: Allocation) -> Allocation:
         """The answer of a policy that knows no constraints, within the budgets."""
-        while answer.whole and (wrong_C := self._too_dear(answer)).any():
+        while answer.execution.whole_devices and (wrong_C := self._too_dear(answer)).any():
             answer = ask(self.policy, barred(answer.snapshot, wrong_C))
-        if answer.whole:
+        if answer.execution.whole_devices:
             return answer
         share_C, notes = answer.share_C, []
         for path, usd in self.budgets.items():

@@ -1,6 +1,7 @@
 """First come, first served."""
 
 from gavelx.allocation import Allocation
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import Handout, by_arrival
 from gavelx.snapshot import Snapshot
@@ -25,4 +26,4 @@ class Fifo(Policy):
                 break
             if room := handout.room(j):
                 handout.start(j, handout.fastest(j, room))
-        return handout.allocation(strict=True)
+        return handout.allocation(Execution(backfill=False))

@@ -7,12 +7,14 @@ Legend: J jobs, A accelerator types, C configurations.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
+from gavelx.execution import DEFAULT, Execution
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.solvers import certified
 
@@ -57,7 +59,7 @@ class Handout:
         self.T_JA = usable_throughput_JA(snapshot)
         self.type_J: list[int] = [WAITING] * len(snapshot.jobs)
         self.free_A: list[int] = snapshot.devices_A.tolist()
-        self._unmoved = False
+        self._keeps = False
         self._speeds: list[list[float]] = self.T_JA.tolist()
         self._scale_J: list[int] = snapshot.scale_factor_J.tolist()
         self._held_J: list[int] = snapshot.running_J.tolist()
@@ -65,7 +67,7 @@ class Handout:
 
     def keep_running(self) -> None:
         """Who holds devices on which he can go on keeps them; the oldest first, should there be too few by now."""
-        self._unmoved = True
+        self._keeps = True
         for j in by_arrival(self.snapshot):
             if (a := self._held_J[j]) != WAITING and a in self.room(j):
                 self.start(j, a)
@@ -105,10 +107,12 @@ class Handout:
         self.type_J[j] = WAITING
         self.start(j, a)
 
-    def allocation(self, **facts: Any) -> Allocation:
+    def allocation(self, execution: Execution = DEFAULT, **facts: Any) -> Allocation:
         """What was handed out, as a certified allocation; ``facts`` go to :func:`~gavelx.solvers.certified`."""
         table, type_J = self.snapshot.configurations, np.array(self.type_J, dtype=np.int64)
         share_C = np.zeros(len(table))
         share_C[table.configuration_M] = type_J[table.job_M] == table.accelerator_C[table.configuration_M]
-        facts = {"path": "greedy", "seconds": 0.0, "unmoved": self._unmoved, **facts}
-        return certified(self.snapshot, share_C, whole=True, **facts)
+        execution = replace(execution, whole_devices=True, may_move=not self._keeps)
+        return certified(
+            self.snapshot, share_C, execution=execution, **{"path": "greedy", "seconds": 0.0, **facts}
+        )

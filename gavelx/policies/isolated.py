@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired
@@ -30,7 +31,8 @@ class Isolated(Policy):
         table = snapshot.configurations
         part_C = snapshot.devices_A[table.accelerator_C] / (max(1, len(snapshot.jobs)) * table.devices_C)
         share_C = within_time(snapshot, part_C)
-        return certified(snapshot, repaired(snapshot, share_C), path="closed-form", seconds=0.0, type_blind=True)
+        blind = Execution(knows_types=False)
+        return certified(snapshot, repaired(snapshot, share_C), path="closed-form", seconds=0.0, execution=blind)
 
 
 def within_time(snapshot: Snapshot, share_C: Floats) -> Floats:

@@ -1,7 +1,5 @@
 """The most throughput for the money, with deadlines or without."""
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +10,7 @@ from gavelx.policies.terms import NeededThroughput, Sum, Throughput, ThroughputP
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import Statement, solve
-from gavelx.solvers.statement import Requirement, Worst
+from gavelx.solvers.program.statement import Requirement, Worst
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -75,10 +73,10 @@ class MinCostSlo(Policy):
         assert isinstance(statement, Statement)
         deadlines = Requirement(needed, repr(program.constraints[0]))
         answer = solve(Statement(snapshot, (), statement.linear, (deadlines,), repr(program)))
-        return replace(answer.with_notes(notes), ask_again_s=_ask_again_s(view, due_J, answer, self.spare))
+        return answer.with_notes(notes).with_execution(refresh_s=_refresh_s(view, due_J, answer, self.spare))
 
 
-def _ask_again_s(view: View, due_J: Bools, answer: Allocation, spare: float) -> float | None:
+def _refresh_s(view: View, due_J: Bools, answer: Allocation, spare: float) -> float | None:
     """Half of what the job with the nearest deadline has in hand, if it could run faster: then see where it is."""
     speed_J, need_J = answer.throughput_J, view.needed_throughput_J
     near_J = (

@@ -53,17 +53,7 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
             objective = value if np.isfinite(value) else None  # of no job
         path = f"{parts} parts: {answer.certificate.path}"
         merged = certified(whole, share_C, path=path, seconds=seconds, objective=objective)
-        return replace(
-            merged,
-            notes=tuple(notes),
-            strict=answer.strict,
-            whole=answer.whole,
-            ask_again_s=answer.ask_again_s,
-            type_blind=answer.type_blind,
-            unmoved=answer.unmoved,
-            capped=answer.capped,
-            by_owner=answer.by_owner,
-        )
+        return replace(merged, notes=tuple(notes), execution=answer.execution)
 
     def __repr__(self) -> str:
         return f"partitioned({self.policy!r}, {getattr(self, 'parts', '?')})"

@@ -22,7 +22,7 @@ from gavelx.policies.v100 import on_v100
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import using
-from gavelx.solvers.statement import Affine, RatioStatement, Statement
+from gavelx.solvers.program.statement import Affine, RatioStatement, Statement
 
 HAIR = 1e-7
 """Part by which a cap is wider than the optimum that it comes from; a solver's tolerance is less."""
@@ -57,7 +57,7 @@ class SharedCloudCostFairness(Policy):
 
     So a job that can run on the device that is cheapest for it does, at full speed; dearer ones are bought as far
     as the caps ask. Which of several jobs has the rest of a device that is cheapest for all of them is open. A
-    device that is not worth its price to any job stays idle: the allocation is ``strict``.
+    device that is not worth its price to any job stays idle: the allocation allows no ``backfill``.
     ``rho_cap`` trades cost against waiting. It is below 1 (an equal share) because rounds make jobs up to a tenth
     later than planned. Shares are kept on average over time: a gang that is wider than half of a type's devices
     may wait far longer (``docs/policies.md``). ``certificate.objective`` is that of step 3, dollars per hour.
@@ -84,7 +84,7 @@ class SharedCloudCostFairness(Policy):
                 rho, mu = 1.0, _least_cost_ratio(snapshot, 1.0)
         caps = [_in_time(rho), CostRatio() <= max(1.0, mu) * (1.0 + HAIR)]
         cheapest = Minimize(Sum(Overpaid(1.0 + HURRY)), caps).allocate(snapshot)
-        return replace(cheapest, strict=True)
+        return cheapest.with_execution(backfill=False)
 
     def __repr__(self) -> str:
         return (
@@ -125,4 +125,4 @@ class SharedCloudCostFairnessAlg51(Minimize):
         return super().state(on_v100(snapshot, only_where_it_cannot_run=True) or snapshot)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return replace(super().allocate(snapshot), snapshot=snapshot, type_blind=True)
+        return replace(super().allocate(snapshot), snapshot=snapshot).with_execution(knows_types=False)

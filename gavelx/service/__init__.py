@@ -1,10 +1,12 @@
 """The scheduler daemon: the mechanism that was simulated, run for real.
 
-``state`` is all that follows from the log, and nothing else: the mechanism, the book of jobs, the servers, who
-runs where. ``scheduler`` is the one actor that changes it: events are stamped, written to ``log`` in one
-transaction, handed to ``state``, and only then are commands carried out and callers answered. A restart is a
-replay.
+Its rooms, from the ground up; each imports only those below it:
 
-``attendance`` speaks with the agents (with ``launches``, ``endings``, ``progress`` and ``reading``), ``solving``
-with the process in which policies are asked (``elsewhere``), ``server`` with users.
+* ``store``: the log, durable and append-only, its records, and what it was made with;
+* ``state``: all that follows from the log: the mechanism, the records of jobs, the servers, the leases. A restart
+  is a replay;
+* ``agents``: who is connected, what is said to them and heard from them, and how leases end;
+* ``loop``: the one actor that changes the state. Events are stamped, written in one transaction, handed to the
+  state, and only then are commands carried out and callers answered. Policies are asked in another process;
+* ``api``: users and agents call it: authentication, admission, and one file a topic.
 """

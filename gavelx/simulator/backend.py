@@ -52,7 +52,7 @@ class SimulatedCluster:
     """Runs ``jobs`` on ``cluster`` in virtual time, at the speeds of ``throughputs``.
 
     It ends when nothing can happen any more or, with ``measured`` positions among the jobs, as soon as all of
-    those are complete (with whole steps, at the end of that round). ``jobs`` may be endless if some are measured;
+    those are complete. ``jobs`` may be endless if some are measured;
     they must come in order of arrival. ``price_changes`` are times and the prices from then on. Of types with a
     series in ``capacities`` servers come and go; these do not fail by ``faults`` as well. ``ran`` is told at the
     end of each lease how, how fast (steps/s) and for how long (s) it went on last.
@@ -135,8 +135,6 @@ class SimulatedCluster:
                 self.post(what)
             else:
                 getattr(self, what[0])(*what[1:])
-        if self.rules.whole_steps and self._running and self._queue:
-            self.now_s = self._queue[0][0]
         for lease_id in [*self._running, *self._closing]:
             self._end(lease_id, quiet=True)
 
@@ -155,9 +153,9 @@ class SimulatedCluster:
         return self._running.keys() | self._waiting.keys()
 
     def _is_over(self) -> bool:
-        """Whether all that is measured is complete; with whole steps, at the end of that round."""
+        """Whether all that is measured is complete, or nothing more can be."""
         if self._missing == 0:
-            return not self.rules.whole_steps or isinstance(self._queue[0][3], Wake)
+            return True
         if self._arrivals is not None or self._on_their_way:
             return False
         return not self._job or self._is_in_vain() or self._is_at_rest()
@@ -323,9 +321,6 @@ class SimulatedCluster:
                 self._stop(command.lease_id)
             case Extend():
                 self._lapse_s = command.until_s
-                for lease_id, until_step in command.until_step.items():
-                    if (run := self._running.get(lease_id)) is not None:
-                        self._turn(run, until_step)
             case WakeAt():
                 if command.time_s not in self._wakes:
                     self._push(command.time_s, WAKES, Wake(command.time_s))
@@ -353,11 +348,10 @@ class SimulatedCluster:
             self._begin(lease)
 
     def _begin(self, lease: Lease) -> None:
-        job, now_s, whole_steps = self._job[lease.job_id], self.now_s, self.rules.whole_steps
+        job, now_s = self._job[lease.job_id], self.now_s
         goes_on = job.id in self._safe_steps and job.checkpoints  # else it begins, which takes no longer than ever
         begin_s = now_s + self._overhead(job).restart_s if goes_on else now_s
         safe_steps = self._safe_steps.setdefault(job.id, 0.0)
-        held_s = begin_s - lease.charged_from_s if whole_steps else 0.0  # the gap before, and loading
         run = Run(
             lease=lease,
             job=job,
@@ -369,9 +363,6 @@ class SimulatedCluster:
             steps_per_s=1.0,
             saved_steps=safe_steps,
             checkpoint_every_s=self.faults.checkpoint_every_s if job.checkpoints else NEVER_S,
-            whole_steps=whole_steps,
-            held_s=held_s,
-            billed_s=held_s,
             logged=(now_s, 0.0, 0.0),
         )
         self._running[lease.id], self._lease_of[job.id] = run, lease.id
@@ -387,7 +378,7 @@ class SimulatedCluster:
             self._push(begin_s + after_s, HAPPENS, ("_fail", lease.id))
 
     def _turn(self, run: Run, until_step: float) -> None:
-        """A new stretch begins: another round, or somebody came to the devices, or left them."""
+        """A new stretch begins: somebody came to the devices, or left them."""
         now_s, others = self.now_s, self._beside(run)
         run.turn(now_s)
         if self._price_part(others) != run.price_part and now_s > run.logged[0]:
@@ -403,7 +394,7 @@ class SimulatedCluster:
         self.ledger.goes_on(now_s, run.lease.id, pace, run.until_step)
 
     def _price_part(self, others: Sequence[Run]) -> float:
-        return 0.5 if others and self.rules.split_price else 1.0
+        return 0.5 if others else 1.0
 
     def _set_pace(self, run: Run, others: Sequence[Run]) -> None:
         """Who pays, and when the run will have done its job at the speed that it has."""
@@ -431,11 +422,11 @@ class SimulatedCluster:
         job, lease = run.job, run.lease
         if others:
             return Pairing(job.job_type, others[0].job.job_type, lease.accelerator)
-        if self.rules.spread_speeds and lease.id in self._spread:
-            apart = Setting(job.job_type, lease.accelerator, job.scale_factor, consolidated=False)
+        if lease.id in self._spread:
+            apart = Setting(job.job_type, lease.accelerator, lease.configuration.devices, consolidated=False)
             if apart in self.throughputs.isolated:
                 return apart
-        return Setting(job.job_type, lease.accelerator, job.scale_factor)
+        return Setting(job.job_type, lease.accelerator, lease.configuration.devices)
 
     def _is_spread(self, lease: Lease) -> bool:
         """Whether its gang is over more servers than can hold it, of those that the scheduler knows."""
@@ -530,10 +521,9 @@ class SimulatedCluster:
         if not quiet:
             lost_s = run.held_s if taken_back and not came_forward else 0.0
             self._report(LeaseEnded(self.now_s, lease_id, job.id, safe_steps, run.held_s, failed, lost_s))
-        if not self.rules.whole_steps:
-            for holder in list(self._on[lease.devices[0]]):
-                other = self._running.get(holder) or self._closing[holder]
-                self._turn(other, other.until_step)
+        for holder in list(self._on[lease.devices[0]]):
+            other = self._running.get(holder) or self._closing[holder]
+            self._turn(other, other.until_step)
         if self._waiting:
             for waiting in list(self._waiting.values()):
                 self._start(waiting)

@@ -47,16 +47,11 @@ def where_it_runs(believed: Throughputs, true: Throughputs) -> Throughputs:
 
 
 @dataclass
-class Learning:
-    """The backend ``inner``, whose leases say at their end how fast they ran, to whom it may concern.
+class Lessons:
+    """What leases said at their end of how fast they ran, for a learner to learn from now and then."""
 
-    When the scheduler wakes up (a round begins, say) and there is something new, it is told the new table before.
-    """
-
-    inner: Backend
     learner: Learns
     true: Throughputs
-    now_s: float = 0.0
     learned_s: float = 0.0
     heard: list[Measurement] = field(default_factory=list)
 
@@ -65,17 +60,29 @@ class Learning:
         if seconds >= SHORTEST_S:
             self.heard.append(Measurement(way, steps_per_second, seconds=seconds, source="lease"))
 
+    def news(self, now_s: float) -> Throughputs | None:
+        """The new table, if there is anything new and the last one is old enough."""
+        if not self.heard or now_s - self.learned_s < RELEARN_S:
+            return None
+        self.learner.observe(self.heard)
+        self.heard, self.learned_s = [], now_s
+        return where_it_runs(self.learner.throughputs(), self.true)
+
+
+@dataclass
+class Learning:
+    """The backend ``inner``; when the scheduler wakes up (a round begins, say) it is told what is new before."""
+
+    inner: Backend
+    lessons: Lessons
+    now_s: float = 0.0
+
     def events(self) -> Iterator[Event]:
         for event in self.inner.events():
             self.now_s = event.time_s
-            if isinstance(event, Wake) and self.heard and self.now_s - self.learned_s >= RELEARN_S:
-                yield ThroughputsChanged(self.now_s, self._learn())
+            if isinstance(event, Wake) and (told := self.lessons.news(self.now_s)) is not None:
+                yield ThroughputsChanged(self.now_s, told)
             yield event
-
-    def _learn(self) -> Throughputs:
-        self.learner.observe(self.heard)
-        self.heard, self.learned_s = [], self.now_s
-        return where_it_runs(self.learner.throughputs(), self.true)
 
     def execute(self, command: Command) -> None:
         self.inner.execute(command)

@@ -106,7 +106,7 @@ class Ledger:
         """A job holds the devices of a lease from now on, and does so many steps/s."""
         self._pass(time_s)
         devices, holders = lease.devices, self._holders
-        if not len(devices) == len(set(devices)) == job.scale_factor:
+        if not len(devices) == len(set(devices)) == lease.configuration.devices == job.scale_factor:
             raise self.breach(f"gang in part: {lease}")
         if job.id in self._lease_of or lease.id in self._entries:
             raise self.breach(f"job {job.id} in two leases")

@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,15 @@ from gavelx.result import Leases
 
 COLUMNS = ("job", "accelerator", "devices", "start_s", "end_s", "billed_s", "busy_s", "moved")
 WIDTH, END = len(COLUMNS), COLUMNS.index("end_s")
+
+
+class Known(NamedTuple):
+    """What the scheduler knows at the end of a run; ``credited``: steps by job id."""
+
+    rounds: int
+    given_up: tuple[int, ...]
+    most_behind_s: float
+    credited: Mapping[int, float]
 
 
 @dataclass

@@ -19,9 +19,8 @@ NEARLY = 1.0 - 1e-9
 class Run:
     """A job on the devices of a lease: idle until ``begin_s`` (loading its checkpoint), then ``steps_per_s``.
 
-    ``from_s`` and ``from_steps`` are where the present stretch at one speed began. ``whole_steps``: the lease goes
-    on idle when it has done the steps of its round, and only the time of its steps is billed. ``shared``: it
-    has that speed beside somebody. ``price_part`` is 0.5 while somebody else pays for the same devices too.
+    ``from_s`` and ``from_steps`` are where the present stretch at one speed began. ``shared``: it has that speed
+    beside somebody. ``price_part`` is 0.5 while somebody else pays for the same devices too.
     """
 
     lease: Lease
@@ -34,7 +33,6 @@ class Run:
     steps_per_s: float
     saved_steps: float
     checkpoint_every_s: float
-    whole_steps: bool
     shared: bool = False
     price_part: float = 1.0
     held_s: float = 0.0  # before the present stretch
@@ -67,10 +65,10 @@ class Run:
         return self.steps_at(last_s) if last_s > self.from_s else self.saved_steps
 
     def turn(self, time_s: float) -> None:
-        """A new stretch begins: another speed, another price, or another round."""
+        """A new stretch begins: another speed, or another price."""
         self.version += 1
         worked_s = max(0.0, min(time_s, self.end_s) - self.from_s)
-        held_s = self.held_s + worked_s if self.whole_steps else max(0.0, time_s - self.start_s)
+        held_s = max(0.0, time_s - self.start_s)
         self.billed_s += (held_s - self.held_s) * self.price_part
         self.worked_s += worked_s
         self.held_s = held_s

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +19,18 @@ from gavelx.result import Result
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.faults import NO_FAULTS, Faults
-from gavelx.simulator.learning import Learning, Learns, where_it_runs
+from gavelx.simulator.learning import Learning, Learns, Lessons, where_it_runs
 from gavelx.simulator.ledger import Ledger, usd_between
+from gavelx.simulator.recorder import Known
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, checked
+
+if TYPE_CHECKING:
+    from gavelx.published import AnyRules
+    from gavelx.published.run import PublishedRun
+
+    Ran = SimulatedCluster | PublishedRun
 
 SLEEP_S = 1e6
 """Nobody has to fear that a simulated scheduler falls silent."""
@@ -35,7 +43,7 @@ def simulate(
     throughputs: Throughputs,
     prices: Prices | None = None,
     *,
-    rules: Rules = DEFAULT,
+    rules: "AnyRules" = DEFAULT,
     window: slice | None = None,
     faults: Faults = NO_FAULTS,
     price_changes: Sequence[tuple[float, Prices]] = (),
@@ -53,31 +61,44 @@ def simulate(
     ``on_progress(completed, total)`` is called now and then; ``watch`` may put a backend that looks on before
     the simulated one. With ``believed``, jobs run at the speeds of ``throughputs`` while policy and mechanism know
     only those believed: a table, or a learner that is told how fast leases ran (:mod:`gavelx.simulator.learning`).
+    The rules ``published`` have a simulator of their own (:mod:`gavelx.published`): no message is lost or late in
+    it, no policy slow, no server taken away, and ``watch`` has nothing to look at.
 
     Raises :class:`WorkloadError` for a job that can never run on this cluster, :class:`PolicyError` for a policy
-    that fails or answers nonsense. A policy that starves a job does not raise: the job counts as not completed.
-    Nor do solvers that fail: the previous allocation is carried over, and ``solver_failures`` of the result says
-    why. The books of the run are kept by an independent ledger, and a run whose books do not add up raises
-    :class:`LedgerError`.
+    that fails or answers nonsense, :class:`OptionError` for what the rules know nothing of. A policy that starves
+    a job does not raise: the job counts as not completed. Nor do solvers that fail: the previous allocation is
+    carried over, and ``solver_failures`` of the result says why. The books of the run are kept by an independent
+    ledger, and a run whose books do not add up raises :class:`LedgerError`.
     """
     started = time.perf_counter()
     told = _told(throughputs, believed)
     jobs, measured = _in_order(jobs, cluster, told, window)
     prices, price_changes = prices or Prices({}), sorted(price_changes, key=lambda change: change[0])
-    ledger = Ledger(usd_between(prices, price_changes))
-    backend = SimulatedCluster(
-        jobs, cluster, throughputs, rules, measured, faults, price_changes, capacities, ledger=ledger
-    )
-    mechanism = Mechanism(told, prices, replace(rules, sleep_s=SLEEP_S), policy_opens(policy))
-    stopwatch = _Stopwatch(Steady(policy, rules.interior), backend, on_progress)
-    seen = watch(mechanism, backend) if watch else backend
-    if believed is not None and not isinstance(believed, Throughputs):
-        learning = seen = Learning(seen, believed, throughputs)
-        backend.ran = learning.ran
-    drive(mechanism, stopwatch.allocate, seen)
+    ledger, opens = Ledger(usd_between(prices, price_changes)), policy_opens(policy)
+    lessons = None if believed is None or isinstance(believed, Throughputs) else Lessons(believed, throughputs)
+    ran: Ran
+    if isinstance(rules, Rules):
+        ran = SimulatedCluster(
+            jobs, cluster, throughputs, rules, measured, faults, price_changes, capacities, ledger=ledger
+        )
+        mechanism = Mechanism(told, prices, replace(rules, sleep_s=SLEEP_S), opens)
+        stopwatch = _Stopwatch(Steady(policy), ran, on_progress)
+        seen = watch(mechanism, ran) if watch else ran
+        if lessons is not None:
+            ran.ran, seen = lessons.ran, Learning(seen, lessons)
+        drive(mechanism, stopwatch.allocate, seen)
+        known = _known(mechanism)
+    else:
+        from gavelx.published import policies, run  # noqa: PLC0415
+
+        run.refuse(rules, faults, capacities, watch)
+        facts = (jobs, cluster, throughputs, rules, measured, faults, price_changes, ledger)
+        ran = run.PublishedRun(*facts, told, prices, opens, lessons)
+        stopwatch = _Stopwatch(Steady(policies.as_published(policy)), ran, on_progress)
+        known = ran.run(stopwatch.allocate)
     stopwatch.report()
-    result = _result(backend, mechanism, stopwatch, prices, window)
-    _check_books(result, backend, mechanism)
+    result = replace(_result(ran, known, stopwatch, prices, window), policy=str(policy))
+    _check_books(result, ran, known)
     return replace(result, wall_seconds=time.perf_counter() - started)
 
 
@@ -92,37 +113,44 @@ def _in_order(
     return checked(jobs, cluster, told), range(window.start, window.stop)
 
 
+def _known(mechanism: Mechanism) -> Known:
+    live = mechanism.live
+    credited = {job.id: float(steps) for job, steps in zip(live.jobs, live.steps_done, strict=True)}
+    most_behind_s = mechanism.accounts.most_behind_s
+    return Known(mechanism.rounds, tuple(mechanism.given_up), most_behind_s, credited)
+
+
 def _result(
-    backend: SimulatedCluster,
-    mechanism: Mechanism,
+    ran: "Ran",
+    known: Known,
     stopwatch: "_Stopwatch",
     prices: Prices,
     window: slice | None,
 ) -> Result:
-    """What has happened, by the backend's log."""
-    submitted, log, types = tuple(backend.submitted), backend.recorder, backend.cluster.accelerators
+    """What has happened, by the log of the run."""
+    submitted, log, types = tuple(ran.submitted), ran.recorder, ran.cluster.accelerators
     result = Result(
-        policy=str(stopwatch.policy.policy),
-        rules=backend.rules.name,
-        cluster=backend.cluster,
+        policy="",
+        rules=ran.rules.name,
+        cluster=ran.cluster,
         jobs=submitted,
-        throughput_JA=backend.throughputs.matrix(submitted, types),
+        throughput_JA=ran.throughputs.matrix(submitted, types),
         usd_per_hour_A=prices.array(types),
         completion_s_J=np.array([log.completion_s.get(job.id, np.nan) for job in submitted]),
         leases=log.leases({job.id: j for j, job in enumerate(submitted)}, types),
-        rounds=mechanism.rounds,
+        rounds=known.rounds,
         end_s=log.end_s,
         measured=window,
         solver_failures=tuple(stopwatch.policy.failures),
-        price_changes=tuple((time_s, later.array(types)) for time_s, later in backend.price_changes),
-        given_up=tuple(mechanism.given_up),
-        most_behind_s=mechanism.accounts.most_behind_s,
-        lost_device_s=backend.ledger.lost_device_s,
+        price_changes=tuple((time_s, later.array(types)) for time_s, later in ran.price_changes),
+        given_up=known.given_up,
+        most_behind_s=known.most_behind_s,
+        lost_device_s=ran.ledger.lost_device_s,
         policy_seconds=stopwatch.seconds,
         prices=prices.name,
     )
     until_s = [*result.periods_s[1:], result.end_s]
-    there_s_KA = [[backend.ledger.available_s(name, time_s) for name in types] for time_s in until_s]
+    there_s_KA = [[ran.ledger.available_s(name, time_s) for name in types] for time_s in until_s]
     return replace(result, up_s_KA=np.diff(there_s_KA, axis=0, prepend=0.0))
 
 
@@ -133,14 +161,13 @@ def _told(true: Throughputs, believed: Throughputs | Learns | None) -> Throughpu
     return where_it_runs(believed if isinstance(believed, Throughputs) else believed.throughputs(), true)
 
 
-def _check_books(result: Result, backend: SimulatedCluster, mechanism: Mechanism) -> None:
-    """What the mechanism believes and what is billed, against what the devices did."""
-    ledger, live, rules = backend.ledger, mechanism.live, mechanism.rules
-    credited = {job.id: float(steps) for job, steps in zip(live.jobs, live.steps_done, strict=True)}
-    ledger.check_credit(backend.now_s, credited)
+def _check_books(result: Result, ran: "Ran", known: Known) -> None:
+    """What the scheduler believes and what is billed, against what the devices did."""
+    ledger = ran.ledger
+    ledger.check_credit(ran.now_s, known.credited)
     completed = zip(result.jobs, np.isfinite(result.completion_s_J).tolist(), strict=True)
     ledger.check_complete({job.id: job.total_steps for job, complete in completed if complete})
-    if rules.split_price and not rules.whole_steps:  # other rules bill more, or less, than the time of the devices
+    if isinstance(ran, SimulatedCluster):  # the published one bills more than the time of devices
         types = result.cluster.accelerators
         ledger.check_bill_by_type(dict(zip(types, result.cost_usd_A.tolist(), strict=True)))
 
@@ -155,7 +182,7 @@ class _Stopwatch:
     """Asks the policy, measures how long it took, and reports progress on the way."""
 
     policy: Steady
-    backend: SimulatedCluster
+    ran: "Ran"
     on_progress: Callable[[int, int], None] | None
     seconds: float = 0.0
 
@@ -168,4 +195,4 @@ class _Stopwatch:
 
     def report(self) -> None:
         if self.on_progress:
-            self.on_progress(*self.backend.progress())
+            self.on_progress(*self.ran.progress())

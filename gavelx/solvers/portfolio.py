@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.errors import PolicyError, SolverError
-from gavelx.solvers.blame import infeasible, unbounded, valueless
-from gavelx.solvers.certify import BITS, certified, missing, repaired, violation
-from gavelx.solvers.convex import ConvexStatement
-from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.interior import solve_interior
-from gavelx.solvers.linear import Answer, solve_linear
-from gavelx.solvers.logarithms import solve_logs
-from gavelx.solvers.ratio import solve_ratio
-from gavelx.solvers.reference import available, solve_reference
-from gavelx.solvers.settings import HighsMethod, SolverName, left_s, limited, settings
-from gavelx.solvers.statement import Affine, RatioStatement, Statement
+from gavelx.solvers.conic.logarithms import solve_logs
+from gavelx.solvers.conic.reference import available, solve_reference
+from gavelx.solvers.infeasibility import infeasible, unbounded, valueless
+from gavelx.solvers.maxmin.lexicographic import solve_linear
+from gavelx.solvers.maxmin.ratio import solve_ratio
+from gavelx.solvers.program.answer import Answer
+from gavelx.solvers.program.certify import BITS, certified, missing, repaired, violation
+from gavelx.solvers.program.convex import ConvexStatement
+from gavelx.solvers.program.errors import OUT_OF_TIME, UnsolvedError
+from gavelx.solvers.program.settings import HighsMethod, SolverName, left_s, limited, settings
+from gavelx.solvers.program.statement import Affine, RatioStatement, Statement
 
 Floats = NDArray[np.float64]
 GAP = 1e-6
@@ -89,9 +89,9 @@ def _idle(statement: Statement | RatioStatement) -> Allocation:
 
 def paths(statement: Statement | RatioStatement, solver: SolverName = "auto") -> list[Path]:
     """The ways to an answer that suit the program, best first. Raises :class:`PolicyError` if there is none."""
-    found = []
-    if solver == "auto" and settings().interior and _is_linear(statement):
-        found.append(Path("embedding, interior", solve_interior))
+    found, first = [], settings().first
+    if solver == "auto" and first is not None and _is_linear(statement):
+        found.append(Path(first.__name__, first))
     if solver in ("auto", "highs") and _is_linear(statement):
         found += [Path("highs", _by_highs), Path("highs interior point", _by_highs, "ipm")]
     if solver == "auto" and isinstance(statement, Statement) and _has_only_logs(statement):

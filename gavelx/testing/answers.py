@@ -18,7 +18,7 @@ from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
 from gavelx.jobs import Job
 from gavelx.policies import Minimize, Modifier, Policy
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.certify import missing
+from gavelx.solvers.program.certify import missing
 from gavelx.testing import plain
 from gavelx.testing.checks import Checks, RefusedError, program_of
 from gavelx.testing.snapshots import of_size, snapshot_of
@@ -269,13 +269,13 @@ class Answers(Checks):
 
     def _check_same_bits(self, one: Allocation, other: Allocation, snapshot: Snapshot, rule: str) -> None:
         facts = [
-            (a.certificate.objective, a.certificate.bound, dict(a.marginal_A), a.strict) for a in (one, other)
+            (a.certificate.objective, a.certificate.bound, dict(a.marginal_A), a.execution) for a in (one, other)
         ]
         if one.share_C.tobytes() == other.share_C.tobytes() and facts[0] == facts[1]:
             return
         seen = f"the shares {one.share_C.tolist()} became {other.share_C.tolist()}"
         if one.share_C.tobytes() == other.share_C.tobytes():
-            seen = f"objective, bound, marginal values and strictness {facts[0]} became {facts[1]}"
+            seen = f"objective, bound, marginal values and execution {facts[0]} became {facts[1]}"
         hint = "no clock, no chance without a seed, no memory between calls, no iteration over sets"
         self.fail(rule, seen, snapshot, hint)
 

@@ -54,7 +54,8 @@ def test_a_mix_that_is_not_confirmed_ends_with_1(shell: Shell, trace: str, tmp_p
         "from dataclasses import replace\nfrom gavelx.policies import load_policy, Policy\n"
         "class Lazy(Policy):\n    def allocate(self, snapshot):\n"
         "        answer = load_policy('isolated').allocate(snapshot)\n"
-        "        return replace(answer, share_C=answer.share_C * 0, strict=True)\nlazy = Lazy()\n"
+        "        answer = replace(answer, share_C=answer.share_C * 0)\n"
+        "        return answer.with_execution(backfill=False)\nlazy = Lazy()\n"
     )
     typed = ("mix", "--trace", trace, "--prices", "k80=0.5", "--deadline", "24", "--policy", f"{policy}:lazy")
     ran = shell(*typed)

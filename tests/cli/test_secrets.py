@@ -11,7 +11,7 @@ import pytest
 
 from gavelx.cli import main
 from gavelx.rpc.tokens import digest, read_tokens
-from gavelx.service.log import Log
+from gavelx.service.store.log import Log
 from tests.service.test_log import wakes
 from tests.waiting import PATIENCE_S
 

@@ -8,7 +8,7 @@ import pytest
 
 from gavelx.files.profiles import read_profiles
 from gavelx.measurements import Measurement
-from gavelx.service.records import Entry, Measured
+from gavelx.service.store.records import Entry, Measured
 from gavelx.throughputs import Pairing, Setting
 from tests.cli.running import Shell
 from tests.service.background import Background

@@ -15,7 +15,7 @@ from gavelx.cli.stopping import Stoppable, is_ours, stoppable
 from gavelx.errors import PolicyError, SolverError
 from gavelx.fallback import Steady
 from gavelx.policies import load_policy
-from gavelx.service import elsewhere
+from gavelx.service.loop import policy_process as elsewhere
 from gavelx.solvers import using
 from tests.policies.small import snapshot
 

@@ -9,7 +9,7 @@ from experiments.deployed.local import LocalCluster, Machine
 from experiments.deployed.paced import DEVICE
 from gavelx.jobs import Job
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
 from tests.conformance.observed import Observed, recorded
 from tests.conformance.scenario import TABLE, Happening, Scenario
 from tests.waiting import PATIENCE_S, until

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gavelx.cluster import Server
 from gavelx.jobs import Job
 from gavelx.mechanism.history import Held, History
-from gavelx.service.recorded import read_history
+from gavelx.service.state.replay import read_history
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ def recorded(place: str, late_s: float) -> Observed:
     """A run by its durable log; to how late its scheduler was comes how late its launches and reports were."""
     state, history = read_history(place)
     return Observed(
-        jobs={job_id: known.job for job_id, known in state.book.items()},
+        jobs={job_id: known.job for job_id, known in state.jobs.items()},
         servers={server_id: machine.server for server_id, machine in state.machines.items()},
         history=history,
         accounts={
             job_id: Account(known.ended, known.steps_done, known.promised_s, known.received_s, known.spent_usd)
-            for job_id, known in state.book.items()
+            for job_id, known in state.jobs.items()
         },
         late_s=late_s + sum(held.start_s - held.launched_s for held in history.leases),
     )

@@ -8,7 +8,7 @@ from gavelx.cluster import Cluster, Server
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
 from gavelx.prices import Prices
-from gavelx.service.configuration import Configuration
+from gavelx.service.store.configuration import Configuration
 from gavelx.throughputs import Setting, Throughputs
 
 TABLE = Throughputs(

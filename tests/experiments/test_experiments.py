@@ -20,7 +20,7 @@ from experiments.published import REPLICATION, STORED, series
 from experiments.runner import Task
 from experiments.store import Store
 from gavelx.files.throughput_tables import load_throughputs
-from gavelx.mechanism import PUBLISHED
+from gavelx.published import PUBLISHED
 from gavelx.simulator.random_jobs import random_jobs
 
 SOME = ["--tiny", "--policies", "max_min_fairness", "isolated", "makespan", "--seeds", "0"]

@@ -25,9 +25,9 @@ from experiments.thesis.settings import SEEDS, SERIES, point
 from gavelx.cluster import Cluster
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
-from gavelx.mechanism import PUBLISHED
 from gavelx.metrics import finish_time_fairness
 from gavelx.policies import load_policy
+from gavelx.published import PUBLISHED
 from gavelx.simulator import simulate
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
 from gavelx.configurations import Configurations, joined
+from gavelx.execution import Execution
 from gavelx.explain.reasons import WANTS_NO_MORE, Reasons, one_more_device, why_nowhere
 from gavelx.policies import Cost, Maximize, Minimize, SumThroughput, Throughput, load_policy
 from gavelx.snapshot import Snapshot
@@ -52,7 +53,7 @@ def test_a_queue() -> None:
     # The second job is too wide for the k80 that is left; the third could have it, but waits behind the second.
     snapshot = instant({"v100": 2, "k80": 1}, [[4.0, 1.0], [4.0, 1.0], [4.0, 1.0]], [2, 2, 1])
     shares = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    queue = certified(snapshot, shares, path="queue", seconds=0.0, strict=True)
+    queue = certified(snapshot, shares, path="queue", seconds=0.0, execution=Execution(backfill=False))
     assert limits(queue) == [
         "runs all the time on its fastest type (v100)",
         *["waits for its turn: jobs before it come first"] * 2,
@@ -62,7 +63,7 @@ def test_a_queue() -> None:
 def test_half_a_free_gang_is_no_room_where_shares_are_whole() -> None:
     snapshot = instant({"v100": 3, "k80": 2}, [[4.0, 1.0], [4.0, 1.0]], [2, 2])
     shares = np.array([1.0, 0.0, 0.0, 1.0])
-    strict = certified(snapshot, shares, path="queue", seconds=0.0, strict=True)
+    strict = certified(snapshot, shares, path="queue", seconds=0.0, execution=Execution(backfill=False))
     assert limits(strict)[1] == "runs all the time; faster types have no room for it (v100)"
     shared = certified(snapshot, shares.copy(), path="by hand", seconds=0.0)
     assert "faster types have free devices (v100)" in limits(shared)[1]

@@ -15,12 +15,12 @@ from pathlib import Path
 from gavelx.mechanism.commands import Launch, Lease, Stop
 from gavelx.mechanism.events import Event, JobCancelled, LeaseEnded, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.configuration import Configuration
-from gavelx.service.log import Log
-from gavelx.service.places import LogError
-from gavelx.service.records import Entry, entry_of
-from gavelx.service.snapshots import restore
-from gavelx.service.state import State
+from gavelx.service.state.snapshots import restore
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.log import Log
+from gavelx.service.store.places import LogError
+from gavelx.service.store.records import Entry, entry_of
 from tests.faults.cluster import GRACE_S, USD_PER_HOUR, VALID_FOR_S
 from tests.faults.plan import JobPlan, Plan
 from tests.service.test_restart import plain
@@ -234,7 +234,7 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
         really = saved_by[event.job_id](event.time_s) if event.job_id in saved_by else 0.0
         if event.steps_done > really:
             yield f"lease {event.lease_id}: {event.steps_done:g} steps credited, {really:g} saved by then"
-    for job_id, known in books.state.book.items():
+    for job_id, known in books.state.jobs.items():
         usd = books.usd(job_id)
         if not math.isclose(known.spent_usd, usd, rel_tol=1e-9, abs_tol=1e-6):
             yield f"job {job_id} was charged {known.spent_usd:.6f} USD, and held devices for {usd:.6f}"

@@ -80,7 +80,7 @@ def main() -> None:
     import gavelx.worker.devices
     import gavelx.worker.state
     from gavelx.cli import main as gavelx_main
-    from gavelx.service.store import Store
+    from gavelx.service.store.database import Store
     from gavelx.worker.agent import Agent
 
     gavelx.worker.devices._gpus = list  # devices are what was declared, wherever this runs

@@ -16,7 +16,7 @@ def _answers_too_early() -> None:
     """A service that acts on what is not on disk yet: it writes when it finds time, once an hour."""
     import time
 
-    from gavelx.service.log import Log
+    from gavelx.service.store.log import Log
 
     append, waiting, last_s = Log.append, list[Any](), [-math.inf]
 
@@ -34,28 +34,28 @@ def _answers_too_early() -> None:
 
 def _gives_up_too_early() -> None:
     """A service that thinks a server lost as soon as it misses a heartbeat, whatever it may still run."""
-    from gavelx.service.attendance import Attendance
-    from gavelx.service.timing import Timing
+    from gavelx.service.agents.registry import AgentRegistry
+    from gavelx.service.agents.timing import Timing
 
-    Attendance._is_exposed = lambda self, attendee: False  # type: ignore[method-assign]
+    AgentRegistry._is_exposed = lambda self, session: False  # type: ignore[method-assign]
     Timing.silent_s = property(lambda self: 2 * self.heartbeat_s)  # type: ignore[assignment,method-assign]
 
 
 def _counts_twice() -> None:
     """A service that takes every report for news."""
     from gavelx.mechanism.events import LeaseEnded
-    from gavelx.service.endings import Endings
-    from gavelx.service.records import Entry
+    from gavelx.service.agents.completions import LeaseCompletions
+    from gavelx.service.store.records import Entry
 
-    hear = Endings.hear
+    hear = LeaseCompletions.hear
 
     def again(self: Any, server_id: int, message: Any) -> None:
         hear(self, server_id, message)
         figures = message.lease_id, message.job_id, message.steps_done, message.held_s
-        if message.job_id in self._state.book:
+        if message.job_id in self._state.jobs:
             self._post(lambda now_s: [Entry(LeaseEnded(now_s, *figures))])
 
-    Endings.hear = again  # type: ignore[method-assign]
+    LeaseCompletions.hear = again  # type: ignore[method-assign]
 
 
 def _begins_anew() -> None:

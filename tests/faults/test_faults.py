@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.service.log import Log
+from gavelx.service.store.log import Log
 from tests.faults.namespace import why_not
 from tests.faults.plan import FAULTS, SAVED, AgentPlan, Fault, JobPlan, Plan, plan_of
 from tests.faults.plants import PLANTS

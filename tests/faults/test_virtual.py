@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gavelx.service.attendance import Attendance
+from gavelx.service.agents.registry import AgentRegistry
 from tests.faults.virtual import play
 
 
@@ -14,16 +14,16 @@ def test_nothing_runs_twice_and_every_job_ends(seed: int) -> None:
 
 
 def test_a_service_that_gives_up_too_early_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Attendance, "_is_exposed", lambda self, attendee: False)
+    monkeypatch.setattr(AgentRegistry, "_is_exposed", lambda self, session: False)
     assert any("run twice at once" in problem for seed in range(4, 8) for problem in play(seed))
 
 
 def test_a_service_that_takes_a_launch_on_its_way_for_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = Attendance._missing
+    missing = AgentRegistry._missing
 
-    def impatient(self: Any, attendee: Any, *rest: Any) -> None:
-        attendee.launching.clear()
-        missing(self, attendee, *rest)
+    def impatient(self: Any, session: Any, *rest: Any) -> None:
+        session.launching.clear()
+        missing(self, session, *rest)
 
-    monkeypatch.setattr(Attendance, "_missing", impatient)
+    monkeypatch.setattr(AgentRegistry, "_missing", impatient)
     assert any("two jobs on one device" in problem for seed in range(7, 40) for problem in play(seed))

@@ -1,8 +1,8 @@
-"""Attendance and agents on virtual time, with every message at the mercy of a seed: thousands of runs an hour.
+"""AgentRegistry and agents on virtual time, with every message at the mercy of a seed: thousands of runs an hour.
 
-What is real: the state and attendance of the service, the decisions of agents, the messages. What is played: time,
-streams (messages late, lost with their stream, doubled, overtaken), the log (what was not written when the service
-is killed is gone), jobs (they sleep, and use every second that their lease allows).
+What is real: the state and registry of agents of the service, the decisions of agents, the messages. What is
+played: time, streams (messages late, lost with their stream, doubled, overtaken), the log (what was not written
+when the service is killed is gone), jobs (they sleep, and use every second that their lease allows).
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from gavelx.jobs import Job
 from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, Wake
 from gavelx.policies import load_policy
-from gavelx.service.answers import answer_of
-from gavelx.service.attendance import Attendance, Make
-from gavelx.service.attendees import Attendee, Stream
-from gavelx.service.records import Answered, Entry, Started
-from gavelx.service.refusals import RefusedError
-from gavelx.service.state import State
-from gavelx.service.timing import Timing
+from gavelx.rpc.refused import RefusedError
+from gavelx.service.agents.registry import AgentRegistry, Make
+from gavelx.service.agents.session import AgentSession, Stream
+from gavelx.service.agents.timing import Timing
+from gavelx.service.state.state import State
+from gavelx.service.store.allocation_record import answer_of
+from gavelx.service.store.records import Answered, Entry, Started
 from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import Sleep, SleepRunner
@@ -72,7 +72,7 @@ class Link:
     """One stream of an agent."""
 
     stream: Stream
-    coming: "asyncio.Task[Attendee]"
+    coming: "asyncio.Task[AgentSession]"
     up: Way = field(default_factory=Way)
     down: Way = field(default_factory=Way)
 
@@ -101,7 +101,7 @@ class World:
         for entry in self.log:
             self.state.apply(entry)
         self.pending: deque[tuple[Make, asyncio.Future[Any]]] = deque()
-        self.here = Attendance(self.state, TIMING, Remembered(self.log), self._post)
+        self.here = AgentRegistry(self.state, TIMING, Remembered(self.log), self._post)
         self.writes_s = self.now_s
         self.serves = True
         self._post(lambda now_s: [Entry(Started(now_s, "boot", now_s, TIMING.valid_for_s))])
@@ -194,9 +194,9 @@ class World:
             assert isinstance(problem, RefusedError), problem
             self.cut(name)
             return
-        attendee = link.coming.result()
+        session = link.coming.result()
         for message in link.up.arrived(self.now_s):
-            self.here.receive(attendee, link.stream, message)
+            self.here.receive(session, link.stream, message)
         while not link.stream._queue.empty():
             if (said := link.stream._queue.get_nowait()) is not None:
                 self._send(link.down, said)
@@ -269,7 +269,7 @@ class World:
             case 12 if self.serves and self.state.live:
                 job_id = chance.choice(sorted(self.state.live))
                 self._post(
-                    lambda now_s: [] if self.state.book[job_id].ended else [Entry(JobCancelled(now_s, job_id))]
+                    lambda now_s: [] if self.state.jobs[job_id].ended else [Entry(JobCancelled(now_s, job_id))]
                 )
 
 
@@ -289,9 +289,12 @@ def play(seed: int) -> list[str]:
 
 @contextmanager
 def clock(world: World) -> Iterator[None]:
-    """The attendance goes by the world's time."""
+    """The registry goes by the world's time."""
     fake = SimpleNamespace(monotonic=lambda: world.now_s)
-    with mock.patch("gavelx.service.attendance.time", fake), mock.patch("gavelx.service.endings.time", fake):
+    with (
+        mock.patch("gavelx.service.agents.registry.time", fake),
+        mock.patch("gavelx.service.agents.completions.time", fake),
+    ):
         yield
 
 
@@ -312,7 +315,7 @@ async def _run(world: World) -> None:
             world.trouble()
             if was and not world.serves:
                 down_until_s = world.now_s + chance.choice((0.0, 0.5, 6.0))
-        elif not to_come and world.state.book and not world.state.live and not world.state.runs:
+        elif not to_come and world.state.jobs and not world.state.live and not world.state.runs:
             break
     judge(world)
 
@@ -321,7 +324,7 @@ def judge(world: World) -> None:
     """When there is peace again every job has ended, and the books are right."""
     state = world.state
     for job_id in state.live:
-        known = state.book[job_id]
+        known = state.jobs[job_id]
         world.problems.append(
             f"job {job_id} never ended: {known.reason} {[run.lease.id for run in state.runs.values()]}"
         )
@@ -331,5 +334,5 @@ def judge(world: World) -> None:
     again = State(configuration())
     for entry in world.log:
         again.apply(entry)
-    if again.book != state.book:
+    if again.jobs != state.jobs:
         world.problems.append("the log says something else when it is read again")

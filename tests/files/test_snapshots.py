@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavelx.cluster import Cluster, Server
+from gavelx.configuration import AS_ASKED, NOBODY, ConfigurationSet
 from gavelx.configurations import Configurations
 from gavelx.errors import InputFileError, OptionError
 from gavelx.files.configuration_rows import ConfigurationRow, configurations_of
@@ -15,14 +16,14 @@ from gavelx.files.price_tables import load_prices
 from gavelx.files.snapshots import read_snapshot, snapshot_from_json, snapshot_to_json, write_snapshot
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import PREEMPTIBLE, Job
-from gavelx.promises import NOBODY, Promises
+from gavelx.promises import Promises
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
 TABLE = ("accelerator_C", "devices_C", "job_M", "configuration_M", "throughput_M")
 HISTORY = ("steps_left_J", "elapsed_s_J", "usd_per_hour_A", "running_J", "equal_share_s_J", "held_s_J")
-PROMISES = ("first_P", "second_P", "accelerator_P", "spread_P", "share_P")
+PROMISES = ("job", "partner", "type", "devices", "spread")
 at_least_0 = st.floats(min_value=0, allow_infinity=False)
 above_0 = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -35,7 +36,9 @@ def assert_equal(a: Snapshot, b: Snapshot) -> None:
     assert a.promised.accelerators == b.promised.accelerators
     arrays = [(getattr(a.known, name), getattr(b.known, name)) for name in TABLE]
     arrays += [(getattr(a, name), getattr(b, name)) for name in HISTORY]
-    arrays += [(getattr(a.promised, name), getattr(b.promised, name)) for name in PROMISES]
+    before, after = a.promised.configurations, b.promised.configurations
+    arrays += [(getattr(before, name), getattr(after, name)) for name in PROMISES]
+    arrays.append((a.promised.share_P, b.promised.share_P))
     for ours, theirs in arrays:
         assert ours.dtype == theirs.dtype
         assert ours.tobytes() == theirs.tobytes()
@@ -92,14 +95,14 @@ def promises(draw: st.DrawFn, types: list[str]) -> Promises:
     names = [draw(st.sampled_from(types)) for _ in pairs] if types else []
     accelerators = tuple(dict.fromkeys(names))
     pairs = pairs[: len(names)]
-    return Promises(
-        accelerators=accelerators,
-        first_P=np.array([first for first, _ in pairs], dtype=np.int64),
-        second_P=np.array([second for _, second in pairs], dtype=np.int64),
-        accelerator_P=np.array([accelerators.index(name) for name in names], dtype=np.int64),
-        spread_P=np.array([draw(st.booleans()) for _ in pairs], dtype=bool),
-        share_P=np.array([draw(at_least_0) for _ in pairs], dtype=float),
+    configurations = ConfigurationSet.of(
+        np.array([first for first, _ in pairs], dtype=np.int64),
+        np.array([second for _, second in pairs], dtype=np.int64),
+        np.array([accelerators.index(name) for name in names], dtype=np.int64),
+        np.array([draw(st.sampled_from([AS_ASKED, 1, 4])) for _ in pairs], dtype=np.int64),
+        np.array([draw(st.booleans()) for _ in pairs], dtype=bool),
     )
+    return Promises(accelerators, configurations, np.array([draw(at_least_0) for _ in pairs], dtype=float))
 
 
 @given(snapshot=snapshots())

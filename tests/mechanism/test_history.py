@@ -5,6 +5,7 @@ from math import inf
 import numpy as np
 
 from gavelx.cluster import Server
+from gavelx.configuration import Configuration
 from gavelx.mechanism.commands import Command, Device, Launch, Lease, Stop
 from gavelx.mechanism.events import Event, LeaseEnded, Progress, Wake, WorkerDrained, WorkerJoined, WorkerLost
 from gavelx.mechanism.history import History
@@ -12,7 +13,7 @@ from gavelx.mechanism.history import History
 
 def lease(number: int, job_id: int, *servers: int) -> Lease:
     devices = tuple(Device(server_id, 0) for server_id in servers)
-    return Lease(number, job_id, "v100", devices, 100.0, 1000.0, 0.0)
+    return Lease(number, job_id, Configuration((job_id,), "v100", len(devices)), devices, 100.0, 1000.0, 0.0)
 
 
 def told(*happenings: tuple[Event, list[Command]]) -> History:
@@ -80,8 +81,8 @@ def test_a_server_is_drained_until_it_joins_again() -> None:
 def test_who_shares_devices_has_held_them_since_he_began() -> None:
     devices = (Device(0, 0),)
     pair = [
-        Lease(1, 7, "v100", devices, 1000.0, 1000.0, 0.0, shares_with=8),
-        Lease(2, 8, "v100", devices, 1000.0, 1000.0, 0.0, shares_with=7),
+        Lease(1, 7, Configuration((7, 8), "v100", 1), devices, 1000.0, 1000.0, 0.0),
+        Lease(2, 8, Configuration((7, 8), "v100", 1), devices, 1000.0, 1000.0, 0.0),
     ]
     history = History()
     history.note(Wake(0.0), [Launch(lease) for lease in pair])

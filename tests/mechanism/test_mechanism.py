@@ -9,12 +9,12 @@ import pytest
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
+from gavelx.configuration import NOBODY
 from gavelx.jobs import Job
-from gavelx.mechanism import DEFAULT, PUBLISHED, Mechanism, Rules
+from gavelx.mechanism import DEFAULT, Mechanism, Rules
 from gavelx.mechanism.commands import Command, Extend, GiveUp, Launch, Lease, Solve, Stop, WakeAt
 from gavelx.mechanism.events import (
     Allocated,
-    ArrivalsEnded,
     Event,
     JobCancelled,
     JobSubmitted,
@@ -32,7 +32,6 @@ from gavelx.mechanism.selection import ends_within, loss_s
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
-from gavelx.promises import NOBODY
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import certified
 from gavelx.throughputs import Pairing, Setting, Throughputs
@@ -91,7 +90,7 @@ def validate(mechanism: Mechanism) -> None:
     for job_id, lease in leasing.leases.items():
         j = live.index[job_id]
         partner = int(live.partner[j])
-        assert len(lease.devices) == live.scale_factor[j]
+        assert len(lease.devices) == live.held_devices[j]
         assert live.type[j] >= 0
         assert {holders[device] for device in lease.devices} == {1 if partner == NOBODY else 2}
         assert partner == NOBODY or leasing.leases[partner].devices == lease.devices
@@ -330,36 +329,6 @@ def test_a_type_may_join_while_jobs_run() -> None:
     assert [lease.accelerator for lease in launched(commands)] == ["slow"]
 
 
-def test_published_rounds_are_whole_steps_and_end_with_their_work() -> None:
-    mechanism = with_servers(1, rules=PUBLISHED)
-    mechanism.handle(JobSubmitted(0.0, job(0, steps=5000.5)))
-    mechanism.handle(ArrivalsEnded(0.0))
-    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
-    assert lease.until_step == 3600.0
-    assert mechanism.handle(JobSubmitted(20.0, job(1))) == []  # waits for the end of the round
-    assert mechanism.handle(Wake(30.0)) == []
-    mechanism.handle(progress(360.0, lease, 3600.0))
-    assert Extend(float("inf"), {lease.id: 5000.5}) in settle(mechanism, Wake(360.0), [1.0, 0.0])
-
-
-def test_published_rules_ask_the_policy_every_1920_seconds_at_most() -> None:
-    mechanism = with_servers(1, rules=PUBLISHED)
-    mechanism.handle(JobSubmitted(0.0, job(0)))
-    solves, now_s, steps = [], 0.0, 0.0
-    for round_ in range(14):
-        commands = mechanism.handle(Wake(now_s))
-        solves += [now_s for command in commands if isinstance(command, Solve)]
-        for command in list(commands):
-            if isinstance(command, Solve):
-                share_J = [1.0] + [0.0] * (len(command.snapshot.jobs) - 1)
-                commands += mechanism.handle(Allocated(now_s, shares(command.snapshot, share_J)))
-        (lease,) = mechanism.leasing.leases.values()
-        mechanism.handle(JobSubmitted(now_s + 1, job(round_ + 1)))
-        now_s, steps = now_s + 360.0, steps + 3600.0
-        mechanism.handle(progress(now_s, lease, steps))
-    assert solves == [0.0, 360.0, 2520.0, 4680.0]  # a call at time 0 counts for none
-
-
 @pytest.mark.parametrize("by_owner", [True, False])
 def test_what_is_no_small_change_to_an_owner_is_none_where_owners_share(by_owner: bool) -> None:
     """With hundreds of jobs the policy is not asked about each; but of an owner it may be the only one."""
@@ -375,7 +344,7 @@ def test_what_is_no_small_change_to_an_owner_is_none_where_owners_share(by_owner
         solves = [command for command in mechanism.handle(Wake(now_s)) if isinstance(command, Solve)]
         for solve in solves:
             answer = shares(solve.snapshot, [1.0 / len(live)] * len(live))
-            mechanism.handle(Allocated(now_s, dataclasses.replace(answer, by_owner=by_owner)))
+            mechanism.handle(Allocated(now_s, answer.with_execution(by_owner=by_owner)))
         return bool(solves)
 
     def comes(job_id: int, owner: str) -> JobSubmitted:
@@ -463,25 +432,6 @@ def test_what_came_while_the_policy_thought_is_looked_at_when_it_answers() -> No
     assert len(asked(mechanism, Wake(20.0)).snapshot.jobs) == 2
 
 
-def test_published_rounds_wait_for_a_policy_that_thinks() -> None:
-    mechanism = with_servers(1, rules=PUBLISHED)
-    mechanism.handle(JobSubmitted(1.0, job(0)))
-    asked(mechanism, Wake(1.0))
-    mechanism.handle(JobSubmitted(2.0, job(1)))
-    mechanism.handle(ArrivalsEnded(2.0))
-    assert mechanism.handle(Wake(2.0)) == []
-
-
-def test_the_end_of_all_arrivals_ends_the_wait_for_the_next_published_solve() -> None:
-    mechanism = with_servers(1, rules=PUBLISHED)
-    mechanism.handle(JobSubmitted(1.0, job(0, steps=10.0)))
-    (lease,) = launched(settle(mechanism, Wake(1.0), [1.0]))
-    mechanism.handle(JobSubmitted(1.5, job(1)))
-    mechanism.handle(ended(2.0, lease, 10.0))
-    assert mechanism.handle(Wake(2.0)) == [Stop(lease.id)]  # 1920 s are not over
-    assert mechanism.handle(ArrivalsEnded(3.0)) == [WakeAt(3.0, report=True)]
-
-
 # -- pairs ----------------------------------------------------------------------------------------------------
 
 
@@ -509,12 +459,11 @@ def test_a_pair_shares_one_device_in_two_leases() -> None:
     assert (first.shares_with, second.shares_with) == (1, 0)
 
 
-def test_members_of_a_pair_share_its_price_unless_each_pays_in_full() -> None:
-    for rules, expected in ((DEFAULT, 0.5), (dataclasses.replace(DEFAULT, split_price=False), 1.0)):
-        mechanism, leases = a_running_pair(rules, Prices({"fast": 36.0}))
-        for lease in leases:
-            mechanism.handle(ended(100.0, lease, 700.0))
-        assert mechanism.live.spent_usd.tolist() == [expected] * 2
+def test_members_of_a_pair_share_its_price() -> None:
+    mechanism, leases = a_running_pair(DEFAULT, Prices({"fast": 36.0}))
+    for lease in leases:
+        mechanism.handle(ended(100.0, lease, 700.0))
+    assert mechanism.live.spent_usd.tolist() == [0.5] * 2
 
 
 def test_whose_partner_left_pays_half_until_then_and_in_full_from_then_on() -> None:
@@ -656,7 +605,7 @@ def test_nobody_is_moved_under_an_allocation_that_forbids_it() -> None:
     settle(mechanism, Wake(0.0), [1.0, 1.0])
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 2)))
     solve = asked(mechanism, Wake(360.0))
-    unmoved = dataclasses.replace(shares(solve.snapshot, [1.0, 1.0]), unmoved=True)
+    unmoved = shares(solve.snapshot, [1.0, 1.0]).with_execution(may_move=False)
     assert stopped(mechanism.handle(Allocated(360.0, unmoved))) == []
 
 
@@ -767,9 +716,8 @@ def test_failures_are_forgotten_when_the_job_comes_forward() -> None:
     assert mechanism.given_up == []
 
 
-@pytest.mark.parametrize("rules", [DEFAULT, PUBLISHED], ids=lambda rules: rules.name)
-def test_a_failure_that_is_reported_twice_is_one_failure(rules: Rules) -> None:
-    mechanism = with_servers(1, rules=dataclasses.replace(rules, max_failures=2))
+def test_a_failure_that_is_reported_twice_is_one_failure() -> None:
+    mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, max_failures=2))
     mechanism.handle(JobSubmitted(0.0, job(0)))
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     for time_s in (1.0, 2.0, 3.0):
@@ -821,7 +769,7 @@ def test_a_policy_that_wants_to_be_asked_again_is() -> None:
     mechanism = with_servers(1)
     mechanism.handle(JobSubmitted(0.0, job(0)))
     solve = asked(mechanism, Wake(0.0))
-    answer = dataclasses.replace(shares(solve.snapshot, [1.0]), ask_again_s=700.0)
+    answer = shares(solve.snapshot, [1.0]).with_execution(refresh_s=700.0)
     mechanism.handle(Allocated(0.0, answer))
     assert not any(isinstance(command, Solve) for command in mechanism.handle(Wake(360.0)))
     asked(mechanism, Wake(720.0))  # of two rounds the nearer one
@@ -855,19 +803,6 @@ def test_a_policy_hears_of_other_speeds_when_a_round_begins_and_of_their_ranges(
 # -- what the swarm found -------------------------------------------------------------------------------------
 
 
-def test_what_failed_while_the_policy_thought_is_not_taken_to_run_on() -> None:
-    mechanism = with_servers(1, rules=PUBLISHED)
-    mechanism.handle(JobSubmitted(0.0, job(0)))
-    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
-    mechanism.handle(JobSubmitted(10.0, job(1)))
-    mechanism.handle(progress(360.0, lease, 3600.0))
-    solve = asked(mechanism, Wake(360.0))
-    mechanism.handle(ended(400.0, lease, 0.0, failed=True))
-    commands = mechanism.handle(Allocated(500.0, shares(solve.snapshot, [1.0, 0.0])))
-    assert stopped(commands) == [lease.id]
-    assert [again.job_id for again in launched(commands)] == [0]
-
-
 def test_a_policy_that_may_not_be_asked_yet_is_asked_as_soon_as_it_may() -> None:
     mechanism = with_servers(1, rules=dataclasses.replace(DEFAULT, solve_interval_s=600.0))
     mechanism.handle(JobSubmitted(5.0, job(0)))
@@ -877,14 +812,6 @@ def test_a_policy_that_may_not_be_asked_yet_is_asked_as_soon_as_it_may() -> None
     mechanism.handle(JobSubmitted(150.0, job(1)))
     assert mechanism.handle(Wake(365.0)) == [WakeAt(605.0, report=True)]
     asked(mechanism, Wake(605.0))
-
-
-def test_rounds_of_a_job_that_is_slower_than_its_table_do_not_get_shorter_for_ever() -> None:
-    mechanism = with_servers(1, rules=PUBLISHED)
-    mechanism.handle(JobSubmitted(0.0, job(0, steps=1000.0)))
-    (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
-    mechanism.handle(progress(100.0, lease, 1000.0 - 1e-9))
-    assert mechanism.handle(Wake(100.0))[-1] == WakeAt(100.001, report=True)
 
 
 def test_what_was_promised_and_received_is_told_job_by_job() -> None:
@@ -902,7 +829,7 @@ def test_what_was_promised_and_received_is_told_job_by_job() -> None:
 
 
 def capped(snapshot: Snapshot, share_J: list[float]) -> Allocation:
-    return dataclasses.replace(shares(snapshot, share_J), capped=True, strict=True)
+    return shares(snapshot, share_J).with_execution(quota=True, backfill=False)
 
 
 def run_capped(mechanism: Mechanism, share_J: list[float], until_s: float) -> Counter[int]:

@@ -7,6 +7,7 @@ import pytest
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
+from gavelx.execution import Execution
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT
 from gavelx.mechanism.commands import WakeAt
@@ -37,7 +38,7 @@ def test_a_price_that_changes_while_nobody_runs_begins_a_round() -> None:
     mechanism = with_servers(1)
     mechanism.handle(JobSubmitted(0.0, job(0)))
     solve = asked(mechanism, Wake(0.0))
-    mechanism.handle(Allocated(0.0, dataclasses.replace(capped(solve.snapshot, [0.0]), strict=True)))
+    mechanism.handle(Allocated(0.0, capped(solve.snapshot, [0.0])))
     assert WakeAt(100.0, report=True) in mechanism.handle(PriceChanged(100.0, Prices({})))
 
 
@@ -46,8 +47,8 @@ class Later(Policy):
 
     name = "later"
 
-    def __init__(self, from_s: float = np.inf, again_s: float | None = None, *, strict: bool = False) -> None:
-        self.from_s, self.again_s, self.strict = from_s, again_s, strict
+    def __init__(self, from_s: float = np.inf, again_s: float | None = None, *, backfill: bool = True) -> None:
+        self.from_s, self.again_s, self.backfill = from_s, again_s, backfill
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         share = float(snapshot.time_s >= self.from_s)
@@ -57,8 +58,7 @@ class Later(Policy):
             share_C,
             path="test",
             seconds=0.0,
-            strict=self.strict,
-            ask_again_s=None if share else self.again_s,
+            execution=Execution(backfill=self.backfill, refresh_s=None if share else self.again_s),
         )
 
 
@@ -76,5 +76,7 @@ def test_the_only_job_that_was_promised_nothing_fills_in_when_it_has_waited_for_
 
 
 def test_a_policy_that_wants_to_be_asked_again_is_asked_though_nobody_runs() -> None:
-    result = simulate(Later(5000.0, 1000.0, strict=True), [Job(0, "net", 500.0)], Cluster.parse("v100=1"), SPEEDS)
+    result = simulate(
+        Later(5000.0, 1000.0, backfill=False), [Job(0, "net", 500.0)], Cluster.parse("v100=1"), SPEEDS
+    )
     assert result.completion_s_J.tolist() == pytest.approx([5500.0], abs=361.0)

@@ -360,7 +360,7 @@ def test_a_strict_allocation_without_a_share_ends_protection(share: float) -> No
     (lease,) = launched(settle(mechanism, Wake(0.0), [1.0]))
     mechanism.handle(JobSubmitted(1.0, of(1)))
     solve = asked(mechanism, Wake(ROUND_S))
-    answer = dataclasses.replace(shares(solve.snapshot, [share, 1.0 - share]), strict=True)
+    answer = shares(solve.snapshot, [share, 1.0 - share]).with_execution(backfill=False)
     assert stopped(mechanism.handle(Allocated(ROUND_S, answer))) == ([] if share else [lease.id])
 
 

@@ -74,14 +74,12 @@ def test_what_was_held_before_a_price_changed_is_paid_at_the_price_of_then() -> 
     assert snapshot.spent_usd_J.tolist() == pytest.approx([100.0 + 260.0 * 2.0])
 
 
-@pytest.mark.parametrize(("split", "each_usd"), [(True, 60.0), (False, 120.0)], ids=["split", "in full"])
-def test_the_last_words_of_a_drained_pair_cost_both_the_same(split: bool, each_usd: float) -> None:
-    rules = dataclasses.replace(DEFAULT, split_price=split)
-    mechanism, leases = a_running_pair(rules, A_DOLLAR_A_SECOND)
+def test_the_last_words_of_a_drained_pair_cost_both_the_same() -> None:
+    mechanism, leases = a_running_pair(DEFAULT, A_DOLLAR_A_SECOND)
     mechanism.handle(WorkerDrained(100.0, 0))
     for lease in leases:
         mechanism.handle(ended(120.0, lease, 840.0))  # 20 s for a checkpoint
-    assert mechanism.live.spent_usd.tolist() == pytest.approx([each_usd] * 2)
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([60.0] * 2)
 
 
 # -- what is credited -----------------------------------------------------------------------------------------
@@ -149,7 +147,7 @@ def test_a_pair_whose_ceiling_is_all_of_its_time_runs_on() -> None:
     for job_id in (0, 1):
         mechanism.handle(JobSubmitted(0.0, job(job_id)))
     solve = asked(mechanism, Wake(0.0))
-    answer = dataclasses.replace(as_a_pair(solve.snapshot), capped=True, strict=True)
+    answer = as_a_pair(solve.snapshot).with_execution(quota=True, backfill=False)
     assert len(launched(mechanism.handle(Allocated(0.0, answer)))) == 2
     for round_ in range(1, 4):
         assert stopped(mechanism.handle(Wake(round_ * 360.0))) == []

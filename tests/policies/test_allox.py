@@ -13,10 +13,10 @@ from gavelx.errors import PolicyError
 from gavelx.jobs import Job
 from gavelx.policies import Allox, load_policy
 from gavelx.snapshot import WAITING, Snapshot
-from gavelx.solvers import using
 from gavelx.throughputs import Setting, Throughputs
 from tests.policies.published_allox import assert_starts_of, published_allox
 from tests.policies.strategies import snapshot_of, snapshots
+from tests.published.answers import as_published
 
 ONE_DEVICE = snapshots(max_jobs=20, max_types=4, scale_factors=st.just(1)).map(
     lambda snapshot: snapshot.replace(running_J=np.full(len(snapshot.jobs), WAITING))
@@ -103,8 +103,7 @@ def test_those_who_run_come_before_those_who_wait() -> None:
 
 def test_under_the_published_rules_the_policy_moves_nobody() -> None:
     held = snapshot([1000.0], {"v100": 1, "k80": 1}, [1], v100=10.0, k80=1.0)
-    with using(interior=True):
-        assert Allox().allocate(held).share_JA.tolist() == [[0.0, 1.0]]
+    assert as_published(Allox(), held).share_JA.tolist() == [[0.0, 1.0]]
 
 
 def test_a_job_gives_up_a_device_on_which_it_cannot_run() -> None:

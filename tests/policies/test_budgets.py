@@ -58,8 +58,8 @@ def test_no_allocation_passes_a_budget(name: str, given_: Snapshot, budgets: dic
     allocation = ask(budgeted(load_policy(name), budgets), owned(given_))
     for path, usd in budgets.items():
         assert spent(allocation.snapshot, allocation.share_C, path) <= usd * (1 + 1e-7) + 1e-7, path
-    assert allocation.strict
-    assert allocation.capped != allocation.whole
+    assert not allocation.execution.backfill
+    assert allocation.execution.quota != allocation.execution.whole_devices
 
 
 @pytest.mark.parametrize("name", sorted(set(catalog()) - {"random"}))
@@ -132,7 +132,7 @@ def test_parts_of_a_cluster_have_one_budget_together() -> None:
 def test_modifiers_around_it_keep_it() -> None:
     for text in ("agnostic(budgeted(max_min_fairness, ml=1))", "budgeted(agnostic(max_min_fairness), ml=1)"):
         allocation = load_policy(text).allocate(fresh(["ml", "ops", "ml"]))
-        assert allocation.capped
+        assert allocation.execution.quota
         assert spent(allocation.snapshot, allocation.share_C, "ml") <= 1.0 + 1e-9
     hierarchy = load_policy("hierarchical(budgeted(max_min_fairness, ml=1), ops=2)")
     assert str(hierarchy) == "budgeted(hierarchical(max_min_fairness, ops=2), ml=1)"

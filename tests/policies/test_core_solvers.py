@@ -24,8 +24,10 @@ from gavelx.policies import (
     catalog,
     load_policy,
 )
+from gavelx.published.policies import as_published
+from gavelx.published.solver import solve_interior
 from gavelx.solvers import portfolio, using
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.statement import Affine
 from gavelx.testing import snapshot_of
 
 UNKNOWN = float("nan")
@@ -82,7 +84,7 @@ def test_the_first_solver_answers(policy: str, name: str) -> None:
 @pytest.mark.parametrize("policy", ["max_min_fairness", "nash_welfare", "strategy_proof", "makespan"])
 @pytest.mark.parametrize("name", ["no job", "no device", "no job can run", "one job"])
 def test_so_it_does_under_the_published_rules(policy: str, name: str) -> None:
-    assert not list(first_path(load_policy(policy), name, interior=True))
+    assert not list(first_path(as_published(load_policy(policy)), name, first=solve_interior))
 
 
 class Dollars(Linear):

@@ -30,10 +30,10 @@ def crowd(count: int, parts: dict[str, float], devices: int = 1) -> Snapshot:
 
 def pairs(allocation: Allocation) -> set[tuple[int, int]]:
     """The ids of the jobs that share devices."""
-    promised = allocation.promises()
+    promised = allocation.promises().configurations
     return {
         (first, second)
-        for first, second in zip(promised.first_P.tolist(), promised.second_P.tolist(), strict=True)
+        for first, second in zip(promised.job.tolist(), promised.partner.tolist(), strict=True)
         if second >= 0
     }
 
@@ -47,14 +47,14 @@ def test_where_there_is_room_for_everyone_nobody_shares() -> None:
     allocation = Gandiva().allocate(crowd(2, {"v100": 0.9, "k80": 0.9}))
     assert allocation.share_JA.tolist() == [[0.5, 0.5], [0.5, 0.5]]
     assert not pairs(allocation)
-    assert allocation.ask_again_s is None
+    assert allocation.execution.refresh_s is None
 
 
 def test_a_crowd_is_paired_and_each_pair_gets_an_equal_part() -> None:
     allocation = Gandiva().allocate(crowd(6, {"v100": 0.6, "k80": 0.6}))
     assert len(pairs(allocation)) == 3
     np.testing.assert_allclose(allocation.share_JA, np.full((6, 2), 1 / 3))
-    assert allocation.ask_again_s == 360.0
+    assert allocation.execution.refresh_s == 360.0
 
 
 def test_an_odd_job_has_a_part_of_its_own() -> None:
@@ -68,7 +68,7 @@ def test_pairs_that_are_worth_it_stay_and_nothing_is_on_trial_any_more() -> None
     for time_s in (360.0, 720.0, 1080.0):
         allocation = Gandiva().allocate(after(allocation, time_s))
         assert pairs(allocation) == pairs(first)
-        assert allocation.ask_again_s is None
+        assert allocation.execution.refresh_s is None
 
 
 @pytest.mark.parametrize("parts", [{"v100": 0.45}, {"v100": 0.9, "k80": 0.0}, {"a": 0.15, "b": 0.15, "c": 0.15}])
@@ -130,5 +130,5 @@ def test_everyone_is_in_one_combination_with_an_equal_part(snapshot: Snapshot) -
 
 
 def ids(allocation: Allocation) -> tuple[list[int], list[int]]:
-    promised = allocation.promises()
-    return promised.first_P.tolist(), promised.second_P.tolist()
+    promised = allocation.promises().configurations
+    return promised.job.tolist(), promised.partner.tolist()

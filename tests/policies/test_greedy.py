@@ -42,7 +42,7 @@ def test_equals_go_by_arrival_then_by_id() -> None:
 @given(snapshot=snapshots(max_jobs=20))
 def test_gangs_get_all_their_devices_or_none(name: str, snapshot: Snapshot) -> None:
     allocation = load_policy(name).allocate(snapshot)
-    assert allocation.whole
+    assert allocation.execution.whole_devices
     type_J = types(allocation.share_JA)
     in_use_A = np.zeros(len(snapshot.accelerators), dtype=int)
     for job, a in zip(snapshot.jobs, type_J, strict=True):

@@ -148,8 +148,8 @@ def test_other_modifiers_stay_around_it() -> None:
 def test_its_shares_say_that_they_are_divided_between_owners(around: str) -> None:
     jobs = [Job(j, "net", 100.0, owner="ab"[j % 2]) for j in range(4)]
     snapshot = Snapshot.of(jobs, Cluster.of({"v100": 2}, 1), ALIKE, Prices({"v100": 1.0}))
-    assert load_policy(around.format("hierarchical(max_min_fairness)")).allocate(snapshot).by_owner
-    assert not load_policy(around.format("max_min_fairness")).allocate(snapshot).by_owner
+    assert load_policy(around.format("hierarchical(max_min_fairness)")).allocate(snapshot).execution.by_owner
+    assert not load_policy(around.format("max_min_fairness")).allocate(snapshot).execution.by_owner
 
 
 @pytest.mark.parametrize("policy", [Fifo(), Maximize(Cost() * 1.0), Minimize(Cost())], ids=str)

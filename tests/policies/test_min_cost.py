@@ -45,7 +45,9 @@ def test_a_deadline_is_met_at_the_least_loss() -> None:
     assert allocation.throughput_J == pytest.approx([5.0 * (1 + SPARE)])
     assert allocation.share_JA == pytest.approx(np.array([[2 / 6, 4 / 6]]))
     assert allocation.notes == ()
-    assert allocation.ask_again_s == pytest.approx(230.0 * SPARE / 2), "it may be late while it is on the slow one"
+    assert allocation.execution.refresh_s == pytest.approx(230.0 * SPARE / 2), (
+        "it may be late while it is on the slow one"
+    )
 
 
 def test_where_not_all_can_keep_something_in_hand_nobody_does() -> None:
@@ -56,8 +58,8 @@ def test_where_not_all_can_keep_something_in_hand_nobody_does() -> None:
 
 
 def test_who_runs_as_fast_as_he_can_needs_no_second_look() -> None:
-    assert load_policy("min_cost_slo").allocate(snapshot(100.0)).ask_again_s is None
-    assert load_policy("min_cost_slo").allocate(snapshot(None)).ask_again_s is None
+    assert load_policy("min_cost_slo").allocate(snapshot(100.0)).execution.refresh_s is None
+    assert load_policy("min_cost_slo").allocate(snapshot(None)).execution.refresh_s is None
 
 
 def test_a_deadline_that_nobody_could_meet_is_given_up_alone() -> None:

@@ -21,6 +21,7 @@ from tests.cli.running import Shell
 HEAD = """\
 import numpy as np
 from gavelx.allocation import Allocation, Certificate
+from gavelx.execution import Execution
 from gavelx.cluster import Cluster
 from gavelx.policies import *
 from gavelx.solvers import certified, repaired
@@ -366,8 +367,8 @@ ANSWERED = {
     "return answer(np.zeros(C), objective='best')": "the certificate says objective best",
     "return answer(np.zeros(C), bound=np.inf)": "bound inf; expected finite numbers, or None",
     "return answer(np.zeros(C), seconds='1')": "seconds 1; expected finite numbers",
-    "return answer(np.zeros(C), ask_again_s=-5)": "ask_again_s is -5",
-    "return answer(np.zeros(C), ask_again_s='soon')": "ask_again_s is 'soon'",
+    "return answer(np.zeros(C), execution=Execution(refresh_s=-5))": "refresh_s is -5",
+    "return answer(np.zeros(C), execution=Execution(refresh_s='soon'))": "refresh_s is 'soon'",
     "return answer(np.zeros(C), marginal_A=np.full(2, np.nan))": "one more device is worth {'fast': nan",
     "return answer(np.zeros(C), stritc=True)": "got an unexpected keyword argument 'stritc'",
     "return certified(s, np.zeros(C))": "missing 2 required keyword-only arguments",

@@ -33,7 +33,7 @@ def test_what_a_step_leaves_free_is_given_out() -> None:
 
 
 def test_a_decision_every_interval() -> None:
-    assert Optimus(interval_s=60.0).allocate(instant({"v100": 1}, [[1.0]])).ask_again_s == 60.0
+    assert Optimus(interval_s=60.0).allocate(instant({"v100": 1}, [[1.0]])).execution.refresh_s == 60.0
 
 
 @given(snapshots(max_jobs=20))

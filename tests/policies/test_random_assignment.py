@@ -28,4 +28,4 @@ def test_everybody_has_the_same_chance() -> None:
 
 
 def test_it_is_drawn_anew_after_a_round() -> None:
-    assert RandomAssignment(round_s=120.0).allocate(TEN).ask_again_s == 120.0
+    assert RandomAssignment(round_s=120.0).allocate(TEN).execution.refresh_s == 120.0

@@ -71,7 +71,7 @@ def test_a_device_that_is_not_worth_its_price_stays_idle() -> None:
     # its equal share, half of each, makes 1.5 steps/s: within 2 of that time the k80 alone will do
     allocation = SharedCloudCostFairness(2.0).allocate(snapshot)
     assert allocation.share_JA.tolist() == [[0.0, 1.0]]
-    assert allocation.strict
+    assert not allocation.execution.backfill
     hasty = SharedCloudCostFairness(0.9).allocate(snapshot)
     assert hasty.throughput_J == pytest.approx([1.5]), "as fast as alone; faster would cost more than alone"
 

@@ -23,7 +23,7 @@ ONE = {"v100": 1}
 def test_a_bidder_without_rivals_pays_nothing() -> None:
     allocation = Themis().allocate(instant(ONE, [[1.0]]))
     assert allocation.share_JA.tolist() == [[1.0]]
-    assert allocation.ask_again_s == 1200.0
+    assert allocation.execution.refresh_s == 1200.0
 
 
 def test_two_like_jobs_share_as_the_auction_has_it() -> None:

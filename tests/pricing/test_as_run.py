@@ -20,6 +20,7 @@ from gavelx.errors import OptionError
 from gavelx.files.jsons import Node
 from gavelx.files.price_tables import Quote, load_quotes
 from gavelx.files.results import _usage as usage_of
+from gavelx.mechanism import Rules
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.pricing.bill import bill_as_run
@@ -33,7 +34,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def ran(case: Case) -> tuple[Result, Ledger]:
-    """The result, and the books of the simulated machines."""
+    """The result, and the books of the simulated machines; empty ones where they are not shown."""
     books: list[Ledger] = []
 
     def watch(mechanism: Any, backend: Any) -> Any:
@@ -41,7 +42,7 @@ def ran(case: Case) -> tuple[Result, Ledger]:
         return backend
 
     random, capacities, faults = Random(f"spot:{case.seed}"), list[Capacity](), case.faults
-    if not case.rules.whole_steps and random.random() < 0.5:
+    if isinstance(case.rules, Rules) and random.random() < 0.5:
         shares = tuple((random.uniform(300.0, 4000.0), random.choice((0.0, 0.5, 1.0))) for _ in range(4))
         capacities.append(Capacity(TYPES[0], (*shares, (50_000.0, 1.0)), notice_s=random.choice((0.0, 120.0))))
         faults = replace(faults, server_failures_per_day=0.0)
@@ -51,9 +52,9 @@ def ran(case: Case) -> tuple[Result, Ledger]:
         faults=faults,
         price_changes=case.price_changes,
         capacities=capacities,
-        watch=watch,
+        watch=watch if isinstance(case.rules, Rules) else None,
     )
-    return result, books[0]
+    return result, books[0] if books else Ledger()
 
 
 def priced(case: Case) -> Case:
@@ -142,7 +143,7 @@ def within(start_s: float, end_s: float, from_s: float, until_s: float) -> float
 def test_idle_is_what_was_there_and_nobody_held(seed: int) -> None:
     """Step by step from one thing that happens to the next: servers come and go, leases begin and end."""
     case = priced(case_of(seed))
-    if case.rules.whole_steps or not case.rules.split_price:
+    if not isinstance(case.rules, Rules):
         return  # they charge gaps, or shared devices twice
     result, books = ran(case)
     L, end_s = result.leases, result.end_s

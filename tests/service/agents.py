@@ -19,9 +19,9 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import Access, aio_channel
 from gavelx.rpc.tokens import add_token, new_token
-from gavelx.service.configuration import Configuration
-from gavelx.service.server import Options, Service
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
+from gavelx.service.api.server import Options, Service
+from gavelx.service.store.configuration import Configuration
 from gavelx.throughputs import Setting, Throughputs
 from tests.waiting import PATIENCE_S, until
 

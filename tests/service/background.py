@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from gavelx.service.server import Service
+from gavelx.service.api.server import Service
 from tests.service.agents import FakeAgent, serving
 from tests.waiting import PATIENCE_S
 

@@ -1,4 +1,4 @@
-"""The attendance without a network: events go into the state at once, as if the log had them."""
+"""The registry of agents without a network: events go into the state at once, as if the log had them."""
 
 import asyncio
 from typing import Any
@@ -8,11 +8,11 @@ from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import JobSubmitted, Wake
 from gavelx.policies import load_policy
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.answers import answer_of
-from gavelx.service.attendance import Attendance, Make
-from gavelx.service.attendees import Attendee, Stream
-from gavelx.service.records import Answered, Entry
-from gavelx.service.state import State
+from gavelx.service.agents.registry import AgentRegistry, Make
+from gavelx.service.agents.session import AgentSession, Stream
+from gavelx.service.state.state import State
+from gavelx.service.store.allocation_record import answer_of
+from gavelx.service.store.records import Answered, Entry
 from tests.service.agents import QUICK, configuration
 
 
@@ -31,14 +31,14 @@ class Remembered:
 
 
 class Desk:
-    """One state, one attendance, time by hand."""
+    """One state, one registry of agents, time by hand."""
 
     def __init__(self, log_id: str = "log") -> None:
         self.state = State(configuration())
         self.now_s = 0.0
         self.log: list[Entry] = []
         self._waiting: list[tuple[Make, asyncio.Future[Any]]] = []
-        self.here = Attendance(self.state, QUICK, Remembered(self.log, log_id), self._post)
+        self.here = AgentRegistry(self.state, QUICK, Remembered(self.log, log_id), self._post)
 
     def _post(self, make: Make) -> "asyncio.Future[Any]":
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -63,17 +63,19 @@ class Desk:
                 answer = answer_of(load_policy("max_min_fairness").allocate(command.snapshot))
                 self._apply([Entry(Answered(self.now_s, answer))])
 
-    async def agent(self, name: str, devices: int, first: wire.FromAgent | None = None) -> tuple[Attendee, Stream]:
+    async def agent(
+        self, name: str, devices: int, first: wire.FromAgent | None = None
+    ) -> tuple[AgentSession, Stream]:
         """An agent that said hello and one heartbeat."""
         stream = Stream()
         hello = wire.Hello(version=1, name=name, accelerator="v100", devices=devices, boot_id="boot")
         coming = asyncio.create_task(self.here.hello(hello, stream))
         await asyncio.sleep(0)
         self.settle()
-        attendee = await coming
+        session = await coming
         beat = first or wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=1.0))
-        self.here.receive(attendee, stream, beat)
-        return attendee, stream
+        self.here.receive(session, stream, beat)
+        return session, stream
 
     def submit(self, *steps: float) -> None:
         for total_steps in steps:

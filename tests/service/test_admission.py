@@ -14,9 +14,9 @@ import pytest
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.tokens import digest
-from gavelx.service import admission, auth, server
-from gavelx.service.admission import STRANGERS_MAX, Admission
-from gavelx.service.refusals import LINE_EVERY_S, LINES, Complaints
+from gavelx.service.api import admission, auth, server
+from gavelx.service.api.admission import STRANGERS_MAX, Admission
+from gavelx.service.api.grpc_status import LINE_EVERY_S, LINES, Complaints
 from tests.service.agents import FakeAgent, User, serving, spec, user_of
 from tests.service.running import run
 from tests.service.test_security import tokens_for
@@ -328,7 +328,7 @@ def test_a_flood_of_refused_calls_is_logged_at_a_limited_rate(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now_s = [0.0]
-    monkeypatch.setattr("gavelx.service.refusals.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("gavelx.service.api.grpc_status.time.monotonic", lambda: now_s[0])
     complaints = Complaints(logging.getLogger("gavelx"))
     with caplog.at_level(logging.INFO):
         for n in range(1000):

@@ -152,16 +152,16 @@ def test_a_type_may_be_spelled_otherwise_and_get_a_speed_more(tmp_path: Path) ->
     )
 )
 def test_an_agent_that_talks_nonsense_breaks_nothing(messages: list[wire.FromAgent]) -> None:
-    """Straight into the attendance, with a state that follows at once: reports are believed within bounds only."""
+    """Straight into the registry, with a state that follows at once: reports are believed within bounds only."""
     from tests.service.desk import Desk
 
     async def main() -> None:
         desk = Desk()
-        attendee, stream = await desk.agent("one", 2)
+        session, stream = await desk.agent("one", 2)
         desk.submit(100.0, 100.0, 100.0)
         desk.wake()
         for message in messages:
-            desk.here.receive(attendee, stream, message)
+            desk.here.receive(session, stream, message)
             desk.settle()
             desk.here.progress.entries(desk.now_s)
         live = desk.state.mechanism.live

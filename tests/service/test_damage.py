@@ -17,12 +17,12 @@ from gavelx.cli import main
 from gavelx.errors import InputFileError, OptionError
 from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.log import CHUNK, Log
-from gavelx.service.places import FILE, LogError
-from gavelx.service.recorded import read_history, read_recorded
-from gavelx.service.records import Entry, record_of
-from gavelx.service.snapshots import configuration_of, restore
-from gavelx.service.state import State, code, packed
+from gavelx.service.state.replay import read_history, read_recorded
+from gavelx.service.state.snapshots import configuration_of, restore
+from gavelx.service.state.state import State, code, packed
+from gavelx.service.store.log import CHUNK, Log
+from gavelx.service.store.places import FILE, LogError
+from gavelx.service.store.records import Entry, record_of
 from tests.service.agents import configuration, serving, spec, user_of
 from tests.service.desk import Desk
 from tests.service.running import run
@@ -321,7 +321,7 @@ def test_a_log_that_could_not_be_begun_leaves_nothing_behind(
         raise sqlite3.OperationalError("database or disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("gavelx.service.store.METADATA.create_all", full)
+        patch.setattr("gavelx.service.store.database.METADATA.create_all", full)
         with pytest.raises(sqlite3.OperationalError):
             Log(str(tmp_path))
     assert not list(tmp_path.iterdir())

@@ -11,13 +11,13 @@ import pytest
 
 from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service import elsewhere
-from gavelx.service.log import Log
-from gavelx.service.records import Answered, entry_of
-from gavelx.service.server import Service
-from gavelx.service.snapshots import restore
-from gavelx.service.state import State
-from gavelx.service.store import LogUnavailableError
+from gavelx.service.api.server import Service
+from gavelx.service.loop import policy_process as elsewhere
+from gavelx.service.state.snapshots import restore
+from gavelx.service.state.state import State
+from gavelx.service.store.database import LogUnavailableError
+from gavelx.service.store.log import Log
+from gavelx.service.store.records import Answered, entry_of
 from gavelx.solvers import Settings
 from tests.clocks import Clock
 from tests.service.agents import PATIENT, FakeAgent, User, configuration, serving, spec, user_of
@@ -175,7 +175,7 @@ def test_a_database_that_is_killed_and_comes_back_has_all_that_was_answered(cloc
             log = Log(place, read_only=True)
             state, *_ = restore(log, lambda: State(configured))
             log.close()
-            assert sorted(state.book) == [0, 1, second]
+            assert sorted(state.jobs) == [0, 1, second]
 
     run(main())
 

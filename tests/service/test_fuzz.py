@@ -23,9 +23,9 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.certificates import make_certificates
 from gavelx.rpc.channels import OPTIONS, Access, ServiceError, channel, stub_of
 from gavelx.rpc.tokens import add_token, new_token
-from gavelx.service.log import Log
-from gavelx.service.snapshots import restore
-from gavelx.service.state import State
+from gavelx.service.state.snapshots import restore
+from gavelx.service.state.state import State
+from gavelx.service.store.log import Log
 from tests.service.agents import configuration, spec
 from tests.service.background import Background
 from tests.waiting import PATIENCE_S, wait_until
@@ -100,9 +100,9 @@ def books_are_exact(running: Background) -> None:
     log.close()
     before = running.service.scheduler.state
     assert again.ended == before.ended and again.live == before.live
-    for job_id, known in before.book.items():
-        assert again.book[job_id].job == known.job
-        assert again.book[job_id].ended == known.ended
+    for job_id, known in before.jobs.items():
+        assert again.jobs[job_id].job == known.job
+        assert again.jobs[job_id].ended == known.ended
 
 
 def call(

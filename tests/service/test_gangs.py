@@ -4,9 +4,9 @@ import pytest
 
 from gavelx.mechanism.events import LeaseEnded, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.attendance import Attendance
-from gavelx.service.attendees import Attendee, Stream
-from gavelx.service.records import Entry
+from gavelx.service.agents.registry import AgentRegistry
+from gavelx.service.agents.session import AgentSession, Stream
+from gavelx.service.store.records import Entry
 from tests.service.agents import QUICK
 from tests.service.desk import Desk, Remembered
 from tests.service.running import run
@@ -20,13 +20,13 @@ def said(stream: Stream) -> list[wire.ToAgent]:
     return [message for message in queued if message is not None]
 
 
-def beat(desk: Desk, attendee: Attendee, stream: Stream, sent_s: float, *leases: int) -> None:
+def beat(desk: Desk, session: AgentSession, stream: Stream, sent_s: float, *leases: int) -> None:
     reports = [wire.LeaseReport(lease_id=i, job_id=0) for i in leases]
-    desk.here.receive(attendee, stream, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=sent_s, leases=reports)))
+    desk.here.receive(session, stream, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=sent_s, leases=reports)))
     desk.settle()
 
 
-async def gang(desk: Desk) -> tuple[int, list[tuple[Attendee, Stream]]]:
+async def gang(desk: Desk) -> tuple[int, list[tuple[AgentSession, Stream]]]:
     """Two servers, and a gang over both of them."""
     agents = [await desk.agent("one", 1), await desk.agent("two", 1)]
     desk.submit_gang(2, LONG)
@@ -45,7 +45,7 @@ def test_a_part_that_was_not_there_to_hear_the_stop_is_stopped_when_it_is_back(*
         beat(desk, one, a, 2.0, lease_id)
         beat(desk, two, b, 2.0, lease_id)
         if restart:
-            desk.here = Attendance(desk.state, QUICK, Remembered(desk.log), desk._post)
+            desk.here = AgentRegistry(desk.state, QUICK, Remembered(desk.log), desk._post)
             one, a = await desk.agent("one", 1)
             two = desk.here.here[two.server_id]
         else:
@@ -91,12 +91,12 @@ def test_a_part_that_was_told_to_stop_and_never_was_there_is_no_failure(*, compl
         ended = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=1.0, complete=complete)
         desk.here.receive(one, a, wire.FromAgent(ended=ended))
         if complete:
-            desk.here.endings.hurry(float("inf"))
+            desk.here.completions.hurry(float("inf"))
         assert [m.stop.lease_id for m in said(b) if m.HasField("stop")] == [lease_id]
         desk.here.receive(two, b, wire.FromAgent(refused=wire.Refused(lease_id=lease_id, reason="it is not here")))
         desk.settle()
         (end,) = [e.event for e in desk.log if isinstance(e.event, LeaseEnded)]
-        job = desk.state.book[0]
+        job = desk.state.jobs[0]
         assert (end.failed, job.failures, job.ended) == (False, 0, "complete" if complete else "")
 
     run(main())
@@ -158,7 +158,7 @@ def test_a_gang_is_charged_for_the_part_that_nobody_heard_until_it_is_taken_back
         desk.settle()
         (end,) = [entry.event for entry in desk.log if isinstance(entry.event, LeaseEnded)]
         assert (end.held_s, lease_id in desk.state.runs) == (30.0, False)
-        job = desk.state.book[0]
+        job = desk.state.jobs[0]
         usd = job.spent_usd if job.ended else float(desk.state.mechanism.live.spent_usd[0])
         assert usd == pytest.approx(2 * 30.0)
 
@@ -192,11 +192,11 @@ def test_of_the_parts_the_one_that_failed_says_how() -> None:
         lease_id, [(one, a), (two, b)] = await gang(desk)
         beat(desk, one, a, 2.0, lease_id)
         beat(desk, two, b, 2.0, lease_id)
-        for attendee, stream, exit_code, failed in ((two, b, 5, True), (one, a, -15, False)):
+        for session, stream, exit_code, failed in ((two, b, 5, True), (one, a, -15, False)):
             report_id, reason = f"r{exit_code}", f"exit code {exit_code}"
             ended = wire.Ended(report_id=report_id, lease_id=lease_id, job_id=0, failed=failed, reason=reason)
             ended.exit_code = exit_code
-            desk.here.receive(attendee, stream, wire.FromAgent(ended=ended))
+            desk.here.receive(session, stream, wire.FromAgent(ended=ended))
             desk.settle()
         (note,) = [entry.note for entry in desk.log if isinstance(entry.event, LeaseEnded)]
         assert (note["reason"], note["exit_code"]) == ("exit code 5", 5)

@@ -13,10 +13,10 @@ from gavelx.jobs import Job
 from gavelx.mechanism.commands import Solve
 from gavelx.mechanism.events import Event, JobSubmitted, LeaseEnded, PolicyChanged, Progress, Wake, WorkerJoined
 from gavelx.policies import load_policy
-from gavelx.service.answers import answer_of
-from gavelx.service.log import Log
-from gavelx.service.records import Answered, Entry, record_of
-from gavelx.service.state import State
+from gavelx.service.state.state import State
+from gavelx.service.store.allocation_record import answer_of
+from gavelx.service.store.log import Log
+from gavelx.service.store.records import Answered, Entry, record_of
 from tests.service.agents import configuration
 from tests.service.test_restart import Daemon
 
@@ -64,7 +64,7 @@ class Scribe:
         self.now_s += ROUND_S
         leases = [run.lease for run in self.state.runs.values()]
         lease_L, job_id_L = (np.array([getattr(e, name) for e in leases]) for name in ("id", "job_id"))
-        steps_L = np.array([self.state.book[i].job.total_steps for i in job_id_L.tolist()])
+        steps_L = np.array([self.state.jobs[i].job.total_steps for i in job_id_L.tolist()])
         ends = [
             Entry(LeaseEnded(self.now_s, e.id, e.job_id, steps, ROUND_S), {"complete": True})
             for e, steps in zip(leases, steps_L.tolist(), strict=True)

@@ -11,9 +11,9 @@ import pytest
 
 from gavelx.mechanism.events import JobCancelled, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.attendance import Attendance, Attendee, Make, Stream
-from gavelx.service.records import Entry
-from gavelx.service.refusals import RefusedError
+from gavelx.rpc.refused import RefusedError
+from gavelx.service.agents.registry import AgentRegistry, AgentSession, Make, Stream
+from gavelx.service.store.records import Entry
 from tests.clocks import Clock
 from tests.service.agents import PATIENT, QUICK, FakeAgent, Seen, configuration, serving, spec, user_of
 from tests.service.desk import Desk, Remembered
@@ -332,9 +332,9 @@ def test_explain_says_why_a_job_waits_and_what_it_received(tmp_path: Path) -> No
     run(main())
 
 
-def say(desk: Desk, attendee: Attendee, stream: Stream, sent_s: float, *leases: int) -> None:
+def say(desk: Desk, session: AgentSession, stream: Stream, sent_s: float, *leases: int) -> None:
     reports = [wire.LeaseReport(lease_id=lease_id, job_id=0) for lease_id in leases]
-    desk.here.receive(attendee, stream, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=sent_s, leases=reports)))
+    desk.here.receive(session, stream, wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=sent_s, leases=reports)))
     desk.settle()
 
 
@@ -414,7 +414,7 @@ def test_a_lease_that_is_stopped_where_it_never_was_is_over_and_no_failure() -> 
         desk.here.receive(one, stream, wire.FromAgent(refused=refused))
         desk.settle()
         assert not desk.state.runs
-        assert desk.state.book[0].failures == 0
+        assert desk.state.jobs[0].failures == 0
 
     run(main())
 
@@ -423,8 +423,8 @@ def test_processes_of_a_complete_job_that_do_not_end_elsewhere_are_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     still = SimpleNamespace(monotonic=lambda: still.now_s, now_s=0.0)
-    for module in ("attendance", "endings"):
-        monkeypatch.setattr(f"gavelx.service.{module}.time", still)
+    for module in ("registry", "completions"):
+        monkeypatch.setattr(f"gavelx.service.agents.{module}.time", still)
 
     async def main() -> None:
         desk = Desk()
@@ -443,7 +443,7 @@ def test_processes_of_a_complete_job_that_do_not_end_elsewhere_are_stopped(
         ended = wire.Ended(report_id="s", lease_id=lease_id, job_id=0, reason="stopped: the job is complete")
         desk.here.receive(two, other, wire.FromAgent(ended=ended))
         desk.settle()
-        assert desk.state.book[0].ended == "complete"
+        assert desk.state.jobs[0].ended == "complete"
 
     run(main())
 
@@ -497,8 +497,8 @@ def test_a_server_that_came_back_is_not_lost_by_an_old_word() -> None:
         desk.here.here[0].given_up = True
         desk._post(lambda now_s: [Entry(WorkerLost(now_s, 0, 0))])
         desk.settle()
-        attendee = await coming
-        assert (desk.here.here, attendee.given_up) == ({0: attendee}, False)
+        session = await coming
+        assert (desk.here.here, session.given_up) == ({0: session}, False)
         assert not desk.state.machines[0].lost
         assert desk.state.machines[0].epoch == 1
 
@@ -517,7 +517,7 @@ def test_the_late_word_on_a_cancelled_job_puts_its_bill_right_and_nothing_else(*
         desk.now_s += 10.0
         desk._apply([Entry(JobCancelled(desk.now_s, 0), {"reason": "cancelled by ada"})])
         desk.settle()
-        assert desk.state.book[0].spent_usd == pytest.approx(10.0)
+        assert desk.state.jobs[0].spent_usd == pytest.approx(10.0)
         desk.now_s += 0.3
         desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
         desk.settle()
@@ -533,9 +533,9 @@ def test_the_late_word_on_a_cancelled_job_puts_its_bill_right_and_nothing_else(*
         for _ in range(2):
             desk.here.receive(again, stream, wire.FromAgent(ended=ended))
             desk.settle()
-        job = desk.state.book[0]
+        job = desk.state.jobs[0]
         assert (job.ended, job.reason, job.failures) == ("cancelled", "cancelled by ada", 0)
-        assert not desk.state.unheard
+        assert not desk.state.leases_lost
         assert job.spent_usd == pytest.approx(14.0)
         assert job.received_s == pytest.approx(14.0)
 
@@ -553,7 +553,7 @@ def test_a_new_server_never_gets_the_number_of_another_one() -> None:
         await asyncio.gather(coming, return_exceptions=True)
         desk._waiting = [(make, done) for make, done in desk._waiting if not done.cancelled()]
         three, _ = await desk.agent("three", 1)
-        desk.here = Attendance(desk.state, QUICK, Remembered(desk.log), desk._post)  # the service starts again
+        desk.here = AgentRegistry(desk.state, QUICK, Remembered(desk.log), desk._post)  # the service starts again
         four, _ = await desk.agent("four", 1)
         assert four.server_id != three.server_id
         assert sorted(m.name for m in desk.state.machines.values()) == ["four", "one", "three"]

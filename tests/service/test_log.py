@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from gavelx.errors import InputFileError, OptionError
 from gavelx.mechanism.events import Wake
-from gavelx.service.log import Log
-from gavelx.service.places import FILE, LogError
-from gavelx.service.records import Entry, Record, record_of
-from gavelx.service.store import LogUnavailableError
+from gavelx.service.store.database import LogUnavailableError
+from gavelx.service.store.log import Log
+from gavelx.service.store.places import FILE, LogError
+from gavelx.service.store.records import Entry, Record, record_of
 
 
 def wakes(first: int, count: int) -> list[Record]:
@@ -134,7 +134,7 @@ def test_a_file_that_may_not_grow_is_unavailable_too(tmp_path: Path) -> None:
     code = f"""
 import resource, signal
 from tests.service.test_log import wakes
-from gavelx.service.log import Log, LogUnavailableError
+from gavelx.service.store.log import Log, LogUnavailableError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 log = Log({str(tmp_path)!r})
 log.append(wakes(1, 10))

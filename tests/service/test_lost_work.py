@@ -8,19 +8,19 @@ import pytest
 
 from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.attendees import Attendee, Stream
-from gavelx.service.configuration import Configuration
-from gavelx.service.explaining import explain
-from gavelx.service.records import entry_of, record_of
-from gavelx.service.runs import Run
-from gavelx.service.server import _check_same
-from gavelx.service.state import State
+from gavelx.service.agents.session import AgentSession, Stream
+from gavelx.service.api.explain import explain
+from gavelx.service.api.server import _check_same
+from gavelx.service.state.leases import LeaseRecord
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.records import entry_of, record_of
 from tests.service.agents import configuration, serving, spec, user_of
 from tests.service.desk import Desk
 from tests.service.running import run
 
 
-async def stopped(desk: Desk, attendee: Attendee, stream: Stream) -> Run:
+async def stopped(desk: Desk, session: AgentSession, stream: Stream) -> LeaseRecord:
     """The first of two jobs that take turns, told to stop."""
     while not any(run.stopping for run in desk.state.runs.values()):
         desk.now_s += 1.0
@@ -29,10 +29,10 @@ async def stopped(desk: Desk, attendee: Attendee, stream: Stream) -> Run:
     return lease
 
 
-def word(desk: Desk, attendee: Attendee, stream: Stream, run: Run, **said: float | bool) -> LeaseEnded:
+def word(desk: Desk, session: AgentSession, stream: Stream, run: LeaseRecord, **said: float | bool) -> LeaseEnded:
     """The agent's last word on a lease, and what the log makes of it."""
     ended = wire.Ended(report_id="r", lease_id=run.lease.id, job_id=run.lease.job_id, **said)  # type: ignore[arg-type]
-    desk.here.receive(attendee, stream, wire.FromAgent(ended=ended))
+    desk.here.receive(session, stream, wire.FromAgent(ended=ended))
     desk.settle()
     (event,) = [e.event for e in desk.log if isinstance(e.event, LeaseEnded) and e.event.lease_id == run.lease.id]
     return event
@@ -53,10 +53,10 @@ def test_a_preemption_has_lost_all_the_time_of_a_lease_that_saved_nothing(
 ) -> None:
     async def main() -> None:
         desk = Desk()
-        attendee, stream = await desk.agent("one", 1)
+        session, stream = await desk.agent("one", 1)
         desk.submit(1e6, 1e6)
         desk.wake()
-        event = word(desk, attendee, stream, await stopped(desk, attendee, stream), **said)
+        event = word(desk, session, stream, await stopped(desk, session, stream), **said)
         assert event.lost_s == lost_s
         live = desk.state.mechanism.live
         j = live.index[event.job_id]
@@ -92,10 +92,10 @@ def test_what_an_earlier_lease_had_saved_does_not_count_as_this_ones(steps: floa
 def test_a_state_made_anew_from_the_log_knows_what_was_lost() -> None:
     async def main() -> None:
         desk = Desk()
-        attendee, stream = await desk.agent("one", 1)
+        session, stream = await desk.agent("one", 1)
         desk.submit(1e6, 1e6)
         desk.wake()
-        word(desk, attendee, stream, await stopped(desk, attendee, stream), held_s=3.0)
+        word(desk, session, stream, await stopped(desk, session, stream), held_s=3.0)
         again = State(configuration())
         for n, entry in enumerate(desk.log):
             again.apply(entry_of(record_of(n, entry)))
@@ -120,7 +120,7 @@ def test_whether_a_job_may_be_preempted_is_said_when_it_is_submitted(tmp_path: P
     async def main() -> None:
         async with serving(tmp_path) as service, user_of(service) as user:
             ids = await user.submit(*(spec(preemptible=each) for each in ("", "auto", "yes", "no")))
-            said = [service.scheduler.state.book[i].job.preemptible for i in ids]
+            said = [service.scheduler.state.jobs[i].job.preemptible for i in ids]
             assert said == ["auto", "auto", "yes", "no"]
             with pytest.raises(grpc.aio.AioRpcError, match="preemptible is 'maybe'; expected auto, yes, no"):
                 await user.submit(spec(preemptible="maybe"))

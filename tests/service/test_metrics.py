@@ -12,7 +12,7 @@ from urllib.request import urlopen
 from prometheus_client.parser import text_string_to_metric_families
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.metrics import Metrics
+from gavelx.service.loop.metrics import Metrics
 from tests.clocks import Clock
 from tests.service.agents import PATIENT, FakeAgent, configuration, serving, spec, user_of
 from tests.service.running import run

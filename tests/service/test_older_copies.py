@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.log import Log
-from gavelx.service.places import FILE, LOCK, LogError, beside
-from gavelx.service.store import LogUnavailableError
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
+from gavelx.service.store.database import LogUnavailableError
+from gavelx.service.store.log import Log
+from gavelx.service.store.places import FILE, LOCK, LogError, beside
 from tests.clocks import Clock
 from tests.service.agents import FakeAgent, Seen, serving, spec, user_of
 from tests.service.desk import Desk, Remembered
@@ -80,7 +80,7 @@ def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_pa
             for agent in (one, two):
                 agent.access = FakeAgent(service.address).access
                 agent.connect()
-            await until(lambda: len(service.scheduler.attendance.here) == 2, "both agents are in")
+            await until(lambda: len(service.scheduler.agents.here) == 2, "both agents are in")
             copy.take()
             (job_id,) = await user.submit(spec(LONG))
             await until(lambda: one.going or two.going, "a lease runs")
@@ -98,7 +98,7 @@ def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_pa
                 await until(lambda: idle.server_id >= 0, "the idle agent is in")
                 assert await user.submit(spec(LONG)) == [job_id]
                 await user.until("running", job_id)  # by the log; it is promised, and not sent
-                here = service.scheduler.attendance.here
+                here = service.scheduler.agents.here
                 await until(lambda: here[idle.server_id].takes_launches, "it may be sent leases")
                 assert not idle.going
                 runs.connect()
@@ -116,7 +116,7 @@ def test_a_server_that_does_not_come_back_is_waited_for_so_long_and_no_longer(
     async def main() -> None:
         async with serving(tmp_path) as service:
             async with FakeAgent(service.address, "one"), FakeAgent(service.address, "two"):
-                await until(lambda: len(service.scheduler.attendance.here) == 2, "both agents are in")
+                await until(lambda: len(service.scheduler.agents.here) == 2, "both agents are in")
         async with serving(tmp_path) as service, user_of(service) as user:
             async with FakeAgent(service.address, "one") as agent:
                 (job_id,) = await user.submit(spec())
@@ -177,7 +177,7 @@ def test_a_number_that_an_agent_knows_as_another_jobs_costs_the_job_a_lease_and_
             desk.now_s += 1.0
             desk.wake()
         assert [launch.lease_id for launch in launches(stream)] == [2]
-        known = desk.state.book[0]
+        known = desk.state.jobs[0]
         assert (known.failures, known.ended, known.safe_steps) == (0, "", 0.0)
 
     with caplog.at_level(logging.WARNING):
@@ -217,7 +217,7 @@ def test_agents_come_in_while_the_log_cannot_be_read(tmp_path: Path, monkeypatch
                 await until(lambda: agent.going and agent.log_mark, "a lease runs, of this log")
                 monkeypatch.setattr(service.log, "check_mark", away)
                 server_id = agent.server_id
-                for stream in [each.stream for each in service.scheduler.attendance.here.values()]:
+                for stream in [each.stream for each in service.scheduler.agents.here.values()]:
                     assert stream is not None
                     stream.close()
                 agent.server_id = -1

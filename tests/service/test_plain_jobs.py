@@ -9,9 +9,9 @@ from experiments.deployed.local import LocalCluster, Machine
 from gavelx.mechanism import DEFAULT
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.configuration import Configuration
-from gavelx.service.recorded import read_recorded
-from gavelx.service.timing import Timing
+from gavelx.service.agents.timing import Timing
+from gavelx.service.state.replay import read_recorded
+from gavelx.service.store.configuration import Configuration
 from gavelx.throughputs import Setting, Throughputs
 from tests.service.running import run
 from tests.waiting import PATIENCE_S

@@ -14,11 +14,11 @@ from gavelx.cli.cluster_options import ServeOptions
 from gavelx.cli.serving import _configure
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.configuration import Configuration
-from gavelx.service.log import Log
-from gavelx.service.recorded import read_recorded
-from gavelx.service.records import entry_of
-from gavelx.service.state import State
+from gavelx.service.state.replay import read_recorded
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.log import Log
+from gavelx.service.store.records import entry_of
 from gavelx.throughputs import Setting, Throughputs
 from tests.service.agents import FakeAgent, configuration, serving, spec, user_of
 from tests.service.background import Background
@@ -152,6 +152,6 @@ def test_a_log_written_while_unknown_prices_counted_as_nothing_is_read(tmp_path:
             for record in log.read():
                 state.apply(entry_of(record))
             log.close()
-            assert isnan(state.book[ids[0]].spent_usd)
+            assert isnan(state.jobs[ids[0]].spent_usd)
 
     run(main())

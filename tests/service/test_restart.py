@@ -16,10 +16,10 @@ import pytest
 
 from gavelx.prices import Prices
 from gavelx.rpc.ports import free_port
-from gavelx.service.configuration import Configuration
-from gavelx.service.log import Log
-from gavelx.service.snapshots import SnapshotMaker, restore
-from gavelx.service.state import State, code, packed, unpacked
+from gavelx.service.state.snapshots import SnapshotMaker, restore
+from gavelx.service.state.state import State, code, packed, unpacked
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.log import Log
 from tests.clocks import Clock
 from tests.service.agents import PATIENT, FakeAgent, Seen, User, configuration, serving, spec, user_of
 from tests.service.running import run
@@ -46,7 +46,7 @@ def plain(state: State) -> dict[str, Any]:
             mechanism._questions.open_s,
             mechanism._questions.last_s,
         ),
-        "book": repr(state.book),  # in which a NaN is equal to itself
+        "book": repr(state.jobs),  # in which a NaN is equal to itself
         "machines": state.machines,
         "runs": state.runs,
         "wakes": state.wakes,
@@ -134,7 +134,7 @@ def test_a_snapshot_of_other_code_is_ignored(tmp_path: Path) -> None:
         log._store.write(lambda connection: connection.exec_driver_sql("update snapshots set code = 'older'"))
         log.save_snapshot(sequence, "older", packed(b"not even a pickle"))
         state, _, replayed = restore(log, lambda: State(configuration()))
-        assert (replayed, len(state.book)) == (sequence, 1)
+        assert (replayed, len(state.jobs)) == (sequence, 1)
         log.close()
 
     run(main())

@@ -12,8 +12,8 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.certificates import make_certificates
 from gavelx.rpc.channels import Access
 from gavelx.rpc.tokens import Token, add_token, digest, new_token, read_tokens
-from gavelx.service.auth import Guard, check_exposure, is_loopback
-from gavelx.service.log import Log
+from gavelx.service.api.auth import Guard, check_exposure, is_loopback
+from gavelx.service.store.log import Log
 from tests.service.agents import FakeAgent, User, serving, spec, tokens_for, user_of
 from tests.service.running import run
 
@@ -92,7 +92,7 @@ def test_users_act_on_their_own_jobs_only_and_operators_on_all(tmp_path: Path) -
 def test_a_token_that_expired_or_was_taken_back_is_good_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gavelx.service.auth.LOOK_S", 0.0)
+    monkeypatch.setattr("gavelx.service.api.auth.LOOK_S", 0.0)
     file = tmp_path / "tokens.json"
     old, expired = new_token("ada", "user", -1.0)
     add_token(file, expired)

@@ -7,10 +7,10 @@ from gavelx.mechanism.commands import Stop
 from gavelx.mechanism.events import JobCancelled, LeaseEnded, WorkerDrained, WorkerLost
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.attendees import Stream
-from gavelx.service.configuration import Configuration
-from gavelx.service.records import Entry, Measured, Started
-from gavelx.service.state import State
+from gavelx.service.agents.session import Stream
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.records import Entry, Measured, Started
 from gavelx.throughputs import Pairing, Setting, Throughputs
 from tests.service.agents import configuration
 from tests.service.desk import Desk
@@ -35,7 +35,7 @@ def test_a_job_that_was_complete_when_it_had_to_stop_needs_no_other_lease() -> N
         assert second > first and desk.state.runs[second].parts[0].server_id == other.server_id
         commands = desk.state.apply(Entry(LeaseEnded(1.0, first, 0, 1e6, 5.0), {"complete": True}))
         assert Stop(second) in commands
-        known = desk.state.book[0]
+        known = desk.state.jobs[0]
         assert (known.ended, known.steps_done, desk.state.ended["complete"]) == ("complete", 1e6, 1)
 
     run(main())
@@ -72,7 +72,7 @@ def test_a_launch_waits_for_the_lease_before_it_and_not_for_a_heartbeat() -> Non
 
     async def main() -> None:
         desk = Desk()
-        attendee, stream = await desk.agent("one", 1)
+        session, stream = await desk.agent("one", 1)
         desk.submit(1e6, 1e6)
         desk.wake()
         (first,) = launched(stream)
@@ -82,7 +82,7 @@ def test_a_launch_waits_for_the_lease_before_it_and_not_for_a_heartbeat() -> Non
         second = max(desk.state.runs)
         assert launched(stream) == []
         ended = wire.Ended(report_id="r", lease_id=first, job_id=desk.state.runs[first].lease.job_id, held_s=1.0)
-        desk.here.receive(attendee, stream, wire.FromAgent(ended=ended))
+        desk.here.receive(session, stream, wire.FromAgent(ended=ended))
         assert launched(stream) == []  # it is not on disk yet
         desk.settle()
         assert launched(stream) == [second]
@@ -142,7 +142,7 @@ def test_the_bill_of_a_job_goes_on_until_its_devices_are_back() -> None:
         (lease_id,) = desk.state.runs
         begin_s, desk.now_s = desk.now_s, desk.now_s + 10.0
         desk._apply([Entry(JobCancelled(desk.now_s, 0), {"reason": "cancelled"})])
-        known = desk.state.book[0]
+        known = desk.state.jobs[0]
         assert (known.ended, known.spent_usd) == ("cancelled", pytest.approx(desk.now_s - begin_s))
         desk.now_s += 5.0
         desk.wake()
@@ -171,7 +171,7 @@ def test_a_lease_that_was_given_out_in_vain_costs_nothing() -> None:
         desk.here.receive(one, stream, wire.FromAgent(ended=ended))
         desk.settle()
         assert not desk.state.runs
-        assert desk.state.book[0].spent_usd == pytest.approx(2.0)
+        assert desk.state.jobs[0].spent_usd == pytest.approx(2.0)
 
     run(main())
 

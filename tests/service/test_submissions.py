@@ -9,13 +9,14 @@ import pytest
 from gavelx.errors import UserError
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.channels import Access
+from gavelx.rpc.refused import RefusedError
 from gavelx.rpc.tokens import Role
-from gavelx.service import quotas, submissions
-from gavelx.service.auth import LOCAL, Caller
-from gavelx.service.quotas import Limits, Quota
-from gavelx.service.refusals import RefusedError
-from gavelx.service.state import State
-from gavelx.service.submissions import Submission
+from gavelx.service.api import quotas
+from gavelx.service.api import submit as submissions
+from gavelx.service.api.auth import LOCAL, Caller
+from gavelx.service.api.quotas import Limits, Quota
+from gavelx.service.api.submit import Submission
+from gavelx.service.state.state import State
 from tests.service.agents import FakeAgent, configuration, serving, spec, tokens_for, user_of
 from tests.service.running import run
 

@@ -19,9 +19,9 @@ from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement
-from gavelx.mechanism.rules import RULES
 from gavelx.policies import catalog, load_policy
 from gavelx.policies.base import Policy
+from gavelx.published import RULES
 from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot

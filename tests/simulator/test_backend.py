@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gavelx.cluster import Cluster
+from gavelx.configuration import Configuration
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
 from gavelx.mechanism.commands import Device, Launch, Lease, Stop
@@ -26,7 +27,9 @@ COSTLY = replace(DEFAULT, overheads=Overheads(Overhead(checkpoint_s=10.0, restar
 
 
 def lease(lease_id: int, job_id: int, *devices: Device, steps: float = 1e6, until_s: float = math.inf) -> Lease:
-    return Lease(lease_id, job_id, "v100", devices or (Device(0, job_id),), until_s, steps, 0.0)
+    devices = devices or (Device(0, job_id),)
+    how = Configuration((job_id,), "v100", len(devices))
+    return Lease(lease_id, job_id, how, devices, until_s, steps, 0.0)
 
 
 def cluster_with(
@@ -95,7 +98,7 @@ def a_pair(rules: Rules = DEFAULT) -> SimulatedCluster:
     backend.ledger.joined(backend.cluster.servers[0])
     for job_id in (0, 1):
         alone = lease(job_id, job_id, Device(0, 0))
-        pair = alone._replace(shares_with=1 - job_id, until_step=100.0 + 50.0 * job_id)
+        pair = alone._replace(configuration=Configuration((0, 1), "v100", 1), until_step=100.0 + 50.0 * job_id)
         backend.execute(Launch(pair))
     return backend
 

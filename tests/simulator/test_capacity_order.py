@@ -91,7 +91,6 @@ def test_checkpoints_keep_their_rhythm_when_a_new_stretch_begins(turn_s: float) 
         steps_per_s=2.0,
         saved_steps=5.0,
         checkpoint_every_s=600.0,
-        whole_steps=False,
     )
     run.turn(turn_s)
     stretches = Stretches()

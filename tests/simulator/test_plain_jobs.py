@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gavelx.cluster import Cluster
+from gavelx.configuration import Configuration
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT
@@ -101,7 +102,7 @@ def test_the_part_of_jobs_that_saves_nothing_is_drawn_job_by_job() -> None:
 
 
 def lease(lease_id: int) -> Lease:
-    return Lease(lease_id, 7, "v100", (Device(0, 0),), 1e9, 3600.0, 0.0)
+    return Lease(lease_id, 7, Configuration((7,), "v100", 1), (Device(0, 0),), 1e9, 3600.0, 0.0)
 
 
 def test_the_ledger_knows_what_is_lost_and_that_plain_jobs_save_nothing() -> None:

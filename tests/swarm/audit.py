@@ -46,7 +46,7 @@ class Audit:
         live, leases = self.mechanism.live, self.mechanism.leasing.leases
         unknown = [job.id for job, done in zip(live.jobs, live.done.tolist(), strict=True) if not done]
         ledger.require(not unknown, f"jobs {unknown} are done, and the mechanism does not know")
-        ledger.require(not leases or self.mechanism.rules.whole_steps, f"leases of jobs that are done: {leases}")
+        ledger.require(not leases, f"leases of jobs that are done: {leases}")
 
     def _note(self, event: Event) -> None:
         """What was said of work that is lost, and of work that is saved."""
@@ -66,7 +66,7 @@ class Audit:
     def _a_protected_job_is_not_preempted(self, event: Event, before: Mapping[int, Lease]) -> None:
         """Its lease ends by itself, or with its server, or when it has had its time.
 
-        With one owner that is all there is to it; an allocation that is strict may take its share away.
+        With one owner that is all there is to it; an allocation without backfill may take its share away.
         """
         mechanism, leasing, live = self.mechanism, self.mechanism.leasing, self.mechanism.live
         one_owner = len({job.owner for job in self.backend.jobs}) == 1
@@ -78,7 +78,7 @@ class Audit:
                 lease is leasing.leases.get(job_id)
                 or j is None
                 or live.done[j]
-                or (mechanism._strict and not live.share[j])
+                or (not mechanism.execution.backfill and not live.share[j])
             ):
                 continue  # it runs on, or may not
             option = live.jobs[j].preemptible
@@ -111,16 +111,10 @@ class Audit:
         ledger, leases = self.backend.ledger, self.mechanism.leasing.leases
         launched = self.backend.launched()
         for lease in leases.values():
-            known = lease.id in launched or self._waits_for_its_round(lease) or self._unheard(lease)
+            known = lease.id in launched or self._unheard(lease)
             ledger.require(known, f"the mechanism believes in {lease}, which is over")
         stray = launched - {lease.id for lease in leases.values()}
         ledger.require(not stray, f"leases {stray} run, and the mechanism has forgotten them")
-
-    def _waits_for_its_round(self, lease: Lease) -> bool:
-        """With whole steps a lease that is over idles to the end of the round."""
-        live = self.mechanism.live
-        j = live.index[lease.job_id]
-        return self.mechanism.rules.whole_steps and bool(live.done[j] or live.over[j])
 
     def _unheard(self, lease: Lease) -> bool:
         servers = {device.server_id for device in lease.devices}

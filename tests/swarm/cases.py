@@ -10,9 +10,10 @@ from random import Random
 
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
-from gavelx.mechanism import DEFAULT, PUBLISHED, Rules
+from gavelx.mechanism import DEFAULT, Rules
 from gavelx.overheads import FREE, Overhead, Overheads
 from gavelx.prices import Prices
+from gavelx.published import PUBLISHED, AnyRules
 from gavelx.simulator.faults import Faults
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
@@ -43,7 +44,7 @@ class Case:
     prices: Prices
     price_changes: tuple[tuple[float, Prices], ...]
     policy: str
-    rules: Rules
+    rules: AnyRules
     faults: Faults
 
     def __str__(self) -> str:
@@ -57,7 +58,8 @@ def case_of(seed: int) -> Case:
     rules = _rules(random)
     most = random.choice((1, 1, 2, 3))
     plain = Random(f"plain:{seed}")
-    rules = replace(rules, protect_s=plain.choice((0.0, 1800.0, *3 * (DEFAULT.protect_s,))))
+    protect_s = plain.choice((0.0, 1800.0, *3 * (DEFAULT.protect_s,)))
+    rules = replace(rules, protect_s=protect_s) if isinstance(rules, Rules) else rules
     servers = {name: random.randint(name == TYPES[0], most) for name in TYPES}  # at least one of the first type
     cluster = Cluster.of({name: n * devices_per_server for name, n in servers.items()}, devices_per_server)
     return Case(
@@ -95,9 +97,9 @@ def _jobs(random: Random, widest: int) -> tuple[Job, ...]:
     return tuple(jobs)
 
 
-def _some_plain(random: Random, jobs: tuple[Job, ...], rules: Rules) -> tuple[Job, ...]:
+def _some_plain(random: Random, jobs: tuple[Job, ...], rules: AnyRules) -> tuple[Job, ...]:
     """Mostly some jobs save nothing, and some users say that theirs are not to be preempted, or always may be."""
-    part = 0.0 if rules.whole_steps else random.choice((0.0, 0.3, 0.3, 1.0))
+    part = random.choice((0.0, 0.3, 0.3, 1.0)) if isinstance(rules, Rules) else 0.0
     owners = random.choice((("",), ("",), ("", "ml", "ml/ann", "ops")))
     if not part:
         return jobs
@@ -151,39 +153,43 @@ def _overheads(random: Random, round_s: float) -> Overheads:
     )
 
 
-def _rules(random: Random) -> Rules:
-    rules = random.choice((DEFAULT, DEFAULT, DEFAULT, PUBLISHED))
+def _rules(random: Random) -> AnyRules:
+    rules: AnyRules = random.choice((DEFAULT, DEFAULT, DEFAULT, PUBLISHED))
     round_s = random.choice((60.0, 360.0, 360.0, 1200.0))
-    return replace(
+    solve_interval_s = random.choice((rules.solve_interval_s, rules.solve_interval_s, 600.0))
+    backfill, min_run_s = random.choice((rules.backfill, None, 0.0, 0.5)), random.choice((0.0, 0.0, 600.0))
+    if isinstance(rules, Rules):
+        overheads = random.choice((FREE, _overheads(random, round_s)))
+        rules = replace(rules, min_run_s=min_run_s, overheads=overheads)
+    rules = replace(
         rules,
         round_s=round_s,
-        solve_interval_s=random.choice((rules.solve_interval_s, rules.solve_interval_s, 600.0)),
-        backfill=random.choice((rules.backfill, None, 0.0, 0.5)),
-        min_run_s=random.choice((0.0, 0.0, 600.0)),
-        overheads=FREE if rules.whole_steps else random.choice((FREE, _overheads(random, round_s))),
+        solve_interval_s=solve_interval_s,
+        backfill=backfill,
         max_failures=random.choice((2, 5)),
-        spread_speeds=random.choice((rules.spread_speeds, True)),
-        split_price=random.choice((rules.split_price, True)),
     )
+    if isinstance(rules, Rules):
+        return rules
+    return replace(rules, split_price=random.choice((False, True)))
 
 
-def _faults(random: Random, seed: int, rules: Rules) -> Faults:
-    """Each kind of trouble in half of the cases.
+def _faults(random: Random, seed: int, rules: AnyRules) -> Faults:
+    """Each kind of trouble in half of the cases; the published simulator has no messages, and does not wait.
 
-    Whole steps know no overheads: a round lasts as long as its steps, which may be less than a restart. Nor may
-    reports be very late: until the end of a job is heard, rounds are as short as its last steps.
+    Nor are there overheads in it: a round lasts as long as its steps, which may be less than a restart.
     """
 
     def some(most: float) -> float:
         return random.choice((0.0, random.uniform(0.0, most)))
 
-    return Faults(
+    default = isinstance(rules, Rules)
+    found = Faults(
         seed=seed,
         until_s=CALM_FROM_S,
         lost=some(0.3),
         late=some(0.5),
         doubled=some(0.5),
-        late_s=10.0 if rules.whole_steps else random.choice((10.0, 300.0, 2000.0)),
+        late_s=random.choice((10.0, 300.0, 2000.0)) if default else 10.0,
         slow_solves=some(0.5),
         slow_s=random.choice((10.0, 1000.0)),
         server_failures_per_day=some(50.0),
@@ -191,5 +197,6 @@ def _faults(random: Random, seed: int, rules: Rules) -> Faults:
         job_failures_per_hour=some(5.0),
         checkpoint_every_s=random.choice((60.0, 600.0)),
         speed_noise=some(0.3),
-        overheads=None if rules.whole_steps else random.choice((None, _overheads(random, rules.round_s))),
+        overheads=random.choice((None, _overheads(random, rules.round_s))) if default else None,
     )
+    return found if default else replace(found, lost=0.0, late=0.0, doubled=0.0, slow_solves=0.0)

@@ -22,7 +22,8 @@ def words(what: Any) -> str:
             return words({job.id: steps_left for job, steps_left in steps})
         case Allocation():
             promises = what.promises()
-            columns = (promises.first_P, promises.second_P, promises.accelerator_P, promises.share_P)
+            how = promises.configurations
+            columns = (how.job, how.partner, how.type, how.devices, promises.share_P)
             return words(list(zip(*(column.tolist() for column in columns), strict=True)))
         case np.ndarray():
             return repr(what.tolist())

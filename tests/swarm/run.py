@@ -3,13 +3,14 @@
 import warnings
 from collections.abc import Callable, Iterator
 
-from gavelx.mechanism import Mechanism
+from gavelx.mechanism import Mechanism, Rules
 from gavelx.mechanism.commands import Command
 from gavelx.mechanism.events import Event
 from gavelx.policies import load_policy
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.simulator.backend import SimulatedCluster
+from gavelx.simulator.ledger import LedgerError
 from tests.swarm.audit import Audit
 from tests.swarm.cases import Case, case_of
 from tests.swarm.log import line
@@ -25,6 +26,7 @@ def run(case: Case, write: Write = lambda text: None) -> Result:
     Raises :class:`LedgerError` when the mechanism and the facts do not agree, and whatever else went wrong.
     """
     write(f"{case}\n")
+    watched = isinstance(case.rules, Rules)
     result = simulate(
         load_policy(case.policy),
         case.jobs,
@@ -34,11 +36,22 @@ def run(case: Case, write: Write = lambda text: None) -> Result:
         rules=case.rules,
         faults=case.faults,
         price_changes=case.price_changes,
-        watch=lambda mechanism, backend: Watched(mechanism, backend, write),
+        watch=(lambda mechanism, backend: Watched(mechanism, backend, write)) if watched else None,
     )
+    check_all_done(result)
+    if not watched:
+        leases = result.leases
+        for row in zip(*(column.tolist() for column in vars(leases).values()), strict=True):
+            write(f"lease {row}\n")
     for job, completion_s in zip(result.jobs, result.completion_s_J.tolist(), strict=True):
         write(f"job {job.id} complete at {completion_s!r}\n")
     return result
+
+
+def check_all_done(result: Result) -> None:
+    """Every job is complete, or was given up."""
+    if result.unfinished:
+        raise LedgerError(f"jobs {result.unfinished} are never done")
 
 
 def outcome(seed: int) -> tuple[int, str]:

@@ -53,7 +53,7 @@ def log_of(seed: int) -> str:
 def test_the_same_seed_writes_the_same_log(seed: int) -> None:
     first = log_of(seed)
     assert first == log_of(seed)
-    assert first.count("\n") > 20
+    assert first.count("\n") > 15
 
 
 def test_the_same_seed_writes_the_same_log_in_another_process(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gavelx.rpc.channels import Access, aio_channel
 from gavelx.worker.agent import Agent
-from gavelx.worker.attending import attend
+from gavelx.worker.connection import attend
 from gavelx.worker.devices import Devices
 from gavelx.worker.runner import ProcessRunner
 from gavelx.worker.shim import kill, marked

@@ -7,7 +7,7 @@ import pytest
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.channels import Access, aio_channel
-from gavelx.worker.attending import attend
+from gavelx.worker.connection import attend
 from gavelx.worker.devices import Devices
 from gavelx.worker.emulation import Failures, SleepRunner, sleeping_agent
 from gavelx.worker.running import CannotRunError

@@ -13,8 +13,7 @@ from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import NEVER_S, Handout, seconds_JA
 from gavelx.snapshot import WAITING, Snapshot
-from gavelx.solvers.matching import Plan, match, starts_by_matrix
-from gavelx.solvers.settings import settings
+from gavelx.solvers.planning.queue_matching import Plan, match, starts_by_matrix
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,9 +44,8 @@ class Allox(Policy):
     with a free device stays out; the published code plans a job where it cannot run, at 1e-10 steps/s, and gives
     it the device. Among equally good plans a short queue takes the one that the published code takes, which hangs
     on the order in which its solver reads a matrix; in a long one the longer of two jobs starts now. Of equal jobs
-    it is the older one. Under rules that ask for the published answers (``interior``) the matrix decides it all,
-    however long that takes: 0.3 s with 500 jobs and 20 devices, 3 s with 1,000 jobs. Source: AlloX (EuroSys 2020),
-    as the published code of Gavel (OSDI'20) has it, with all jobs of the queue (its alpha is 1).
+    it is the older one. Source: AlloX (EuroSys 2020), as the published code of Gavel (OSDI'20) has it, with all
+    jobs of the queue (its alpha is 1).
     """
 
     name = "allox"
@@ -59,25 +57,31 @@ class Allox(Policy):
         handout = Handout(snapshot)
         handout.keep_running()
         length_JA = lengths(snapshot.steps_left_J, handout.T_JA)
-        if not settings().interior:
-            move_up(handout)
+        self.move_up(handout)
         type_J, free_A = np.array(handout.type_J, dtype=np.int64), np.array(handout.free_A, dtype=np.int64)
         can_start_J = (length_JA[:, free_A > 0] < np.inf).any(axis=1)
         queue = the_queue(snapshot, (type_J == WAITING) & can_start_J)
         seconds_QA = length_JA[queue]
         plan = match(seconds_QA, free_A)
-        if settings().interior or len(queue) ** 2 * free_A.sum() <= MATRIX_MAX:
-            type_Q = as_published(snapshot, queue, seconds_QA, free_A)
-        else:
-            type_Q = starting(plan, seconds_QA, free_A)
-        if not settings().interior:
-            type_Q = older_first(type_Q, seconds_QA)
+        type_Q = self.starting(snapshot, queue, seconds_QA, free_A, plan)
         for q, a in zip(queue.tolist(), type_Q.tolist(), strict=True):
             if a != WAITING:
                 handout.start(q, a)
         return handout.allocation(
             path="matching", seconds=perf_counter() - started, objective=plan.cost, bound=plan.bound
         )
+
+    def move_up(self, handout: Handout) -> None:
+        """Running jobs may move to faster devices that are free."""
+        move_up(handout)
+
+    def starting(self, snapshot: Snapshot, queue: Ints, seconds_QA: Floats, free_A: Ints, plan: Plan) -> Ints:
+        """The type of each job of the queue that starts now, ``WAITING`` for the others."""
+        if len(queue) ** 2 * free_A.sum() <= MATRIX_MAX:
+            type_Q = by_matrix(snapshot, queue, seconds_QA, free_A)
+        else:
+            type_Q = starting(plan, seconds_QA, free_A)
+        return older_first(type_Q, seconds_QA)
 
 
 def move_up(handout: Handout) -> None:
@@ -97,7 +101,7 @@ def move_up(handout: Handout) -> None:
         at_J[running[r]] = a
 
 
-def as_published(snapshot: Snapshot, queue: Ints, seconds_QA: Floats, free_A: Ints) -> Ints:
+def by_matrix(snapshot: Snapshot, queue: Ints, seconds_QA: Floats, free_A: Ints) -> Ints:
     """Who starts where, as the published code reads its matrix: types by name, ages added to the rows."""
     order_A = np.argsort(np.array(snapshot.accelerators))
     type_Q = starts_by_matrix(seconds_QA[:, order_A], free_A[order_A], snapshot.elapsed_s_J[queue])

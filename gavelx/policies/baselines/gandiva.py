@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
+from gavelx.configuration import NOBODY
 from gavelx.configurations import Configurations
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival
 from gavelx.policies.isolated import within_time
-from gavelx.promises import NOBODY
 from gavelx.snapshot import Kind, Snapshot
-from gavelx.solvers import certified, repaired, settings
+from gavelx.solvers import certified, repaired
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,9 +37,8 @@ class Gandiva(Policy):
     Source: Gandiva (OSDI'18), section 3, as the published code of Gavel (OSDI'20) has it, which is called when
     jobs or devices change. Its sum is over members and types, so with many types nearly every pair passes; that is
     kept, for comparison. Not kept: pairs that no type can run, or of which nothing is known, are not tried; no
-    time is given where somebody cannot run (but to jobs alone, under rules that ask for the published answers);
-    and pairs do not outlive an hour that has room for everyone. Of Gandiva itself, migration is left to the
-    mechanism, and jobs do not grow or shrink.
+    time is given where somebody cannot run; and pairs do not outlive an hour that has room for everyone. Of
+    Gandiva itself, migration is left to the mechanism, and jobs do not grow or shrink.
     """
 
     name = "gandiva"
@@ -56,12 +56,19 @@ class Gandiva(Policy):
             partner_J = _proven(snapshot)
             on_trial = int((partner_J == ALONE).sum()) > 1
             partner_J = self._with_random_pairs(snapshot, partner_J)
-        everywhere = settings().interior and not crowded
-        share_C = _equal_parts(snapshot, partner_J, everywhere=everywhere)
-        ask_again_s = self.trial_s if on_trial else None
+        share_C = _equal_parts(snapshot, partner_J, self.parts_where(snapshot, crowded=crowded))
+        refresh_s = self.trial_s if on_trial else None
         return certified(
-            snapshot, repaired(snapshot, share_C), path="random pairs", seconds=0.0, ask_again_s=ask_again_s
+            snapshot,
+            repaired(snapshot, share_C),
+            path="random pairs",
+            seconds=0.0,
+            execution=Execution(refresh_s=refresh_s),
         )
+
+    def parts_where(self, snapshot: Snapshot, *, crowded: bool) -> NDArray[np.bool_]:
+        """Which configurations get a part, if their jobs are drawn: where all can run."""
+        return snapshot.usable_C
 
     def _with_random_pairs(self, snapshot: Snapshot, partner_J: Ints) -> Ints:
         """The partners, with those who have none paired at random, except in pairs that can run nowhere."""
@@ -101,8 +108,8 @@ def _promised_partners(snapshot: Snapshot) -> Ints:
     """Who shared devices with whom under the previous allocation; of several pairs of a job the first counts."""
     index = {job.id: j for j, job in enumerate(snapshot.jobs)}
     partner_J = np.full(len(index), ALONE)
-    promised = snapshot.promised
-    for first, second in zip(promised.first_P.tolist(), promised.second_P.tolist(), strict=True):
+    promised = snapshot.promised.configurations
+    for first, second in zip(promised.job.tolist(), promised.partner.tolist(), strict=True):
         j, i = index.get(first, ALONE), index.get(second, ALONE)
         if second != NOBODY and ALONE not in (j, i) and partner_J[j] == partner_J[i] == ALONE:
             partner_J[j], partner_J[i] = i, j
@@ -120,13 +127,10 @@ def _together(table: Configurations, partner_J: Ints) -> NDArray[np.bool_]:
     return np.asarray((first_C == last_C) & (table.members_C == size_J[first_C]))
 
 
-def _equal_parts(snapshot: Snapshot, partner_J: Ints, *, everywhere: bool) -> Floats:
-    """An equal part of every type for each pair and each job alone, up to its whole time.
-
-    Nobody gets a part where he cannot run, unless it is to be ``everywhere``.
-    """
+def _equal_parts(snapshot: Snapshot, partner_J: Ints, where_C: NDArray[np.bool_]) -> Floats:
+    """An equal part of every type for each pair and each job alone, up to its whole time, but only there."""
     table = snapshot.configurations
     count = int((partner_J == ALONE).sum() + (partner_J != ALONE).sum() // 2)
-    runs_C = _together(table, partner_J) & (snapshot.usable_C | everywhere)
+    runs_C = _together(table, partner_J) & where_C
     part_C = snapshot.devices_A[table.accelerator_C] / (max(1, count) * table.devices_C)
     return within_time(snapshot, np.where(runs_C, part_C, 0.0))

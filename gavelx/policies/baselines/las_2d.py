@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import Handout, by_arrival, soonest_s_J
 from gavelx.snapshot import WAITING, Snapshot
@@ -50,7 +51,7 @@ class Las2d(Policy):
         queue_J = self.thresholds.searchsorted(attained_J, side="right")
         queue_J[self._promoted(snapshot)] = 0
         handout.in_order(by_arrival(snapshot, queue_J, self.within_queue(handout, attained_J, queue_J)))
-        return handout.allocation(ask_again_s=self._next_change_s(handout, attained_J))
+        return handout.allocation(Execution(refresh_s=self._next_change_s(handout, attained_J)))
 
     def within_queue(self, handout: Handout, attained_J: Floats, queue_J: Ints) -> Floats:
         """What orders the jobs of one queue before their arrival does, the least first."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import Handout, by_arrival, seconds_JA, soonest_s_J
 from gavelx.snapshot import WAITING, Snapshot
@@ -47,7 +48,7 @@ class Optimus(Policy):
         handout.in_order(jobs)
         while _improve(handout, left_s_JA):
             handout.in_order(jobs)  # on what the steps have left free
-        return handout.allocation(ask_again_s=self.interval_s)
+        return handout.allocation(Execution(refresh_s=self.interval_s))
 
 
 def _improve(handout: Handout, left_s_JA: Floats) -> bool:

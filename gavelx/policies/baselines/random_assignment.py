@@ -3,6 +3,7 @@
 from random import Random
 
 from gavelx.allocation import Allocation
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import Handout, by_arrival
 from gavelx.snapshot import Snapshot
@@ -28,4 +29,4 @@ class RandomAssignment(Policy):
         for j in jobs:
             if room := handout.room(j):
                 handout.start(j, chance.choice(room))
-        return handout.allocation(ask_again_s=self.round_s, type_blind=True)
+        return handout.allocation(Execution(knows_types=False, refresh_s=self.round_s))

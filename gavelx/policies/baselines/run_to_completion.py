@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gavelx.allocation import Allocation
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import Floats, Handout, by_arrival, seconds_JA
 from gavelx.snapshot import WAITING, Snapshot
@@ -25,7 +26,7 @@ class GangFifo(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)
         start_until_one_waits(handout)
-        return handout.allocation(strict=True, type_blind=True)
+        return handout.allocation(Execution(backfill=False, knows_types=False))
 
 
 class Backfill(Policy):
@@ -48,7 +49,7 @@ class Backfill(Policy):
         if waiting:
             left_s_JA = seconds_JA(snapshot.steps_left_J, handout.T_JA)
             _backfill(handout, reserve(handout, waiting[0], left_s_JA), waiting[1:], left_s_JA)
-        return handout.allocation(strict=True, type_blind=True)
+        return handout.allocation(Execution(backfill=False, knows_types=False))
 
 
 def start_until_one_waits(handout: Handout) -> list[int]:

@@ -12,13 +12,14 @@ from scipy import sparse
 
 from gavelx.allocation import Allocation
 from gavelx.errors import PolicyError
+from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival, seconds_JA, soonest_s_J, usable_throughput_JA
 from gavelx.policies.terms import FinishTimeRatio
 from gavelx.policies.view import View
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired
-from gavelx.solvers.highs import LinearProgram
+from gavelx.solvers.lp.highs import LinearProgram
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -80,7 +81,7 @@ class Themis(Policy):
             repaired(snapshot, share_C),
             path="auction",
             seconds=perf_counter() - started,
-            ask_again_s=self.lease_s,
+            execution=Execution(refresh_s=self.lease_s),
         )
 
     def _completion_s(self, snapshot: Snapshot, T_JA: Floats) -> tuple[Floats, Floats]:

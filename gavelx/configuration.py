@@ -1,0 +1,105 @@
+"""A configuration: one way to run. From the table of a snapshot to a lease it is one thing, and has one key.
+
+A new property of a way to run is a field of :class:`Configuration` and a column of :class:`ConfigurationSet`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+NOBODY = -1
+"""In place of a partner: the job runs alone."""
+ABSENT = -1
+"""In place of a configuration's index: it is not one of them."""
+AS_ASKED = 0
+"""In place of a number of devices, where an older file does not say it: as many as the job asked for."""
+
+
+class Configuration(NamedTuple):
+    """Who runs, on how many devices of which accelerator type, on as few servers as can hold them or ``spread``.
+
+    ``members`` are job ids in rising order; two of them share the devices.
+    """
+
+    members: tuple[int, ...]
+    accelerator: str
+    devices: int
+    spread: bool = False
+
+
+def _ints() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
+def _bools() -> Bools:
+    return np.zeros(0, dtype=bool)
+
+
+@dataclass(eq=False)
+class ConfigurationSet:
+    """Configurations as columns, one entry each; members and types are numbers, whose meaning the owner knows.
+
+    ``job`` is a member, ``partner`` the one with the higher number that shares its devices, or ``NOBODY``.
+    """
+
+    job: Ints = field(default_factory=_ints)
+    partner: Ints = field(default_factory=_ints)
+    type: Ints = field(default_factory=_ints)
+    devices: Ints = field(default_factory=_ints)
+    spread: Bools = field(default_factory=_bools)
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    @classmethod
+    def of(cls, job: Ints, partner: Ints | int, type_: Ints, devices: Ints, spread: Bools | bool = False) -> Self:
+        """Configurations of these members, in any order of the two."""
+        if isinstance(partner, int):
+            partner = np.full(len(job), partner)
+        if isinstance(spread, bool):
+            spread = np.full(len(job), spread)
+        alone = partner == NOBODY
+        low, high = np.minimum(job, partner), np.maximum(job, partner)
+        return cls(np.where(alone, job, low), np.where(alone, NOBODY, high), type_, devices, spread)
+
+    def take(self, chosen: Ints | Bools) -> Self:
+        """These of them."""
+        return type(self)(*(getattr(self, column.name)[chosen] for column in fields(self)))
+
+    def joined(self, more: Self) -> Self:
+        """These, then those."""
+        pairs = ((getattr(self, column.name), getattr(more, column.name)) for column in fields(self))
+        return type(self)(*(np.concatenate(pair) for pair in pairs))
+
+    def find(self, wanted: "ConfigurationSet") -> Ints:
+        """Where each configuration that is wanted stands among these, or ``ABSENT``."""
+        if not len(self):
+            return np.full(len(wanted), ABSENT)
+        key, wanted_key = keys(self, wanted)
+        order = np.argsort(key, kind="stable")
+        found = order[np.minimum(np.searchsorted(key, wanted_key, sorter=order), len(key) - 1)]
+        return np.where(key[found] == wanted_key, found, ABSENT)
+
+    def named(self, accelerators: Sequence[str]) -> list[Configuration]:
+        """Each by itself; members are job ids, and types stand for these accelerators."""
+        columns = (self.job, self.partner, self.type, self.devices, self.spread)
+        return [
+            Configuration((job,) if partner == NOBODY else (job, partner), accelerators[a], devices, spread)
+            for job, partner, a, devices, spread in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+
+
+def keys(*several: ConfigurationSet) -> list[Ints]:
+    """A number for each of these configurations: of the same number are those that are the same."""
+    key, room = [np.zeros(len(each), dtype=np.int64) for each in several], 1
+    for name in ("job", "partner", "type", "devices", "spread"):
+        size = 2 + max((int(getattr(each, name).max(initial=0)) for each in several), default=0)
+        room *= size
+        assert room < 2**63, "numbers of members are rows, not ids"
+        key = [so_far * size + getattr(each, name) + 1 for so_far, each in zip(key, several, strict=True)]
+    return key

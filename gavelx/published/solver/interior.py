@@ -1,0 +1,124 @@
+"""A linear or ratio program as the published systems answer it: once, by an interior point, and left there.
+
+An optimum is seldom unique. A simplex solver ends in a corner; an interior-point solver ends near the centre of
+all optima, where jobs alike get shares alike. It also leaves a trace of a share, about inverse to what it would
+cost, with those who were nearly promised something. The published mechanism fills idle devices in the order of
+those traces, so its schedules cannot be had from a corner. Nothing is collapsed, for classes would have another
+centre, and no second stage follows. The solver is that of `embedding`.
+
+Ratios ``a_r + c_r / q_r`` become ``a_r + c_r u_r`` with ``u_r q_r >= 1``, a second-order cone, as in cvxpy.
+
+Legend: C configurations, V variables, K linear rows, R rows of one expression, L all rows.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gavelx.published.solver.embedding import embedded_program
+from gavelx.snapshot import Snapshot
+from gavelx.solvers.conic.reference import PROVEN, Parts
+from gavelx.solvers.maxmin.ratio import proven
+from gavelx.solvers.program.answer import Answer
+from gavelx.solvers.program.assemble_lp import Rows
+from gavelx.solvers.program.certify import repaired
+from gavelx.solvers.program.collapse import no_classes
+from gavelx.solvers.program.errors import UnsolvedError
+from gavelx.solvers.program.statement import Affine, RatioStatement, Statement
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+BITS = 20
+"""What of a share is more than rounding: six digits, in powers of two."""
+
+
+def solve_interior(statement: Statement | RatioStatement) -> Answer:
+    """The centre of the optima, or near it. Raises :class:`UnsolvedError`.
+
+    Where a job cannot run it has a share too while the program is solved, as published; nobody is given it.
+    """
+    if isinstance(statement, RatioStatement):
+        return _ratio(statement)
+    rows = Rows(statement, no_classes(statement.snapshot.configurations))
+    matrix_KV, limit_K, multiplier_of = _inequalities(rows)
+    used_V = _used(statement.snapshot, len(rows.level_weight))
+    matrix_KU = matrix_KV[:, used_V]
+    counts_K = np.flatnonzero(abs(matrix_KU).sum(axis=1))
+    if not len(counts_K):
+        raise UnsolvedError("no job can run")
+    value_V, dual = embedded_program(-rows.objective_V[used_V], matrix_KU[counts_K], limit_K[counts_K])
+    bound, marginal_A = rows.bound(multiplier_of[:, counts_K] @ dual) if rows.objective_V.any() else (None, None)
+    return Answer(_shares(rows, used_V, value_V), bound, marginal_A, rows.G, "embedding, interior")
+
+
+def _ratio(statement: RatioStatement) -> Answer:
+    parts, snapshot = Parts(statement), statement.snapshot
+    counts = np.flatnonzero(statement.finite_R & (parts.need_R > 0))
+    if not (parts.convex and len(counts)):
+        raise UnsolvedError("no convex ratio")
+    C, U = len(snapshot.configurations), len(counts)
+    nothing = Affine(sparse.csr_array((1, C)), np.zeros(1), "total")
+    base = Statement(snapshot, (), nothing, statement.requirements, statement.text)
+    rows = Rows(base, no_classes(snapshot.configurations))
+    matrix_KC, limit_K, _ = _inequalities(rows)
+    bottom = statement.denominator.of_rows(counts)
+    one_U1, eye_UU, need_UU = np.ones((U, 1)), sparse.eye_array(U), sparse.diags_array(parts.need_R[counts])
+    in_cones = sparse.block_array(  # level >= a + c u; and (q + u, q - u, 2) in the cone, so that u q >= 1
+        [
+            [matrix_KC, None, None],
+            [None, -one_U1, need_UU],
+            [-bottom.matrix_RC, None, -eye_UU],
+            [-bottom.matrix_RC, None, eye_UU],
+            [sparse.csr_array((U, C)), None, None],
+        ],
+        format="csr",
+    )
+    q_U = bottom.constant_R
+    limits = np.concatenate([limit_K, -parts.offset_R[counts], q_U, q_U, np.full(U, 2.0)])
+    first = len(limit_K) + U
+    order = np.concatenate([np.arange(first), first + np.arange(3 * U).reshape(3, U).T.ravel()])
+    cost_V = np.concatenate([np.zeros(C), [1.0], np.zeros(U)])
+    used_V = _used(snapshot, 1 + U)
+    value_V, _ = embedded_program(cost_V[used_V], in_cones[order][:, used_V], limits[order], second_order=U)
+    share_C = _shares(rows, used_V, value_V)
+    bound = proven(statement, statement.objective(share_C), share_C, PROVEN)
+    return Answer(share_C, bound, None, rows.G, "embedding, interior")
+
+
+def _inequalities(rows: Rows) -> tuple[sparse.csr_array, Floats, sparse.csr_array]:
+    """The linear rows as ``limit - matrix @ v >= 0``, and what makes their multipliers those of ``rows``.
+
+    As they were stated: rows are scaled for a simplex solver, and this one starts elsewhere if they are.
+    """
+    Z, (K, V) = rows.Z, rows.matrix_KV.shape
+    has_upper, has_lower = (np.flatnonzero(np.isfinite(side_K)) for side_K in (rows.upper_K, rows.lower_K))
+    at = np.concatenate([has_upper, has_lower])
+    sign = np.concatenate([np.ones(len(has_upper)), -np.ones(len(has_lower))]) / rows.scale_K[at]
+    stated = rows.matrix_KV[at]
+    value = np.concatenate([stated.data * sign.repeat(np.diff(stated.indptr)), np.full(Z, -1.0)])
+    column, ends = np.concatenate([stated.indices, np.arange(Z)]), stated.nnz + np.arange(1, Z + 1)
+    matrix_KV = sparse.csr_array((value, column, np.concatenate([stated.indptr, ends])), shape=(len(at) + Z, V))
+    side = np.concatenate([rows.upper_K[has_upper], rows.lower_K[has_lower]])
+    back = sparse.csr_array((sign, (at, np.arange(len(at)))), shape=(K, len(at) + Z))
+    return matrix_KV, np.concatenate([sign * side, np.zeros(Z)]), back
+
+
+def _used(snapshot: Snapshot, others: int) -> Ints:
+    """The variables that the program has: shares of devices that are there and enough, and the others."""
+    table = snapshot.configurations
+    there_C = (snapshot.devices_A[table.accelerator_C] > 0) & snapshot.fits_C & ~table.barred_C
+    return np.flatnonzero(np.concatenate([there_C, np.ones(others, dtype=bool)]))
+
+
+def _shares(rows: Rows, used_V: Ints, value_V: Floats) -> Floats:
+    """Shares within the limits of the cluster; none where nothing can run."""
+    share_C, used_C = np.zeros(rows.Z), used_V[used_V < rows.Z]
+    share_C[used_C] = _rounded(np.maximum(0.0, value_V[: len(used_C)]))
+    snapshot = rows.statement.snapshot
+    return repaired(snapshot, np.where(snapshot.usable_C, share_C, 0.0))
+
+
+def _rounded(share_C: Floats) -> Floats:
+    """Shares to so many bits: jobs alike get shares alike, and what is beyond is the solver's rounding."""
+    part_C, power_C = np.frexp(share_C)
+    return np.asarray(np.ldexp(np.rint(np.ldexp(part_C, BITS)), power_C - BITS))

@@ -1,0 +1,133 @@
+"""Launches that have yet to be sent: each waits for its agent, and for the leases that have to end before it.
+
+A job's next lease is not launched before its last one has ended everywhere, nor one on devices that a lease which
+was taken back still holds.
+"""
+
+from collections.abc import Iterable, Mapping
+from zlib import crc32
+
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.agents.progress import ProgressReports
+from gavelx.service.agents.session import AgentSession
+from gavelx.service.agents.timing import Timing
+from gavelx.service.state.leases import LeasePart, LeaseRecord
+from gavelx.service.state.state import State
+from gavelx.service.store.marks import Marks
+
+PORT, PORTS = 20000, 10000
+
+
+class LaunchQueue:
+    """What is still to be sent, by server."""
+
+    def __init__(
+        self,
+        state: State,
+        timing: Timing,
+        here: Mapping[int, AgentSession],
+        progress: ProgressReports,
+        marks: Marks,
+    ) -> None:
+        self._state, self._timing, self._here, self._progress = state, timing, here, progress
+        self._marks = marks
+        self._first_port = crc32(marks.log_id.encode())
+        """Two schedulers that share a server let gangs meet elsewhere."""
+        self.held = False
+        """Nothing is sent yet."""
+        self._unsent: dict[int, set[int]] = {}  # leases by server
+        self._waiting: dict[int, set[int]] = {}  # servers by the lease that has to end first
+
+    def add(self, lease_id: int, server_id: int) -> None:
+        """This server is to be told of this lease, for the first time or once more."""
+        self._unsent.setdefault(server_id, set()).add(lease_id)
+
+    def forget(self, lease_id: int, server_id: int) -> None:
+        """It need not be told any more."""
+        self._unsent.get(server_id, set()).discard(lease_id)
+
+    def servers_changed(self) -> None:
+        """Leases may have ended without a word: whoever waits looks again."""
+        self._waiting.clear()
+
+    def waiting_for(self, lease_id: int) -> set[int]:
+        """Servers to which something could not be sent before this lease had ended, which it now has."""
+        return self._waiting.pop(lease_id, set())
+
+    def send(self, server_ids: Iterable[int] | None = None) -> None:
+        """Send what can be sent to these servers, or to all."""
+        if self.held:
+            return
+        for server_id in sorted(self._unsent if server_ids is None else server_ids):
+            session = self._here.get(server_id)
+            if session is not None and session.takes_launches and self._unsent.get(server_id):
+                self._send(session)
+
+    def _send(self, session: AgentSession) -> None:
+        server_id, runs = session.server_id, self._state.runs.on(session.server_id)
+        for lease_id in sorted(self._unsent[server_id]):
+            run = runs.get(lease_id)
+            if run is not None and not run.stopping:
+                if (before := self._before(run)) is not None:
+                    self._waiting.setdefault(before, set()).add(server_id)
+                    continue
+                session.say(launch=self._message(run, session))
+                session.sent.add(lease_id)
+                assert session.sent_s is not None, "it takes launches"
+                session.launching[lease_id] = session.sent_s + self._timing.valid_for_s
+            self._unsent[server_id].discard(lease_id)
+
+    def _before(self, run: LeaseRecord) -> int | None:
+        """A lease that has to end before this one begins."""
+        runs, lease = self._state.runs, run.lease
+        if (first := next(iter(runs.of(lease.job_id)))) != lease.id:
+            return first
+        for part in run.parts:
+            for other in runs.on(part.server_id).values():
+                if other.stopping and _share_a_device(part, other):
+                    return other.lease.id
+        return None
+
+    def _message(self, run: LeaseRecord, session: AgentSession) -> wire.Launch:
+        lease, known = run.lease, self._state.jobs[run.lease.job_id]
+        master, part = self._state.machines[run.parts[0].server_id], run.on(session.server_id)
+        assert part is not None
+        return wire.Launch(
+            lease_id=lease.id,
+            job_id=lease.job_id,
+            job_type=known.spec.get("type", known.job.job_type),
+            command=known.spec.get("command", ()),
+            environment=known.spec.get("environment", {}),
+            slots=part.slots,
+            world_size=run.world_size,
+            first_rank=part.first_rank,
+            processes=part.processes,
+            master_address=master.address or "127.0.0.1",
+            master_port=PORT + (self._first_port + lease.id) % PORTS,
+            until_step=known.job.total_steps,
+            saved_steps=self._progress.saved_steps(run),
+            steps_per_s=self._speed(run),
+            owner=known.job.owner,
+            name=known.spec.get("name", ""),
+            sent_s=session.sent_s,
+            valid_for_s=self._timing.valid_for_s,
+            folder=known.spec.get("folder", ""),
+            log_mark=self._marks.last,
+        )
+
+    def _speed(self, run: LeaseRecord) -> float:
+        """Steps/s by the table, where and as it runs."""
+        job, lease = self._state.jobs[run.lease.job_id].job, run.lease
+        devices = lease.configuration.devices
+        mechanism = self._state.mechanism
+        j = mechanism.live.index.get(job.id)
+        spread = j is not None and bool(mechanism.live.spread[j])
+        table = mechanism.throughputs
+        apart = table.get(job.job_type, lease.accelerator, devices, consolidated=False) if spread else None
+        together = table.get(job.job_type, lease.accelerator, devices)
+        return (together if apart is None else apart) or 0.0
+
+
+def _share_a_device(part: LeasePart, other: LeaseRecord) -> bool:
+    theirs = other.on(part.server_id)
+    return theirs is not None and not set(part.slots).isdisjoint(theirs.slots)

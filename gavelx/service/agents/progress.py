@@ -1,0 +1,75 @@
+"""How far leases are by what their agents said last, and what of it the mechanism does not know yet.
+
+Legend: L leases.
+"""
+
+import math
+
+import numpy as np
+
+from gavelx.mechanism.events import Progress
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import safe_number
+from gavelx.service.state.leases import LeaseRecord
+from gavelx.service.state.state import State
+from gavelx.service.store.records import Entry
+
+
+class ProgressReports:
+    """The last report of each lease."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._reports: dict[int, wire.LeaseReport] = {}
+        self._known: dict[int, tuple[float, float]] = {}  # steps done and saved that the mechanism knows
+
+    def __len__(self) -> int:
+        return len(self._reports)
+
+    def get(self, lease_id: int) -> wire.LeaseReport | None:
+        return self._reports.get(lease_id)
+
+    def hear(self, report: wire.LeaseReport) -> None:
+        self._reports[report.lease_id] = report
+
+    def forget(self, lease_id: int) -> None:
+        """It has ended."""
+        self._reports.pop(lease_id, None)
+        self._known.pop(lease_id, None)
+
+    def servers_changed(self) -> None:
+        """Leases may have ended without a word."""
+        for lease_id in [i for i in self._reports if i not in self._state.runs]:
+            self.forget(lease_id)
+
+    def saved_steps(self, run: LeaseRecord) -> float:
+        """How far the job is, safely, as far as we know."""
+        known, report = self._state.safe_steps(run.lease.job_id), self._reports.get(run.lease.id)
+        return known if report is None else max(known, self._capped(run, report.saved_steps))
+
+    def _capped(self, run: LeaseRecord, steps: float) -> float:
+        """A job is complete when its lease has ended well, and not when it says so on the way."""
+        total_steps = self._state.jobs[run.lease.job_id].job.total_steps
+        return safe_number(steps, math.nextafter(total_steps, 0.0))
+
+    def entries(self, now_s: float) -> list[Entry]:
+        """What the mechanism does not know yet; from now on it counts as known."""
+        rows = []
+        for lease_id, report in self._reports.items():
+            run = self._state.runs.get(lease_id)
+            if run is None or run.stopping:
+                continue
+            done, saved = self._capped(run, report.steps_done), self._capped(run, report.saved_steps)
+            figures = max(done, saved), saved
+            if self._known.get(lease_id) != figures:
+                self._known[lease_id] = figures
+                rows.append((lease_id, run.lease.job_id, *figures))
+        if not rows:
+            return []
+        lease_L, job_id_L, steps_L, saved_L = zip(*rows, strict=True)
+        ids = np.array(lease_L, dtype=np.int64), np.array(job_id_L, dtype=np.int64)
+        return [Entry(Progress(now_s, *ids, np.array(steps_L, dtype=float), np.array(saved_L, dtype=float)))]
+
+    def report_again(self) -> None:
+        """What was to be reported may not have been."""
+        self._known.clear()

@@ -1,0 +1,355 @@
+"""Who is here: agents come, say how they are, and go, or fall silent.
+
+What stands is in `state`, which follows from the log. Here is only what need not survive a restart: streams, when
+an agent was last heard. What is said to agents of leases is in `launches` and `endings`, what they say of them in
+`progress` and `endings`, and what their jobs wrote goes through `reading`.
+
+**No job runs twice.** A lease on a server may run until ``sent_s + valid_for_s`` of the last heartbeat that we
+renewed, on the agent's clock, which is before ``heard + valid_for_s`` on ours. Only when that has passed, and a
+margin, is a silent server lost; then the mechanism may lease its jobs elsewhere. And a job's next lease is not
+launched before its last one has ended everywhere.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from math import isnan
+from typing import Any
+
+import grpc
+
+from gavelx.cluster import Server
+from gavelx.files.price_tables import with_prices_of
+from gavelx.mechanism.commands import Command, Launch, Stop
+from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerJoined, WorkerLost
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import check_hello
+from gavelx.rpc.refused import RefusedError
+from gavelx.service.agents.completions import LeaseCompletions
+from gavelx.service.agents.launch_queue import LaunchQueue
+from gavelx.service.agents.log_streams import LogStreams
+from gavelx.service.agents.progress import ProgressReports
+from gavelx.service.agents.session import AgentSession, Stream
+from gavelx.service.agents.speed_samples import SpeedSamples
+from gavelx.service.agents.timing import Timing
+from gavelx.service.state.leases import LeaseRecord
+from gavelx.service.state.state import Machine, State
+from gavelx.service.store.marks import Marks
+from gavelx.service.store.records import Entry
+
+Make = Callable[[float], list[Entry]]
+MISSED = 3
+"""A lease that an agent leaves out of so many heartbeats is not there: launched again, or over."""
+_log = logging.getLogger(__name__)
+
+
+class AgentRegistry:
+    """Agents that are here. ``post`` hands an event to the scheduler; the future it returns: it is durable.
+
+    ``marks`` tell agents whether lease ids are those that they know. ``restored``: they were told of others since.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        timing: Timing,
+        marks: Marks,
+        post: Callable[[Make], "asyncio.Future[Any]"],
+        *,
+        restored: bool = False,
+    ) -> None:
+        self.state, self.timing, self._marks, self._post = state, timing, marks, post
+        now_s = time.monotonic()
+        until_s = now_s + max(timing.valid_for_s, state.leased_for_s)  # what services before this one renewed
+        self.here = {
+            i: AgentSession(i, now_s, until_s) for i, machine in state.machines.items() if not machine.lost
+        }
+        for server_id, session in self.here.items():
+            session.sent.update(state.runs.on(server_id))  # for all we know
+        self.progress = ProgressReports(state)
+        self.launches = LaunchQueue(state, timing, self.here, self.progress, marks)
+        self.launches.held = bool(self.here)
+        self._awaited, self._restored = set(self.here), restored
+        self._await_until_s = now_s + (timing.valid_for_s + timing.surely_over_s if restored else timing.silent_s)
+        self.measuring = SpeedSamples(state, timing, post)
+        self.completions = LeaseCompletions(
+            state, self.here, self.launches, self.progress, measuring=self.measuring, post=post
+        )
+        self.log_streams = LogStreams(state, self.here)
+        self._numbers = {machine.name: i for i, machine in state.machines.items()}
+        self._joining: set[int] = set()
+        self._unpriced: set[str] = set()
+
+    # -- agents come and go -----------------------------------------------------------------------------------
+
+    async def hello(self, hello: wire.Hello, stream: Stream) -> AgentSession:
+        """An agent is here. Returns when its server is in the log. Raises :class:`RefusedError`."""
+        check_hello(hello)
+        await self._marks.check(hello.log_mark, f"server {hello.name}")
+        number = max(self._numbers.values(), default=-1) + 1  # some may never have come in: there are gaps
+        server_id = self._numbers.setdefault(hello.name, number)
+        if server_id in self._joining:
+            raise RefusedError(
+                grpc.StatusCode.ALREADY_EXISTS, f"another agent is called {hello.name}, and comes in now"
+            )
+        machine = self.state.machines.get(server_id)
+        self._check_name(machine, hello)
+        server = Server(server_id, hello.accelerator, hello.devices)
+        self._note_the_price(hello.accelerator)
+        if machine is None or self._is_new(machine, server, hello):
+            self._joining.add(server_id)
+            try:
+                await self._post(lambda now_s: self._join(now_s, server, hello))
+            finally:
+                self._joining.discard(server_id)
+        session = self.here[server_id]
+        if session.stream is not None:
+            session.stream.close()
+        session.stream, session.agent_id = stream, hello.agent_id
+        session.sent_s, session.leaving = None, False
+        session.missed, session.launching = {}, {}
+        session.heard_s = time.monotonic()
+        welcome = wire.Welcome(
+            server_id=server_id,
+            heartbeat_s=self.timing.heartbeat_s,
+            grace_s=self.timing.grace_s,
+            log_bytes=self.timing.log_bytes,
+            log_id=self._marks.log_id,
+        )
+        stream.send(welcome=welcome)
+        if not self._restored:
+            self._is_clear(server_id)
+        return session
+
+    def _note_the_price(self, accelerator: str) -> None:
+        """Say once that nobody will know what jobs spend on devices of this type."""
+        prices = self.state.mechanism.accounts.prices
+        if isnan(prices.of(accelerator)) and accelerator not in self._unpriced:
+            self._unpriced.add(accelerator)
+            hint = with_prices_of([accelerator], prices.name or "TABLE")
+            _log.warning("no price of %s is known, so what jobs spend there is unknown: %s", accelerator, hint)
+
+    def _is_clear(self, server_id: int) -> None:
+        """It runs nothing that the log does not know. When that is so of all servers, launches may be sent.
+
+        Another one may run what the log knows nothing of, if that is an older copy: a job would run twice.
+        """
+        self._awaited.discard(server_id)
+        if self.launches.held and not self._awaited:
+            self.launches.held = False
+            self.launches.send()
+
+    def _check_name(self, machine: Machine | None, hello: wire.Hello) -> None:
+        """An agent that is here keeps its name. Raises :class:`RefusedError` for another one that comes with it.
+
+        The same agent may come again while its old stream seems to hold.
+        """
+        session = None if machine is None else self.here.get(machine.server.id)
+        if machine is None or session is None or session.stream is None or session.stream.closed:
+            return
+        is_the_same = (session.agent_id, machine.boot_id) == (hello.agent_id, hello.boot_id)
+        if not is_the_same and time.monotonic() - session.heard_s < self.timing.silent_s:
+            problem = f"another agent is called {hello.name}, and is here (at {machine.address}); --name NAME"
+            raise RefusedError(grpc.StatusCode.ALREADY_EXISTS, problem)
+
+    def _is_new(self, machine: Machine, server: Server, hello: wire.Hello) -> bool:
+        """Whether it was lost, or all that ran there is, so it is to be logged. Raises while that may run."""
+        session = self.here.get(machine.server.id)
+        if machine.lost:
+            return True
+        if session is not None and session.given_up:
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, f"the server {hello.name} is just being declared lost")
+        if machine.boot_id == hello.boot_id and machine.server == server:
+            machine.address = hello.address or machine.address
+            return False
+        if session is not None and self._is_exposed(session):
+            left_s = session.valid_until_s + self.timing.surely_over_s - time.monotonic()
+            problem = (
+                f"the server {hello.name} came back as another one; its old leases run for {left_s:.0f} s more"
+            )
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, problem)
+        return True
+
+    def _join(self, now_s: float, server: Server, hello: wire.Hello) -> list[Entry]:
+        before = self.state.machines.get(server.id)
+        epoch = 0 if before is None else before.epoch + 1
+        note = {"name": hello.name, "address": hello.address, "boot_id": hello.boot_id}
+        entries = [Entry(WorkerJoined(now_s, server, epoch), note)]
+        if before is not None and before.drained:
+            entries.append(Entry(WorkerDrained(now_s, server.id, epoch)))
+        return entries
+
+    def left(self, session: AgentSession, stream: Stream) -> None:
+        """The stream is broken; what was leased runs on until its time is over."""
+        stream.close()
+        if session.stream is stream:
+            session.stream = None
+
+    def receive(self, session: AgentSession, stream: Stream, message: wire.FromAgent) -> None:
+        """What an agent says after its hello."""
+        if session.stream is not stream or session.given_up:
+            stream.close()
+            return
+        session.heard_s = time.monotonic()
+        match message.WhichOneof("message"):
+            case "heartbeat":
+                self._heartbeat(session, message.heartbeat)
+            case "ended":
+                self.completions.hear(session.server_id, message.ended)
+            case "refused":
+                refused = message.refused
+                if (run := self.state.runs.on(session.server_id).get(refused.lease_id)) is not None:
+                    expected = run.stopping or refused.of_another_job or self.completions.is_ending(run.lease.id)
+                    self.completions.nothing(
+                        session.server_id, run, refused.reason or "refused", failed=not expected
+                    )
+            case "log_part":
+                self.log_streams.hear(message.log_part)
+
+    def tick(self) -> None:
+        """Servers that left, or were silent for too long, are lost; asked now and then."""
+        now_s = time.monotonic()
+        self.completions.hurry(now_s - self.timing.grace_s)
+        if now_s > self._await_until_s:
+            for server_id in tuple(self._awaited):
+                self._is_clear(server_id)
+        for session in self.here.values():
+            machine = self.state.machines[session.server_id]
+            over_s = session.heard_s + (0.0 if session.leaving else self.timing.silent_s)
+            if self._is_exposed(session):
+                over_s = max(over_s, session.valid_until_s + self.timing.surely_over_s)
+            if now_s <= over_s or session.given_up or machine.lost or session.server_id in self._joining:
+                continue
+            why = "left" if session.leaving else f"was silent for {now_s - session.heard_s:.0f} s: lost"
+            _log.warning("server %s %s", machine.name, why)
+            session.given_up = True
+            if session.stream is not None:
+                session.stream.close()
+            self._post(self._lost(machine))
+
+    def _lost(self, machine: Machine) -> Make:
+        return lambda now_s: [
+            *self.progress.entries(now_s),
+            Entry(WorkerLost(now_s, machine.server.id, machine.epoch)),
+        ]
+
+    def _is_exposed(self, session: AgentSession) -> bool:
+        """Whether something may run there."""
+        return not session.sent.isdisjoint(self.state.runs.on(session.server_id))
+
+    # -- leases -----------------------------------------------------------------------------------------------
+
+    def _heartbeat(self, session: AgentSession, beat: wire.Heartbeat) -> None:
+        """Renew what stands, and send what is missing. One that was overtaken by a later one says nothing."""
+        if session.sent_s is not None and beat.sent_s <= session.sent_s:
+            return
+        session.sent_s, session.leaving = beat.sent_s, beat.leaving
+        session.valid_until_s = max(session.valid_until_s, session.heard_s + self.timing.valid_for_s)
+        server_id = session.server_id
+        runs, mentioned = self.state.runs.on(server_id), set[int]()
+        for report in beat.leases:
+            if (run := runs.get(report.lease_id)) is None or run.lease.job_id != report.job_id:
+                continue  # it is over, or another log's
+            mentioned.add(report.lease_id)
+            if run.parts[0].server_id == server_id:
+                self.progress.hear(report)
+                self.measuring.hear(run, report)
+        session.sent = (session.sent & runs.keys()) | mentioned
+        silent = runs.keys() - mentioned
+        session.missed = {i: times for i, times in session.missed.items() if i in silent}
+        session.launching = {i: until_s for i, until_s in session.launching.items() if i in silent}
+        standing = [i for i, run in runs.items() if not (run.stopping or self.completions.is_broken(i))]
+        renewed = wire.Renewed(sent_s=beat.sent_s, valid_for_s=self.timing.valid_for_s, lease_ids=standing)
+        renewed.log_mark = self._marks.last
+        session.say(renewed=renewed)
+        if not beat.leases:
+            self._is_clear(server_id)
+        for lease_id, run in runs.items():
+            if lease_id in silent:
+                self._missing(session, run, beat.sent_s)
+        self.launches.send([server_id])
+
+    def _missing(self, session: AgentSession, run: LeaseRecord, sent_s: float) -> None:
+        """A lease that the agent does not speak of: it never heard of it, or its last word is on the way.
+
+        While the launch may be on its way, and be obeyed, the lease is not over: what it hears may be slow, and
+        what it says quick.
+        """
+        lease_id, server_id = run.lease.id, session.server_id
+        if self.completions.has_spoken(server_id, lease_id):
+            return
+        over = run.stopping or self.completions.is_broken(lease_id)
+        if lease_id not in session.sent:
+            if over:
+                self.completions.nothing(server_id, run, "never launched")
+            return
+        session.missed[lease_id] = session.missed.get(lease_id, 0) + 1
+        if session.missed[lease_id] >= MISSED:
+            session.missed[lease_id] = 0
+            if over and sent_s < session.launching.get(lease_id, sent_s):
+                return
+            if over:
+                self.completions.nothing(server_id, run, "not there any more")
+            else:
+                self.launches.add(lease_id, server_id)
+
+    def follow(self, entries: Iterable[Entry], commands: Iterable[Command]) -> None:
+        """A batch is durable and the state has changed: tell the agents."""
+        servers, gone, changed = set[int](), set[int](), False
+        for entry in entries:
+            match entry.event:
+                case LeaseEnded(lease_id=lease_id):
+                    self.completions.lease_ended(lease_id)
+                    self.progress.forget(lease_id)
+                    servers |= self.launches.waiting_for(lease_id)
+                case WorkerLost(server_id=server_id):
+                    if self.state.machines[server_id].lost:
+                        gone.add(server_id)
+                    elif server_id in self.here:  # it came back before that was written
+                        self.here[server_id].given_up = False
+                    changed = True
+                case WorkerJoined(server=server):
+                    self._joined(server.id)
+                    changed = True
+        if changed:
+            self.completions.servers_changed()
+            self.progress.servers_changed()
+            self.measuring.servers_changed()
+            self.launches.servers_changed()
+        for command in commands:
+            match command:
+                case Launch() if (run := self.state.runs.get(command.lease.id)) is not None:
+                    for part in run.parts:
+                        self.launches.add(run.lease.id, part.server_id)
+                        servers.add(part.server_id)
+                case Stop() if (run := self.state.runs.get(command.lease_id)) is not None:
+                    self.completions.stop(run)
+        for server_id in gone:  # not before: what it was told of may have been held there until now
+            self.here.pop(server_id, None)
+        self.launches.send(None if changed else servers)
+
+    def _joined(self, server_id: int) -> None:
+        """It is here from now on, even if the stream that it came on has broken in the meantime."""
+        now_s = time.monotonic()
+        self.here.setdefault(server_id, AgentSession(server_id, now_s, now_s))
+
+    # -- drain ------------------------------------------------------------------------------------------------
+
+    def drain(self, name: str, now_s: float, *, undo: bool) -> list[Entry]:
+        """No new leases on a server, or leases again. Raises :class:`RefusedError`."""
+        machine = self.state.machine_named(name)
+        if machine is None:
+            raise RefusedError(
+                grpc.StatusCode.NOT_FOUND, f"no server is called {name[:80]!r}; gavelx status lists them"
+            )
+        if machine.server.id in self._joining:  # what is said now would be of its epoch before
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, f"the server {name} comes in just now; try again")
+        if machine.drained is not undo:
+            return []
+        if not undo:
+            return [Entry(WorkerDrained(now_s, machine.server.id, machine.epoch))]
+        if machine.lost:
+            raise RefusedError(grpc.StatusCode.FAILED_PRECONDITION, f"the server {name} is not here")
+        note = {"name": machine.name, "address": machine.address, "boot_id": machine.boot_id}
+        return [Entry(WorkerJoined(now_s, machine.server, machine.epoch + 1), note)]

@@ -1,0 +1,114 @@
+"""What users see: the state of jobs and servers, as messages."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.agents.registry import AgentRegistry
+from gavelx.service.agents.session import AgentSession
+from gavelx.service.api.auth import Caller
+from gavelx.service.state.state import Machine, State
+
+Floats = NDArray[np.float64]
+SHOWN, LIMIT_MAX = 1000, 100_000
+
+
+def status(
+    state: State, here: AgentRegistry, request: wire.StatusRequest, caller: Caller, now_s: float
+) -> wire.StatusReply:
+    """Jobs that the caller may see and asked for; and all servers, which are nobody's secret."""
+    limit = min(request.limit or SHOWN, LIMIT_MAX)
+    wanted = _wanted(state, request, caller)
+    mechanism = state.mechanism
+    running, received_s_J = int(mechanism.live.running().sum()), mechanism.received_s_J()
+    return wire.StatusReply(
+        jobs=(_job(state, here, job_id, received_s_J, now_s) for job_id in wanted[:limit]),
+        servers=_servers(state, here),
+        policy=state.policy,
+        rounds=mechanism.rounds,
+        round_s=mechanism.rules.round_s,
+        waiting=len(state.live) - running,
+        running=running,
+        ended=sum(state.ended.values()),
+        left_out=max(0, len(wanted) - limit),
+        certificate_json=json.dumps(state.allocation.certificate.to_json()) if state.allocation else "",
+    )
+
+
+def _wanted(state: State, request: wire.StatusRequest, caller: Caller) -> Sequence[int]:
+    """Ids of jobs. There may be very many: only those that were named are looked at one by one."""
+    if request.job_ids:
+        known = state.jobs
+        return [i for i in request.job_ids if i in known and caller.may_see(known[i].job.owner)]
+    if caller.role == "operator":
+        return list(state.jobs if request.ended else state.live)
+    owned: Iterable[int] = (state.of_owner if request.ended else state.live_of).get(caller.owner, ())
+    return list(owned)
+
+
+def _job(state: State, here: AgentRegistry, job_id: int, received_s_J: Floats, now_s: float) -> wire.JobStatus:
+    known = state.jobs[job_id]
+    job, live = known.job, state.mechanism.live
+    message = wire.JobStatus(
+        job_id=job_id,
+        name=known.spec.get("name", ""),
+        owner=job.owner,
+        job_type=known.spec.get("type", job.job_type),
+        workers=job.scale_factor,
+        state=known.ended or "waiting",
+        steps_done=known.steps_done,
+        total_steps=job.total_steps,
+        promised_s=known.promised_s,
+        received_s=known.received_s,
+        submitted_s_ago=now_s - job.arrival_s,
+        spent_usd=known.spent_usd,
+        failures=known.failures,
+        reason=known.reason,
+        weight=job.weight,
+        duration_s=known.ended_s - job.arrival_s if known.ended else 0.0,
+        restarts=max(0, known.launches - 1),
+        lost_s=known.lost_s,
+    )
+    if known.ended or (j := live.index.get(job_id)) is None:
+        return message
+    message.steps_done = float(live.steps_done[j])
+    message.promised_share = float(live.share[j])
+    message.promised_s, message.received_s = float(live.promised_s[j]), float(received_s_J[j])
+    message.spent_usd, message.lost_s = float(live.spent_usd[j]), float(live.lost_s[j])
+    message.protected = bool(live.protected[j])
+    if (run := state.runs.latest_of(job_id)) is not None:
+        message.state = "stopping" if run.stopping else "running"
+        message.accelerator = run.lease.accelerator
+        message.servers.extend(state.machines[part.server_id].name for part in run.parts)
+        if (report := here.progress.get(run.lease.id)) is not None:
+            message.steps_done = max(message.steps_done, min(report.steps_done, job.total_steps))
+    return message
+
+
+def _servers(state: State, here: AgentRegistry) -> Iterator[wire.ServerStatus]:
+    now_s = time.monotonic()
+    for server_id, machine in state.machines.items():
+        parts = (part for run in state.runs.on(server_id).values() for part in run.parts)
+        leased = {slot for part in parts if part.server_id == server_id for slot in part.slots}
+        session = here.here.get(server_id)
+        yield wire.ServerStatus(
+            server_id=server_id,
+            name=machine.name,
+            accelerator=machine.server.accelerator,
+            devices=machine.server.device_count,
+            leased=len(leased),
+            state=_condition(machine, session, bool(leased)),
+            heard_s_ago=now_s - session.heard_s if session else 0.0,
+        )
+
+
+def _condition(machine: Machine, session: AgentSession | None, leased: bool) -> str:
+    if machine.lost:
+        return "lost"
+    if machine.drained:
+        return "draining" if leased else "drained"
+    return "serving" if session is not None and session.stream is not None else "silent"

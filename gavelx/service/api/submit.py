@@ -1,0 +1,117 @@
+"""Submissions: checked against what is known of speeds, numbered, and accepted once."""
+
+import asyncio
+import secrets
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from gavelx.errors import UserError
+from gavelx.jobs import Job
+from gavelx.mechanism.events import JobSubmitted
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import check_spec, note_of
+from gavelx.service.api.quotas import Quota
+from gavelx.service.state.state import State
+from gavelx.service.store.records import Entry
+from gavelx.spelling import meant, nearest
+from gavelx.throughputs import Setting
+
+JOBS_IN_CALL = 10_000
+PIECE = 200
+"""Jobs that are checked at a stretch."""
+
+
+class Submission:
+    """Jobs that one caller wants; ``ids`` once they are checked and numbered. All are accepted or none."""
+
+    def __init__(self, state: State, specs: Sequence[wire.JobSpec], quota: Quota) -> None:
+        if not 1 <= len(specs) <= JOBS_IN_CALL:
+            raise UserError(f"{len(specs)} jobs", expected=f"1 to {JOBS_IN_CALL} in a call")
+        self._state, self._specs, self._quota, self._owner = state, specs, quota, quota.caller.owner
+        self._jobs: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.ids: list[int] = []
+
+    async def check(self) -> None:
+        """Raises :class:`UserError` that names a job which nobody could run. Others have their turns meanwhile."""
+        for n, spec in enumerate(self._specs):
+            self._jobs.append(self._checked(n, spec))
+            if n % PIECE == PIECE - 1:
+                await asyncio.sleep(0)
+
+    def _checked(self, n: int, spec: wire.JobSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The fields of the job, and the note; raises :class:`UserError` naming the job."""
+        try:
+            check_spec(spec)
+            self._quota.check_weight(spec.weight)
+            named = meant(spec.job_type, self._state.job_types) or spec.job_type
+            job_type, speeds = self._speeds(named, spec)
+        except UserError as error:
+            where = f"job {n}{f' ({spec.name[:64]!r})' if spec.name else ''}"
+            raise UserError(error.problem, where=where, expected=error.expected, hint=error.hint) from None
+        fields = {
+            "job_type": job_type,
+            "total_steps": spec.total_steps,
+            "scale_factor": max(1, spec.workers),
+            "weight": spec.weight or 1.0,
+            "slo": spec.slo or None,
+            "duration_s": spec.duration_s or None,
+            "owner": self._owner,
+            "preemptible": spec.preemptible or "auto",
+        }
+        return fields, note_of(spec) | {"type": named} | ({"speeds": speeds} if speeds else {})
+
+    def _speeds(self, job_type: str, spec: wire.JobSpec) -> tuple[str, dict[str, float]]:
+        """The name under which its speeds are known, and all of them where the table does not have some.
+
+        A job that says its own is of a type of its own, by what it says, so nobody's speeds are another's.
+        """
+        known, workers = self._state.said, max(1, spec.workers)
+        types = self._state.mechanism.throughputs.accelerators
+        table = {a: speed for a in types if (speed := known.get(Setting(job_type, a, workers))) is not None}
+        speeds = {name.lower(): speed for name, speed in spec.steps_per_s.items()} | table
+        if len(speeds) > len(table):
+            mark = zlib.crc32(repr(sorted(speeds.items())).encode())
+            return f"{job_type}~{mark:08x}", speeds
+        if not any(table.values()):
+            raise self._unknown(job_type, workers)
+        return job_type, {}
+
+    def _unknown(self, job_type: str, workers: int) -> UserError:
+        here = dict.fromkeys(machine.server.accelerator for machine in self._state.machines.values())
+        speeds = " ".join(f"--speed {name}=STEPS_PER_S" for name in list(here)[:3] or ["ACCELERATOR"])
+        if job_type in self._state.job_types:
+            widths = sorted(
+                {s.scale_factor for s, v in self._state.speeds.items() if s.job_type == job_type and v}
+            )
+            problem = f"no speed of {job_type!r} on {workers} devices is known"
+            hint = f"--workers {', '.join(map(str, widths))}, or say how fast it is: {speeds}"
+            return UserError(problem, expected="a width of the throughput table", hint=hint)
+        near = nearest(job_type, self._state.job_types)
+        if len(near) > 200:
+            near = f"one of {', '.join(self._state.job_types[:5])}, ...;"
+        hint = f"{near} or say how fast yours is: {speeds}"
+        return UserError(f"unknown job type {job_type!r}", expected="a type of the throughput table", hint=hint)
+
+    def entries(self, now_s: float) -> list[Entry]:
+        """Number the jobs. One that was accepted before, by its request id, keeps its number and is no event."""
+        state, entries = self._state, list[Entry]()
+        self._quota.check_jobs(state, sum(self._before(note) is None for _, note in self._jobs))
+        self.ids = []
+        for fields, note in self._jobs:
+            if (before := self._before(note)) is not None:
+                self.ids.append(before)
+                continue
+            job = Job(id=state.next_job_id, arrival_s=now_s, **fields)
+            state.next_job_id += 1
+            state.numbered[self._owner] += 1
+            if request_id := note.get("request_id"):
+                state.of_request[self._owner, request_id] = job.id
+            self.ids.append(job.id)
+            folder = f"{job.id}-{secrets.token_hex(4)}"  # other logs begin at 0, too
+            entries.append(Entry(JobSubmitted(now_s, job), note | {"folder": folder}))
+        return entries
+
+    def _before(self, note: dict[str, Any]) -> int | None:
+        """The number that a job was given when it was submitted before; None if it was not."""
+        return self._state.of_request.get((self._owner, note["request_id"])) if "request_id" in note else None

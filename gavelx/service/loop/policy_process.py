@@ -1,0 +1,162 @@
+"""Policies are asked in a process of their own, which can be stopped whatever it does.
+
+The process is started anew (never forked) and warmed up, and it ends with the one that started it. The time that
+it may take is its own: while it waits for a processor that others have, its time stands still.
+"""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from gavelx.asking import ask
+from gavelx.cluster import Cluster
+from gavelx.errors import GavelxError
+from gavelx.jobs import Job
+from gavelx.policies import Policy, load_policy
+from gavelx.service.store.allocation_record import allocation_of, answer_of
+from gavelx.snapshot import Snapshot
+from gavelx.solvers import Settings, using
+from gavelx.throughputs import Setting, Throughputs
+
+START_S = 60.0
+"""How long the process may take to start and to load a policy."""
+SLACK_S = 5.0
+"""A solver that keeps to its budget needs some time besides."""
+LOOK_S = 0.25
+"""How often the clock of a process is read that has not answered yet."""
+
+
+def most_s(settings: Settings) -> float:
+    """How long the process may take for one answer."""
+    return settings.budget_s * 1.1 + SLACK_S
+
+
+@dataclass
+class PolicyProcess:
+    """The process: started when it is asked, and again after it was stopped (``restarts`` times)."""
+
+    restarts: int = -1
+    _process: SpawnProcess | None = None
+    _pipe: Connection | None = None
+
+    def asked(self, question: tuple[Any, ...], limit_s: float) -> Any:
+        """The answer to a question; raises what it raised, and TimeoutError, EOFError or OSError if none came."""
+        self._start()
+        answer = self._exchanged(question, limit_s)
+        if isinstance(answer, GavelxError):
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        """Kill the process, whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+
+    def _start(self) -> None:
+        if self._process is not None and self._process.is_alive():
+            return
+        self.stop()
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), daemon=True, name="gavelx-solver")
+        self._process.start()
+        theirs.close()
+        self.restarts += 1
+        self._exchanged(("warm up",), START_S)
+
+    def _exchanged(self, question: tuple[Any, ...], limit_s: float) -> Any:
+        assert self._process is not None and self._pipe is not None
+        taken_s = own_time(self._process.pid or 0)
+        self._pipe.send(question)
+        while not self._pipe.poll(min(LOOK_S, max(0.0, limit_s - taken_s()))):
+            if taken_s() >= limit_s:
+                raise TimeoutError
+        return self._pipe.recv()
+
+
+def own_time(pid: int) -> Callable[[], float]:
+    """A clock of a process, from now on: seconds less those in which it waited for a processor.
+
+    What it sleeps counts, and everything does where the system does not say how long a process waits.
+    """
+    started, waited_s = time.monotonic(), _waited_s(pid)
+    return lambda: time.monotonic() - started - (_waited_s(pid) - waited_s)
+
+
+def _waited_s(pid: int) -> float:
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+# -- in the other process -------------------------------------------------------------------------------------
+
+
+def _serve(pipe: Connection) -> None:
+    """AllocationRecord until nobody asks any more."""
+    Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            question = pipe.recv()
+            try:
+                answer = _answer(*question)
+            except GavelxError as error:
+                answer = _portable(error)
+            except Exception as error:
+                answer = GavelxError(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+            pipe.send(answer)
+
+
+def _end_with_parent() -> None:
+    """A policy without end must not outlive the one who asked."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _portable(error: GavelxError) -> GavelxError:
+    """The error, which crosses a pipe; of a kind that its author made, the message in one of ours."""
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == GavelxError.__module__)
+    return error if kind is type(error) else kind(str(error))
+
+
+def _answer(what: str, *rest: Any) -> Any:
+    match what:
+        case "warm up":
+            policy, snapshot = load_policy("max_min_fairness"), _smallest()
+            return answer_of(ask(policy, snapshot))
+        case "load":
+            _policy.cache_clear()  # its file may have changed
+            policy = _policy(rest[0])
+            return str(policy), getattr(policy, "opens", frozenset())
+    text, snapshot, settings = rest
+    with using(settings):
+        answer = answer_of(ask(_policy(text), snapshot))
+    allocation_of(answer, snapshot)  # whoever asked must be able to read it
+    return answer
+
+
+@lru_cache(1)
+def _policy(text: str) -> Policy:
+    return load_policy(text)
+
+
+def _smallest() -> Snapshot:
+    """One job, one device: enough to load what a solve needs."""
+    table = Throughputs({Setting("job", "device"): 1.0})
+    return Snapshot.of([Job(0, "job", 1.0)], Cluster.of({"device": 1}), table)

@@ -1,0 +1,102 @@
+"""Leases that were given out and have not ended: who runs where, by what was commanded and reported."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gavelx.mechanism.commands import Lease
+from gavelx.mechanism.leasing import Stopped
+
+
+@dataclass(slots=True)
+class LeasePart:
+    """What of a lease is on one server; ``over`` when the server was lost, and the part with it."""
+
+    server_id: int
+    slots: tuple[int, ...]
+    first_rank: int
+    processes: int
+    over: bool = False
+
+
+@dataclass(slots=True)
+class LeaseRecord:
+    """A lease that was given out and has not reported its end; ``stopping`` if it was taken back.
+
+    ``from_steps``: how far its job was, safely, when it was given out. ``stopped``: what was charged for it when
+    it was taken back.
+    """
+
+    lease: Lease
+    parts: list[LeasePart]
+    from_steps: float = 0.0
+    stopping: bool = False
+    stopped: Stopped | None = None
+
+    @property
+    def world_size(self) -> int:
+        return sum(part.processes for part in self.parts)
+
+    def on(self, server_id: int) -> LeasePart | None:
+        """Its part on this server."""
+        return next((part for part in self.parts if part.server_id == server_id), None)
+
+
+class LeaseTable(Mapping[int, LeaseRecord]):
+    """By lease id, in order; also by server and by job, as there are thousands and each agent asks for its own."""
+
+    def __init__(self) -> None:
+        self._runs: dict[int, LeaseRecord] = {}
+        self._on: dict[int, dict[int, LeaseRecord]] = {}
+        self._of: dict[int, dict[int, LeaseRecord]] = {}
+
+    def __getitem__(self, lease_id: int) -> LeaseRecord:
+        return self._runs[lease_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def on(self, server_id: int) -> Mapping[int, LeaseRecord]:
+        """Those of which a part is on this server, and not over."""
+        return self._on.get(server_id, {})
+
+    def of(self, job_id: int) -> dict[int, LeaseRecord]:
+        """Those of a job: one, and before it those that were taken back and have not ended."""
+        return self._of.get(job_id, {})
+
+    def latest_of(self, job_id: int) -> LeaseRecord | None:
+        """What counts of a job."""
+        return next(reversed(self.of(job_id).values()), None)
+
+    def add(self, run: LeaseRecord) -> None:
+        lease_id = run.lease.id
+        self._runs[lease_id] = run
+        self._of.setdefault(run.lease.job_id, {})[lease_id] = run
+        for part in run.parts:
+            self._on.setdefault(part.server_id, {})[lease_id] = run
+
+    def end(self, lease_id: int) -> LeaseRecord | None:
+        """It has ended everywhere; None if it was over already."""
+        if (run := self._runs.pop(lease_id, None)) is None:
+            return None
+        for part in run.parts:
+            self._on.get(part.server_id, {}).pop(lease_id, None)
+        of_job = self._of[run.lease.job_id]
+        del of_job[lease_id]
+        if not of_job:
+            del self._of[run.lease.job_id]
+        return run
+
+    def lose(self, server_id: int) -> list[LeaseRecord]:
+        """Nothing runs on this server any more. Leases of which every part is gone have ended without a word."""
+        gone = []
+        for lease_id, run in self._on.pop(server_id, {}).items():
+            part = run.on(server_id)
+            assert part is not None
+            part.over = True
+            if all(part.over for part in run.parts):
+                self.end(lease_id)
+                gone.append(run)
+        return gone

@@ -1,0 +1,374 @@
+"""All that follows from the log: ``apply`` an entry, get the commands. Pure and deterministic, as the mechanism
+is.
+
+A service that starts again applies every record since the last snapshot and is where it was. Commands are carried
+out by others; who runs where according to them is kept here, since that too has to be known after a restart.
+"""
+
+import hashlib
+import pickle
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from gavelx.allocation import Allocation
+from gavelx.cluster import Server
+from gavelx.configuration import NOBODY
+from gavelx.estimator.online import Online
+from gavelx.jobs import Job
+from gavelx.measurements import Way
+from gavelx.mechanism import Mechanism
+from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Solve, Stop, WakeAt
+from gavelx.mechanism.events import (
+    Allocated,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    LeaseEnded,
+    PolicyChanged,
+    ThroughputsChanged,
+    Wake,
+    WorkerDrained,
+    WorkerJoined,
+    WorkerLost,
+)
+from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
+from gavelx.service.store.allocation_record import allocation_of
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.records import Answered, Entry, Measured, Started
+from gavelx.snapshot import Snapshot
+from gavelx.throughputs import Pairing, Setting, Throughputs
+
+COMPLETE, FAILED, CANCELLED = "complete", "failed", "cancelled"
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """What is known of a job; ``spec`` is what its submission said and the mechanism does not know."""
+
+    job: Job
+    spec: dict[str, Any]
+    ended: str = ""
+    ended_s: float = 0.0
+    reason: str = ""
+    failures: int = 0
+    launches: int = 0
+    servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end (rank 0's, of a gang)
+    safe_steps: float = 0.0  # by the last word on its leases
+    lost_s: float = 0.0  # that preemptions have lost, when it ended
+    steps_done: float = 0.0  # when it ended
+    spent_usd: float = 0.0  # NaN where it held devices of no known price
+    promised_s: float = 0.0
+    received_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Machine:
+    """A server, by the name that its agent gave it. ``boot_id`` changes when all that ran there is gone.
+
+    ``lost``: nothing runs there, by all clocks. ``drained``: somebody wants nothing to run there.
+    """
+
+    server: Server
+    name: str
+    address: str
+    boot_id: str
+    epoch: int
+    lost: bool = False
+    drained: bool = False
+
+
+class State:
+    """The mechanism, the records of all jobs, the servers, who runs where.
+
+    ``said`` is what the table says of speeds, and what jobs say that bring theirs; ``speeds`` and ``beside`` are
+    what is gone by: the same, but where leases were measured to be otherwise (``online``).
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        table = configuration.throughputs
+        self.job_types = table.job_types
+        self.said = dict(chain[tuple[Way, float]](table.isolated.items(), table.colocated.items()))
+        self.speeds, self.beside = dict(table.isolated), dict(table.colocated)
+        self.online, self.refine = Online(self.said), configuration.refine
+        throughputs = Throughputs(self.speeds, self.beside, table.name)
+        self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules)
+        self.jobs: dict[int, JobRecord] = {}
+        self.machines: dict[int, Machine] = {}
+        self.runs = LeaseTable()
+        self.leases_lost: dict[int, LeaseRecord] = {}  # leases that ended without a word: it may come yet
+        self.asked: Snapshot | None = None
+        self.allocation: Allocation | None = None
+        self.policy = ""
+        self.started = Started(0.0, "", 0.0)
+        self.leased_until_s = 0.0  # by services before the one that has started last
+        self.now_s = 0.0
+        self.wakes: dict[float, bool] = {}  # when the mechanism wants to be woken, and whether with a report
+        self.next_job_id = 0
+        self.live: dict[int, None] = {}  # ids of jobs that have not ended, in order
+        self.of_owner: dict[str, list[int]] = {}  # ids of all jobs
+        self.live_of: dict[str, dict[int, None]] = {}
+        self.of_request: dict[tuple[str, str], int] = {}  # job ids by owner and request id
+        self.numbered: Counter[str] = Counter()  # jobs on their way to the log, by owner
+        self.ended = {COMPLETE: 0, FAILED: 0, CANCELLED: 0}
+
+    def machine_named(self, name: str) -> Machine | None:
+        """The server with this name."""
+        return next((machine for machine in self.machines.values() if machine.name == name), None)
+
+    def safe_steps(self, job_id: int) -> float:
+        """How far a job is, safely, as far as the log knows."""
+        live, steps = self.mechanism.live, self.jobs[job_id].safe_steps
+        j = live.index.get(job_id)
+        return steps if j is None else max(steps, float(live.saved_steps[j]))
+
+    @property
+    def leased_for_s(self) -> float:
+        """For how long leases may run, from now on, that services renewed which are gone."""
+        return max(self.started.valid_for_s, self.leased_until_s - self.now_s)
+
+    def submitted_of(self, owner: str) -> int:
+        """How many jobs of an owner are live, or about to be."""
+        return len(self.live_of.get(owner, ())) + self.numbered[owner]
+
+    def forget_unlogged(self) -> None:
+        """Numbers that were given to jobs whose submission did not reach the log."""
+        self.of_request = {request: i for request, i in self.of_request.items() if i in self.jobs}
+        self.next_job_id = max(self.jobs, default=-1) + 1
+        self.numbered.clear()
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def apply(self, entry: Entry) -> list[Command]:  # noqa: PLR0912  # one branch an event
+        """Take note of an entry that is on disk; what is to be done."""
+        event: Event | None = entry.event
+        assert event is not None
+        self.now_s = event.time_s
+        if isinstance(event, Wake):
+            self.wakes = {time_s: report for time_s, report in self.wakes.items() if time_s > self.now_s}
+        match event:
+            case Started():
+                self.leased_until_s = max(self.leased_until_s, self.now_s + self.started.valid_for_s)
+                self.started, event = event, None
+            case Answered():
+                event = self._allocated(event)
+            case Measured():
+                event = self._measured(event)
+            case JobSubmitted():
+                self._submitted(event.job, entry.note)
+            case WorkerJoined():
+                self._joined(event, entry.note)
+            case WorkerLost() if event.epoch >= self.machines[event.server_id].epoch:  # else it came back since
+                self.machines[event.server_id].lost = True
+                self._gone(event.server_id)
+            case WorkerDrained():
+                self.machines[event.server_id].drained = True
+            case PolicyChanged():
+                self.policy = entry.note["policy"]
+            case LeaseEnded():
+                self._lease_ended(event, entry.note)
+        commands = [] if event is None else self.mechanism.handle(event)
+        match event:
+            case LeaseEnded():
+                commands += self._after_lease(event, entry.note)
+            case JobCancelled():
+                self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
+        for command in commands:
+            self._note(command)
+        return commands
+
+    def _submitted(self, job: Job, spec: dict[str, Any]) -> None:
+        self.next_job_id = max(self.next_job_id, job.id + 1)
+        self.jobs[job.id] = JobRecord(job, spec)
+        self.live[job.id] = None
+        self.of_owner.setdefault(job.owner, []).append(job.id)
+        self.live_of.setdefault(job.owner, {})[job.id] = None
+        self.numbered[job.owner] = max(0, self.numbered[job.owner] - 1)
+        if request_id := spec.get("request_id"):
+            self.of_request[job.owner, request_id] = job.id
+        for accelerator, speed in spec.get("speeds", {}).items():
+            setting = Setting(job.job_type, accelerator, job.scale_factor)
+            if setting not in self.said:
+                self.said[setting] = self.speeds[setting] = speed
+
+    def _allocated(self, event: Answered) -> Allocated | None:
+        """The answer to what was asked; None where that was answered already."""
+        if self.asked is None or event.answer.asked_s != self.asked.time_s:
+            return None
+        self.allocation, self.asked = allocation_of(event.answer, self.asked), None
+        return Allocated(event.time_s, self.allocation)
+
+    def _measured(self, event: Measured) -> ThroughputsChanged | None:
+        """Measured beats table: the mechanism hears of a speed that is another one than it goes by."""
+        way = event.measurement.way
+        self.online.observe(event.measurement)
+        speeds: dict[Any, float] = self.speeds if isinstance(way, Setting) else self.beside
+        used = speeds.get(way)
+        better = self.online.better(way, used) if self.refine else None
+        if better is None:
+            return None
+        speeds[way] = better
+        if isinstance(way, Setting) and way.consolidated and used:
+            self._scale_spread(way._replace(consolidated=False), better / used)
+        return ThroughputsChanged(event.time_s, Throughputs(self.speeds, self.beside))
+
+    def _scale_spread(self, way: Setting, factor: float) -> None:
+        """What is known of a gang spread over servers is how much slower it is, until that is measured."""
+        if way in self.speeds and not self.online.is_known(way):
+            self.speeds[way] *= factor
+
+    def way_of(self, run: LeaseRecord) -> Way | None:
+        """The way in which a lease runs now; None where there is no word for it."""
+        lease, live = run.lease, self.mechanism.live
+        j = live.index.get(lease.job_id)
+        if j is None or live.lease[j] != lease.id:
+            return None
+        job, partner = live.jobs[j], live.index.get(int(live.partner[j]))
+        if live.partner[j] == NOBODY:
+            return Setting(job.job_type, lease.accelerator, lease.configuration.devices, not live.spread[j])
+        if partner is None or lease.configuration.devices > 1:
+            return None
+        return Pairing(job.job_type, live.jobs[partner].job_type, lease.accelerator)
+
+    def _joined(self, event: WorkerJoined, note: dict[str, Any]) -> None:
+        before = self.machines.get(event.server.id)
+        if before is not None and before.boot_id != note["boot_id"]:
+            self._gone(event.server.id)
+        machine = Machine(event.server, note["name"], note["address"], note["boot_id"], event.epoch)
+        self.machines[event.server.id] = machine
+
+    def _gone(self, server_id: int) -> None:
+        """Nothing runs on this server any more."""
+        self.leases_lost |= {run.lease.id: run for run in self.runs.lose(server_id)}
+
+    def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
+        known, run = self.jobs[event.job_id], self.runs.end(event.lease_id)
+        leases_lost = self.leases_lost.pop(event.lease_id, None)
+        if known.ended:
+            if (late := run or leases_lost) is not None:
+                self._after_the_end(known, late, event)
+            return
+        known.failures += event.failed
+        if run is not None:
+            known.safe_steps = event.steps_done  # the mechanism does not look, if it has given out a later lease
+            for later in self.runs.of(event.job_id).values():
+                if later.lease.id > event.lease_id:
+                    later.from_steps = event.steps_done
+        known.reason = note.get("reason") or known.reason
+
+    def _after_the_end(self, known: JobRecord, run: LeaseRecord, event: LeaseEnded) -> None:
+        """A job that has ended gives its devices back; the mechanism does not look at that any more."""
+        lease, stopped = run.lease, run.stopped
+        assert stopped is not None, "its lease was taken back when it ended"
+        seconds = event.held_s - stopped.held_s
+        usd_per_s = self.mechanism.accounts.prices.of(lease.accelerator) / 3600.0
+        known.received_s += seconds
+        if seconds:  # no time costs nothing, whatever the price
+            known.spent_usd += seconds * stopped.price * usd_per_s * len(lease.devices)
+        known.steps_done = max(known.steps_done, event.steps_done)
+
+    # -- commands ---------------------------------------------------------------------------------------------
+
+    def _note(self, command: Command) -> None:
+        match command:
+            case Solve():
+                self.asked = command.snapshot
+            case Launch():
+                self._launched(command.lease)
+            case Stop():
+                if (run := self.runs.get(command.lease_id)) is not None:
+                    run.stopping, run.stopped = True, self.mechanism.leasing.stopped(command.lease_id)
+            case WakeAt():
+                self.wakes[command.time_s] = command.report or self.wakes.get(command.time_s, False)
+            case GiveUp():
+                self._end(command.job_id, FAILED, "")
+
+    def _launched(self, lease: Lease) -> None:
+        known = self.jobs[lease.job_id]
+        slots: dict[int, list[int]] = {}
+        for device in lease.devices:
+            slots.setdefault(device.server_id, []).append(device.slot)
+        parts, rank = list[LeasePart](), 0
+        for server_id, here in slots.items():
+            processes = 1 if known.spec.get("one_process_per_server") else len(here)
+            parts.append(LeasePart(server_id, tuple(here), rank, processes))
+            rank += processes
+        self.runs.add(LeaseRecord(lease, parts, self.safe_steps(lease.job_id)))
+        known.launches += 1
+        known.servers = [i for i in known.servers if i not in slots] + list(slots)[::-1]
+
+    def _after_lease(self, event: LeaseEnded, note: dict[str, Any]) -> list[Command]:
+        """Whether the job is done. The mechanism may look only at a later lease that it has given out since."""
+        live = self.mechanism.live
+        j = live.index.get(event.job_id)
+        done = j is not None and bool(live.done[j])
+        given_up = event.job_id in self.mechanism.given_up[-1:]
+        news = j is not None and not done and note.get("complete")
+        commands = self.mechanism.handle(JobCancelled(self.now_s, event.job_id)) if news else []
+        if note.get("complete") or (done and not given_up):
+            self._end(event.job_id, COMPLETE, "")
+        return commands
+
+    def _end(self, job_id: int, how: str, reason: str) -> None:
+        known = self.jobs[job_id]
+        if known.ended:
+            return
+        known.ended, known.ended_s, known.reason = how, self.now_s, reason or known.reason
+        self.ended[how] += 1
+        self.live.pop(job_id, None)
+        self.live_of[known.job.owner].pop(job_id, None)
+        self.leases_lost = {i: run for i, run in self.leases_lost.items() if run.lease.job_id != job_id}
+        live = self.mechanism.live
+        if (j := live.index.get(job_id)) is not None:
+            known.steps_done, known.spent_usd = float(live.steps_done[j]), float(live.spent_usd[j])
+            known.promised_s, known.received_s = float(live.promised_s[j]), float(live.held_s[j])
+            known.lost_s = float(live.lost_s[j])
+        if how == COMPLETE:
+            known.steps_done = known.job.total_steps
+        for name in ("command", "environment"):
+            known.spec.pop(name, None)  # nobody will start it again
+
+    # -- snapshots --------------------------------------------------------------------------------------------
+
+    def pickled(self) -> bytes:
+        """The whole state, to be read back by the same code alone."""
+        return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
+
+    @staticmethod
+    def unpickled(data: bytes) -> "State":
+        """What :meth:`pickled` gave. Only ever a log's own bytes: pickles run code."""
+        state = pickle.loads(data)
+        assert isinstance(state, State)
+        return state
+
+
+def packed(data: bytes) -> bytes:
+    """Smaller, for the disk."""
+    return zlib.compress(data, 1)
+
+
+def unpacked(data: bytes) -> bytes:
+    return zlib.decompress(data)
+
+
+@cache
+def code() -> str:
+    """Which code this is: a snapshot that other code made is not read, as its objects may mean something else."""
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(path.read_bytes())
+    for library in ("numpy", "scipy"):
+        digest.update(version(library).encode())
+    return digest.hexdigest()
+
+
+def _sources() -> Iterator[Path]:
+    folder = Path(__file__).parents[2]
+    for room in ("", "estimator", "mechanism", "service"):
+        yield from sorted((folder / room).glob("**/*.py" if room else "*.py"))

@@ -1,0 +1,135 @@
+"""A policy's answer without the snapshot that it answers: what crosses to and from the solver, and what is logged.
+
+The mechanism asks the same question again when the log is replayed, so the shares are all that has to be kept.
+
+Legend: P configurations with a share, J jobs, C configurations.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import Allocation, Certificate
+from gavelx.configuration import ABSENT, AS_ASKED, NOBODY, ConfigurationSet
+from gavelx.errors import PolicyError
+from gavelx.execution import DEFAULT, Execution
+from gavelx.promises import Promises
+from gavelx.snapshot import Kind, Snapshot
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationRecord:
+    """Who gets which share of time where, under the ids of the jobs; ``asked_s`` is the time of the question."""
+
+    asked_s: float
+    opened: frozenset[Kind]
+    promised: Promises
+    certificate: Certificate
+    marginal_A: dict[str, float] = field(default_factory=dict)
+    execution: Execution = DEFAULT
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; numbers are written so that reading gives the same float back."""
+        promised, configurations = self.promised, self.promised.configurations
+        return {
+            "asked_s": self.asked_s,
+            "opened": sorted(self.opened),
+            "accelerators": list(promised.accelerators),
+            "first": configurations.job.tolist(),
+            "second": configurations.partner.tolist(),
+            "accelerator": configurations.type.tolist(),
+            "devices": configurations.devices.tolist(),
+            "spread": np.flatnonzero(configurations.spread).tolist(),
+            "share": promised.share_P.tolist(),
+            "certificate": self.certificate.to_json(),
+            "marginal": self.marginal_A,
+            "execution": asdict(self.execution),
+            "notes": list(self.notes),
+        }
+
+    @staticmethod
+    def from_json(body: dict[str, Any]) -> "AllocationRecord":
+        """What :meth:`to_json` wrote."""
+        spread_P = np.zeros(len(body["first"]), dtype=bool)
+        spread_P[body["spread"]] = True
+        names = ("first", "second", "accelerator", "devices")
+        job, partner, type_, devices = (np.array(body[name], dtype=np.int64) for name in names)
+        configurations = ConfigurationSet(job, partner, type_, devices, spread_P)
+        promised = Promises(tuple(body["accelerators"]), configurations, np.array(body["share"], dtype=float))
+        return AllocationRecord(
+            asked_s=body["asked_s"],
+            opened=frozenset(body["opened"]),
+            promised=promised,
+            certificate=Certificate(**body["certificate"]),
+            marginal_A=body["marginal"],
+            execution=Execution(**body["execution"]),
+            notes=tuple(body["notes"]),
+        )
+
+
+def answer_of(allocation: Allocation) -> AllocationRecord:
+    """What of an allocation cannot be worked out from the question."""
+    return AllocationRecord(
+        asked_s=allocation.snapshot.time_s,
+        opened=allocation.snapshot.opened,
+        promised=allocation.promises(),
+        certificate=Certificate(**allocation.certificate.to_json()),
+        marginal_A={name: float(value) for name, value in allocation.marginal_A.items()},
+        execution=allocation.execution,
+        notes=tuple(allocation.notes),
+    )
+
+
+def allocation_of(answer: AllocationRecord, asked: Snapshot) -> Allocation:
+    """The allocation of the snapshot asked about. Raises :class:`PolicyError` for a way to run not in it."""
+    snapshot = asked.replace(opened=answer.opened)
+    share_C = np.zeros(len(snapshot.configurations))
+    share_C[_places(answer.promised, snapshot)] = answer.promised.share_P
+    return Allocation(
+        snapshot=snapshot,
+        share_C=share_C,
+        certificate=answer.certificate,
+        marginal_A=answer.marginal_A,
+        execution=answer.execution,
+        notes=answer.notes,
+    )
+
+
+def as_of_version_3(body: dict[str, Any]) -> dict[str, Any]:
+    """An answer of versions 1 and 2: flags said how it is carried out, and jobs had the devices they asked for."""
+    flags = set(body.pop("flags"))
+    execution = Execution(
+        backfill="strict" not in flags,
+        quota="capped" in flags,
+        whole_devices="whole" in flags,
+        may_move="unmoved" not in flags,
+        knows_types="type_blind" not in flags,
+        by_owner="by_owner" in flags,
+        refresh_s=body.pop("ask_again_s"),
+    )
+    return body | {"execution": asdict(execution), "devices": [AS_ASKED] * len(body["first"])}
+
+
+def _places(promised: Promises, snapshot: Snapshot) -> Ints:
+    """Where each promised configuration stands in the snapshot's table."""
+    row = {job.id: j for j, job in enumerate(snapshot.jobs)} | {NOBODY: NOBODY}
+    a_of = {name: a for a, name in enumerate(snapshot.accelerators)}
+    given = promised.configurations
+    try:
+        job_P, partner_P = (
+            np.array([row[i] for i in ids.tolist()], dtype=np.int64) for ids in (given.job, given.partner)
+        )
+        type_A = np.array([a_of[name] for name in promised.accelerators], dtype=np.int64)
+    except KeyError as error:
+        raise PolicyError(f"the answer speaks of {error}, which it was not asked about") from None
+    devices_P = np.where(given.devices == AS_ASKED, snapshot.scale_factor_J[job_P], given.devices)
+    wanted = ConfigurationSet.of(job_P, partner_P, type_A[given.type], devices_P, given.spread)
+    place_P = snapshot.configurations.rows.find(wanted)
+    if (place_P == ABSENT).any():
+        raise PolicyError("the answer gives a share to a configuration that it was not asked about")
+    return place_P

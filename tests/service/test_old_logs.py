@@ -1,0 +1,23 @@
+"""Logs that older versions wrote bring the same commands, and the same figures, to the digit."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gavelx.service.state.state import State
+from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.records import Record, entry_of
+from tests.service.written_log import figures, said
+
+OLD = sorted((Path(__file__).parents[1] / "data").glob("log_of_version_*.json"))
+
+
+@pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)
+def test_an_older_log_brings_what_it_brought(file: Path) -> None:
+    log = json.loads(file.read_text())
+    state = State(Configuration.from_json(log["configuration"]))
+    for n, ((time_s, kind, body), brought) in enumerate(zip(log["records"], log["commands"], strict=True), 1):
+        commands = state.apply(entry_of(Record(n, time_s, kind, body, log["version"])))
+        assert said(commands) == brought, f"record {n}, {kind}"
+    assert figures(state) == log["figures"]
