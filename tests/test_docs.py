@@ -119,8 +119,16 @@ def test_every_block_runs(page: Path, shell: Shell, tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, _, heading in re.findall(r"\]\(([^)#\s]*)(#([^)\s]+))?\)", page.read_text()):
+        there = page.parent / target if target else page
+        assert "://" in target or there.exists(), target
+        assert not heading or heading in _headings(there), f"{target}#{heading}"
+
+
+def _headings(page: Path) -> set[str]:
+    """The headings of a page, as links spell them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def sections() -> dict[str, str]:
