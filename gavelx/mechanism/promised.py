@@ -42,6 +42,11 @@ class Entitlements(ConfigurationSet):
         owed = (share, np.zeros(len(share)), np.zeros(len(share)))
         return Entitlements(c.job, c.partner, c.type, c.devices, c.spread, *owed)
 
+    @property
+    def configurations(self) -> ConfigurationSet:
+        """What they are entitled to, without the time."""
+        return ConfigurationSet(self.job, self.partner, self.type, self.devices, self.spread)
+
     def moved(self, row_J: Ints) -> Self:
         """The same after rows were renumbered (-1: gone), without those of jobs that are gone."""
         job, partner = row_J[self.job], np.where(self.partner == NOBODY, NOBODY, row_J[self.partner])

@@ -153,7 +153,7 @@ def candidates(
     live, rules, ways, priority = accounts.live, accounts.rules, accounts.ways, accounts.priority
     allocated_J = live.allocated
     keys = priority.keys(ways, allocated_J)
-    found = Candidates(ways, np.arange(len(ways)), keys)
+    found = Candidates(ways.configurations, np.arange(len(ways)), keys)
     owed = are_owed(ways, live, rules, now_s) if execution.quota else None
     _in_turns(keys[0], ways, live, rules, now_s)
     if owed is not None:
@@ -206,7 +206,7 @@ def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float, devices: 
     open_JA &= (live.allocated & left_J & waited_J)[:, None]
     job, type_ = np.nonzero(open_JA)
     stays = (live.type[job] == type_).astype(float)
-    ways = ConfigurationSet.of(job, NOBODY, type_, live.wanted_devices[job])
+    ways = ConfigurationSet.alone(job, type_, live.wanted_devices[job])
     return Candidates(ways, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
 
 
