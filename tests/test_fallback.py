@@ -164,7 +164,7 @@ def test_a_mistake_of_the_author_still_ends_the_run() -> None:
 def test_a_solver_that_fails_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole way: HiGHS gives up at some calls, nothing else is there, the run goes on and says so."""
     from gavelx.solvers import portfolio
-    from gavelx.solvers.highs import UnsolvedError
+    from gavelx.solvers.program.errors import UnsolvedError
 
     solve, calls = portfolio.solve_linear, iter(range(1000))
 

@@ -5,7 +5,7 @@ live if they all do. Within that time work is a fluid, all arrivals are known in
 rounds or restarts; what is minimised are the dollars for devices in use. A scheduler does not know the future, and
 pays more.
 
-Legend: J jobs, A accelerator types (the pools of `gavelx.solvers.fluid`), E entries.
+Legend: J jobs, A accelerator types (the pools of `gavelx.solvers.planning.fluid`), E entries.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from gavelx.cluster import Cluster
 from gavelx.files.price_tables import load_prices
 from gavelx.jobs import Job
 from gavelx.metrics import equal_share_throughput, mean_live_jobs
-from gavelx.solvers.fluid import Demand, Fluid
-from gavelx.solvers.highs import LinearProgram
+from gavelx.solvers.lp.highs import LinearProgram
+from gavelx.solvers.planning.fluid import Demand, Fluid
 
 Floats = NDArray[np.float64]
 ITERATIONS, NEAR = 1000, 1e-9

@@ -15,7 +15,7 @@ from gavelx.allocation import Allocation
 from gavelx.explain.properties import NOBODY, equal_share_gain_J, pareto_slack, utility_J, worst_envy_J
 from gavelx.explain.reasons import NEAR, Reasons, one_more_device
 from gavelx.metrics import known
-from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.program.errors import UnsolvedError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from gavelx.allocation import Allocation
 from gavelx.metrics import equal_share_throughput
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.highs import UnsolvedError
-from gavelx.solvers.linear import Answer, solve_linear
-from gavelx.solvers.statement import Affine, Requirement, Statement
+from gavelx.solvers.maxmin.lexicographic import solve_linear
+from gavelx.solvers.program.answer import Answer
+from gavelx.solvers.program.errors import UnsolvedError
+from gavelx.solvers.program.statement import Affine, Requirement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -140,7 +141,7 @@ def pareto_slack(allocation: Allocation) -> float:
     no share would gain infinitely.) Who only needs fewer devices for the same throughput gains nothing here: an
     allocation may be efficient and yet not the cheapest.
 
-    Raises :class:`~gavelx.solvers.highs.UnsolvedError` if the solver fails.
+    Raises :class:`UnsolvedError` if the solver fails.
     """
     snapshot = allocation.snapshot
     if not snapshot.usable_C.any():

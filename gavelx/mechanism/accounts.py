@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gavelx.configuration import NOBODY, ConfigurationSet
 from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.mechanism.priority import Credit
 from gavelx.mechanism.promised import Entitlements
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.service import received_s
@@ -27,20 +28,16 @@ class Accounts:
     def __init__(self, live: LiveJobs, prices: Prices, rules: Rules) -> None:
         self.live, self.prices, self.rules = live, prices, rules
         self.ways = Entitlements()
-        self.priority = rules.priority(rules.round_s)
+        self.priority = Credit(rules.round_s)
         self.most_behind_s = 0.0  # by how much any job ever was behind what it was promised, when a round began
         self._usd_per_s_A = np.zeros(0)
         self._accrued_s = 0.0  # promises have accrued until then
 
     # -- what is promised -------------------------------------------------------------------------------------
 
-    def admit(self, new_J: Ints) -> None:
-        """These jobs are new."""
-        self.ways = self.priority.admitted(self.ways, self.live, new_J)
-
-    def allocate(self, ways: Entitlements, *, since_s: float) -> None:
-        """The policy has promised these ways, so long after its last answer."""
-        self.promise(self.priority.allocated(self.ways, ways, self.live, since_s))
+    def allocate(self, ways: Entitlements) -> None:
+        """The policy has promised these ways."""
+        self.promise(self.priority.allocated(self.ways, ways))
 
     def promise(self, ways: Entitlements) -> None:
         """These are the ways to run from now on; those who run do so in one of them, or in none."""

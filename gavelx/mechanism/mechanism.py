@@ -312,7 +312,6 @@ class Mechanism:
             new_J.append(live.add(job, kind, *speeds[kind], self.rules.overheads.of(job.job_type)))
         live.show()
         live.stopped_s[new_J] = self._now_s
-        self.accounts.admit(np.array(new_J))
         if self.execution.backfill and self._questions.are_few(len(new_J), len(live)):
             self._let_in(np.array(new_J))
         self._questions.stale = True
@@ -363,7 +362,7 @@ class Mechanism:
         known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
         self.live.allocated[:] = False
         self.live.allocated[known] = True
-        self.accounts.allocate(new, since_s=self._now_s - self._questions.last_s)
+        self.accounts.allocate(new)
         self.execution = allocation.execution
         self.leasing.may_move = self.execution.may_move
         self._questions.answered(self._now_s, self.execution)

@@ -6,12 +6,10 @@ Legend: V ways to run, J live jobs, L running jobs.
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.mechanism.live import LiveJobs
 from gavelx.mechanism.promised import Entitlements
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class Credit:
@@ -28,10 +26,6 @@ class Credit:
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
 
-    def admitted(self, ways: Entitlements, live: LiveJobs, new_J: Ints) -> Entitlements:
-        """New jobs were promised nothing yet."""
-        return ways
-
     def passed(self, ways: Entitlements, seconds: float) -> None:
         """Time went by: promises accrue."""
         ways.credit_s += ways.share * seconds
@@ -40,12 +34,12 @@ class Credit:
         """These ways had devices for so many seconds."""
         np.subtract.at(ways.credit_s, way_L, seconds_L)
 
-    def allocated(self, old: Entitlements, new: Entitlements, live: LiveJobs, since_s: float) -> Entitlements:
-        """The ways of a new allocation, ``since_s`` after the last one, with the credit that they have."""
+    def allocated(self, old: Entitlements, new: Entitlements) -> Entitlements:
+        """The ways of a new allocation, with the credit that they have."""
         place = old.find(new)
         new.credit_s = np.where(place >= 0, old.credit_s[place], 0.0) if len(old) else new.credit_s
         return new
 
-    def keys(self, ways: Entitlements, allocated: Bools) -> list[Floats]:
-        """Sort keys of every way, the first one first; larger is served earlier."""
-        return [ways.credit_s + ways.share * self.round_s]
+    def key(self, ways: Entitlements) -> Floats:
+        """Of every way; larger is served earlier."""
+        return np.asarray(ways.credit_s + ways.share * self.round_s)

@@ -27,20 +27,18 @@ def _floats() -> Floats:
 class Entitlements(ConfigurationSet):
     """Configurations that were promised; members are rows of the live jobs, types those of the mechanism.
 
-    Where a gang goes is up to the placement, so none of them is spread. ``share`` is the promised share of time;
-    ``credit_s`` (time promised and not received) and ``received_s`` are the priority's, which says what they mean.
+    Where a gang goes is up to the placement, so none of them is spread. ``share`` is the promised share of time,
+    ``credit_s`` the time promised and not received.
     """
 
     share: Floats = field(default_factory=_floats)
     credit_s: Floats = field(default_factory=_floats)
-    received_s: Floats = field(default_factory=_floats)
 
     @staticmethod
     def to(configurations: ConfigurationSet, share: Floats) -> "Entitlements":
-        """Configurations that have received nothing and are owed nothing."""
+        """Configurations that are owed nothing."""
         c = configurations
-        owed = (share, np.zeros(len(share)), np.zeros(len(share)))
-        return Entitlements(c.job, c.partner, c.type, c.devices, c.spread, *owed)
+        return Entitlements(c.job, c.partner, c.type, c.devices, c.spread, share, np.zeros(len(share)))
 
     @property
     def configurations(self) -> ConfigurationSet:

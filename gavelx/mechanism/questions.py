@@ -15,7 +15,7 @@ class Questions:
         self.rules = rules
         self.stale = False  # jobs, devices or prices changed since the policy was last asked
         self.open_s: float | None = None  # when it was asked what it has not answered yet
-        self.last_s = 0.0  # when it answered last
+        self.last_s = -NEVER  # when it answered last
         self.renew_s = NEVER  # when it wants to be asked again though nothing changed
         self._changes = 0.0  # of the jobs: how many came or went; infinite, if something else changed
         self._changed: Counter[str] = Counter()  # the same, by owner
@@ -66,9 +66,8 @@ class Questions:
 
     def must_ask(self, now_s: float, jobs: int) -> bool:
         """Whether to ask now: something changed, and it was not asked just before."""
-        never_asked = self.last_s == 0.0  # the published system takes a call at time 0 for none at all
         may = now_s - self.last_s >= self.rules.solve_interval_s
-        return self.stale and (never_asked or (may and self.is_worth_asking(now_s, jobs)))
+        return self.stale and may and self.is_worth_asking(now_s, jobs)
 
     def is_worth_asking(self, time_s: float, jobs: int) -> bool:
         """Whether enough of the jobs will have come or gone by then if nothing more changes, or it is long ago."""

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from gavelx.mechanism.priority import Credit
 from gavelx.overheads import FREE, Overheads
 
 
@@ -16,7 +15,6 @@ class Rules:
       (where shares are divided between owners, this part of any owner's), or ``small_change_s`` after that; a new
       job may run meanwhile, where it is at least half as fast as anywhere. Up to twenty jobs each one counts; with
       thousands, a policy that gives shares of time need not be asked for every one;
-    * ``priority``: how the shares promised become an order in which jobs are served;
     * ``turn``: a job that runs makes way for one that is further behind by more than a turn. A turn is a round or,
       if that is longer, this part of the time for which the job has held devices so far: short jobs are served
       round by round, long ones in longer turns, and who will be complete within a round stays;
@@ -37,7 +35,6 @@ class Rules:
     solve_interval_s: float = 0.0
     small_change: float = 0.05
     small_change_s: float = 1800.0
-    priority: type[Credit] = Credit
     turn: float = 0.1
     backfill: float | None = 0.8
     backfill_after_s: float = 0.0

@@ -150,12 +150,10 @@ def candidates(
     A job may run where it was promised a share. Where shares are quotas, no job runs that is not owed a round, or
     what it needs to start. Those who stay (``stays_J``) come first, as they run.
     """
-    live, rules, ways, priority = accounts.live, accounts.rules, accounts.ways, accounts.priority
-    allocated_J = live.allocated
-    keys = priority.keys(ways, allocated_J)
-    found = Candidates(ways.configurations, np.arange(len(ways)), keys)
+    live, rules, ways, key = accounts.live, accounts.rules, accounts.ways, accounts.priority.key(accounts.ways)
+    found = Candidates(ways.configurations, np.arange(len(ways)), [key])
     owed = are_owed(ways, live, rules, now_s) if execution.quota else None
-    _in_turns(keys[0], ways, live, rules, now_s)
+    _in_turns(key, ways, live, rules, now_s)
     if owed is not None:
         found = found.only(owed)
     if stays_J is not None and stays_J.any():

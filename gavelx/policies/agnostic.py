@@ -14,7 +14,7 @@ from gavelx.policies.modifiers import Modifier
 from gavelx.policies.program import Maximize
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import Statement, certified, repaired, spread
-from gavelx.solvers.certify import missing
+from gavelx.solvers.program.certify import missing
 
 Floats = NDArray[np.float64]
 
@@ -26,9 +26,9 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
     types; those that it cannot run on are barred, and so is a gang over more servers than it needs. Such a
     program does not care which type a job gets, and a solver's vertex sends whole job types to one accelerator,
     which would flatter everything compared with it. So ties are spread: each job's time is divided over the types
-    in proportion to their devices (:mod:`gavelx.solvers.spreading`). A policy that hands out whole devices
-    keeps to its choice; so does a program of which spreading would break a constraint or the objective (one with
-    a budget, say, that tells types apart by their price).
+    in proportion to their devices (:mod:`gavelx.solvers.conic.tie_spreading`). A policy that hands out whole
+    devices keeps to its choice; so does a program of which spreading would break a constraint or the objective
+    (one with a budget, say, that tells types apart by their price).
     """
 
     def allocate(self, snapshot: Snapshot) -> Allocation:

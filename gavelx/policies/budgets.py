@@ -19,7 +19,7 @@ from gavelx.policies.program import Maximize
 from gavelx.policies.terms import Constraint, Cost, Linear
 from gavelx.policies.view import View
 from gavelx.snapshot import WAITING, Snapshot
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.statement import Affine
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -28,8 +28,8 @@ from gavelx.authors import blamed
 from gavelx.errors import PolicyError, ProgramError
 from gavelx.policies.terms import Constraint, Plus, Sum, Term, Times, Worst, linear
 from gavelx.policies.view import View
-from gavelx.solvers.convex import Limit, Piece, load_cvxpy, overheard
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.convex import Limit, Piece, load_cvxpy, overheard
+from gavelx.solvers.program.statement import Affine
 
 RULES = "compose it of cvxpy's atoms, such as cvxpy.inv_pos(y) for 1 / y and cvxpy.square(y) for y * y"
 

@@ -14,9 +14,10 @@ from gavelx.policies.base import Policy
 from gavelx.policies.greedy import usable_throughput_JA
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired, settings
-from gavelx.solvers.fluid import Demand, Fluid
-from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.settings import limited
+from gavelx.solvers.lp.highs import LinearProgram
+from gavelx.solvers.planning.fluid import Demand, Fluid
+from gavelx.solvers.program.errors import UnsolvedError
+from gavelx.solvers.program.settings import limited
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,14 +36,14 @@ SOONEST_S = 60.0
 class Deadlines(Policy):
     """Plan the work until all deadlines, and do now what the plan does first.
 
-    The plan is a fluid program (:mod:`gavelx.solvers.fluid`) over the intervals between the deadlines of the jobs
-    that are here: as few parts of jobs as possible are undone by their deadlines; of all such plans one that does
-    most work early, urgent jobs first, each where it is fast against its own best. ``min_cost_slo`` asks that jobs
-    run at an even pace from now to their deadlines; here a long job may wait while a short one is urgent. Jobs
-    without a deadline, and those whose deadline has passed, are due when all others are done and they could be,
-    too. The plan leaves some time to spare before each deadline, for rounds and for jobs to come, and is made anew
-    half-way to the next event. Long turns (``Rules.turn``) are in its way. Source: the program is that of Lawler
-    and Labetoulle (JACM 25(4), 1978); the objective is ours.
+    The plan is a fluid program (:mod:`gavelx.solvers.planning.fluid`) over the intervals between the deadlines of
+    the jobs that are here: as few parts of jobs as possible are undone by their deadlines; of all such plans one
+    that does most work early, urgent jobs first, each where it is fast against its own best. ``min_cost_slo`` asks
+    that jobs run at an even pace from now to their deadlines; here a long job may wait while a short one is
+    urgent. Jobs without a deadline, and those whose deadline has passed, are due when all others are done and they
+    could be, too. The plan leaves some time to spare before each deadline, for rounds and for jobs to come, and is
+    made anew half-way to the next event. Long turns (``Rules.turn``) are in its way. Source: the program is that
+    of Lawler and Labetoulle (JACM 25(4), 1978); the objective is ours.
 
     Raises :class:`SolverError` where HiGHS does not solve the plan in time.
     """

@@ -5,7 +5,7 @@ import numpy as np
 from gavelx.policies.program import Maximize
 from gavelx.policies.terms import Linear, Sum
 from gavelx.policies.view import View
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.statement import Affine
 
 
 class QueuePosition(Linear):

@@ -18,7 +18,7 @@ from gavelx.policies.modifiers import Modifier, within
 from gavelx.policies.program import Maximize
 from gavelx.policies.terms import Worst
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.statement import RatioStatement, Statement
+from gavelx.solvers.program.statement import RatioStatement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,7 +45,8 @@ class Hierarchical(Maximize):
     and are fair. Jobs without an owner stand beside the teams.
 
     Source: Gavel (OSDI'20), section 4.3 (two levels; its MILP for the jobs that can still rise is not needed, see
-    :mod:`gavelx.solvers.linear`). ``certificate.objective`` is the first level: the least row over its rate.
+    :mod:`gavelx.solvers.maxmin.lexicographic`). ``certificate.objective`` is the first level: the least row over
+    its rate.
     """
 
     promises = ("pareto_efficiency",)

@@ -10,7 +10,7 @@ from gavelx.policies.terms import NeededThroughput, Sum, Throughput, ThroughputP
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import Statement, solve
-from gavelx.solvers.statement import Requirement, Worst
+from gavelx.solvers.program.statement import Requirement, Worst
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

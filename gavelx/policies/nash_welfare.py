@@ -10,7 +10,7 @@ from gavelx.policies.program import Maximize
 from gavelx.policies.terms import Log, Sum, Throughput
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import Statement, certified, solve
-from gavelx.solvers.collapse import collapse
+from gavelx.solvers.program.collapse import collapse
 
 
 class NashWelfare(Maximize):

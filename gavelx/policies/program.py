@@ -35,8 +35,8 @@ from gavelx.policies.terms import (
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import RatioStatement, Statement, solve
-from gavelx.solvers import statement as stated
-from gavelx.solvers.convex import ConvexStatement
+from gavelx.solvers.program import statement as stated
+from gavelx.solvers.program.convex import ConvexStatement
 
 NAMED = 5
 """Jobs that a note names, of very many."""

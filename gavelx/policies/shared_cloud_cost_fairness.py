@@ -22,7 +22,7 @@ from gavelx.policies.v100 import on_v100
 from gavelx.policies.view import View
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import using
-from gavelx.solvers.statement import Affine, RatioStatement, Statement
+from gavelx.solvers.program.statement import Affine, RatioStatement, Statement
 
 HAIR = 1e-7
 """Part by which a cap is wider than the optimum that it comes from; a solver's tolerance is less."""

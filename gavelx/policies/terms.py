@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from gavelx.authors import blamed, is_ours, look_at_answer
 from gavelx.errors import PolicyError, ProgramError
 from gavelx.policies.view import View
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.statement import Affine
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from gavelx.errors import PolicyError
 from gavelx.metrics import equal_share, equal_share_throughput
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.statement import Affine
 
 Floats = NDArray[np.float64]
 

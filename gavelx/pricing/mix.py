@@ -1,11 +1,12 @@
 """The cheapest cluster for a list of jobs with deadlines, and the simulator's word on it.
 
-The program of `gavelx.solvers.purchase` says which whole instances suffice on paper: with jobs as a fluid and all
-arrivals known in advance. A scheduler has rounds and does not know who will come. So the answer is simulated under
-a policy that knows no more than a scheduler does; where deadlines are missed, that cluster and all within it are
-ruled out, a little more work is asked for, and the next cheapest is tried. What comes of it are three figures, in
-ascending order: the least that any cluster could cost (``lower_bound_usd_per_hour``), what the cheapest cluster
-costs that suffices on paper, and what the cluster costs in which the simulator met every deadline.
+The program of `gavelx.solvers.planning.purchase` says which whole instances suffice on paper: with jobs as a fluid
+and all arrivals known in advance. A scheduler has rounds and does not know who will come. So the answer is
+simulated under a policy that knows no more than a scheduler does; where deadlines are missed, that cluster and all
+within it are ruled out, a little more work is asked for, and the next cheapest is tried. What comes of it are
+three figures, in ascending order: the least that any cluster could cost (``lower_bound_usd_per_hour``), what the
+cheapest cluster costs that suffices on paper, and what the cluster costs in which the simulator met every
+deadline.
 
 Instances are held from the first arrival to the last deadline. Gangs run within one kind of instance, at the speed
 that is known for one server where they fit into one, and else for several.
@@ -29,9 +30,9 @@ from gavelx.policies.deadlines import Deadlines
 from gavelx.pricing.offers import Offer
 from gavelx.pricing.task import Task, due_s
 from gavelx.result import Result
-from gavelx.solvers.highs import UnsolvedError
-from gavelx.solvers.purchase import Bound, Purchase
-from gavelx.solvers.settings import limited
+from gavelx.solvers.planning.purchase import Bound, Purchase
+from gavelx.solvers.program.errors import UnsolvedError
+from gavelx.solvers.program.settings import limited
 from gavelx.throughputs import Throughputs
 
 Floats = NDArray[np.float64]

@@ -18,8 +18,8 @@ from gavelx.prices import Prices
 from gavelx.pricing.offers import Offer
 from gavelx.result import Result
 from gavelx.simulator import simulate
-from gavelx.solvers.fluid import Demand, Fluid
-from gavelx.solvers.purchase import Purchase
+from gavelx.solvers.planning.fluid import Demand, Fluid
+from gavelx.solvers.planning.purchase import Purchase
 from gavelx.throughputs import Setting, Throughputs
 
 Floats = NDArray[np.float64]

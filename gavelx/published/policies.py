@@ -21,8 +21,8 @@ from gavelx.policies.v100 import on_v100
 from gavelx.policies.view import View
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import solve, using
-from gavelx.solvers.matching import Plan
-from gavelx.solvers.statement import Requirement, Statement
+from gavelx.solvers.planning.queue_matching import Plan
+from gavelx.solvers.program.statement import Requirement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,19 +1,25 @@
 """From a stated program to a certified allocation.
 
-`statement` is what a policy asks for (`convex` where cvxpy has a part in it); `collapse` finds classes of
-identical jobs, and `sparse` divides among them what a class got; `linear` solves by HiGHS (`rows`, `highs`) or,
-where very many rows differ, by prices (`grid`, `price_engine`); `ratio` brings ratios down to linear programs;
-`logarithms` goes to Clarabel (`conic`); `reference` solves anything through cvxpy, and `tangent` bounds it;
-`matching` plans queues; `spreading` breaks ties between accelerator types; `certify` checks; `blame` says what is
-wrong with a program that has no answer. `portfolio` joins them, as `settings` say.
+The front door is :func:`~gavelx.solvers.portfolio.solve`: it asks one solver after the other until an answer
+passes the check, and :mod:`~gavelx.solvers.infeasibility` names the constraint where there is none. Behind it,
+from the ground floor up; each room uses only rooms before it:
+
+* ``program``: what is asked and answered, as arrays; classes of identical jobs, the rows of a linear program, the
+  check;
+* ``lp``: HiGHS; column generation; integers;
+* ``price_engine``: max-min programs and ratios over very many different rows, by the prices of the few types;
+* ``maxmin``: linear programs, level by level where they are max-min; ratios;
+* ``conic``: Clarabel, and cvxpy for any program; the bound of a concave program;
+* ``planning``: queues, work over time and what to buy, which are programs of their own and not policies'
+  statements.
 """
 
-from gavelx.solvers.certify import certified, repaired
+from gavelx.solvers.conic.reference import available
+from gavelx.solvers.conic.tie_spreading import spread
 from gavelx.solvers.portfolio import solve
-from gavelx.solvers.reference import available
-from gavelx.solvers.settings import SOLVERS, Settings, settings, using
-from gavelx.solvers.spreading import spread
-from gavelx.solvers.statement import RatioStatement, Statement
+from gavelx.solvers.program.certify import certified, repaired
+from gavelx.solvers.program.settings import SOLVERS, Settings, settings, using
+from gavelx.solvers.program.statement import RatioStatement, Statement
 
 __all__ = [
     "SOLVERS",

@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.errors import PolicyError, SolverError
-from gavelx.solvers.blame import infeasible, unbounded, valueless
-from gavelx.solvers.certify import BITS, certified, missing, repaired, violation
-from gavelx.solvers.convex import ConvexStatement
-from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.linear import Answer, solve_linear
-from gavelx.solvers.logarithms import solve_logs
-from gavelx.solvers.ratio import solve_ratio
-from gavelx.solvers.reference import available, solve_reference
-from gavelx.solvers.settings import HighsMethod, SolverName, left_s, limited, settings
-from gavelx.solvers.statement import Affine, RatioStatement, Statement
+from gavelx.solvers.conic.logarithms import solve_logs
+from gavelx.solvers.conic.reference import available, solve_reference
+from gavelx.solvers.infeasibility import infeasible, unbounded, valueless
+from gavelx.solvers.maxmin.lexicographic import solve_linear
+from gavelx.solvers.maxmin.ratio import solve_ratio
+from gavelx.solvers.program.answer import Answer
+from gavelx.solvers.program.certify import BITS, certified, missing, repaired, violation
+from gavelx.solvers.program.convex import ConvexStatement
+from gavelx.solvers.program.errors import OUT_OF_TIME, UnsolvedError
+from gavelx.solvers.program.settings import HighsMethod, SolverName, left_s, limited, settings
+from gavelx.solvers.program.statement import Affine, RatioStatement, Statement
 
 Floats = NDArray[np.float64]
 GAP = 1e-6

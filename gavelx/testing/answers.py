@@ -18,7 +18,7 @@ from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
 from gavelx.jobs import Job
 from gavelx.policies import Minimize, Modifier, Policy
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.certify import missing
+from gavelx.solvers.program.certify import missing
 from gavelx.testing import plain
 from gavelx.testing.checks import Checks, RefusedError, program_of
 from gavelx.testing.snapshots import of_size, snapshot_of

@@ -128,8 +128,8 @@ def test_a_solver_that_is_not_installed(shell: Shell, monkeypatch: pytest.Monkey
 
 
 def test_out_of_time_is_our_failure(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gavelx.solvers.highs.left_s", lambda: 0.0)
-    monkeypatch.setattr("gavelx.solvers.reference.left_s", lambda: 0.0)
+    monkeypatch.setattr("gavelx.solvers.lp.highs.left_s", lambda: 0.0)
+    monkeypatch.setattr("gavelx.solvers.conic.reference.left_s", lambda: 0.0)
     ran = shell("allocate", "--policy", "max_sum_throughput", "--snapshot", GOLDEN, "--index", 0)
     assert ran.code == 1
     assert "highs failed (time limit reached); highs interior point failed (time limit reached)" in ran.err

@@ -11,7 +11,7 @@ from gavelx.explain import explanation
 from gavelx.explain.explanation import Explanation
 from gavelx.policies import load_policy
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.program.errors import UnsolvedError
 from tests.explain.allocations import UNKNOWN, given_shares, instant
 from tests.policies.strategies import snapshots
 

@@ -37,8 +37,8 @@ from gavelx.simulator import simulate
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import using
-from gavelx.solvers.convex import ConvexStatement
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.convex import ConvexStatement
+from gavelx.solvers.program.statement import Affine
 from gavelx.testing import PolicyConformance
 from gavelx.throughputs import Setting, Throughputs
 from tests.policies.small import snapshot
@@ -356,7 +356,7 @@ def test_warnings_of_cvxpy_are_not_printed(recwarn: pytest.WarningsRecorder) -> 
 
 def test_the_next_solver_is_asked_for_a_convex_program_too(monkeypatch: pytest.MonkeyPatch) -> None:
     from gavelx.solvers import portfolio
-    from gavelx.solvers.highs import UnsolvedError
+    from gavelx.solvers.program.errors import UnsolvedError
 
     solve = portfolio.solve_reference
 

@@ -27,7 +27,7 @@ from gavelx.policies import (
 from gavelx.published.policies import as_published
 from gavelx.published.solver import solve_interior
 from gavelx.solvers import portfolio, using
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.statement import Affine
 from gavelx.testing import snapshot_of
 
 UNKNOWN = float("nan")

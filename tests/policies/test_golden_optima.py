@@ -22,7 +22,7 @@ from gavelx.allocation import Allocation
 from gavelx.files.snapshots import snapshot_from_json
 from gavelx.policies import MaxMinFairness, Owner, Policy, hierarchical, load_policy
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.matching import match
+from gavelx.solvers.planning.queue_matching import match
 from tests.policies.filling import filled
 from tests.policies.published_allox import assert_starts_of
 from tests.policies.reference import Instance

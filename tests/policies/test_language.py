@@ -29,7 +29,7 @@ from gavelx.policies import (
 )
 from gavelx.prices import Prices
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.statement import Affine
+from gavelx.solvers.program.statement import Affine
 from gavelx.throughputs import Setting, Throughputs
 from tests.policies.small import snapshot
 

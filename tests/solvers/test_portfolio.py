@@ -25,12 +25,13 @@ from gavelx.policies import (
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import Settings, Statement, portfolio, settings, using
-from gavelx.solvers.convex import ConvexStatement
-from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.linear import Answer
+from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.portfolio import GAP, check, paths
-from gavelx.solvers.settings import highs_method, left_s
-from gavelx.solvers.statement import Affine, RatioStatement
+from gavelx.solvers.program.answer import Answer
+from gavelx.solvers.program.convex import ConvexStatement
+from gavelx.solvers.program.errors import UnsolvedError
+from gavelx.solvers.program.settings import highs_method, left_s
+from gavelx.solvers.program.statement import Affine, RatioStatement
 from gavelx.throughputs import Setting, Throughputs
 from tests.policies.small import snapshot
 
@@ -247,7 +248,7 @@ def test_without_cvxpy_highs_is_all_there_is(no_cvxpy: None) -> None:
 
 
 def test_a_program_that_is_not_linear_needs_cvxpy(no_cvxpy: None) -> None:
-    from gavelx.solvers.statement import Logs
+    from gavelx.solvers.program.statement import Logs
 
     view = View(SNAPSHOT)
     stated = Statement(SNAPSHOT, (), view.nothing, (), "logs", logs=(Logs(np.ones(2), view.throughput),))

@@ -16,13 +16,16 @@ from gavelx.policies import load_policy
 from gavelx.published.solver.embedding import embedded_program
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
-from gavelx.solvers import highs, reference, using
-from gavelx.solvers.conic import quadratic_program
-from gavelx.solvers.highs import LinearProgram, UnsolvedError
-from gavelx.solvers.integer import solve_whole
+from gavelx.solvers import using
+from gavelx.solvers.conic import reference
+from gavelx.solvers.conic.clarabel import quadratic_program
+from gavelx.solvers.conic.reference import solve_reference
+from gavelx.solvers.lp import highs
+from gavelx.solvers.lp.highs import LinearProgram
+from gavelx.solvers.lp.integer import solve_integer
 from gavelx.solvers.price_engine import replies
-from gavelx.solvers.reference import solve_reference
-from gavelx.solvers.settings import left_s, limited
+from gavelx.solvers.program.errors import UnsolvedError
+from gavelx.solvers.program.settings import left_s, limited
 
 TABLE = load_throughputs("simulation")
 SNAPSHOT = Snapshot.of(random_jobs(40, TABLE), Cluster.of({"v100": 6, "p100": 6, "k80": 6}), TABLE)
@@ -49,7 +52,7 @@ def by_branch_and_cut() -> Any:
     matrix = sparse.csr_array(rng.integers(1, 40, (4, 30)).astype(float))
     bounds = np.zeros(30), np.full(30, 3.0)
     limits = np.full(4, -np.inf), np.full(4, 211.0)
-    return solve_whole(-rng.integers(5, 40, 30).astype(float), bounds, matrix, limits, np.ones(30, dtype=bool))
+    return solve_integer(-rng.integers(5, 40, 30).astype(float), bounds, matrix, limits, np.ones(30, dtype=bool))
 
 
 def by_clarabel() -> Any:

@@ -13,7 +13,7 @@ from gavelx.errors import PolicyError
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import NEVER_S, Handout, seconds_JA
 from gavelx.snapshot import WAITING, Snapshot
-from gavelx.solvers.matching import Plan, match, starts_by_matrix
+from gavelx.solvers.planning.queue_matching import Plan, match, starts_by_matrix
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

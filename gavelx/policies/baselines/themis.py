@@ -19,7 +19,7 @@ from gavelx.policies.terms import FinishTimeRatio
 from gavelx.policies.view import View
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired
-from gavelx.solvers.highs import LinearProgram
+from gavelx.solvers.lp.highs import LinearProgram
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

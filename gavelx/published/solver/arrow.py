@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.program.errors import UnsolvedError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.program.errors import UnsolvedError
 
 Floats = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from scipy import sparse
 
 from gavelx.published.solver.cones import Cones, Scaling
 from gavelx.published.solver.newton import Equations, dot, norm
-from gavelx.solvers.highs import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.one_thread import one_thread
-from gavelx.solvers.settings import left_s
+from gavelx.published.solver.one_thread import one_thread
+from gavelx.solvers.program.errors import OUT_OF_TIME, UnsolvedError
+from gavelx.solvers.program.settings import left_s
 
 Floats = NDArray[np.float64]
 TOLERANCE, STEPS = 1e-8, 100

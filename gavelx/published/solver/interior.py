@@ -17,14 +17,14 @@ from scipy import sparse
 
 from gavelx.published.solver.embedding import embedded_program
 from gavelx.snapshot import Snapshot
-from gavelx.solvers.certify import repaired
-from gavelx.solvers.collapse import no_classes
-from gavelx.solvers.highs import UnsolvedError
-from gavelx.solvers.linear import Answer
-from gavelx.solvers.ratio import proven
-from gavelx.solvers.reference import PROVEN, Parts
-from gavelx.solvers.rows import Rows
-from gavelx.solvers.statement import Affine, RatioStatement, Statement
+from gavelx.solvers.conic.reference import PROVEN, Parts
+from gavelx.solvers.maxmin.ratio import proven
+from gavelx.solvers.program.answer import Answer
+from gavelx.solvers.program.assemble_lp import Rows
+from gavelx.solvers.program.certify import repaired
+from gavelx.solvers.program.collapse import no_classes
+from gavelx.solvers.program.errors import UnsolvedError
+from gavelx.solvers.program.statement import Affine, RatioStatement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,7 +33,7 @@ BITS = 20
 
 
 def solve_interior(statement: Statement | RatioStatement) -> Answer:
-    """The centre of the optima, or near it. Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
+    """The centre of the optima, or near it. Raises :class:`UnsolvedError`.
 
     Where a job cannot run it has a share too while the program is solved, as published; nobody is given it.
     """

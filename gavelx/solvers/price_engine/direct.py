@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.solvers.highs import LinearProgram, UnsolvedError
+from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.price_engine.replies import TINY, Floats, Ints, Need, Rows, capped
+from gavelx.solvers.program.errors import UnsolvedError
 
 Bools = NDArray[np.bool_]
 FULL = 1.0 + 1e-12
@@ -122,7 +123,7 @@ class Direct:
     def raise_level(self, need: Need, level: float) -> tuple[float, Multipliers | None]:
         """The highest level up to this one, and what proves that no higher one is reached; None if it is this one.
 
-        Raises :class:`~gavelx.solvers.highs.UnsolvedError` where not even the rows that are fixed can have their
+        Raises :class:`UnsolvedError` where not even the rows that are fixed can have their
         needs.
         """
         proof: Multipliers | None = None
@@ -227,7 +228,7 @@ def _matrix(rows: Rows, g: Ints, a: Ints) -> sparse.csc_array:
 def raise_rows(direct: Direct, need: Need, *, lexicographic: bool = True) -> Raised:
     """Raise the least of all rows as far as possible, then the least of those that can rise further, and so on.
 
-    Raises :class:`~gavelx.solvers.highs.UnsolvedError`.
+    Raises :class:`UnsolvedError`.
     """
     cap_G = need.cap_G
     direct.fix(~need.rises_G, need(0.0)[0])

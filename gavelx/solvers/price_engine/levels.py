@@ -2,7 +2,7 @@
 
 ``solve_levels`` is max-min fairness over rows that are linear in the shares. The first level comes from `search`;
 what is left goes to the others, level by level. Rows are fixed where they cannot rise, which multipliers tell (as
-in `linear`):
+in `gavelx.solvers.maxmin.lexicographic`):
 
 * A row limited by its own best type is *saturated*. These need no level of their own: the search keeps them at
   their best while the others go on. The first level is then the lowest one at which a row saturates.
@@ -12,8 +12,8 @@ in `linear`):
   smaller problem over those. A row that is fixed but could do the same otherwise at the same cost goes along as a
   floor.
 
-Choose this for hundreds of rows and more that do not collapse into classes; `linear` for few, and for all other
-constraints.
+Choose this for hundreds of rows and more that do not collapse into classes; `lexicographic` for few, and for all
+other constraints.
 
 Legend: G rows (jobs, or classes of identical ones), A accelerator types, B blocks of rows, E shares of a program.
 """
@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.solvers.highs import LinearProgram, UnsolvedError
+from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.price_engine.direct import Direct, raise_rows
 from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, Need, Replies, Rows
 from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, Prices, find_level, prove
+from gavelx.solvers.program.errors import UnsolvedError
 
 Bools = NDArray[np.bool_]
 LEVELS = 100
@@ -85,7 +86,7 @@ def solve_levels(
     value of its constant: leave it out if that is not meant. Few rows are given the cheapest of such shares at
     these prices.
 
-    Raises :class:`~gavelx.solvers.highs.UnsolvedError` where floors cannot be met, where no row has a slope, or
+    Raises :class:`UnsolvedError` where floors cannot be met, where no row has a slope, or
     if bound and level do not meet within 1e-8, relative to the level (or to a thousandth of the change in level
     that all devices together are worth, if that is more).
     """

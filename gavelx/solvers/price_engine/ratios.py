@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gavelx.solvers.highs import UnsolvedError
 from gavelx.solvers.price_engine.direct import Direct, raise_rows
 from gavelx.solvers.price_engine.fitting import fitted
 from gavelx.solvers.price_engine.levels import (
@@ -25,6 +24,7 @@ from gavelx.solvers.price_engine.levels import (
 )
 from gavelx.solvers.price_engine.replies import Floats, LinearNeed, RatioNeed, Rows
 from gavelx.solvers.price_engine.search import LIMITS, Limits, find_level
+from gavelx.solvers.program.errors import UnsolvedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def solve_ratios(
     row is at its best type, all that the others get comes from there.
 
     Every row needs steps > 0 and a type it can run on: leave out the others. Raises
-    :class:`~gavelx.solvers.highs.UnsolvedError` if bound and ratio do not meet within 1e-8.
+    :class:`UnsolvedError` if bound and ratio do not meet within 1e-8.
     """
     gain_AG, best_G = gains(throughput_GA, capacity_A)
     assert (best_G > 0).all() and (steps_G > 0).all(), "rows without steps or without a type are to be left out"

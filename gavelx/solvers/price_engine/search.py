@@ -24,8 +24,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from gavelx.solvers.highs import LinearProgram, UnsolvedError
+from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.price_engine.replies import Bools, Floats, Ints, Replies, Rows
+from gavelx.solvers.program.errors import UnsolvedError
 
 WIDE = 1e3
 """Size of a box that holds all prices."""
@@ -103,7 +104,7 @@ def find_level(
     """Raise the level of all rows as far as possible; saturated rows stay at their best while the others go on.
 
     ``start_A`` are prices to begin with, up to a factor, and ``level`` a guess. Ends once ``goal`` is reached; no
-    row is saturated below it. Raises :class:`~gavelx.solvers.highs.UnsolvedError` where prices prove that not even
+    row is saturated below it. Raises :class:`UnsolvedError` where prices prove that not even
     needs that do not depend on the level can be met.
     """
     if level is None:

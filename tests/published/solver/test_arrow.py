@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from gavelx.published.solver.arrow import LARGEST, Arrow
-from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.program.errors import UnsolvedError
 
 BLOCKS = st.lists(st.integers(1, 6), min_size=0, max_size=30)
 

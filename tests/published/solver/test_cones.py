@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavelx.published.solver.cones import Cones, Scaling
-from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.program.errors import UnsolvedError
 
 CONES = Cones(nonnegative=2, second_order=3)
 directions = st.lists(st.floats(-1.0, 1.0), min_size=11, max_size=11).map(np.array)

@@ -16,7 +16,7 @@ from gavelx.published.solver.embedding import embedded_program
 from gavelx.published.solver.newton import refined
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import available
-from gavelx.solvers.highs import UnsolvedError
+from gavelx.solvers.program.errors import UnsolvedError
 from tests.policies.strategies import snapshot_of
 from tests.published.answers import as_published
 
