@@ -29,6 +29,7 @@ from gavelx.mechanism import events
 from gavelx.mechanism.accounts import Accounts
 from gavelx.mechanism.ceilings import until_owed_s
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
+from gavelx.mechanism.invariants import validate
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Entitlements, entitlements
@@ -37,6 +38,7 @@ from gavelx.mechanism.questions import NEVER, Questions
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import Choice, candidates, fillers, may_stay, select, until_filling_s
 from gavelx.mechanism.service import Service
+from gavelx.mechanism.view import JobView
 from gavelx.prices import Prices
 from gavelx.promises import Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
@@ -480,6 +482,47 @@ class Mechanism:
         return select(found, free, left_J, protection=protection)[0]
 
     # -- facts ------------------------------------------------------------------------------------------------
+
+    def job(self, job_id: int) -> JobView | None:
+        """What is known of a job; None if it is not live, or waits to be let in by the next round."""
+        live, j = self.live, self.live.index.get(job_id)
+        if j is None:
+            return None
+        received_s = float(live.held_s[j]) + (self._now_s - float(live.since_s[j])) * (live.type[j] != WAITING)
+        return JobView(
+            job=live.jobs[j],
+            steps_done=float(live.steps_done[j]),
+            saved_steps=float(live.saved_steps[j]),
+            share=float(live.share[j]),
+            promised_s=float(live.promised_s[j]),
+            received_s=float(received_s),
+            lost_s=float(live.lost_s[j]),
+            spent_usd=float(live.spent_usd[j]),
+            failures=int(live.failures[j]),
+            protected=bool(live.protected[j]),
+            done=bool(live.done[j]),
+            lease=self.leasing.leases.get(job_id),
+        )
+
+    def servers(self) -> tuple[Server, ...]:
+        """The servers that are here and offer their devices."""
+        return tuple(self.leasing.servers.values())
+
+    def devices(self) -> dict[str, int]:
+        """Devices that are here, by accelerator type."""
+        return dict(zip(self.leasing.accelerators, self.leasing.devices(), strict=True))
+
+    def free(self) -> dict[str, int]:
+        """Devices that no job holds, by accelerator type."""
+        return dict(zip(self.leasing.accelerators, self.leasing.free_devices(), strict=True))
+
+    def running(self) -> int:
+        """How many jobs hold devices."""
+        return int(self.live.running().sum())
+
+    def validate(self) -> None:
+        """Raises AssertionError, which says what is wrong, if the books of the mechanism do not agree."""
+        validate(self.live, self.leasing, self.accounts.ways)
 
     def service(self) -> Service:
         """What each live job was promised and has received, and how far behind any job has been."""

@@ -5,12 +5,15 @@ Jobs go by the order of their submission, so a number stands for the same job al
 Legend: V configurations, J jobs, A accelerator types.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.configuration import NOBODY, ConfigurationSet, keys
+from gavelx.promises import Promises
+from gavelx.snapshot import WAITING
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -46,6 +49,29 @@ def new_ways(how: ConfigurationSet, share: Floats, first_s: float) -> Ways:
     """Configurations that are owed nothing and count as having received so much."""
     rest = (share, np.full(len(how), first_s), np.zeros(len(how)))
     return Ways(how.job, how.partner, how.type, how.devices, how.spread, *rest)
+
+
+def promised_ways(
+    promises: Promises, row: Mapping[int, int], throughput_JA: Floats, types: Sequence[str], first_s: float
+) -> Ways:
+    """What was promised to jobs where they run: jobs alone in their order, then pairs; ``row`` is by job id.
+
+    The same way over several servers counts with it, for servers make no difference.
+    """
+    given, together = promises.configurations, np.zeros(len(promises), dtype=bool)
+    type_A = np.array([types.index(name) for name in promises.accelerators], dtype=np.int64)
+    job = np.array([row[i] for i in given.job.tolist()], dtype=np.int64)
+    partner = np.array([row.get(i, NOBODY) for i in given.partner.tolist()], dtype=np.int64)
+    type_ = type_A[given.type]
+    runs = throughput_JA[job, type_] > 0
+    how = ConfigurationSet(job, partner, type_, given.devices, together).take(runs)
+    ways = new_ways(how, promises.share_P[runs], first_s)
+    ways = ways.take(np.lexsort([ways.type, ways.job, ways.partner != NOBODY]))
+    if given.spread.any():
+        _, first, index = np.unique(keys(ways)[0], return_index=True, return_inverse=True)
+        ways.share = np.asarray(np.bincount(index, ways.share)[index], dtype=float)
+        ways = ways.take(np.sort(first))
+    return ways
 
 
 class Priority:
@@ -103,3 +129,9 @@ class Priority:
         ratio = ways.share / np.where(part > 0, part, NO_TIME)
         first = np.where(allocated_J[ways.job] & (ways.share > 0), ratio, 0.0)
         return np.lexsort([-ways.share, -ways.owed_s, -first])
+
+    def staying_J(self, jobs: int) -> Ints:
+        """The type on which each job has all its time, so that it stays there; ``WAITING`` for the others."""
+        type_J, whole = np.full(jobs, WAITING), self.ways.share == 1.0
+        type_J[self.ways.job[whole]] = self.ways.type[whole]
+        return type_J

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster, Server
-from gavelx.configuration import NOBODY, Configuration, ConfigurationSet, keys
+from gavelx.configuration import NOBODY, Configuration
 from gavelx.configurations import Configurations
 from gavelx.errors import OptionError
 from gavelx.execution import Execution
@@ -35,7 +35,7 @@ from gavelx.prices import Prices
 from gavelx.promises import Promises
 from gavelx.published.jobs import Jobs
 from gavelx.published.lease import Chosen, RoundRun
-from gavelx.published.priority import Priority, Ways, new_ways
+from gavelx.published.priority import Priority, promised_ways
 from gavelx.published.rules import PublishedRules
 from gavelx.published.solver import solve_interior
 from gavelx.published.types import OrderOfTypes
@@ -44,7 +44,7 @@ from gavelx.simulator.faults import Chance, Faults
 from gavelx.simulator.learning import Lessons
 from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Known, Recorder
-from gavelx.snapshot import WAITING, Kind, Snapshot
+from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import using
 from gavelx.throughputs import Pairing, Setting, Throughputs
 from gavelx.ways_to_run import ways_to_run
@@ -106,6 +106,7 @@ class PublishedRun:
         self._overheads = faults.overheads or rules.overheads
         self._opens, self._lessons = opens, lessons
         self._arrivals: Iterator[Job] | None = iter(jobs)
+        self._total = len(jobs) if isinstance(jobs, Sequence) else 0
         self._missing = len(measured) if measured is not None else -1
         self._arrived: list[int] = []  # rows that are not let in yet
         self._live: list[int] = []  # rows that are
@@ -142,7 +143,7 @@ class PublishedRun:
         """How many of the jobs that count are complete, and how many they are."""
         if self.measured is not None:
             return len(self.measured) - self._missing, len(self.measured)
-        return len(self.recorder.completion_s), 0 if self._arrivals is not None else len(self.submitted)
+        return len(self.recorder.completion_s), self._total
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
@@ -206,11 +207,12 @@ class PublishedRun:
         """The policy promises anew; where there are no jobs that only takes up its turn (a slip, kept)."""
         self._stale, self._ask_again_s = False, NEVER_S
         if self._live:
-            allocation = allocate(self._snapshot())
+            allocation, table = allocate(self._snapshot()), self._table
             self._promised = allocation.promises()
-            self._table.allocated[self._live] = True
-            self._priority.restart(self._ways(self._promised), len(self._live), self.now_s - self._asked_s)
-            self._table.share[:] = self._priority.ways.per_job(len(self.submitted))
+            table.allocated[self._live] = True
+            ways = promised_ways(self._promised, table.row, table.throughput, self._types, self.rules.round_s / 2)
+            self._priority.restart(ways, len(self._live), self.now_s - self._asked_s)
+            table.share[:] = self._priority.ways.per_job(len(self.submitted))
             self._execution = allocation.execution
             if self._execution.refresh_s is not None:
                 self._ask_again_s = self.now_s + self._execution.refresh_s
@@ -592,7 +594,7 @@ class PublishedRun:
     def _overhead(self, job: Job) -> Overhead:
         return self._overheads.of(job.job_type)
 
-    # -- what the policy is told, and promises ----------------------------------------------------------------
+    # -- what the policy is told ----------------------------------------------------------------
 
     def _snapshot(self) -> Snapshot:
         table, live = self._table, np.array(self._live, dtype=np.int64)
@@ -612,7 +614,7 @@ class PublishedRun:
             spent_usd_J=table.spent_usd[live],
             equal_share_usd_J=table.equal_share_usd[live],
             held_s_J=table.held_s[live],
-            running_J=self._staying_J(live),
+            running_J=self._priority.staying_J(len(self.submitted))[live],
             promised=self._promised,
         )
 
@@ -623,31 +625,3 @@ class PublishedRun:
         table = self._table
         kind_J = np.unique(table.kind[live], return_inverse=True)[1]
         return Configurations.of_matrix(table.throughput[live], table.scale_factor[live], kind_J=kind_J)
-
-    def _staying_J(self, live: Ints) -> Ints:
-        """The type on which each job has all its time: it stays there."""
-        ways, type_J = self._priority.ways, np.full(len(self.submitted), WAITING)
-        whole = ways.share == 1.0
-        type_J[ways.job[whole]] = ways.type[whole]
-        return type_J[live]
-
-    def _ways(self, promises: Promises) -> Ways:
-        """What was promised to jobs where they run: jobs alone in their order, then pairs.
-
-        The same way over several servers counts with it, for servers make no difference.
-        """
-        given, row = promises.configurations, self._table.row
-        type_A = np.array([self._types.index(name) for name in promises.accelerators], dtype=np.int64)
-        job = np.array([row[i] for i in given.job.tolist()], dtype=np.int64)
-        partner = np.array([row.get(i, NOBODY) for i in given.partner.tolist()], dtype=np.int64)
-        type_ = type_A[given.type]
-        runs = self._table.throughput[job, type_] > 0
-        together = np.zeros(len(job), dtype=bool)
-        how = ConfigurationSet(job, partner, type_, given.devices, together).take(runs)
-        ways = new_ways(how, promises.share_P[runs], self.rules.round_s / 2)
-        ways = ways.take(np.lexsort([ways.type, ways.job, ways.partner != NOBODY]))
-        if given.spread.any():
-            _, first, index = np.unique(keys(ways)[0], return_index=True, return_inverse=True)
-            ways.share = np.asarray(np.bincount(index, ways.share)[index], dtype=float)
-            ways = ways.take(np.sort(first))
-        return ways

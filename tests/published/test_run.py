@@ -1,6 +1,7 @@
 """The loop over rounds: what it keeps of the published simulator, what it refuses, and what goes wrong in it."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError
 from gavelx.jobs import Job
+from gavelx.measurements import Measurement
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.published import PUBLISHED
@@ -100,6 +102,30 @@ def test_work_since_the_last_checkpoint_is_lost_with_a_server() -> None:
     assert np.isfinite(result.completion_s_J).all()
     assert 0.0 < result.lost_device_s < result.leases.busy_s_L.sum()
     assert result.up_s_KA.sum() < 2 * result.end_s
+
+
+class Taught:
+    """Believes that jobs are half as fast as they are, until it is told better."""
+
+    def __init__(self) -> None:
+        self.speed, self.heard = 5.0, list[Measurement]()
+
+    def observe(self, measurements: Iterable[Measurement]) -> None:
+        self.heard += measurements
+        self.speed = self.heard[-1].steps_per_second
+
+    def throughputs(self) -> Throughputs:
+        return Throughputs({Setting("net", "v100"): self.speed})
+
+
+def test_rounds_go_by_the_speeds_that_are_believed_until_leases_teach_better() -> None:
+    """Of a round planned for half of the speed, half is idle."""
+    jobs = [Job(i, "net", 18_000.0) for i in range(3)]
+    believed = Throughputs({Setting("net", "v100"): 5.0})
+    assert run(*jobs, believed=believed).end_s > 3 * 3500.0
+    taught = Taught()
+    assert run(*jobs, believed=taught).end_s < 3 * 3000.0
+    assert {measurement.steps_per_second for measurement in taught.heard} == {10.0}
 
 
 def test_prices_that_change_cut_leases() -> None:

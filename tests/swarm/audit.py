@@ -32,7 +32,8 @@ class Audit:
         self._nobody_is_credited_with_more_than_was_done()
         self._what_was_lost_is_not_credited(event, before)
         self._leases_are_what_runs()
-        self._devices_are_free_or_held()
+        self._the_books_agree()
+        self._servers_are_known()
 
     def at_the_end(self) -> None:
         """Nothing can happen any more: every job is complete or was given up for a reason, and that is known."""
@@ -125,19 +126,15 @@ class Audit:
             for event in self.backend.unheard()
         )
 
-    def _devices_are_free_or_held(self) -> None:
-        """Every device of the servers that the mechanism knows is free or held, and it knows those there are."""
+    def _the_books_agree(self) -> None:
+        try:
+            self.mechanism.validate()
+        except AssertionError as error:
+            self.backend.ledger.require(False, str(error))
+
+    def _servers_are_known(self) -> None:
+        """The mechanism knows the servers that there are."""
         ledger, leasing = self.backend.ledger, self.mechanism.leasing
-        held = {device for lease in leasing.leases.values() for device in lease.devices}
-        strangers = {device for device in held if device.server_id not in leasing.servers}
-        ledger.require(not strangers, f"{strangers} are held, of servers that are gone")
-        for server in leasing.servers.values():
-            free = leasing.free[leasing.accelerators.index(server.accelerator)].on(server.id)
-            taken = sum(device.server_id == server.id for device in held)
-            ledger.require(
-                free + taken == server.device_count,
-                f"server {server.id}: {free} free and {taken} held of {server.device_count}",
-            )
         told = {
             e.server.id if isinstance(e, WorkerJoined) else e.server_id
             for e in self.backend.unheard()

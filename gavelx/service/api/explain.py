@@ -19,7 +19,7 @@ _explanations: dict[int, Explanation] = {}
 def explain(state: State, here: AgentRegistry, job_id: int, now_s: float) -> dict[str, Any]:
     """Everything about one job, as plain values."""
     known = state.jobs[job_id]
-    job, live = known.job, state.mechanism.live
+    job = known.job
     document: dict[str, Any] = {
         "job_id": job_id,
         "name": known.spec.get("name", ""),
@@ -41,22 +41,20 @@ def explain(state: State, here: AgentRegistry, job_id: int, now_s: float) -> dic
             "total_steps": job.total_steps,
             "spent_usd": plain(known.spent_usd),
         }
-    if (j := live.index.get(job_id)) is None:
+    if (live := state.mechanism.job(job_id)) is None:
         document["why"] = "it has just been submitted; the next round looks at it"
         return document
-    service = state.mechanism.service()
-    row = service.job_ids.index(job_id)
     document |= {
-        "promised_share": float(live.share[j]),
-        "promised_s": float(service.promised_s_J[row]),
-        "received_s": float(service.received_s_J[row]),
-        "behind_s": float(service.behind_s_J[row]),
-        "lost_s": float(live.lost_s[j]),
+        "promised_share": live.share,
+        "promised_s": live.promised_s,
+        "received_s": live.received_s,
+        "behind_s": live.behind_s,
+        "lost_s": live.lost_s,
         "preemptible": job.preemptible,
-        "protected": bool(live.protected[j]),
-        "steps_done": float(live.steps_done[j]),
+        "protected": live.protected,
+        "steps_done": live.steps_done,
         "total_steps": job.total_steps,
-        "spent_usd": plain(float(live.spent_usd[j])),
+        "spent_usd": plain(live.spent_usd),
     }
     allocated = _allocated(state, job_id)
     document |= allocated
@@ -96,9 +94,9 @@ def _allocated(state: State, job_id: int) -> dict[str, Any]:
 def _nowhere(state: State, job_id: int) -> str:
     """That it can run on none of the servers, where that is so."""
     mechanism, job = state.mechanism, state.jobs[job_id].job
-    if not mechanism.leasing.servers:
+    if not (servers := mechanism.servers()):
         return "no server is here"
-    types = sorted({server.accelerator for server in mechanism.leasing.servers.values()})
+    types = sorted({server.accelerator for server in servers})
     speeds = [mechanism.throughputs.get(job.job_type, name, job.scale_factor) for name in types]
     if any(speeds):
         return ""
@@ -123,7 +121,7 @@ def _why(state: State, here: AgentRegistry, document: dict[str, Any], job_id: in
         return "; ".join(filter(None, ("it runs", _kept(document), limited)))
     if document["state"] == "stopping":
         return "it was asked to stop and gives its devices up; it will go on from what it saves"
-    if document["allocation"] is None or not state.mechanism.leasing.servers:
+    if document["allocation"] is None or not state.mechanism.servers():
         thinking = "the policy is thinking" if state.asked else "the policy has not been asked about it yet"
         return _nowhere(state, job_id) or thinking
     if document["promised_share"] > 0:

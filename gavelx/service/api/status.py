@@ -24,9 +24,9 @@ def status(
     limit = min(request.limit or SHOWN, LIMIT_MAX)
     wanted = _wanted(state, request, caller)
     mechanism = state.mechanism
-    running, received_s_J = int(mechanism.live.running().sum()), mechanism.received_s_J()
+    running = mechanism.running()
     return wire.StatusReply(
-        jobs=(_job(state, here, job_id, received_s_J, now_s) for job_id in wanted[:limit]),
+        jobs=(_job(state, here, job_id, now_s) for job_id in wanted[:limit]),
         servers=_servers(state, here),
         policy=state.policy,
         rounds=mechanism.rounds,
@@ -50,9 +50,9 @@ def _wanted(state: State, request: wire.StatusRequest, caller: Caller) -> Sequen
     return list(owned)
 
 
-def _job(state: State, here: AgentRegistry, job_id: int, received_s_J: Floats, now_s: float) -> wire.JobStatus:
+def _job(state: State, here: AgentRegistry, job_id: int, now_s: float) -> wire.JobStatus:
     known = state.jobs[job_id]
-    job, live = known.job, state.mechanism.live
+    job = known.job
     message = wire.JobStatus(
         job_id=job_id,
         name=known.spec.get("name", ""),
@@ -73,13 +73,11 @@ def _job(state: State, here: AgentRegistry, job_id: int, received_s_J: Floats, n
         restarts=max(0, known.launches - 1),
         lost_s=known.lost_s,
     )
-    if known.ended or (j := live.index.get(job_id)) is None:
+    if known.ended or (live := state.mechanism.job(job_id)) is None:
         return message
-    message.steps_done = float(live.steps_done[j])
-    message.promised_share = float(live.share[j])
-    message.promised_s, message.received_s = float(live.promised_s[j]), float(received_s_J[j])
-    message.spent_usd, message.lost_s = float(live.spent_usd[j]), float(live.lost_s[j])
-    message.protected = bool(live.protected[j])
+    message.steps_done, message.promised_share = live.steps_done, live.share
+    message.promised_s, message.received_s = live.promised_s, live.received_s
+    message.spent_usd, message.lost_s, message.protected = live.spent_usd, live.lost_s, live.protected
     if (run := state.runs.latest_of(job_id)) is not None:
         message.state = "stopping" if run.stopping else "running"
         message.accelerator = run.lease.accelerator

@@ -54,11 +54,11 @@ class Gauges:
         """Take the figures of this moment."""
         state, solver = scheduler.state, scheduler.solver
         mechanism = state.mechanism
-        running = int(mechanism.live.running().sum())
+        running = mechanism.running()
         here = sum(session.stream is not None for session in scheduler.agents.here.values())
-        devices_A, prices = mechanism.leasing.devices(), mechanism.accounts.prices
-        unpriced_A = np.isnan(prices.array(mechanism.leasing.accelerators))
-        devices = sum(devices_A)
+        of_type, prices = mechanism.devices(), mechanism.accounts.prices
+        unpriced_A = np.isnan(prices.array(list(of_type)))
+        devices = sum(of_type.values())
         self._values = {
             "jobs_waiting": len(state.live) - running,
             "jobs_running": running,
@@ -67,8 +67,8 @@ class Gauges:
             "servers_here": here,
             "servers_silent": sum(not machine.lost for machine in state.machines.values()) - here,
             "devices": devices,
-            "devices_unpriced": sum(itertools.compress(devices_A, unpriced_A)),
-            "devices_leased": devices - sum(mechanism.leasing.free_devices()),
+            "devices_unpriced": sum(itertools.compress(of_type.values(), unpriced_A)),
+            "devices_leased": devices - sum(mechanism.free().values()),
             "rounds": mechanism.rounds,
             "lost_seconds": mechanism.lost_s,
             "most_behind_seconds": mechanism.accounts.most_behind_s,
