@@ -4,7 +4,7 @@ A new property of a way to run is a field of :class:`Configuration` and a column
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -57,24 +57,26 @@ class ConfigurationSet:
         return len(self.job)
 
     @classmethod
-    def of(cls, job: Ints, partner: Ints | int, type_: Ints, devices: Ints, spread: Bools | bool = False) -> Self:
+    def alone(cls, job: Ints, type_: Ints, devices: Ints) -> Self:
+        """Configurations of one job each, not spread."""
+        return cls(job, np.full(len(job), NOBODY), type_, devices, np.zeros(len(job), dtype=bool))
+
+    @classmethod
+    def of(cls, job: Ints, partner: Ints, type_: Ints, devices: Ints, spread: Bools) -> Self:
         """Configurations of these members, in any order of the two."""
-        if isinstance(partner, int):
-            partner = np.full(len(job), partner)
-        if isinstance(spread, bool):
-            spread = np.full(len(job), spread)
-        alone = partner == NOBODY
-        low, high = np.minimum(job, partner), np.maximum(job, partner)
-        return cls(np.where(alone, job, low), np.where(alone, NOBODY, high), type_, devices, spread)
+        swap = (partner != NOBODY) & (partner < job)
+        if swap.any():
+            job, partner = np.where(swap, partner, job), np.where(swap, job, partner)
+        return cls(job, partner, type_, devices, spread)
 
     def take(self, chosen: Ints | Bools) -> Self:
         """These of them."""
-        return type(self)(*(getattr(self, column.name)[chosen] for column in fields(self)))
+        return type(self)(*[column[chosen] for column in vars(self).values()])
 
     def joined(self, more: Self) -> Self:
         """These, then those."""
-        pairs = ((getattr(self, column.name), getattr(more, column.name)) for column in fields(self))
-        return type(self)(*(np.concatenate(pair) for pair in pairs))
+        pairs = zip(vars(self).values(), vars(more).values(), strict=True)
+        return type(self)(*[np.concatenate(pair) for pair in pairs])
 
     def find(self, wanted: "ConfigurationSet") -> Ints:
         """Where each configuration that is wanted stands among these, or ``ABSENT``."""
@@ -95,11 +97,11 @@ class ConfigurationSet:
 
 
 def keys(*several: ConfigurationSet) -> list[Ints]:
-    """A number for each of these configurations: of the same number are those that are the same."""
-    key, room = [np.zeros(len(each), dtype=np.int64) for each in several], 1
-    for name in ("job", "partner", "type", "devices", "spread"):
-        size = 2 + max((int(getattr(each, name).max(initial=0)) for each in several), default=0)
-        room *= size
-        assert room < 2**63, "numbers of members are rows, not ids"
-        key = [so_far * size + getattr(each, name) + 1 for so_far, each in zip(key, several, strict=True)]
+    """A number for each of these configurations: equal configurations have equal ones. Members are rows."""
+    key, room = [each.spread.astype(np.int64) for each in several], 2
+    for name in ("devices", "type", "partner", "job"):
+        columns = [getattr(each, name) for each in several]
+        key = [so_far + (column + 1) * room for so_far, column in zip(key, columns, strict=True)]
+        room *= 2 + max(int(column.max(initial=0)) for column in columns)
+        assert room < 2**63, "members are numbered by rows, not by ids"
     return key

@@ -130,8 +130,8 @@ class Configurations:
     @cached_property
     def mode_C(self) -> Ints:
         """A number for who runs on how many devices, placed how: what is of one mode differs in type alone."""
-        (key_C,) = keys(replace(self.rows, type=np.zeros(len(self), dtype=np.int64)))
-        return np.unique(key_C, return_inverse=True)[1]
+        of_any_type = replace(self.rows, type=np.zeros(len(self), dtype=np.int64))
+        return np.unique(keys(of_any_type)[0], return_inverse=True)[1]
 
     def of_jobs(self, job_S: Ints) -> "tuple[Configurations, Ints]":
         """The table of just these jobs, numbered anew, and where its configurations stood in this one."""

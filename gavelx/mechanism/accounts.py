@@ -51,7 +51,8 @@ class Accounts:
         """The configurations in which these jobs run now."""
         live = self.live
         k_L = np.array([live.index.get(i, NOBODY) for i in live.partner[j_L].tolist()], dtype=np.int64)
-        return ConfigurationSet.of(j_L, k_L, live.type[j_L], live.held_devices[j_L])
+        together = np.zeros(len(j_L), dtype=bool)
+        return ConfigurationSet.of(j_L, k_L, live.type[j_L], live.held_devices[j_L], together)
 
     def accrue(self, now_s: float) -> None:
         """Promises accrue until now."""
@@ -84,8 +85,6 @@ class Accounts:
 
         Where shares are quotas, the time of its last checkpoint counts, too.
         """
-        if not seconds:
-            return  # as ever when nothing had to be saved
         self.live.held_s[held.job] += seconds
         self._charge(held.job, held.type, held.devices, np.array([seconds * price]))
         if quota:

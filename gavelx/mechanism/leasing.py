@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
-from gavelx.configuration import NOBODY, Configuration, ConfigurationSet
+from gavelx.configuration import NOBODY, Configuration
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
@@ -149,12 +149,12 @@ class Leasing:
     def _stays(self, chosen: Sequence[Choice]) -> set[int]:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
         live, claimed, stays = self.live, set[tuple[Device, ...]](), set[int]()
-        held = list(zip(live.type.tolist(), live.held_devices.tolist(), strict=True))
+        types, counts = live.type.tolist(), live.held_devices.tolist()
         if not (live.partner != NOBODY).any() and all(way.partner == NOBODY for way in chosen):
-            return {way.job for way in chosen if held[way.job] == (way.type, way.devices)}
+            return {w.job for w in chosen if types[w.job] == w.type and counts[w.job] == w.devices}
         for way in chosen:
             members = [m for m in (way.job, way.partner) if m != NOBODY]
-            here = [m for m in members if held[m] == (way.type, way.devices)]
+            here = [m for m in members if types[m] == way.type and counts[m] == way.devices]
             if not here:
                 continue
             devices = [self.leases[live.jobs[m].id].devices for m in here]
@@ -274,7 +274,8 @@ class Leasing:
         live, j_L = self.live, np.array([j for j, _ in new])
         live.type[j_L] = [way.type for _, (way, _) in new]
         live.held_devices[j_L] = [len(devices) for _, (_, devices) in new]
-        live.spread[j_L] = [self._is_spread(devices, way.type) for _, (way, devices) in new]
+        named = [self._named(j, way.type, devices) for j, (way, devices) in new]
+        live.spread[j_L] = [configuration.spread for configuration in named]
         leases = [
             Lease(
                 id=i,
@@ -286,7 +287,7 @@ class Leasing:
                 charged_from_s=self.now_s,
             )
             for i, (j, (_, devices)), configuration in zip(
-                count(self._last_lease_id + 1), new, self._named(j_L), strict=False
+                count(self._last_lease_id + 1), new, named, strict=False
             )
         ]
         self._last_lease_id = leases[-1].id
@@ -297,11 +298,11 @@ class Leasing:
         live.steps_at_s[j_L] = self.now_s + live.restart_s[j_L]
         return leases
 
-    def _named(self, j_L: Ints) -> list[Configuration]:
-        """How these jobs run, under their ids."""
-        live, id_L = self.live, np.array([self.live.jobs[j].id for j in j_L.tolist()])
-        columns = (live.partner[j_L], live.type[j_L], live.held_devices[j_L], live.spread[j_L])
-        return ConfigurationSet.of(id_L, *columns).named(self.accelerators)
+    def _named(self, j: int, a: int, devices: tuple[Device, ...]) -> Configuration:
+        """How a job is launched, under the ids of its members."""
+        job_id, partner = self.live.jobs[j].id, int(self.live.partner[j])
+        members = (job_id,) if partner == NOBODY else (min(job_id, partner), max(job_id, partner))
+        return Configuration(members, self.accelerators[a], len(devices), self._is_spread(devices, a))
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})

@@ -218,9 +218,9 @@ class Mechanism:
             self.accounts.ended(j, event.held_s, self._now_s)
         elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
             stopped, seconds = word
-            held = (np.array([each]) for each in (j, NOBODY, stopped.type, stopped.devices))
-            late = ConfigurationSet.of(*held)
-            self.accounts.ended_late(late, seconds, price=stopped.price, quota=self.execution.quota)
+            if seconds:  # some, only if something had to be saved
+                late = ConfigurationSet.alone(*(np.array([each]) for each in (j, stopped.type, stopped.devices)))
+                self.accounts.ended_late(late, seconds, price=stopped.price, quota=self.execution.quota)
             self._lost(j, event.lost_s)
         if not is_last:
             return []
@@ -325,7 +325,7 @@ class Mechanism:
         speed_JA = self.live.speeds(self.leasing.devices(), new_J)
         part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
-        ways = ConfigurationSet.of(new_J[n], NOBODY, types, self.live.wanted_devices[new_J[n]])
+        ways = ConfigurationSet.alone(new_J[n], types, self.live.wanted_devices[new_J[n]])
         self.accounts.ways = self.accounts.ways.joined(Entitlements.to(ways, part_JA[n, types]))
         self.live.allocated[new_J] = True
 

@@ -40,6 +40,11 @@ class Entitlements(ConfigurationSet):
         c = configurations
         return Entitlements(c.job, c.partner, c.type, c.devices, c.spread, share, np.zeros(len(share)))
 
+    @property
+    def configurations(self) -> ConfigurationSet:
+        """What they are entitled to, without the time."""
+        return ConfigurationSet(self.job, self.partner, self.type, self.devices, self.spread)
+
     def moved(self, row_J: Ints) -> Self:
         """The same after rows were renumbered (-1: gone), without those of jobs that are gone."""
         job, partner = row_J[self.job], np.where(self.partner == NOBODY, NOBODY, row_J[self.partner])

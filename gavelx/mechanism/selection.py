@@ -151,7 +151,7 @@ def candidates(
     what it needs to start. Those who stay (``stays_J``) come first, as they run.
     """
     live, rules, ways, key = accounts.live, accounts.rules, accounts.ways, accounts.priority.key(accounts.ways)
-    found = Candidates(ways, np.arange(len(ways)), [key])
+    found = Candidates(ways.configurations, np.arange(len(ways)), [key])
     owed = are_owed(ways, live, rules, now_s) if execution.quota else None
     _in_turns(key, ways, live, rules, now_s)
     if owed is not None:
@@ -204,7 +204,7 @@ def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float, devices: 
     open_JA &= (live.allocated & left_J & waited_J)[:, None]
     job, type_ = np.nonzero(open_JA)
     stays = (live.type[job] == type_).astype(float)
-    ways = ConfigurationSet.of(job, NOBODY, type_, live.wanted_devices[job])
+    ways = ConfigurationSet.alone(job, type_, live.wanted_devices[job])
     return Candidates(ways, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
 
 

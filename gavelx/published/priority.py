@@ -90,7 +90,7 @@ class Priority:
 
     def admit(self, job: Ints, type_: Ints, devices: Ints) -> None:
         """New jobs may run alone on these types; they were promised nothing yet."""
-        alone = ConfigurationSet.of(job, NOBODY, type_, devices)
+        alone = ConfigurationSet.alone(job, type_, devices)
         self.ways = self.ways.joined(new_ways(alone, np.zeros(len(job)), self._first_s))
 
     def forget(self, gone_J: Bools) -> None:

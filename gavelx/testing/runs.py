@@ -47,7 +47,7 @@ class Runs(Checks):
             if left := result.unfinished:
                 wide = {job.id: job.scale_factor for job in jobs}
                 seen = f"job {left[0]} ({wide[left[0]]} devices) is never done, and {len(left) - 1} others are not"
-                hint = "shares for every job in its turn, or ask_again_s where time decides"
+                hint = "shares for every job in its turn, or Execution(refresh_s=...) where time decides"
                 self.fail("every job is done", seen, _start(jobs), hint)
 
     def test_a_second_run_is_like_the_first(self) -> None:

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavelx.cluster import Cluster, Server
+from gavelx.configuration import Configuration
 from gavelx.errors import InputFileError
+from gavelx.execution import Execution
 from gavelx.jobs import PREEMPTIBLE, Job
 from gavelx.measurements import Measurement
 from gavelx.mechanism import events
@@ -129,6 +131,23 @@ def test_records_of_the_first_version_are_read() -> None:
     )
     assert entry_of(submitted) == Entry(events.JobSubmitted(5.0, Job(3, "net", 9.0)), {"command": ["a"]})
     assert entry_of(over).event == events.LeaseEnded(6.0, 1, 3, 0.0, 8.0, failed=False, lost_s=0.0)
+
+
+def test_an_answer_of_the_second_version_is_read() -> None:
+    """It had flags, and did not say on how many devices: on as many as the job asked for, here 2 over two servers."""
+    body = (
+        '{"asked_s":0.0,"opened":["placements"],"accelerators":["fast"],"first":[4],"second":[-1],'
+        '"accelerator":[0],"spread":[0],"share":[0.5],"certificate":{"objective":null,"bound":null,"violation":0.0,"path":"","classes":1,'
+        '"seconds":0.0},"marginal":{},"flags":["strict","unmoved"],"notes":["so"],"ask_again_s":9.0}'
+    )
+    event = entry_of(Record(1, 2.0, "Answered", body, 2)).event
+    assert isinstance(event, Answered)
+    table = Throughputs({Setting("net", "fast", 2, together): 1.0 + together for together in (True, False)})
+    snapshot = Snapshot.of([Job(4, "net", 9.0, 2)], Cluster.of({"fast": 2}, 1), table, placements=True)
+    allocation = allocation_of(event.answer, snapshot)
+    assert allocation.execution == Execution(backfill=False, may_move=False, refresh_s=9.0)
+    (how,) = allocation.promises().configurations.named(["fast"])
+    assert how == Configuration((4,), "fast", 2, spread=True)
 
 
 def test_every_event_of_the_mechanism_has_a_record() -> None:
