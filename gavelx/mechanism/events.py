@@ -92,7 +92,8 @@ class LeaseEnded(Event):
 
     ``steps_done`` are those that are safe: all of them, or after a failure those of the last checkpoint.
     ``held_s`` is for how long the devices were held; ``lost_s`` how much of that a preemption has lost: all of it
-    where the job was stopped and has saved nothing since it was launched, else nothing.
+    where the job was stopped and has saved nothing since it was launched, else nothing. ``complete``: it says that
+    it is done, at whatever step; without that, a job is done at its last step.
     """
 
     lease_id: int
@@ -101,6 +102,7 @@ class LeaseEnded(Event):
     held_s: float
     failed: bool = False
     lost_s: float = 0.0
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)

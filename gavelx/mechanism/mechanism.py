@@ -222,21 +222,25 @@ class Mechanism:
                 late = ConfigurationSet.alone(*(np.array([each]) for each in (j, stopped.type, stopped.devices)))
                 self.accounts.ended_late(late, seconds, price=stopped.price, quota=self.execution.quota)
             self._lost(j, event.lost_s)
+        if is_last:
+            self._stands_at(j, event.steps_done)
+            live.failures[j] += event.failed and holds
+        if event.complete or (is_last and event.steps_done >= live.total_steps[j]):
+            return [*self._finished(j), *self._look_again()]
         if not is_last:
             return []
-        if event.steps_done > live.saved_steps[j]:
-            self._came_forward(np.array([j]))
-        live.steps_done[j] = live.saved_steps[j] = event.steps_done
-        if event.failed and holds:
-            live.failures[j] += 1
-        if event.steps_done >= live.total_steps[j]:
-            return [*self._finished(j), *self._look_again()]
         if live.failures[j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
             return [GiveUp(event.job_id), *self._finished(j), *self._look_again()]
         if holds:
             self.leasing.release(j)
         return self._look_again() if holds else []
+
+    def _stands_at(self, j: int, steps: float) -> None:
+        """So many steps of a job are done and safe."""
+        if steps > self.live.saved_steps[j]:
+            self._came_forward(np.array([j]))
+        self.live.steps_done[j] = self.live.saved_steps[j] = steps
 
     def _came_forward(self, j_L: Ints) -> None:
         """These jobs have saved more than they ever had: they need no protection, unless their users want it."""

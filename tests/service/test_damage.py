@@ -55,8 +55,9 @@ class Story:
             self.desk.now_s = float(now_s)
             self.desk.wake()
             for leased in list(self.desk.state.runs.values())[:2]:
-                end = LeaseEnded(self.desk.now_s, leased.lease.id, leased.lease.job_id, 5.0 * now_s, 1.0)
-                self.desk._apply([Entry(end, {"reason": "its turn is over", "complete": now_s % 2 == 0})])
+                lease, complete = leased.lease, now_s % 2 == 0
+                end = LeaseEnded(self.desk.now_s, lease.id, lease.job_id, 5.0 * now_s, 1.0, complete=complete)
+                self.desk._apply([Entry(end, {"reason": "its turn is over"})])
 
     def is_intact(self, place: str | None = None) -> bool:
         """Whether a service goes on where this one was; raises what it says instead."""

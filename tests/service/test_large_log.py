@@ -66,7 +66,7 @@ class Scribe:
         lease_L, job_id_L = (np.array([getattr(e, name) for e in leases]) for name in ("id", "job_id"))
         steps_L = np.array([self.state.jobs[i].job.total_steps for i in job_id_L.tolist()])
         ends = [
-            Entry(LeaseEnded(self.now_s, e.id, e.job_id, steps, ROUND_S), {"complete": True})
+            Entry(LeaseEnded(self.now_s, e.id, e.job_id, steps, ROUND_S, complete=True))
             for e, steps in zip(leases, steps_L.tolist(), strict=True)
         ]
         self._write_all([Entry(Progress(self.now_s, lease_L, job_id_L, steps_L / 2, steps_L / 3)), *ends])

@@ -33,7 +33,7 @@ def test_a_job_that_was_complete_when_it_had_to_stop_needs_no_other_lease() -> N
         desk.wake()
         (second,) = desk.state.runs
         assert second > first and desk.state.runs[second].parts[0].server_id == other.server_id
-        commands = desk.state.apply(Entry(LeaseEnded(1.0, first, 0, 1e6, 5.0), {"complete": True}))
+        commands = desk.state.apply(Entry(LeaseEnded(1.0, first, 0, 1e6, 5.0, complete=True)))
         assert Stop(second) in commands
         known = desk.state.jobs[0]
         assert (known.ended, known.steps_done, desk.state.ended["complete"]) == ("complete", 1e6, 1)

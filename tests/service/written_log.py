@@ -100,8 +100,7 @@ class Writer:
         known, held_s = self.state.jobs[lease.job_id], self.now_s - lease.charged_from_s
         steps = min(known.job.total_steps, self.state.safe_steps(lease.job_id) + part * held_s)
         complete = steps >= known.job.total_steps
-        note = {"complete": True} if complete else {}
-        self.write(events.LeaseEnded(self.now_s, lease_id, lease.job_id, steps, held_s), note)
+        self.write(events.LeaseEnded(self.now_s, lease_id, lease.job_id, steps, held_s, complete=complete))
 
     def round(self) -> None:
         """A round goes by: a report, some jobs come to their end, and what was to be woken for."""

@@ -88,7 +88,7 @@ class LeaseCompletions:
             return
         for part in run.parts:
             self._launches.forget(run.lease.id, part.server_id)
-        self._end(run, self._progress.saved_steps(run), 0.0, failed=False, note={})
+        self._end(run, self._progress.saved_steps(run), 0.0, failed=False, complete=False, note={})
 
     def hurry(self, before_s: float) -> None:
         """Whose rank 0 was complete before then, and has processes that do not end, is stopped there."""
@@ -162,8 +162,8 @@ class LeaseCompletions:
         held_s = safe_number(ended.held_s) or charged.held_s
         if len(run.parts) > 1:
             held_s = max(held_s, charged.held_s)
-        note = {"reason": ended.reason[:500], "exit_code": ended.exit_code, "complete": ended.complete}
-        self._end(run, steps, held_s, failed=ended.failed, note=note)
+        note = {"reason": ended.reason[:500], "exit_code": ended.exit_code}
+        self._end(run, steps, held_s, failed=ended.failed, complete=ended.complete, note=note)
 
     def _end_if_over(self, run: LeaseRecord) -> None:
         words = self._words[run.lease.id]
@@ -178,13 +178,22 @@ class LeaseCompletions:
         if run.stopped is not None and any(part.server_id not in words for part in run.parts):
             held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
         told = min(words.values(), key=lambda word: not word.failed)  # the one that failed first, or spoke first
-        note = {"reason": told.reason[:500], "exit_code": told.exit_code, "complete": complete}
+        note = {"reason": told.reason[:500], "exit_code": told.exit_code}
         preempted = run.stopping and first is not None and not (failed or complete)
         lost_s = held_s if preempted and steps <= run.from_steps else 0.0
-        self._end(run, total_steps if complete else steps, held_s, failed=failed, lost_s=lost_s, note=note)
+        steps = total_steps if complete else steps
+        self._end(run, steps, held_s, failed=failed, complete=complete, lost_s=lost_s, note=note)
 
     def _end(
-        self, run: LeaseRecord, steps: float, held_s: float, *, failed: bool, note: Note, lost_s: float = 0.0
+        self,
+        run: LeaseRecord,
+        steps: float,
+        held_s: float,
+        *,
+        failed: bool,
+        complete: bool,
+        note: Note,
+        lost_s: float = 0.0,
     ) -> None:
         lease_id, job_id = run.lease.id, run.lease.job_id
         if lease_id in self._ending:
@@ -194,7 +203,7 @@ class LeaseCompletions:
         self._post(
             lambda now_s: [
                 *(Entry(Measured(now_s, measurement)) for measurement in measured),
-                Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed, lost_s), note),
+                Entry(LeaseEnded(now_s, lease_id, job_id, steps, held_s, failed, lost_s, complete), note),
             ]
         )
 

@@ -179,13 +179,12 @@ class State:
             case LeaseEnded():
                 self._lease_ended(event, entry.note)
         commands = [] if event is None else self.mechanism.handle(event)
-        match event:
-            case LeaseEnded():
-                commands += self._after_lease(event, entry.note)
-            case JobCancelled():
-                self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
+        if isinstance(event, JobCancelled):
+            self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
         for command in commands:
             self._note(command)
+        if isinstance(event, LeaseEnded) and self._is_done(event):
+            self._end(event.job_id, COMPLETE, "")
         if event is not None:
             self.stories.note(event, commands, self.mechanism.live)
         return commands
@@ -310,17 +309,10 @@ class State:
         known.launches += 1
         known.servers = [i for i in known.servers if i not in slots] + list(slots)[::-1]
 
-    def _after_lease(self, event: LeaseEnded, note: dict[str, Any]) -> list[Command]:
-        """Whether the job is done. The mechanism may look only at a later lease that it has given out since."""
-        live = self.mechanism.live
-        j = live.index.get(event.job_id)
-        done = j is not None and bool(live.done[j])
-        given_up = event.job_id in self.mechanism.given_up[-1:]
-        news = j is not None and not done and note.get("complete")
-        commands = self.mechanism.handle(JobCancelled(self.now_s, event.job_id)) if news else []
-        if note.get("complete") or (done and not given_up):
-            self._end(event.job_id, COMPLETE, "")
-        return commands
+    def _is_done(self, event: LeaseEnded) -> bool:
+        """Whether the end of this lease was the job's: the mechanism says so, unless it is long over."""
+        job = self.mechanism.job(event.job_id)
+        return event.complete if job is None else job.done
 
     def _end(self, job_id: int, how: str, reason: str) -> None:
         known = self.jobs[job_id]

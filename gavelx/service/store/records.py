@@ -105,6 +105,8 @@ def entry_of(record: Record) -> Entry:
         note = body.pop("note", {})
         if record.version < 3 and record.kind == "Answered":
             body = as_of_version_3(body)
+        if record.version < 3 and record.kind == "LeaseEnded":
+            body["complete"] = bool(note.pop("complete", False))
         return Entry(_READ[record.kind](record.time_s, body), note)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         problem = f"a {record.kind} that cannot be read ({type(error).__name__}: {error})"
