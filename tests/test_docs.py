@@ -27,6 +27,7 @@ from tests.terminal import ASKS, Terminal
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINKING = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 POLICIES = (ROOT / "docs" / "policies.md").read_text()
 LABELS = ("Formula", "Promises", "Source", "When")
@@ -116,10 +117,18 @@ def test_every_block_runs(page: Path, shell: Shell, tmp_path: Path, monkeypatch:
             getattr(running, language)(text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, _, heading in re.findall(r"\]\(([^)#\s]*)(#([^)\s]+))?\)", page.read_text()):
+        there = page.parent / target if target else page
+        assert "://" in target or there.exists(), target
+        assert not heading or heading in _headings(there), f"{target}#{heading}"
+
+
+def _headings(page: Path) -> set[str]:
+    """The headings of a page, as links spell them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def sections() -> dict[str, str]:

@@ -3,7 +3,9 @@
 import json as jsons
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +145,8 @@ def speeds_of(access: Access, text: str) -> str:
     return str(_call(access, "Speeds", wire.SpeedsRequest(version=1, job_type=text)).speeds_json)
 
 
-def run_explain(access: Access, job_id: int, as_json: bool) -> None:
-    """Why a job waits."""
+def run_explain(access: Access, job_id: int, history: bool, as_json: bool) -> None:
+    """Why a job waits; with its history, what was decided about it until now."""
     reply = _call(access, "Explain", wire.ExplainRequest(version=1, job_id=job_id))
     document = jsons.loads(reply.explanation_json)
     if as_json:
@@ -157,6 +159,11 @@ def run_explain(access: Access, job_id: int, as_json: bool) -> None:
     for name, text in _facts(document):
         table.add_row(name, policy_cell(text))
     console.print(table)
+    if history:
+        now_s = time.time()
+        for decision in document["history"]:
+            when = datetime.fromtimestamp(now_s - decision["s_ago"]).isoformat(" ", "seconds")
+            console.print(f"{when}  {decision['what']}", markup=False, soft_wrap=True)
 
 
 FACTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (

@@ -97,13 +97,14 @@ def status(
 def explain(
     job: JobId,
     *,
+    history: Annotated[bool, typer.Option("--history", help="And every decision about it, in order.")] = False,
     address: Address,
     json: o.JsonFlag = False,
 ) -> None:
     """Say why a job waits or runs no faster, what it was promised and received."""
     from gavelx.cli.clients import access_of, run_explain
 
-    run_explain(access_of(address), job, json)
+    run_explain(access_of(address), job, history, json)
 
 
 @with_options(Address)

@@ -1,5 +1,7 @@
 """What is always true of a mechanism, whatever events came: its books agree with one another.
 
+How far jobs are is what events said, and not looked at.
+
 Legend: J live jobs.
 """
 
@@ -14,8 +16,6 @@ from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.promised import Entitlements
 from gavelx.snapshot import WAITING
 
-ROUNDING = 1e-6
-
 
 def validate(live: LiveJobs, leasing: Leasing, ways: Entitlements) -> None:
     """Raises AssertionError, which says what is wrong, if the books do not agree."""
@@ -23,10 +23,6 @@ def validate(live: LiveJobs, leasing: Leasing, ways: Entitlements) -> None:
     _rows_hold_what_leases_say(live, leasing)
     _devices_are_free_or_held_once(leasing)
     _entitlements_are_of_live_jobs(live, ways)
-    assert (live.saved_steps <= live.steps_done + ROUNDING).all(), "more steps are saved than done"
-    assert (live.steps_done <= live.total_steps * (1 + ROUNDING) + ROUNDING).all(), (
-        "more steps are done than there are"
-    )
     for name in ("share", "promised_s", "failures", "lost_s"):
         assert (getattr(live, name) >= 0).all(), f"{name} is negative"
 

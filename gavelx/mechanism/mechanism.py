@@ -265,19 +265,24 @@ class Mechanism:
 
     def _wake(self) -> list[Command]:
         self.accounts.accrue(self._now_s)
-        due = self._now_s >= self._round_end_s
-        if due:
-            self.accounts.note_who_is_behind(self._now_s)
-            self._let_go()
+        return self._round() if self._now_s >= self._round_end_s else self._between_rounds()
+
+    def _round(self) -> list[Command]:
+        """Account, admit, solve, plan."""
+        self.accounts.note_who_is_behind(self._now_s)
+        self._let_go()
         self._admit()
-        self._begin_round_if_due()
+        self._begin_round()
+        return self._solve() if self._must_solve() else self._plan()
+
+    def _between_rounds(self) -> list[Command]:
+        """New jobs come in, and devices that fell free go to jobs that wait."""
+        self._admit()
         if self._questions.open_s is not None:
-            return self._plan() if due else []
-        if due:
-            return self._solve() if self._must_solve() else self._plan()
+            return []
         if self.execution.whole_devices and self._must_solve() and self._could_fill():
             self._let_go()
-            return self._solve()  # who hands out whole devices says who is next
+            return self._solve()  # a policy that hands out whole devices says which job is next
         commands = self._plan()
         if self._must_solve() and self._could_fill():
             self._let_go()
@@ -285,14 +290,10 @@ class Mechanism:
         runs_on = self._questions.stale and self.leasing.leases
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())] if runs_on else commands
 
-    def _begin_round_if_due(self) -> bool:
-        """A round begins when the last one is over, be it at a wake or at an answer that took longer than it."""
-        due = self._now_s >= self._round_end_s
-        if due:
-            self._planned = False
-            self._round_end_s = self._now_s + self.rules.round_s
-            self._questions.round_begins(self._now_s)
-        return due
+    def _begin_round(self) -> None:
+        self._planned = False
+        self._round_end_s = self._now_s + self.rules.round_s
+        self._questions.round_begins(self._now_s)
 
     def _let_go(self) -> None:
         """Jobs that are done leave."""
@@ -333,7 +334,8 @@ class Mechanism:
         return speed_A
 
     def _must_solve(self) -> bool:
-        return self._questions.must_ask(self._now_s, len(self.live))
+        """Whether the policy is to be asked now; never while it has not answered."""
+        return self._questions.open_s is None and self._questions.must_ask(self._now_s, len(self.live))
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
@@ -357,7 +359,8 @@ class Mechanism:
             return []  # a doubled answer
         self.accounts.accrue(self._now_s)
         self._let_go()  # what ended while the policy thought
-        self._begin_round_if_due()
+        if self._now_s >= self._round_end_s:  # the answer took longer than the round
+            self._begin_round()
         self.accounts.settle_all(self._now_s)
         self._promises = allocation.promises(rounded=True)
         new = entitlements(self.live, self._promises, self.leasing.accelerators)

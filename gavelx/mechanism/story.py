@@ -1,19 +1,19 @@
 """The story of each job: every decision about it, in order, with its time and its reason.
 
 Told like `history` from events and the commands that they brought, so a simulated run and a service tell the same
-stories. `history` is about leases and complete; a story is for reading, and forgets its oldest middle.
+stories. `history` is about leases and complete; a story is for reading, and a long one loses its middle.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Stop
 from gavelx.mechanism.events import Event, JobCancelled, JobSubmitted, LeaseEnded, WorkerLost
 from gavelx.mechanism.live import LiveJobs
 
-KEPT = 200
-"""Decisions about one job; of longer stories the first half and the last half are kept."""
+KEPT, KEPT_ENDED = 200, 20
+"""Decisions about one job, and about one that has ended; of longer stories the beginning and the end are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,13 @@ class Decision:
 
 
 class Stories:
-    """Feed it each event with the commands that answer it: ``stories.of(job_id)`` tells the story of one job."""
+    """Feed it each event with the commands that answer it: ``stories.of(job_id)`` tells the story of one job.
 
-    def __init__(self) -> None:
+    ``name_of`` says what a server is called, by its id.
+    """
+
+    def __init__(self, name_of: Callable[[int], str] = "server {}".format) -> None:
+        self._name_of = name_of
         self._told: dict[int, list[Decision]] = {}
         self._left_out: Counter[int] = Counter()
         self._leases: dict[int, Lease] = {}  # by lease id, those that have not ended
@@ -37,7 +41,7 @@ class Stories:
         told, left_out = self._told.get(job_id, []), self._left_out[job_id]
         if not left_out:
             return tuple(told)
-        half = KEPT // 2
+        half = len(told) // 2
         gap = Decision(told[half].time_s, f"({left_out:,} decisions are left out here)")
         return (*told[:half], gap, *told[half:])
 
@@ -56,34 +60,45 @@ class Stories:
             match command:
                 case Launch():
                     self._leases[command.lease.id] = command.lease
-                    self._tell(command.lease.job_id, event, _launched(command.lease, live, event.time_s))
+                    self._tell(command.lease.job_id, event, self._launched(command.lease, live))
                 case Stop() if (lease := self._leases.get(command.lease_id)) is not None:
                     self._tell(lease.job_id, event, f"lease {lease.id} is taken back: {_why(lease, live)}")
                 case GiveUp():
                     self._tell(command.job_id, event, "given up: it failed too often without a step forward")
 
+    def ended(self, job_id: int) -> None:
+        """The job is over: of a long story less is kept."""
+        self._shorten(job_id, KEPT_ENDED)
+
+    def _shorten(self, job_id: int, kept: int) -> None:
+        told = self._told.get(job_id, [])
+        while len(told) > kept:
+            del told[len(told) // 2]
+            self._left_out[job_id] += 1
+
     def _lost(self, event: WorkerLost) -> None:
         for lease in list(self._leases.values()):
             if any(device.server_id == event.server_id for device in lease.devices):
-                self._tell(lease.job_id, event, f"lease {lease.id} lost server {event.server_id}")
+                self._tell(lease.job_id, event, f"lease {lease.id} lost {self._name_of(event.server_id)}")
 
     def _tell(self, job_id: int, event: Event, what: str) -> None:
-        told = self._told.setdefault(job_id, [])
-        told.append(Decision(event.time_s, what))
-        if len(told) > KEPT:
-            del told[KEPT // 2]
-            self._left_out[job_id] += 1
+        self._told.setdefault(job_id, []).append(Decision(event.time_s, what))
+        self._shorten(job_id, KEPT)
+
+    def _launched(self, lease: Lease, live: LiveJobs) -> str:
+        servers = Counter(device.server_id for device in lease.devices)
+        where = ", ".join(f"{count} on {self._name_of(server_id)}" for server_id, count in servers.items())
+        beside = "" if lease.shares_with is None else f", beside job {lease.shares_with}"
+        devices = f"{len(lease.devices)} x {lease.accelerator} ({where})"
+        return f"lease {lease.id} on {devices}{beside}: {_owed(lease, live)}"
 
 
-def _launched(lease: Lease, live: LiveJobs, now_s: float) -> str:
-    servers = Counter(device.server_id for device in lease.devices)
-    where = ", ".join(f"{count} on server {server}" for server, count in servers.items())
-    beside = "" if lease.shares_with is None else f", beside job {lease.shares_with}"
+def _owed(lease: Lease, live: LiveJobs) -> str:
     j = live.index[lease.job_id]
+    if live.share[j] == 0:
+        return "it fills idle devices, and was promised nothing"
     behind_s = float(live.promised_s[j] - live.held_s[j])
-    owed = f"{abs(behind_s):,.0f} s {'behind' if behind_s >= 0 else 'ahead of'} its share of {live.share[j]:.0%}"
-    filling = "" if live.share[j] > 0 else " (fills idle devices)"
-    return f"lease {lease.id} on {len(lease.devices)} x {lease.accelerator} ({where}){beside}: {owed}{filling}"
+    return f"{abs(behind_s):,.0f} s {'behind' if behind_s >= 0 else 'ahead of'} its share of {live.share[j]:.0%}"
 
 
 def _why(lease: Lease, live: LiveJobs) -> str:

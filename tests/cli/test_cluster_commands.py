@@ -59,6 +59,10 @@ def test_a_job_from_submission_to_replay(
     assert "one" in table and "max_min_fairness" in table
     assert told(capsys, "explain", "1")["policy"] == "max_min_fairness"
     assert "promised so far" in said(capsys, "explain", "1")
+    decisions = [decision["what"] for decision in told(capsys, "explain", "0")["history"]]
+    assert decisions[0] == "submitted" and decisions[-1].endswith("steps are safe")
+    assert said(capsys, "explain", "0", "--history").endswith(f"  {decisions[-1]}\n")
+    assert decisions[-1] not in said(capsys, "explain", "0")
     assert (
         said(capsys, "explain", "0").startswith("job 0 is complete\n")
         and told(capsys, "explain", "0")["took_s"] > 0

@@ -79,24 +79,8 @@ def settle(mechanism: Mechanism, event: Event, share_J: list[float]) -> list[Com
             commands += mechanism.handle(answer)
         else:
             commands.append(command)
-    validate(mechanism)
+    mechanism.validate()
     return commands
-
-
-def validate(mechanism: Mechanism) -> None:
-    """What is always true."""
-    leasing, live = mechanism.leasing, mechanism.live
-    holders = Counter(device for lease in leasing.leases.values() for device in lease.devices)
-    for job_id, lease in leasing.leases.items():
-        j = live.index[job_id]
-        partner = int(live.partner[j])
-        assert len(lease.devices) == live.held_devices[j]
-        assert live.type[j] >= 0
-        assert {holders[device] for device in lease.devices} == {1 if partner == NOBODY else 2}
-        assert partner == NOBODY or leasing.leases[partner].devices == lease.devices
-        assert {device.server_id for device in lease.devices} <= leasing.servers.keys()
-    free = sum(map(len, leasing.free))
-    assert free + len(holders) == sum(server.device_count for server in leasing.servers.values())
 
 
 def launched(commands: list[Command]) -> list[Lease]:
@@ -224,7 +208,7 @@ def test_a_late_answer_blocks_no_lease() -> None:
     assert WakeAt(720.0, report=True) in commands
     assert mechanism.handle(Wake(720.0)) == [Extend(1440.0), WakeAt(1080.0)]
     assert mechanism.handle(Allocated(800.0, shares(solve.snapshot, [0.5, 0.5]))) == []  # used from 1080 on
-    validate(mechanism)
+    mechanism.validate()
 
 
 def test_doubled_and_late_reports_do_no_harm() -> None:
@@ -237,7 +221,7 @@ def test_doubled_and_late_reports_do_no_harm() -> None:
     assert mechanism.live.steps_done[0] == 60.0
     for _ in range(2):
         mechanism.handle(ended(10.0, lease, 100.0))
-        validate(mechanism)
+        mechanism.validate()
     settle(mechanism, Wake(10.0), [])
     mechanism.handle(ended(11.0, lease, 100.0))
     assert mechanism.live.done.all()
@@ -449,7 +433,7 @@ def a_running_pair(rules: Rules = DEFAULT, prices: Prices | None = None) -> tupl
         mechanism.handle(JobSubmitted(0.0, job(job_id)))
     solve = asked(mechanism, Wake(0.0))
     leases = launched(mechanism.handle(Allocated(0.0, as_a_pair(solve.snapshot))))
-    validate(mechanism)
+    mechanism.validate()
     return mechanism, leases
 
 
@@ -500,7 +484,7 @@ def test_a_job_comes_to_the_device_of_its_new_partner() -> None:
     mechanism.handle(WorkerJoined(10.0, Server(9, "fast", 1)))
     solve = asked(mechanism, Wake(360.0))
     commands = mechanism.handle(Allocated(360.0, as_a_pair(solve.snapshot)))
-    validate(mechanism)
+    mechanism.validate()
     (moved,) = launched(commands)
     assert stopped(commands) == [second.id]
     assert (moved.job_id, moved.devices, moved.shares_with) == (1, first.devices, 0)
@@ -579,7 +563,7 @@ def test_a_narrow_job_that_makes_room_just_when_a_partner_comes_moves_with_it() 
     share_C = np.array([float(who in ({0, 4}, {2}, {3})) for who in members])
     answer = certified(snapshot, share_C, path="test", seconds=0.0)
     commands = mechanism.handle(Allocated(360.0, answer))
-    validate(mechanism)
+    mechanism.validate()
     assert stopped(commands) == [leases[0].id]
     where = {lease.job_id: {device.server_id for device in lease.devices} for lease in launched(commands)}
     assert len(where[3]) == 1
@@ -704,7 +688,7 @@ def test_a_job_that_fails_too_often_is_given_up() -> None:
     assert GiveUp(0) in fail_once(mechanism, 3.0)[1]
     assert mechanism.given_up == [0]
     assert mechanism.live.done.all()
-    validate(mechanism)
+    mechanism.validate()
 
 
 def test_failures_are_forgotten_when_the_job_comes_forward() -> None:
@@ -747,7 +731,7 @@ def test_news_of_an_old_epoch_is_no_news() -> None:
     assert stopped(mechanism.handle(WorkerLost(70.0, 0, epoch=1))) == [again.id]
     assert mechanism.handle(WorkerJoined(80.0, Server(0, "fast", 1), epoch=1)) == []
     assert not mechanism.leasing.servers
-    validate(mechanism)
+    mechanism.validate()
 
 
 def test_the_first_report_of_a_lease_says_where_it_really_began() -> None:
@@ -846,7 +830,7 @@ def run_capped(mechanism: Mechanism, share_J: list[float], until_s: float) -> Co
             if isinstance(command, Solve):
                 commands = [*commands, *mechanism.handle(Allocated(now_s, capped(command.snapshot, share_J)))]
         wakes += [max(now_s + 1e-3, command.time_s) for command in commands if isinstance(command, WakeAt)]
-        validate(mechanism)
+        mechanism.validate()
     return held_s
 
 

@@ -37,7 +37,6 @@ from tests.mechanism.test_mechanism import (
     settle,
     shares,
     stopped,
-    validate,
     with_servers,
 )
 
@@ -89,7 +88,7 @@ class Rounds:
                     if not self.mechanism.live.done[self.mechanism.live.index[lease.job_id]]:
                         self.stops.append(lease.job_id)
                         self.see(lost(event.time_s, lease, event.time_s - self.began_s[lease.id]))
-        validate(self.mechanism)
+        self.mechanism.validate()
 
     def _answer(self, snapshot: Snapshot) -> Allocation:
         if not self.shares:
@@ -320,7 +319,7 @@ def test_a_protected_job_in_a_pair_keeps_its_partner_and_one_alone_is_left_alone
         share_C = np.array([shares_of.get(who, 0.0) * on for who, on in zip(members, fast.tolist(), strict=True)])
         answer = certified(snapshot, share_C, path="test", seconds=0.0)
         commands = mechanism.handle(Allocated(event.time_s, answer))
-        validate(mechanism)
+        mechanism.validate()
         return commands
 
     answered(Wake(0.0), {frozenset({0}): 1.0, frozenset({1}): 1.0})

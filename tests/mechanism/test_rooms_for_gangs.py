@@ -19,7 +19,6 @@ from tests.mechanism.test_mechanism import (
     launched,
     settle,
     stopped,
-    validate,
     with_servers,
     with_two_small_servers,
 )
@@ -53,7 +52,7 @@ def test_a_pair_makes_no_room_for_a_gang_as_one_of_them_alone_would_free_nothing
     mechanism.handle(JobSubmitted(350.0, job(2, scale=2, kind="talker")))
     solve = asked(mechanism, Wake(360.0))
     commands = mechanism.handle(Allocated(360.0, promised(solve.snapshot, {PAIR: 1.0, frozenset({2}): 1.0})))
-    validate(mechanism)
+    mechanism.validate()
     assert stopped(commands) == []
     (gang,) = launched(commands)
     assert {device.server_id for device in gang.devices} == {0, 1}

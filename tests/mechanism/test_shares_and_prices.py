@@ -32,7 +32,6 @@ from tests.mechanism.test_mechanism import (
     launched,
     settle,
     stopped,
-    validate,
     with_servers,
 )
 
@@ -58,7 +57,7 @@ def settle_pairs(mechanism: Mechanism, event: Event, share: Promised) -> list[Co
             commands += mechanism.handle(Allocated(event.time_s, promised(command.snapshot, share)))
         else:
             commands.append(command)
-    validate(mechanism)
+    mechanism.validate()
     return commands
 
 

@@ -30,6 +30,9 @@ def explain(state: State, here: AgentRegistry, job_id: int, now_s: float) -> dic
         "age_s": now_s - job.arrival_s,
         "failures": known.failures,
         "launches": known.launches,
+        "history": [
+            {"s_ago": now_s - decision.time_s, "what": decision.what} for decision in state.stories.of(job_id)
+        ],
     }
     if known.ended:
         return document | {

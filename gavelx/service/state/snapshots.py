@@ -43,6 +43,7 @@ def restore(log: Log, fresh: Callable[[], State]) -> Restored:
     sequence = first
     for record, _, _ in replay(log, state, after=first):
         sequence = record.sequence
+    state.mechanism.validate()
     return Restored(state, sequence, sequence - first)
 
 

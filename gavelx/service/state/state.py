@@ -38,6 +38,7 @@ from gavelx.mechanism.events import (
     WorkerJoined,
     WorkerLost,
 )
+from gavelx.mechanism.story import Stories
 from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
 from gavelx.service.store.allocation_record import allocation_of
 from gavelx.service.store.configuration import Configuration
@@ -102,6 +103,7 @@ class State:
         self.jobs: dict[int, JobRecord] = {}
         self.machines: dict[int, Machine] = {}
         self.runs = LeaseTable()
+        self.stories = Stories(self.name_of)
         self.leases_lost: dict[int, LeaseRecord] = {}  # leases that ended without a word: it may come yet
         self.asked: Snapshot | None = None
         self.allocation: Allocation | None = None
@@ -121,6 +123,10 @@ class State:
     def machine_named(self, name: str) -> Machine | None:
         """The server with this name."""
         return next((machine for machine in self.machines.values() if machine.name == name), None)
+
+    def name_of(self, server_id: int) -> str:
+        """What a server is called."""
+        return self.machines[server_id].name
 
     def safe_steps(self, job_id: int) -> float:
         """How far a job is, safely, as far as the log knows."""
@@ -180,6 +186,8 @@ class State:
                 self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
         for command in commands:
             self._note(command)
+        if event is not None:
+            self.stories.note(event, commands, self.mechanism.live)
         return commands
 
     def _submitted(self, job: Job, spec: dict[str, Any]) -> None:
@@ -320,6 +328,7 @@ class State:
             return
         known.ended, known.ended_s, known.reason = how, self.now_s, reason or known.reason
         self.ended[how] += 1
+        self.stories.ended(job_id)
         self.live.pop(job_id, None)
         self.live_of[known.job.owner].pop(job_id, None)
         self.leases_lost = {i: run for i, run in self.leases_lost.items() if run.lease.job_id != job_id}
