@@ -74,8 +74,8 @@ def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]
     alone, type_ = given.partner == NOBODY, type_A[given.type]
     here = (job >= 0) & (alone | (partner >= 0))
     here[here] &= live.throughput[job[here], type_[here]] > 0
-    columns = (job, np.where(alone, NOBODY, partner), type_, given.devices)
-    found = ConfigurationSet.of(*(column[here] for column in columns))
+    partner, together = np.where(alone, NOBODY, partner), np.zeros(len(job), dtype=bool)
+    found = ConfigurationSet.of(job, partner, type_, given.devices, together).take(here)
     ways = Entitlements.to(found, promises.share_P[here])
     ways = ways.take(np.lexsort([ways.type, ways.job, ways.partner != NOBODY]))
     if given.spread.any():

@@ -134,7 +134,7 @@ def test_records_of_the_first_version_are_read() -> None:
 
 
 def test_an_answer_of_the_second_version_is_read() -> None:
-    """It had flags, and did not say on how many devices: on as many as the job asked for, here 2, spread."""
+    """It had flags, and did not say on how many devices: on as many as the job asked for, here 2."""
     body = (
         '{"asked_s":0.0,"opened":["placements"],"accelerators":["fast"],"first":[4],"second":[-1],'
         '"accelerator":[0],"spread":[0],"share":[0.5],"certificate":{"objective":null,"bound":null,"violation":0.0,"path":"","classes":1,'
