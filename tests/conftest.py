@@ -6,6 +6,8 @@ Generated cases are the same in every run, so that a failure elsewhere can be re
 
 import os
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # tests run side by side; before anything imports numpy
+
 from hypothesis import HealthCheck, settings
 
 slow_is_fine = [HealthCheck.too_slow]
