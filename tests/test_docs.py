@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from gavelx.policies import catalog, load_policy, modifiers
-from gavelx.policies.catalog import ENTRY_POINTS
+from gavelx.policies.loading import ENTRY_POINTS
 from tests.cli.conftest import shell as shell  # noqa: PLC0414  (a fixture)
 from tests.cli.running import Shell
 from tests.terminal import ASKS, Terminal

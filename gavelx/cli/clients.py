@@ -42,7 +42,9 @@ def access_of(address: Address) -> Access:
     return Access(address.scheduler, token, address.ca)
 
 
-def _call(access: Access, method: str, request: Any) -> Any:
+def _call(access: Access, request: Any) -> Any:
+    """The reply to a ``NameRequest``, which the method ``Name`` takes."""
+    method = type(request).__name__.removesuffix("Request")
     with channel(access) as opened:
         return call(access, getattr(stub_of(opened), method), request)
 
@@ -94,7 +96,7 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
         jobs[-1].CopyFrom(spec)
         if wanted.request_id:
             jobs[-1].request_id = wanted.request_id if wanted.count == 1 else f"{wanted.request_id}-{n}"
-    reply = _call(access, "Submit", wire.SubmitRequest(version=1, jobs=jobs))
+    reply = _call(access, wire.SubmitRequest(version=1, jobs=jobs))
     if as_json:
         print_json({"job_ids": list(reply.job_ids)})
     else:
@@ -121,7 +123,7 @@ def _speed(name: str, text: str) -> float:
 def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_json: bool) -> None:
     """Jobs, servers, policy."""
     request = wire.StatusRequest(version=1, job_ids=jobs, ended=ended or bool(jobs), limit=limit)
-    reply = _call(access, "Status", request)
+    reply = _call(access, request)
     if as_json:
         document = _plain(reply)
         document["certificate"] = jsons.loads(document.pop("certificate_json") or "null")
@@ -142,12 +144,12 @@ def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_j
 
 def speeds_of(access: Access, text: str) -> str:
     """What a scheduler knows of speeds, as JSON."""
-    return str(_call(access, "Speeds", wire.SpeedsRequest(version=1, job_type=text)).speeds_json)
+    return str(_call(access, wire.SpeedsRequest(version=1, job_type=text)).speeds_json)
 
 
 def run_explain(access: Access, job_id: int, history: bool, as_json: bool) -> None:
     """Why a job waits; with its history, what was decided about it until now."""
-    reply = _call(access, "Explain", wire.ExplainRequest(version=1, job_id=job_id))
+    reply = _call(access, wire.ExplainRequest(version=1, job_id=job_id))
     document = jsons.loads(reply.explanation_json)
     if as_json:
         print_json(document)
@@ -223,7 +225,7 @@ def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> Non
 
 def run_cancel(access: Access, job_id: int, as_json: bool) -> None:
     """Take a job back."""
-    reply = _call(access, "Cancel", wire.CancelRequest(version=1, job_id=job_id))
+    reply = _call(access, wire.CancelRequest(version=1, job_id=job_id))
     if as_json:
         print_json({"job_id": job_id, "state": reply.state})
     else:
@@ -232,7 +234,7 @@ def run_cancel(access: Access, job_id: int, as_json: bool) -> None:
 
 def run_drain(access: Access, server: str, *, undo: bool, as_json: bool) -> None:
     """Take a server out of service, or back into it."""
-    reply = _call(access, "Drain", wire.DrainRequest(version=1, server=server, undo=undo))
+    reply = _call(access, wire.DrainRequest(version=1, server=server, undo=undo))
     if as_json:
         print_json({"server": server, "drained": not undo, "leases": reply.leases})
     elif undo:
@@ -243,7 +245,7 @@ def run_drain(access: Access, server: str, *, undo: bool, as_json: bool) -> None
 
 def run_set_policy(access: Access, policy: str, as_json: bool) -> None:
     """Let another policy decide."""
-    reply = _call(access, "SetPolicy", wire.SetPolicyRequest(version=1, policy=policy))
+    reply = _call(access, wire.SetPolicyRequest(version=1, policy=policy))
     if as_json:
         print_json({"policy": reply.policy, "before": reply.before})
     else:

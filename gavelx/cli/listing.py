@@ -20,7 +20,7 @@ from gavelx.files.price_tables import (
 from gavelx.files.texts import shown
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import catalog, modifiers
-from gavelx.policies.catalog import installed
+from gavelx.policies.loading import installed
 from gavelx.throughputs import Setting, Throughputs
 
 OLD_DAYS = 365

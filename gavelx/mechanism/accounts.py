@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.configuration import NOBODY, ConfigurationSet
+from gavelx.mechanism.attained_service import received_s
+from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.priority import Credit
-from gavelx.mechanism.promised import Entitlements
 from gavelx.mechanism.rules import Rules
-from gavelx.mechanism.service import received_s
 from gavelx.metrics import equal_share
 from gavelx.prices import Prices
 

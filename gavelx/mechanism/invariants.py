@@ -11,9 +11,9 @@ import numpy as np
 
 from gavelx.configuration import NOBODY
 from gavelx.mechanism.commands import Device, Lease
+from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.promised import Entitlements
 from gavelx.snapshot import WAITING
 
 

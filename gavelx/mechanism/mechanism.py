@@ -27,17 +27,17 @@ from gavelx.execution import Execution
 from gavelx.jobs import Job
 from gavelx.mechanism import events
 from gavelx.mechanism.accounts import Accounts
-from gavelx.mechanism.ceilings import until_owed_s
+from gavelx.mechanism.attained_service import AttainedService
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
+from gavelx.mechanism.entitlements import Entitlements, entitlements
 from gavelx.mechanism.invariants import validate
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.promised import Entitlements, entitlements
 from gavelx.mechanism.protection import Protection
-from gavelx.mechanism.questions import NEVER, Questions
+from gavelx.mechanism.quota import until_owed_s
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import Choice, candidates, fillers, may_stay, select, until_filling_s
-from gavelx.mechanism.service import Service
+from gavelx.mechanism.solve_trigger import NEVER, SolveTrigger
 from gavelx.mechanism.view import JobView
 from gavelx.prices import Prices
 from gavelx.promises import Promises
@@ -79,7 +79,7 @@ class Mechanism:
         self._known: set[int] = set()  # every job that was ever submitted
         self._kinds: dict[tuple[str, int], int] = {}
         self._promises = Promises()
-        self._questions = Questions(rules)
+        self._trigger = SolveTrigger(rules)
         self.execution = Execution()  # of the present allocation
         self._asleep = False  # nothing can change before something happens
         self._planned = True  # the present round's devices are given out
@@ -123,7 +123,7 @@ class Mechanism:
                 commands = self._throughputs_changed(event.throughputs)
             case events.PolicyChanged():
                 self.opens = event.opens
-                self._questions.all_changed()
+                self._trigger.all_changed()
                 commands = self._look_again()
             case _:
                 raise AssertionError(event)
@@ -135,14 +135,14 @@ class Mechanism:
             return []
         self._known.add(job.id)
         self._arrived.append(job)
-        self._questions.job_came(job.owner)
+        self._trigger.job_came(job.owner)
         return self._look_again()
 
     def _cancelled(self, job_id: int) -> list[Command]:
         """A job leaves before it is done, whether it has been let in or not."""
         for job in [job for job in self._arrived if job.id == job_id]:
             self._arrived.remove(job)
-            self._questions.job_withdrawn(job.owner)
+            self._trigger.job_withdrawn(job.owner)
         j = self.live.index.get(job_id)
         if j is None or self.live.done[j]:
             return []
@@ -162,7 +162,7 @@ class Mechanism:
         if stops is None:
             return []
         if len(self.live):
-            self._questions.all_changed()
+            self._trigger.all_changed()
         return [*stops, *self._look_again()]
 
     def _prices_changed(self, prices: Prices) -> list[Command]:
@@ -172,7 +172,7 @@ class Mechanism:
         """
         self.accounts.settle_all(self._now_s)
         self.accounts.reprice(prices, self.leasing.accelerators)
-        self._questions.all_changed()
+        self._trigger.all_changed()
         return self._look_again() if len(self.live) and not self.leasing.leases else []
 
     def _throughputs_changed(self, throughputs: Throughputs) -> list[Command]:
@@ -183,7 +183,7 @@ class Mechanism:
         live.spread_throughput[:] = throughputs.matrix(jobs, types, consolidated=False)
         if not jobs:
             return []
-        self._questions.all_changed()
+        self._trigger.all_changed()
         return self._look_again()
 
     def _progress(self, event: events.Progress) -> list[Command]:
@@ -258,12 +258,12 @@ class Mechanism:
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free."""
         self.live.done[j] = True
-        self._questions.job_went(self.live.jobs[j].owner)
+        self._trigger.job_went(self.live.jobs[j].owner)
         return self.leasing.stop_all([j]) if self.live.type[j] != WAITING else []
 
     def _look_again(self) -> list[Command]:
         """Devices or jobs changed: see at once what can be done."""
-        return [WakeAt(self._now_s, report=self._questions.is_worth_asking(self._now_s, len(self.live)))]
+        return [WakeAt(self._now_s, report=self._trigger.is_worth_asking(self._now_s, len(self.live)))]
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class Mechanism:
     def _between_rounds(self) -> list[Command]:
         """New jobs come in, and devices that fell free go to jobs that wait."""
         self._admit()
-        if self._questions.open_s is not None:
+        if self._trigger.pending_since_s is not None:
             return []
         if self.execution.whole_devices and self._must_solve() and self._could_fill():
             self._let_go()
@@ -291,13 +291,13 @@ class Mechanism:
         if self._must_solve() and self._could_fill():
             self._let_go()
             return [*commands, *self._solve()]
-        runs_on = self._questions.stale and self.leasing.leases
+        runs_on = self._trigger.dirty and self.leasing.leases
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())] if runs_on else commands
 
     def _begin_round(self) -> None:
         self._planned = False
         self._round_end_s = self._now_s + self.rules.round_s
-        self._questions.round_begins(self._now_s)
+        self._trigger.round_begins(self._now_s)
 
     def _let_go(self) -> None:
         """Jobs that are done leave."""
@@ -319,9 +319,9 @@ class Mechanism:
             new_J.append(live.add(job, kind, *speeds[kind], self.rules.overheads.of(job.job_type)))
         live.show()
         live.stopped_s[new_J] = self._now_s
-        if self.execution.backfill and self._questions.are_few(len(new_J), len(live)):
+        if self.execution.backfill and self._trigger.are_few(len(new_J), len(live)):
             self._let_in(np.array(new_J))
-        self._questions.stale = True
+        self._trigger.dirty = True
         self._arrived.clear()
 
     def _let_in(self, new_J: Ints) -> None:
@@ -339,7 +339,7 @@ class Mechanism:
 
     def _must_solve(self) -> bool:
         """Whether the policy is to be asked now; never while it has not answered."""
-        return self._questions.open_s is None and self._questions.must_ask(self._now_s, len(self.live))
+        return self._trigger.pending_since_s is None and self._trigger.must_ask(self._now_s, len(self.live))
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
@@ -349,7 +349,7 @@ class Mechanism:
         return bool((waits_J & fits_JA.any(axis=1)).any())
 
     def _solve(self) -> list[Command]:
-        self._questions.asked(self._now_s, len(self.live))
+        self._trigger.asked(self._now_s, len(self.live))
         if not len(self.live):
             return self._plan()
         if not self.leasing.leases:
@@ -359,7 +359,7 @@ class Mechanism:
 
     def _allocated(self, allocation: Allocation) -> list[Command]:
         """Take over the policy's answer; jobs that came or went since it was asked do no harm."""
-        if allocation.snapshot.time_s != self._questions.open_s:
+        if allocation.snapshot.time_s != self._trigger.pending_since_s:
             return []  # a doubled answer
         self.accounts.accrue(self._now_s)
         self._let_go()  # what ended while the policy thought
@@ -374,9 +374,9 @@ class Mechanism:
         self.accounts.allocate(new)
         self.execution = allocation.execution
         self.leasing.may_move = self.execution.may_move
-        self._questions.answered(self._now_s, self.execution)
+        self._trigger.answered(self._now_s, self.execution)
         commands = self._plan()
-        changed = self._questions.stale  # in the meantime
+        changed = self._trigger.dirty  # in the meantime
         return [*commands, *self._look_again()] if changed else commands
 
     def _plan(self) -> list[Command]:
@@ -394,9 +394,9 @@ class Mechanism:
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
             commands += self._wait_for_somebody()
-            if not self._questions.stale or self._questions.open_s is not None or self._must_solve():
+            if not self._trigger.dirty or self._trigger.pending_since_s is not None or self._must_solve():
                 return commands
-            may_ask_s = self._questions.may_ask_s(self._now_s, len(self.live))
+            may_ask_s = self._trigger.may_ask_s(self._now_s, len(self.live))
             return [*commands, WakeAt(max(self._now_s + SHORTEST_S, may_ask_s), report=True)]
         if self._nothing_can_change():
             return [*commands, *self._sleep()]
@@ -408,13 +408,13 @@ class Mechanism:
         owed_s = until_owed_s(self.accounts.ways, live, rules, now_s) if self.execution.quota else NEVER
         filling_s = until_filling_s(live, rules, now_s) if self.execution.backfill else NEVER
         wakes += [WakeAt(now_s + max(SHORTEST_S, wait_s)) for wait_s in (owed_s, filling_s) if wait_s < NEVER]
-        if self._questions.renew_s < NEVER and not self._questions.stale:
-            wakes.append(WakeAt(max(now_s + SHORTEST_S, self._questions.renew_s), report=True))
+        if self._trigger.refresh_at_s < NEVER and not self._trigger.dirty:
+            wakes.append(WakeAt(max(now_s + SHORTEST_S, self._trigger.refresh_at_s), report=True))
         return wakes
 
     def _nothing_can_change(self) -> bool:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
-        if self.rules.sleep_s < self.rules.round_s or self._questions.stale:
+        if self.rules.sleep_s < self.rules.round_s or self._trigger.dirty:
             return False
         ways = self.accounts.ways
         if len(self.leasing.leases) < len(ways):  # some way is not being run
@@ -427,7 +427,7 @@ class Mechanism:
         if self.execution.quota and (ways.share < 1.0 - NEGLIGIBLE).any():
             return False
         runs_all = len(way_L) - paired == len(ways) and not (way_L == NO_WAY).any()
-        return bool(runs_all and self._questions.renew_s == NEVER and not self.live.spread.any())
+        return bool(runs_all and self._trigger.refresh_at_s == NEVER and not self.live.spread.any())
 
     def _sleep(self) -> list[Command]:
         """Let the rounds pass."""
@@ -445,10 +445,10 @@ class Mechanism:
 
     def _wants_a_report(self) -> bool:
         """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
-        end_s, questions = self._round_end_s, self._questions
-        asks = questions.stale and questions.is_worth_asking(end_s, len(self.live))
+        end_s, trigger = self._round_end_s, self._trigger
+        asks = trigger.dirty and trigger.is_worth_asking(end_s, len(self.live))
         matters = self.live.checkpoint_s.any() or self.live.protected.any()
-        return asks or questions.is_to_be_renewed(end_s) or bool(matters)
+        return asks or trigger.is_to_be_renewed(end_s) or bool(matters)
 
     def _fill(self, waits_J: Bools, behind: Sequence[Choice] = ()) -> list[Command]:
         """Leases for jobs that wait, on devices that are free; ``behind`` gangs for which there is no place."""
@@ -531,10 +531,10 @@ class Mechanism:
         """Raises AssertionError, which says what is wrong, if the books of the mechanism do not agree."""
         validate(self.live, self.leasing, self.accounts.ways)
 
-    def service(self) -> Service:
+    def service(self) -> AttainedService:
         """What each live job was promised and has received, and how far behind any job has been."""
         ids = tuple(job.id for job in self.live.jobs)
-        return Service(ids, self.live.promised_s.copy(), self.received_s_J(), self.accounts.most_behind_s)
+        return AttainedService(ids, self.live.promised_s.copy(), self.received_s_J(), self.accounts.most_behind_s)
 
     def protection(self, behind: Sequence[Choice] = ()) -> Protection | None:
         """Who is not to be preempted now; None where nobody is. ``behind`` these gangs protected jobs begin."""

@@ -6,7 +6,7 @@ Legend: V ways to run, J live jobs, L running jobs.
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.mechanism.promised import Entitlements
+from gavelx.mechanism.entitlements import Entitlements
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.configuration import NOBODY
+from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.live import LiveJobs
-from gavelx.mechanism.promised import Entitlements
 from gavelx.mechanism.rules import Rules
 
 Floats = NDArray[np.float64]

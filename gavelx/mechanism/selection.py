@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from gavelx.configuration import NOBODY, ConfigurationSet
 from gavelx.execution import Execution
 from gavelx.mechanism.accounts import Accounts
-from gavelx.mechanism.ceilings import are_owed
+from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.promised import Entitlements
 from gavelx.mechanism.protection import Protection
+from gavelx.mechanism.quota import within_quota
 from gavelx.mechanism.rules import Rules
 
 Floats = NDArray[np.float64]
@@ -137,7 +137,7 @@ def may_stay(accounts: Accounts, execution: Execution, now_s: float) -> Bools:
         return np.ones(len(live), dtype=bool) if execution.backfill else (live.share > 0) | young_J
     may_J, j_L = np.zeros(len(live), dtype=bool), live.holders()
     number_L = accounts.ways.find(accounts.as_they_run(j_L))
-    owed_V = np.append(are_owed(accounts.ways, live, rules, now_s), False)
+    owed_V = np.append(within_quota(accounts.ways, live, rules, now_s), False)
     may_J[j_L] = owed_V[number_L]  # NO_WAY is the last
     return may_J
 
@@ -152,7 +152,7 @@ def candidates(
     """
     live, rules, ways, key = accounts.live, accounts.rules, accounts.ways, accounts.priority.key(accounts.ways)
     found = Candidates(ways.configurations, np.arange(len(ways)), [key])
-    owed = are_owed(ways, live, rules, now_s) if execution.quota else None
+    owed = within_quota(ways, live, rules, now_s) if execution.quota else None
     _in_turns(key, ways, live, rules, now_s)
     if owed is not None:
         found = found.only(owed)

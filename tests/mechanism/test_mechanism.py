@@ -145,7 +145,7 @@ def test_a_small_share_is_served_although_the_policy_is_asked_all_the_time() -> 
         mechanism.handle(JobSubmitted(0.0, job(job_id)))
     rounds = 0
     for round_ in range(100):
-        mechanism._questions.stale = True  # as if jobs came and went
+        mechanism._trigger.dirty = True  # as if jobs came and went
         settle(mechanism, Wake(round_ * 360.0), [0.95, 0.05])
         rounds += 1 in mechanism.leasing.leases
     assert 3 <= rounds <= 7

@@ -323,10 +323,10 @@ def test_a_protected_job_in_a_pair_keeps_its_partner_and_one_alone_is_left_alone
         return commands
 
     answered(Wake(0.0), {frozenset({0}): 1.0, frozenset({1}): 1.0})
-    mechanism._questions.all_changed()
+    mechanism._trigger.all_changed()
     assert stopped(answered(Wake(ROUND_S), {frozenset({0, 1}): 1.0})) == [], "each keeps its own device"
     mechanism.handle(JobSubmitted(ROUND_S, of(2, "yes")))
-    mechanism._questions.all_changed()
+    mechanism._trigger.all_changed()
     both = answered(Wake(2 * ROUND_S), {frozenset({0, 2}): 1.0, frozenset({1}): 1.0})
     assert stopped(both) == []
 

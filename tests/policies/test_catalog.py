@@ -121,7 +121,7 @@ def test_a_broken_package_breaks_only_its_own_policy(monkeypatch: pytest.MonkeyP
         EntryPoint("broken", "gavelx.policies.fifo:Nothing", "gavelx.policies"),
         EntryPoint("number", "gavelx.policies.fifo:__name__", "gavelx.policies"),
     ]
-    module = sys.modules[load_policy.__module__]  # gavelx.policies.catalog is a function, too
+    module = sys.modules[load_policy.__module__]
     monkeypatch.setattr(module, "entry_points", lambda group: entries)
     assert isinstance(load_policy("queue"), Fifo)
     assert repr(load_policy("agnostic(fifo)")) == "agnostic(fifo)"

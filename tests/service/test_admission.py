@@ -14,7 +14,7 @@ import pytest
 
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.tokens import digest
-from gavelx.service.api import admission, auth, server
+from gavelx.service.api import admission, agents, auth, users
 from gavelx.service.api.admission import STRANGERS_MAX, Admission
 from gavelx.service.api.grpc_status import LINE_EVERY_S, LINES, Complaints
 from tests.service.agents import FakeAgent, User, serving, spec, user_of
@@ -37,7 +37,7 @@ async def code_of(call: Any) -> tuple[grpc.StatusCode, str]:
 
 # -- strangers -------------------------------------------------------------------------------------------------
 
-METHODS = ["Submit", "Status", "Explain", "Speeds", "Cancel", "Drain", "SetPolicy", "Logs"]
+METHODS = [method.name for method in wire.DESCRIPTOR.services_by_name["Scheduler"].methods]
 
 
 @pytest.mark.parametrize("token", ["", "Bearer nonsense", "Bearer "])
@@ -47,7 +47,7 @@ def test_not_a_byte_of_a_strangers_message_is_read(
     tokens_for(tmp_path, ada="user")
     read = list[Any]()
     monkeypatch.setattr(Admission, "_bytes", lambda *of: read.append(of))
-    monkeypatch.setattr(server, "_first", read.append)
+    monkeypatch.setattr(agents, "_first", read.append)
     words = wire.SubmitRequest(jobs=[wire.JobSpec(command=[""] * 1_000_000)]).SerializeToString() * 5
 
     async def main() -> None:
@@ -302,11 +302,11 @@ def test_a_reader_who_takes_nothing_is_cut_off_with_their_token(
     monkeypatch.setattr(admission, "CLOSE_S", 0.1)
     text = tokens_for(tmp_path, ada="user")["ada"]
 
-    async def flood(self: Any, request: Any, context: Any) -> Any:
+    async def flood(call: Any, request: Any) -> Any:
         while True:
             yield wire.LogChunk(text=bytes(60_000))
 
-    monkeypatch.setattr(server.Users, "Logs", flood)
+    monkeypatch.setitem(users.METHODS, "Logs", ("user", flood))
 
     async def main() -> None:
         async with serving(tmp_path / "state", tokens=str(tmp_path / "tokens.json")) as service:

@@ -30,12 +30,12 @@ from tests.service.agents import configuration, spec
 from tests.service.background import Background
 from tests.waiting import PATIENCE_S, wait_until
 
-REQUESTS = {
+METHODS = wire.DESCRIPTOR.services_by_name["Scheduler"].methods
+REQUESTS: dict[str, Any] = {
+    method.name: getattr(wire, method.input_type.name)(version=1) for method in METHODS
+} | {
     "Submit": wire.SubmitRequest(version=1, jobs=[spec(environment={"A": "1"}, steps_per_s={"v100": 3.0})]),
     "Status": wire.StatusRequest(version=1, job_ids=[0, 1], ended=True, limit=3),
-    "Explain": wire.ExplainRequest(version=1, job_id=0),
-    "Speeds": wire.SpeedsRequest(version=1),
-    "Logs": wire.LogsRequest(version=1, job_id=0),
     "Cancel": wire.CancelRequest(version=1, job_id=77),
     "Drain": wire.DrainRequest(version=1, server="nobody"),
     "SetPolicy": wire.SetPolicyRequest(version=1, policy="max_min_fairness"),

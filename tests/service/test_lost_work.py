@@ -9,7 +9,7 @@ import pytest
 from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.session import AgentSession, Stream
-from gavelx.service.api.explain import explain
+from gavelx.service.api.explain import explained
 from gavelx.service.api.server import _check_same
 from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import State
@@ -62,7 +62,7 @@ def test_a_preemption_has_lost_all_the_time_of_a_lease_that_saved_nothing(
         j = live.index[event.job_id]
         assert (bool(live.protected[j]), float(live.lost_s[j])) == (lost_s > 0, lost_s)
         if lost_s:
-            document = explain(desk.state, desk.here, event.job_id, desk.now_s)
+            document = explained(desk.state, desk.here, event.job_id, desk.now_s)
             assert document["protected"] and "3 s of work are lost" in document["why"]
 
     run(main())

@@ -43,8 +43,8 @@ def plain(state: State) -> dict[str, Any]:
         "rounds": (
             mechanism.rounds,
             mechanism._round_end_s,
-            mechanism._questions.open_s,
-            mechanism._questions.last_s,
+            mechanism._trigger.open_s,
+            mechanism._trigger.last_s,
         ),
         "book": repr(state.jobs),  # in which a NaN is equal to itself
         "machines": state.machines,

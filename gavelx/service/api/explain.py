@@ -4,19 +4,29 @@ The allocation's own explanation (`gavelx.explain`) says why its share is what i
 became of the share since.
 """
 
+import json
 from typing import Any
 
 import numpy as np
 
 from gavelx.explain.explanation import Explanation
 from gavelx.metrics import known as plain
+from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.registry import AgentRegistry
+from gavelx.service.api.calls import Call
 from gavelx.service.state.state import State
 
 _explanations: dict[int, Explanation] = {}
 
 
-def explain(state: State, here: AgentRegistry, job_id: int, now_s: float) -> dict[str, Any]:
+async def explain(call: Call, request: wire.ExplainRequest) -> wire.ExplainReply:
+    """Everything about one job that the caller may see, as JSON."""
+    call.job(request.job_id)
+    document = explained(call.state, call.agents, request.job_id, call.scheduler.clock.now_s())
+    return wire.ExplainReply(explanation_json=json.dumps(document))
+
+
+def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> dict[str, Any]:
     """Everything about one job, as plain values."""
     known = state.jobs[job_id]
     job = known.job

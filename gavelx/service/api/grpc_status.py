@@ -2,20 +2,15 @@
 
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import grpc
 
-from gavelx.errors import GavelxError, UserError
+from gavelx.errors import UserError
 from gavelx.rpc.refused import RefusedError
 from gavelx.service.store.database import LogUnavailableError
 
 LINE_MAX = 1000
 """A status is part of the headers, which are of limited size."""
-
-
 LINES, LINE_EVERY_S = 20, 3.0
 """Refused calls of one status that are logged one by one, and how often more of them are."""
 
@@ -59,12 +54,3 @@ class Complaints:
         self._left[status] = left - 1.0, now_s, 0
         more = f" ({silent:,} more of status {status} before it)" if silent else ""
         self._log.log(level, text + "%s", *values, more, exc_info=error)
-
-
-@asynccontextmanager
-async def refusing(context: Any) -> AsyncIterator[None]:
-    """Errors inside become the status of the call."""
-    try:
-        yield
-    except GavelxError as error:
-        await context.abort(*status_of(error))

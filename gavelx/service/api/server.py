@@ -1,46 +1,39 @@
-"""The daemon's doors: gRPC for users and agents, the standard health service, metrics; and its start and end."""
+"""The daemon, from its start to its end: the log, the loop, and where it listens for users, agents and metrics."""
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from gavelx.errors import GavelxError, OptionError, UserError
-from gavelx.mechanism.events import JobCancelled, PolicyChanged, PriceChanged
-from gavelx.rpc import wire_pb2 as wire
+from gavelx.errors import OptionError
+from gavelx.mechanism.events import PolicyChanged, PriceChanged
 from gavelx.rpc import wire_pb2_grpc
 from gavelx.rpc.channels import MESSAGE_BYTES_MAX
-from gavelx.rpc.convert import check_from_agent, check_ids, check_message
-from gavelx.rpc.refused import RefusedError
-from gavelx.service.agents.session import Stream
 from gavelx.service.agents.timing import Timing
 from gavelx.service.api.admission import Admission
-from gavelx.service.api.auth import Caller, Guard, check_exposure, is_loopback
-from gavelx.service.api.explain import explain
-from gavelx.service.api.grpc_status import Complaints, status_of
-from gavelx.service.api.quotas import Limits, Quota
-from gavelx.service.api.speeds import speeds
-from gavelx.service.api.status import status
-from gavelx.service.api.submit import Submission
+from gavelx.service.api.agents import Agents
+from gavelx.service.api.auth import Guard, check_exposure, is_loopback
+from gavelx.service.api.calls import Desk
+from gavelx.service.api.quotas import Limits
+from gavelx.service.api.users import users
 from gavelx.service.loop.event_loop import EventLoop
 from gavelx.service.loop.gauges import Gauges
 from gavelx.service.loop.metrics import Metrics
 from gavelx.service.loop.policy_calls import PolicyCalls
 from gavelx.service.state.snapshots import configuration_of, restore
-from gavelx.service.state.state import JobRecord, State
+from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
 from gavelx.service.store.records import Entry
 from gavelx.solvers import Settings
 
-HELLO_S = 10.0
 STREAMS = 2000
 SERVER_OPTIONS = [
     ("grpc.keepalive_time_ms", 10_000),
@@ -58,7 +51,6 @@ SERVER_OPTIONS = [
 ]
 SERVICES = ("", "gavelx.v1.Scheduler", "gavelx.v1.Agents")
 _log = logging.getLogger(__name__)
-Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True)
@@ -83,189 +75,6 @@ class Options:
     agent_listen: str | None = None  # and come in here
     restored: bool = False  # the log is a backup: numbers of leases will be given out again
     new: bool = False  # the log that was there is lost: another one begins
-
-
-class Door:
-    """What both services share: who calls, refusals, counts."""
-
-    def __init__(self, scheduler: EventLoop, guard: Guard, metrics: Metrics, *, certified: bool) -> None:
-        self.scheduler, self.guard, self.metrics, self.certified = scheduler, guard, metrics, certified
-        self.state = scheduler.state
-        self._complaints = Complaints(_log)
-
-    async def _answered(self, method: str, context: Any, work: Callable[[], Awaitable[Reply]]) -> Reply:
-        """Do it; whatever goes wrong becomes a status, and is counted."""
-        try:
-            reply = await work()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            await self.refuse(method, context, error)
-            raise AssertionError("abort() returned") from error
-        self.metrics.calls.labels(method, "OK").inc()
-        return reply
-
-    async def refuse(self, method: str, context: Any, error: Exception) -> None:
-        code, problem = status_of(error)
-        self.metrics.calls.labels(method, code.name).inc()
-        say, peer = self._complaints.say, context.peer()
-        if isinstance(error, GavelxError):
-            say(code.name, logging.INFO, "%s from %s refused: %s: %s", method, peer, code.name, problem)
-        else:
-            say(code.name, logging.ERROR, "%s from %s failed", method, peer, error=error)
-        await context.abort(code, problem)
-
-
-class Users(Door, wire_pb2_grpc.SchedulerServicer):
-    """What users ask for."""
-
-    def __init__(self, scheduler: EventLoop, guard: Guard, metrics: Metrics, limits: Limits) -> None:
-        super().__init__(scheduler, guard, metrics, certified=False)
-        self.limits = limits
-
-    def _known(self, job_id: int, caller: Caller) -> JobRecord:
-        """A job that the caller may see; of others' jobs he is not even told that they exist."""
-        known = self.state.jobs.get(job_id)
-        if known is None or not caller.may_see(known.job.owner):
-            raise RefusedError(grpc.StatusCode.NOT_FOUND, f"no job has the id {job_id}, or it is somebody else's")
-        return known
-
-    def _caller(self, request: Any, context: Any, *roles: Any) -> Caller:
-        caller = self.guard.caller(context, *roles)
-        check_message(request)
-        return caller
-
-    async def Submit(self, request: wire.SubmitRequest, context: Any) -> wire.SubmitReply:
-        async def work() -> wire.SubmitReply:
-            caller = self._caller(request, context, "user")
-            quota = Quota(caller, self.guard.accounts(), self.limits)
-            submission = Submission(self.state, request.jobs, quota)
-            await submission.check()
-            await self.scheduler.ask(submission.entries)
-            return wire.SubmitReply(job_ids=submission.ids)
-
-        return await self._answered("Submit", context, work)
-
-    async def Status(self, request: wire.StatusRequest, context: Any) -> wire.StatusReply:
-        async def work() -> wire.StatusReply:
-            caller = self._caller(request, context, "user")
-            check_ids(request.job_ids)
-            if len(request.job_ids) == 1:
-                self._known(request.job_ids[0], caller)
-            scheduler = self.scheduler
-            return status(self.state, scheduler.agents, request, caller, scheduler.clock.now_s())
-
-        return await self._answered("Status", context, work)
-
-    async def Explain(self, request: wire.ExplainRequest, context: Any) -> wire.ExplainReply:
-        async def work() -> wire.ExplainReply:
-            self._known(request.job_id, self._caller(request, context, "user"))
-            scheduler = self.scheduler
-            document = explain(self.state, scheduler.agents, request.job_id, scheduler.clock.now_s())
-            return wire.ExplainReply(explanation_json=json.dumps(document))
-
-        return await self._answered("Explain", context, work)
-
-    async def Speeds(self, request: wire.SpeedsRequest, context: Any) -> wire.SpeedsReply:
-        async def work() -> wire.SpeedsReply:
-            caller = self._caller(request, context, "user")
-            rejected = self.scheduler.agents.measuring.rejected
-            return wire.SpeedsReply(speeds_json=json.dumps(speeds(self.state, rejected, request.job_type, caller)))
-
-        return await self._answered("Speeds", context, work)
-
-    async def Cancel(self, request: wire.CancelRequest, context: Any) -> wire.CancelReply:
-        async def work() -> wire.CancelReply:
-            caller = self._caller(request, context, "user")
-            known = self._known(request.job_id, caller)
-            note = {"reason": f"cancelled by {caller.owner}"}
-            await self.scheduler.ask(
-                lambda now_s: [] if known.ended else [Entry(JobCancelled(now_s, request.job_id), note)]
-            )
-            return wire.CancelReply(state=known.ended)
-
-        return await self._answered("Cancel", context, work)
-
-    async def Drain(self, request: wire.DrainRequest, context: Any) -> wire.DrainReply:
-        async def work() -> wire.DrainReply:
-            self._caller(request, context, "operator")
-            here = self.scheduler.agents
-            await self.scheduler.ask(lambda now_s: here.drain(request.server, now_s, undo=request.undo))
-            machine = self.state.machine_named(request.server)
-            assert machine is not None
-            return wire.DrainReply(leases=len(self.state.runs.on(machine.server.id)))
-
-        return await self._answered("Drain", context, work)
-
-    async def SetPolicy(self, request: wire.SetPolicyRequest, context: Any) -> wire.SetPolicyReply:
-        async def work() -> wire.SetPolicyReply:
-            self._caller(request, context, "operator")
-            before, text = self.state.policy, request.policy
-            _, opens = await self.scheduler.solver.load(text)
-            await self.scheduler.ask(lambda now_s: [Entry(PolicyChanged(now_s, opens), {"policy": text})])
-            return wire.SetPolicyReply(policy=text, before=before)
-
-        return await self._answered("SetPolicy", context, work)
-
-    async def Logs(self, request: wire.LogsRequest, context: Any) -> AsyncIterator[wire.LogChunk]:
-        """What the job wrote, server after server; with ``follow`` until it ends."""
-        try:
-            self._known(request.job_id, self._caller(request, context, "user"))
-            readers = self.scheduler.agents.log_streams
-            async for chunk in readers.read_job(request.job_id, request.offset, follow=request.follow):
-                yield chunk
-        except GavelxError as error:
-            await self.refuse("Logs", context, error)
-
-
-class Agents(Door, wire_pb2_grpc.AgentsServicer):
-    """What agents say."""
-
-    async def Attend(
-        self, request_iterator: AsyncIterator[wire.FromAgent], context: Any
-    ) -> AsyncIterator[wire.ToAgent]:
-        stream = Stream()
-        here = self.scheduler.agents
-        try:
-            hello = await _first(request_iterator)
-            check_from_agent(hello, first=True)
-            self.guard.agent(context, hello.hello.name, certified=self.certified)
-            session = await here.hello(hello.hello, stream)
-        except Exception as error:
-            await self.refuse("Attend", context, error)
-        said = hello.hello
-        _log.info("server %s is here, from %s: %d x %s", said.name, context.peer(), said.devices, said.accelerator)
-        wrong: list[Exception] = []
-
-        async def listen() -> None:
-            try:
-                async for message in request_iterator:
-                    check_from_agent(message, first=False)
-                    with self.metrics.heartbeat.time():
-                        here.receive(session, stream, message)
-            except Exception as error:
-                wrong.append(error)
-            finally:
-                stream.close()
-
-        listening = asyncio.create_task(listen())
-        try:
-            async for message in stream.messages():
-                yield message
-            if wrong:
-                await self.refuse("Attend", context, wrong[0])
-        finally:
-            listening.cancel()
-            here.left(session, stream)
-            _log.info("server %s is cut off", said.name)
-
-
-async def _first(messages: AsyncIterator[wire.FromAgent]) -> wire.FromAgent:
-    """The first message of a stream. Raises :class:`UserError` where none comes."""
-    try:
-        return await asyncio.wait_for(anext(messages), HELLO_S)
-    except (StopAsyncIteration, TimeoutError):
-        raise UserError("no message came", expected=f"a hello within {HELLO_S:g} s") from None
 
 
 class Service:
@@ -364,12 +173,11 @@ class Service:
 
     async def _listen(self, guard: Guard) -> None:
         options = self.options
-        users = Users(self.scheduler, guard, self.metrics, options.limits)
-        agents = Agents(self.scheduler, guard, self.metrics, certified=options.agent_ca is not None)
-        self.admission = Admission(guard, users.refuse, certified=options.agent_ca is not None)
+        desk, certified = Desk(self.scheduler, guard, self.metrics, options.limits), options.agent_ca is not None
+        self.admission = Admission(guard, desk.refuse, certified=certified)
         self._server = server = grpc.aio.server(interceptors=[self.admission], options=SERVER_OPTIONS)
-        wire_pb2_grpc.add_SchedulerServicer_to_server(users, server)  # type: ignore[no-untyped-call]
-        wire_pb2_grpc.add_AgentsServicer_to_server(agents, server)  # type: ignore[no-untyped-call]
+        wire_pb2_grpc.add_SchedulerServicer_to_server(users(desk), server)  # type: ignore[no-untyped-call]
+        wire_pb2_grpc.add_AgentsServicer_to_server(Agents(desk, certified=certified), server)  # type: ignore[no-untyped-call]
         self.health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
         self.address = self._bind(options.listen, None)

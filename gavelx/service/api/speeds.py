@@ -1,24 +1,28 @@
 """What is known of speeds: what the table says, what leases measured, what is gone by, and how sure it is."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gavelx.estimator.online import Learned
 from gavelx.estimator.steady import interval
 from gavelx.measurements import Way
+from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.api.auth import Caller
+from gavelx.service.api.calls import Call
 from gavelx.service.state.state import State
 from gavelx.throughputs import Setting
 
 Json = dict[str, Any]
 
 
-def speeds(state: State, rejected: Mapping[Way, tuple[int, str]], text: str, caller: Caller) -> Json:
+async def speeds(call: Call, request: wire.SpeedsRequest) -> wire.SpeedsReply:
     """Of the job types with this text in their names that the caller may know of."""
-    mine = set(_types(state, caller))
+    state, rejected = call.state, call.agents.measuring.rejected
+    mine, text = set(_types(state, call.caller)), request.job_type.lower()
     known = (way for way in _ways(state) if {way.job_type, getattr(way, "partner", way.job_type)} <= mine)
-    wanted = [way for way in known if text.lower() in way.job_type.lower()]
-    return {"refine": state.refine, "rows": [_row(state, way, rejected.get(way)) for way in wanted]}
+    rows = [_row(state, way, rejected.get(way)) for way in known if text in way.job_type.lower()]
+    return wire.SpeedsReply(speeds_json=json.dumps({"refine": state.refine, "rows": rows}))
 
 
 def _types(state: State, caller: Caller) -> Iterator[str]:

@@ -8,21 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import check_ids
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.api.auth import Caller
+from gavelx.service.api.calls import Call
 from gavelx.service.state.state import Machine, State
 
 Floats = NDArray[np.float64]
 SHOWN, LIMIT_MAX = 1000, 100_000
 
 
-def status(
-    state: State, here: AgentRegistry, request: wire.StatusRequest, caller: Caller, now_s: float
-) -> wire.StatusReply:
+async def status(call: Call, request: wire.StatusRequest) -> wire.StatusReply:
     """Jobs that the caller may see and asked for; and all servers, which are nobody's secret."""
+    check_ids(request.job_ids)
+    if len(request.job_ids) == 1:
+        call.job(request.job_ids[0])
+    state, here, now_s = call.state, call.agents, call.scheduler.clock.now_s()
     limit = min(request.limit or SHOWN, LIMIT_MAX)
-    wanted = _wanted(state, request, caller)
+    wanted = _wanted(state, request, call.caller)
     mechanism = state.mechanism
     running = mechanism.running()
     return wire.StatusReply(

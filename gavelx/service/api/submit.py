@@ -11,6 +11,7 @@ from gavelx.jobs import Job
 from gavelx.mechanism.events import JobSubmitted
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_spec, note_of
+from gavelx.service.api.calls import Call
 from gavelx.service.api.quotas import Quota
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
@@ -20,6 +21,15 @@ from gavelx.throughputs import Setting
 JOBS_IN_CALL = 10_000
 PIECE = 200
 """Jobs that are checked at a stretch."""
+
+
+async def submit(call: Call, request: wire.SubmitRequest) -> wire.SubmitReply:
+    """Durable when it is answered; all jobs are accepted or none."""
+    quota = Quota(call.caller, call.desk.guard.accounts(), call.desk.limits)
+    submission = Submission(call.state, request.jobs, quota)
+    await submission.check()
+    await call.scheduler.ask(submission.entries)
+    return wire.SubmitReply(job_ids=submission.ids)
 
 
 class Submission:

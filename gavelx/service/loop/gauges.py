@@ -31,7 +31,7 @@ TEXTS = {
     "log_failures": "Writes to the log that failed, since the service began",
     "log_failing": "1 while the log cannot be written: submissions are refused, leases that stand are renewed",
     "calls_pending": "Calls and events that wait to be written to the log",
-    "solver_answers": "Questions to the policy that were answered, since the service began",
+    "solver_answers": "SolveTrigger to the policy that were answered, since the service began",
     "solver_seconds": "How long the last answer of the policy took",
     "solver_failures": "Of the answers, those in which the previous allocation stood in for the policy",
     "solver_restarts": "How often the solver's process was started again",

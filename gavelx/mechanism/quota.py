@@ -1,4 +1,4 @@
-"""Shares that are ceilings: nobody runs before he is owed a round, or what he needs to start.
+"""Quotas: where shares are ceilings, a job starts only once it is owed a round, or the time that its start takes.
 
 Legend: J live jobs, V ways to run, L those that run.
 """
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.configuration import NOBODY
+from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.live import NO_WAY, LiveJobs
-from gavelx.mechanism.promised import Entitlements
 from gavelx.mechanism.protection import to_the_end_s
 from gavelx.mechanism.rules import Rules
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 ROUNDING = 1e-9
 
 
-def are_owed(ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float) -> Bools:
+def within_quota(ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float) -> Bools:
     """Which ways are owed enough to run now."""
     enough_s = _owed_to_run_s(ways, live, rules) * (1.0 - ROUNDING)
     owed: Bools = _owed_by_round_end_s(ways, live, rules, now_s) >= enough_s

@@ -1,4 +1,4 @@
-"""Who got what he was promised: the live figure that says whether rounds keep an allocation's word.
+"""Attained service: the time that jobs received of what they were promised, which says if allocations are kept.
 
 Legend: J live jobs.
 """
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Service:
+class AttainedService:
     """Seconds on devices that live jobs were promised so far, and that they have received, by job id.
 
     ``behind_s_J`` is the difference: positive for a job that is owed time, negative for one that filled in.

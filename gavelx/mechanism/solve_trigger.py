@@ -8,15 +8,15 @@ from gavelx.mechanism.rules import Rules
 NEVER = float("inf")
 
 
-class Questions:
+class SolveTrigger:
     """What has changed since the policy was last asked, and when it may be asked again."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self.stale = False  # jobs, devices or prices changed since the policy was last asked
-        self.open_s: float | None = None  # when it was asked what it has not answered yet
+        self.dirty = False  # jobs, devices or prices changed since the policy was last asked
+        self.pending_since_s: float | None = None  # when it was asked what it has not answered yet
         self.last_s = -NEVER  # when it answered last
-        self.renew_s = NEVER  # when it wants to be asked again though nothing changed
+        self.refresh_at_s = NEVER  # when it wants to be asked again though nothing changed
         self._changes = 0.0  # of the jobs: how many came or went; infinite, if something else changed
         self._changed: Counter[str] = Counter()  # the same, by owner
         self._jobs: Counter[str] = Counter()  # that came and have not gone, by owner
@@ -25,13 +25,13 @@ class Questions:
     # -- what happens -----------------------------------------------------------------------------------------
 
     def job_came(self, owner: str) -> None:
-        """It was submitted. What is known is ``stale`` once the job has been let in."""
+        """It was submitted. What is known is ``dirty`` once the job has been let in."""
         self._changes += 1
         self._changed[owner] += 1
         self._jobs[owner] += 1
 
     def job_went(self, owner: str) -> None:
-        self.stale = True
+        self.dirty = True
         self._changes += 1
         self._changed[owner] += 1
         self._jobs[owner] -= 1
@@ -42,7 +42,7 @@ class Questions:
 
     def all_changed(self) -> None:
         """Devices or prices are others, or the policy is: it does not matter how many jobs changed."""
-        self.stale, self._changes = True, NEVER
+        self.dirty, self._changes = True, NEVER
 
     def round_begins(self, now_s: float) -> None:
         if self.is_to_be_renewed(now_s):
@@ -50,24 +50,24 @@ class Questions:
 
     def asked(self, now_s: float, jobs: int) -> None:
         """The question goes out; without jobs there is none."""
-        self.stale, self._changes, self.renew_s = False, 0.0, NEVER
+        self.dirty, self._changes, self.refresh_at_s = False, 0.0, NEVER
         self._changed.clear()
         if jobs:
-            self.open_s = now_s
+            self.pending_since_s = now_s
         else:
             self.last_s = now_s
 
     def answered(self, now_s: float, execution: Execution) -> None:
-        self.open_s, self.last_s, self._execution = None, now_s, execution
+        self.pending_since_s, self.last_s, self._execution = None, now_s, execution
         if execution.refresh_s is not None:
-            self.renew_s = now_s + execution.refresh_s
+            self.refresh_at_s = now_s + execution.refresh_s
 
     # -- what follows -----------------------------------------------------------------------------------------
 
     def must_ask(self, now_s: float, jobs: int) -> bool:
         """Whether to ask now: something changed, and it was not asked just before."""
         may = now_s - self.last_s >= self.rules.solve_interval_s
-        return self.stale and may and self.is_worth_asking(now_s, jobs)
+        return self.dirty and may and self.is_worth_asking(now_s, jobs)
 
     def is_worth_asking(self, time_s: float, jobs: int) -> bool:
         """Whether enough of the jobs will have come or gone by then if nothing more changes, or it is long ago."""
@@ -81,7 +81,7 @@ class Questions:
 
     def is_to_be_renewed(self, time_s: float) -> bool:
         """Whether the policy wants to be asked again at a round that begins then: of two, the nearer one."""
-        return time_s >= self.renew_s - self.rules.round_s / 2
+        return time_s >= self.refresh_at_s - self.rules.round_s / 2
 
     def are_few(self, new: int, jobs: int) -> bool:
         """Whether so many new jobs are too few to ask for, so that they may run before they are asked about."""
