@@ -321,6 +321,32 @@ def test_a_reader_who_takes_nothing_is_cut_off_with_their_token(
     run(main())
 
 
+@pytest.mark.parametrize("method", ["Status", "Logs"])
+def test_a_mistake_of_ours_says_nothing_of_our_insides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """Of a method that answers once, and of one that streams."""
+
+    async def once(call: Any, request: Any) -> Any:
+        raise KeyError("secret")
+
+    async def stream(call: Any, request: Any) -> Any:
+        raise KeyError("secret")
+        yield
+
+    monkeypatch.setitem(users.METHODS, method, ("user", stream if method == "Logs" else once))
+
+    async def main() -> None:
+        async with serving(tmp_path / "state") as service, user_of(service) as user:
+            ask = user.channel.unary_stream(f"/gavelx.v1.Scheduler/{method}")
+            code, problem = await code_of(ask(wire.StatusRequest(version=1).SerializeToString()).read())
+            assert code is grpc.StatusCode.INTERNAL and "a mistake of ours" in problem, problem
+            counted = service.metrics.registry.get_sample_value
+            assert counted("gavelx_calls_total", {"method": method, "code": "INTERNAL"}) == 1
+
+    run(main())
+
+
 # -- lines in the log ------------------------------------------------------------------------------------------
 
 
