@@ -22,9 +22,10 @@ from gavelx.drive import drive
 from gavelx.files.atomic import write_atomically
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
-from gavelx.mechanism import DEFAULT, RULES, Mechanism
+from gavelx.mechanism import DEFAULT, Mechanism
 from gavelx.mechanism.events import Event
 from gavelx.policies import load_policy
+from gavelx.published import RULES
 from gavelx.simulator import simulate
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.random_jobs import draw_jobs, random_jobs

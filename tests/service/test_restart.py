@@ -43,7 +43,7 @@ def plain(state: State) -> dict[str, Any]:
         "rounds": (
             mechanism.rounds,
             mechanism._round_end_s,
-            mechanism._trigger.open_s,
+            mechanism._trigger.pending_since_s,
             mechanism._trigger.last_s,
         ),
         "book": repr(state.jobs),  # in which a NaN is equal to itself
