@@ -1,6 +1,6 @@
 """Accounts of the live jobs: time promised and received, what it cost, what an equal share would have taken.
 
-Leases are accounted for when somebody has to know: when one ends, when its price changes, before the policy is
+Leases are accounted for when the figures are needed: when one ends, when its price changes, before the policy is
 asked.
 
 Legend: J live jobs, A accelerator types, L leases.

@@ -19,7 +19,7 @@ class Held:
 
     ``end_s`` is infinite while it is held. It was given out at ``launched_s``, and a launch takes a while:
     ``start_s`` is the end less the time that was reported as held. ``stopped``: it was taken back. ``lost``: a
-    server of it was, and nobody reported; then ``start_s`` is when its devices were free and its job had stopped.
+    server of it was, and no report came; then ``start_s`` is when its devices were free and its job had stopped.
     """
 
     lease: Lease

@@ -122,7 +122,7 @@ class Leasing:
         return self._devices_A
 
     def free_devices(self) -> list[int]:
-        """Devices of each type that nobody holds."""
+        """Devices of each type that no job holds."""
         return [len(free) for free in self.free]
 
     # -- giving out -------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Leasing:
         return commands + self.launch(chosen, until_s)
 
     def _run_on_alone(self, chosen: Sequence[Choice]) -> None:
-        """Whoever keeps his devices as his partner leaves runs in another way from now on."""
+        """A job that keeps its devices as its partner leaves runs in another way from now on."""
         left = {self.live.index[i] for i in self._left_alone if i in self.leases}
         self._left_alone.clear()
         for j, partner, _, _, number in chosen if left else ():
@@ -183,7 +183,7 @@ class Leasing:
             w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)
         ]
         queue.sort(key=lambda way: -way.devices)
-        for way in queue:  # it grows: who makes room is narrower, and comes later
+        for way in queue:  # it grows: a job that makes room is narrower, and comes later
             if way.job in placed:  # with a new partner
                 continue
             devices, moved = self._devices(way)

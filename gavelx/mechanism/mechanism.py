@@ -393,7 +393,7 @@ class Mechanism:
         self.rounds += bool(self.leasing.leases)
         if not self.leasing.leases:
             self._round_end_s = self._now_s  # nothing runs: the next change begins a round
-            commands += self._wait_for_somebody()
+            commands += self._wait_for_a_job()
             if not self._trigger.dirty or self._trigger.pending_since_s is not None or self._must_solve():
                 return commands
             may_ask_s = self._trigger.may_ask_s(self._now_s, len(self.live))
@@ -402,8 +402,8 @@ class Mechanism:
             return [*commands, *self._sleep()]
         return [*commands, WakeAt(self._round_end_s, self._wants_a_report())]
 
-    def _wait_for_somebody(self) -> list[Command]:
-        """Where nobody runs yet: until the first is owed enough, has waited for long enough to fill, or asks."""
+    def _wait_for_a_job(self) -> list[Command]:
+        """Where no job runs yet: until the first is owed enough, or has waited for long enough to fill."""
         live, rules, now_s, wakes = self.live, self.rules, self._now_s, list[Command]()
         owed_s = until_owed_s(self.accounts.ways, live, rules, now_s) if self.execution.quota else NEVER
         filling_s = until_filling_s(live, rules, now_s) if self.execution.backfill else NEVER
@@ -537,7 +537,7 @@ class Mechanism:
         return AttainedService(ids, self.live.promised_s.copy(), self.received_s_J(), self.accounts.most_behind_s)
 
     def protection(self, behind: Sequence[Choice] = ()) -> Protection | None:
-        """Who is not to be preempted now; None where nobody is. ``behind`` these gangs protected jobs begin."""
+        """Which jobs are not to be preempted now, if any. ``behind`` these gangs protected jobs begin."""
         live, rules = self.live, self.rules
         if not (rules.min_run_s or live.protected.any()):
             return None

@@ -12,7 +12,7 @@ from gavelx.mechanism.commands import Device
 
 
 class FreeDevices:
-    """The devices of one accelerator type that nobody holds, by server."""
+    """The devices of one accelerator type that no job holds, by server."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[Device]] = {}

@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 
 
 class Credit:
-    """Serve first whoever is furthest behind what was promised, in seconds.
+    """Serve first the job that is furthest behind its promise, in seconds.
 
     The credit of a way to run grows by its share per second and falls by one for every second in it; the key is
     the credit that there would be at the end of the round without it. Unlike a ratio of shares it does not forget

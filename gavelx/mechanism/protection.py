@@ -54,7 +54,7 @@ class Protection:
     """Who is protected at one instant, and which of the protected jobs that wait may begin.
 
     ``stays_J``: running jobs that are not to be preempted, of those that ``may_J`` stay. ``held_A``: devices that
-    the protected ones among them hold. ``filling``: what is given out now are devices that nobody has a claim to.
+    the protected ones among them hold. ``filling``: what is given out now are devices that no job has a claim to.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ def within_quota(ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float)
 
 
 def until_owed_s(ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float) -> float:
-    """How long until the first of them is, if none is yet; infinite where nobody has a share."""
+    """How long until the first of them is, if none is yet; infinite where no job has a share."""
     missing_s = _owed_to_run_s(ways, live, rules) - _owed_by_round_end_s(ways, live, rules, now_s)
     has = ways.share > 0
     return float((missing_s[has] / ways.share[has]).min(initial=math.inf))

@@ -20,8 +20,8 @@ def make_room(
 ) -> list[Tenant] | None:
     """Who moves so that a gang of this width fits so many servers, or fewer; None where these cannot be cleared.
 
-    ``free`` says how many devices of each server nobody holds, ``tenants`` who would move from it. Servers are
-    chosen one by one: of those with which the rest can still be found, the one whose tenants lose least.
+    ``free`` says how many devices of each server no job holds, ``tenants`` which jobs could move from it. Servers
+    are chosen one by one: of those with which the rest can still be found, the one whose tenants lose least.
     """
     if _most(free, servers) >= width:
         return []

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 STAYS_S = 1e12
-"""Further behind than anybody: a job that is nearly complete."""
+"""Further behind than any other: a job that is nearly complete."""
 CHUNK = 64
 """Ways looked at together, beyond twice as many as there are devices."""
 
@@ -63,7 +63,7 @@ def select(
     *,
     protection: Protection | None = None,
 ) -> tuple[list[Choice], list[int]]:
-    """Ways taken greedily in descending order of the keys while devices are free; by anybody, or these jobs alone.
+    """Greedy selection in descending order of the keys while devices are free; of all jobs, or of these alone.
 
     Equal keys keep the order in which they come. A job is taken once, and a gang either whole or not at all.
     ``protection`` says which protected jobs may begin. Also says how many devices of each type are left.

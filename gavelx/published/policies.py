@@ -58,7 +58,7 @@ class PublishedAgnostic(agnostic):
 
 
 class PublishedAllox(Allox):
-    """Nobody moves, and the matrix decides it all, however long that takes: 3 s with 1,000 jobs and 20 devices."""
+    """No job moves, and the matrix decides it all, however long that takes: 3 s with 1,000 jobs and 20 devices."""
 
     def move_up(self, handout: Handout) -> None:
         """A job that holds a device keeps it until it is done."""

@@ -44,7 +44,7 @@ OUTAGES = ("_lose", "_notice")
 NEVER_S = 1e15
 """Between two checkpoints of a job that writes none."""
 IN_VAIN = 2000
-"""After so many leases in a row with which nobody got any further, nobody will: a run ends then."""
+"""After so many leases in a row with which no job got any further, none will: a run ends then."""
 
 
 @dataclass
@@ -161,13 +161,13 @@ class SimulatedCluster:
         return not self._job or self._is_in_vain() or self._is_at_rest()
 
     def _is_in_vain(self) -> bool:
-        """Whether nobody has got any further for long, nor does now."""
+        """Whether no job has got any further for long, nor does now."""
         if self._in_vain < IN_VAIN:
             return False
         return not any(run.steps_at(self.now_s) > self._safe_steps[run.job.id] for run in self._running.values())
 
     def _is_at_rest(self) -> bool:
-        """Nobody runs though every server is there, and nothing is to come but that servers go and come back."""
+        """No job runs though every server is there, and nothing is to come but that servers go and come back."""
         if self._running or self._closing or self._waiting or self._wakes or self._away:
             return False
         all_there = len(self._servers) == len(self.cluster.servers)
@@ -211,7 +211,7 @@ class SimulatedCluster:
         self._posted.append(event)
 
     def bring_about(self, event: Event) -> None:
-        """Somebody cancels a job or drains a server, or a server is lost, at the present time."""
+        """A job is cancelled, or a server is drained or lost, at the present time."""
         if isinstance(event, WorkerLost):
             self._lose(event.server_id)
             return
@@ -338,7 +338,7 @@ class SimulatedCluster:
                 return  # looked at again when one of them has ended
         del self._waiting[lease.id]
         gone = {device.server_id for device in lease.devices} - self._servers.keys()
-        for server_id in sorted(gone):  # whoever turns to it sees it, be it reported or not
+        for server_id in sorted(gone):  # all that turns to it sees it, reported or not
             self.post(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
         if lease.job_id not in self._job or gone:
             self._report(
@@ -378,7 +378,7 @@ class SimulatedCluster:
             self._push(begin_s + after_s, HAPPENS, ("_fail", lease.id))
 
     def _turn(self, run: Run, until_step: float) -> None:
-        """A new stretch begins: somebody came to the devices, or left them."""
+        """A new stretch begins: a job came to the devices, or left them."""
         now_s, others = self.now_s, self._beside(run)
         run.turn(now_s)
         if self._price_part(others) != run.price_part and now_s > run.logged[0]:
@@ -411,7 +411,7 @@ class SimulatedCluster:
             self.ledger.goes_on(self.now_s, lease_id, run.steps_per_s, run.until_step)
 
     def _speed(self, run: Run, others: Sequence[Run]) -> float:
-        """Steps/s as things are: alone or beside somebody, in one server or several."""
+        """Steps/s as things are: alone or beside another job, in one server or several."""
         way, known = self._way(run, others), self.throughputs
         speed = known.isolated.get(way) if isinstance(way, Setting) else known.colocated.get(way)
         assert speed, f"job {run.job.id} cannot run in {run.lease}"
@@ -464,7 +464,7 @@ class SimulatedCluster:
             self._push(self.now_s + checkpoint_s, FREED, ("_closed", lease_id))
 
     def _measure(self, run: Run) -> None:
-        """The run ends, and says how fast it was since somebody last came to its devices or left them."""
+        """The run ends, and says how fast it was since a job last came to its devices or left them."""
         if self.ran is not None:
             measured = run.steps_per_s * self._chance.measured(run.lease.id)
             self.ran(self._way(run, self._beside(run)), measured, self.now_s - run.from_s)
@@ -482,7 +482,7 @@ class SimulatedCluster:
             self._end(lease_id, safe_steps=run.saved_at(self.now_s), failed=True)
 
     def _lapse(self) -> None:
-        """Nobody extended the leases."""
+        """The leases were not extended."""
         self.now_s = max(self.now_s, self._lapse_s)
         for lease_id in list(self._running):
             self._end(lease_id)
@@ -529,7 +529,7 @@ class SimulatedCluster:
                 self._start(waiting)
 
     def _is_gone(self, job_id: int) -> None:
-        """The job is complete, or nobody will run it any more."""
+        """The job is complete, or will not be run any more."""
         if self._job.pop(job_id, None) is not None and job_id in self._measured_ids:
             self._missing -= 1
 

@@ -4,7 +4,7 @@ It hears from the simulated machines only: a lease began on these devices, went 
 it works out what was done and what it costs, and compares::
 
     no device in two leases (but those of a pair that shares it), no gang in part, nothing on a server that is gone
-    steps credited <= steps done; who counts as complete has done all his steps, and is known to be
+    steps credited <= steps done; a job that counts as complete has done all its steps
     of a job without checkpoints nothing is safe before its end
     lease time = busy + idle
     bill = lease time x price
@@ -202,13 +202,13 @@ class Ledger:
         return max(self.stands(job_id), self._furthest.get(job_id, 0.0))
 
     def check_credit(self, time_s: float, credited: Mapping[int, float]) -> None:
-        """Nobody is credited with steps that he has not done; ``credited`` is by job id."""
+        """No job is credited with steps that it has not done; ``credited`` is by job id."""
         self._pass(time_s)
         for job_id, steps in credited.items():
             self.at_most(steps, self.done(job_id), f"credit of job {job_id}")
 
     def check_complete(self, complete: Mapping[int, float]) -> None:
-        """Who counts as complete has done all his steps and holds nothing, and who has done them counts.
+        """Complete jobs have done all their steps and hold nothing, and a job that has done them is complete.
 
         ``complete``: total steps by job id.
         """

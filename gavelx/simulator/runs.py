@@ -20,7 +20,7 @@ class Run:
     """A job on the devices of a lease: idle until ``begin_s`` (loading its checkpoint), then ``steps_per_s``.
 
     ``from_s`` and ``from_steps`` are where the present stretch at one speed began. ``shared``: it has that speed
-    beside somebody. ``price_part`` is 0.5 while somebody else pays for the same devices too.
+    beside another job. ``price_part`` is 0.5 while that one pays for the same devices too.
     """
 
     lease: Lease

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Ran = SimulatedCluster | PublishedRun
 
 SLEEP_S = 1e6
-"""Nobody has to fear that a simulated scheduler falls silent."""
+"""A simulated scheduler does not fall silent."""
 
 
 def simulate(

@@ -35,7 +35,7 @@ BITS = 20
 def solve_interior(statement: Statement | RatioStatement) -> Answer:
     """The centre of the optima, or near it. Raises :class:`UnsolvedError`.
 
-    Where a job cannot run it has a share too while the program is solved, as published; nobody is given it.
+    Where a job cannot run it has a share too while the program is solved, as published; it is given to no job.
     """
     if isinstance(statement, RatioStatement):
         return _ratio(statement)
