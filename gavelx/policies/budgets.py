@@ -51,10 +51,10 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
 
     An owner is a path such as ``team/user``; what those below spend counts. Of a program each budget is a further
     constraint, so the others get what is left. A policy that hands out whole devices is asked again with jobs
-    barred from the types that would pass their owner's budget: who runs keeps his devices first, then the oldest.
+    barred from the types that would pass their owner's budget: jobs that run go first, then the oldest.
     Of any other policy the shares of the jobs of an owner who would spend too much are cut, all by the same part,
     and what that frees stays idle. Shares are then ceilings (``Execution.quota``): idle devices are not filled,
-    and averaged over time nobody spends more.
+    and averaged over time no owner spends more.
 
     Raises :class:`PolicyError` for a budget that is no number of 0 or more, and where a type has no known price.
     """
@@ -120,7 +120,7 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
         return replace(answer, share_C=share_C, certificate=certificate).with_notes(notes)
 
     def _too_dear(self, answer: Allocation) -> Bools:
-        """Ways to run that would pass the first budget that is passed, given who keeps his devices."""
+        """Ways to run that would pass the first budget that is passed, given the jobs that keep their devices."""
         snapshot, table = answer.snapshot, answer.snapshot.known
         usd_J, wrong_C = _usd_J(snapshot, answer.share_C), np.zeros(len(table), dtype=bool)
         for path, usd in self.budgets.items():

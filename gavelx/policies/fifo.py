@@ -10,7 +10,7 @@ from gavelx.snapshot import Snapshot
 class Fifo(Policy):
     """Give jobs, in order of arrival, the fastest type that still has enough free devices.
 
-    The first job that finds too few free devices everywhere ends the queue: nobody overtakes it. A job that
+    The first job that finds too few free devices everywhere ends the queue: no job overtakes it. A job that
     cannot run on any type with enough free devices is passed over. Among equally fast types the job stays where
     it runs; a new one takes the type with the largest free part. Source: the heterogeneity-aware FIFO of Gavel
     (OSDI'20), section 4.2, placed anew at every call.

@@ -1,4 +1,4 @@
-"""Nobody should be slower than with an equal share."""
+"""No job should be slower than with an equal share."""
 
 from gavelx.policies.program import Minimize
 from gavelx.policies.terms import FinishTimeRatio, Largest

@@ -66,7 +66,7 @@ class Handout:
         self._devices_A: list[int] = snapshot.devices_A.tolist()
 
     def keep_running(self) -> None:
-        """Who holds devices on which he can go on keeps them; the oldest first, should there be too few by now."""
+        """Jobs keep devices on which they can go on; the oldest first, if there are too few by now."""
         self._keeps = True
         for j in by_arrival(self.snapshot):
             if (a := self._held_J[j]) != WAITING and a in self.room(j):

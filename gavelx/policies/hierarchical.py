@@ -35,12 +35,12 @@ class Owner(NamedTuple):
 
 
 class Hierarchical(Maximize):
-    """Share between owners by their weights, and each owner's part between his jobs, by priority or in a queue.
+    """Share between owners by their weights, and each owner's part between their jobs, by priority or in a queue.
 
     Jobs name their owner as a path such as ``team/user``, of any depth. All rows of the policy's ``Worst`` rise
-    from 0 together, each at its job's part of the cluster's weight: an owner's weight is divided between his own
-    jobs (by their priorities) and the owners below him (by theirs) that can still rise, or goes to his first job
-    that can if he is ``fifo`` (and then that of the owners below him, too, in order of arrival). Jobs that can
+    from 0 together, each at its job's part of the cluster's weight: an owner's weight is divided between their own
+    jobs (by priority) and the owners below them (by weight) that can still rise, or goes to their first job
+    that can if they are ``fifo`` (and then that of the owners below, too, in order of arrival). Jobs that can
     rise no further keep what they have, and their part goes to their siblings. Owners that are not named weigh 1
     and are fair. Jobs without an owner stand beside the teams.
 
@@ -134,7 +134,7 @@ class OwnerRates:
         self.label_J = np.where(queues_J, len(self._parent_N) + self._rank_J, self._node_J)
 
     def _node(self, path: str, owners: Mapping[str, Owner]) -> int:
-        """The owner's number; that of the first queue on the way to him, since all below stand in it."""
+        """The owner's number; that of the first queue above, since all below stand in it."""
         node, name = 0, ""
         for part in (part for part in path.split("/") if part):
             if self._fifo_N[node]:
@@ -167,7 +167,7 @@ class OwnerRates:
         )
 
     def _queue(self, rising_R: NDArray[np.bool_], job_R: Ints, part_N: Floats) -> Floats:
-        """The whole part of an owner for the first of his jobs that can still rise."""
+        """The whole part of an owner for the first of their jobs that can still rise."""
         node_R, rank_R = self._node_J[job_R], self._rank_J[job_R]
         first_N = np.full(len(part_N), np.iinfo(np.int64).max)
         np.minimum.at(first_N, node_R[rising_R], rank_R[rising_R])

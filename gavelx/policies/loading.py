@@ -43,7 +43,7 @@ def catalog() -> dict[str, Policy]:
 def installed() -> dict[str, Policy | PolicyError]:
     """The policies of installed packages by name; one that cannot be loaded is the error that says why.
 
-    A broken package must not stand in the way of everybody else's policies.
+    A broken package must not stand in the way of other policies.
     """
     found: dict[str, Policy | PolicyError] = {}
     for entry in entry_points(group=ENTRY_POINTS):

@@ -5,7 +5,7 @@ from gavelx.policies.terms import Sum, SumThroughput, ThroughputPerDollar
 
 
 class MaxSumThroughput(Maximize):
-    """Run as many steps per second as the cluster can, whoever's they are.
+    """Run as many steps per second as the cluster can, of whatever job.
 
     maximise sum_j e_j in raw steps/s. Source: Gavel (OSDI'20), section 4.2. It favours jobs with small steps and
     may leave others waiting until those are done; use it as an upper limit on throughput rather than in service.

@@ -19,7 +19,7 @@ SPARE = 0.2
 
 
 class MinCost(Maximize):
-    """Run as many steps per second and dollar as the cluster can, whoever's they are.
+    """Run as many steps per second and dollar as the cluster can, of whatever job.
 
     maximise sum_j sum_c T_jc x_c / price_c. Source: Gavel (OSDI'20), section 4.2, cost policies. Like
     ``max_sum_throughput`` it favours jobs with small steps and may leave others waiting; a fast type may stay idle
@@ -38,7 +38,7 @@ class MinCostSlo(Policy):
 
     ... with e_j >= (1 + spare) steps_left_j / (deadline_j - now), or as fast as the job can run if that is slower:
     something is kept in hand, for rounds and turns make jobs later than planned, and the policy wants to be asked
-    again before it is used up. Where not all can have it nobody does. A deadline that cannot be met is given up
+    again before it is used up. Where not all can have it no job does. A deadline that cannot be met is given up
     alone, and ``allocation.notes`` names it: first those that the job could not meet with the whole cluster to
     itself; then, while the others cannot all be met, one at a time out of those that stand in each other's way
     (the ones at the least level of max-min fairness over deadlines): the lowest priority, of these the one that

@@ -1,4 +1,4 @@
-"""Proportional fairness, and a form of it in which nobody gains by lying."""
+"""Proportional fairness, and a form of it in which no user gains by lying."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ class NashWelfare(Maximize):
 
     maximise sum_j p_j log e_j: a job gives up a percent of its speed only where others gain more than a percent
     in sum, counted by priority. Between ``max_sum_throughput`` and ``max_min_fairness`` in spirit, and it does not
-    depend on the unit of anybody's steps. Source: Nash (1950); Kelly, Maulloo and Tan (1998) for networks.
+    depend on the unit of any job's steps. Source: Nash (1950); Kelly, Maulloo and Tan (1998) for networks.
     """
 
     name = "nash_welfare"
@@ -33,7 +33,7 @@ EXACT = 12
 
 
 class StrategyProof(Policy):
-    """Proportional fairness from which a part is withheld, so that nobody gains by misreporting his speeds.
+    """Proportional fairness from which a part is withheld, so that no user gains by misreporting speeds.
 
     Each job gets the part f_j of its share under ``nash_welfare``, f_j = prod_i (e_i / e_i without j)^(p_i / p_j)
     over the other jobs i: what its presence costs them. What is withheld stays idle, and all jobs of one class

@@ -203,7 +203,7 @@ class View:
 
     @cached_property
     def team_J(self) -> NDArray[np.str_]:
-        """Whose each job is: the first part of its owner's path, ``ml`` for ``ml/ann``; empty where nobody's."""
+        """The team of each job: the first part of its owner's path, ``ml`` for ``ml/ann``; or empty."""
         return np.array([job.owner.partition("/")[0] for job in self.snapshot.jobs], dtype=np.str_)
 
     @property

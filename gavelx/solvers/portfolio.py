@@ -216,7 +216,7 @@ def _size(statement: Statement | RatioStatement) -> float:
     worst = [part.weight * _row_sizes(part.affine).min(initial=np.inf) for part in statement.worst]
     logs = [float(part.weight_R.sum()) for part in statement.logs]
     sizes = [_row_sizes(statement.linear).max(), *worst, *logs]
-    sizes += [1.0] if isinstance(statement, ConvexStatement) else []  # nobody knows the unit of its pieces
+    sizes += [1.0] if isinstance(statement, ConvexStatement) else []  # the unit of its pieces is unknown
     return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
 
 

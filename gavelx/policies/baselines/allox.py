@@ -1,4 +1,4 @@
-"""The least sum of completion times, where nobody makes way for another.
+"""The least sum of completion times, where no job makes way for another.
 
 Legend: J jobs, Q jobs of the queue, R jobs that run, A accelerator types, C configurations.
 """
@@ -30,8 +30,8 @@ class Allox(Policy):
     A job that holds a device keeps it until it is done, or until a faster one falls free: that goes to the running
     job that is faster there by the largest factor (a tenth and a minute at least; of equal ones to that with the
     most left), and what this one leaves goes to the next. Without that a job keeps for life what happened to be
-    free when it came. The published policy moves nobody, but its mechanism does: until the policy is asked again,
-    idle devices are anybody's, the fastest first.
+    free when it came. The published policy moves no job, but its mechanism does: until the policy is asked again,
+    idle devices go to any job, the fastest first.
 
     Those who wait are assigned to the devices that are free then: the k-th from last on a device of type a delays
     k jobs, so it costs k steps_left_j / T_ja. The first job on each device gets it; the rest wait, and are planned

@@ -18,7 +18,7 @@ ROUNDED_UP = 1.0 + 1e-12
 
 
 class Drf(Policy):
-    """Let every job's share of what it wants most rise at the same pace, until nothing that anybody wants is left.
+    """Let every job's share of what it wants most rise at the same pace, until nothing that any job wants is left.
 
     A job wants the fastest type that is not used up. Its share, sum_a s_j x_ja / W_a, rises at the rate of its
     weight until it has all its time or the type is used up; then it goes on with the next fastest. Source: DRF
@@ -39,7 +39,7 @@ class Drf(Policy):
 
 
 def progressive_filling(snapshot: Snapshot) -> Floats:
-    """Share of time of each job on each type. Nobody changes type until one is used up."""
+    """Share of time of each job on each type. No job changes type until one is used up."""
     T_JA, scale_J, weight_J = usable_throughput_JA(snapshot), snapshot.scale_factor_J, snapshot.weight_J
     left_A, time_left_J = snapshot.devices_A.astype(float), np.ones(len(T_JA))
     share_JA, A = np.zeros(T_JA.shape), len(left_A)

@@ -37,7 +37,7 @@ class Gandiva(Policy):
     Source: Gandiva (OSDI'18), section 3, as the published code of Gavel (OSDI'20) has it, which is called when
     jobs or devices change. Its sum is over members and types, so with many types nearly every pair passes; that is
     kept, for comparison. Not kept: pairs that no type can run, or of which nothing is known, are not tried; no
-    time is given where somebody cannot run; and pairs do not outlive an hour that has room for everyone. Of
+    time is given where a job cannot run; and pairs do not outlive an hour that has room for everyone. Of
     Gandiva itself, migration is left to the mechanism, and jobs do not grow or shrink.
     """
 
@@ -117,7 +117,7 @@ def _promised_partners(snapshot: Snapshot) -> Ints:
 
 
 def _together(table: Configurations, partner_J: Ints) -> NDArray[np.bool_]:
-    """Which configurations are of a pair and nobody else, or of a job that has no partner."""
+    """Which configurations are of a pair and of no other job, or of a job that has no partner."""
     own_J = np.arange(len(partner_J))
     number_J = np.where(partner_J == ALONE, own_J, np.minimum(own_J, partner_J))
     number_M = number_J[table.job_M]

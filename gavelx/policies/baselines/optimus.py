@@ -75,7 +75,7 @@ def _improve(handout: Handout, left_s_JA: Floats) -> bool:
 
 
 class Step(NamedTuple):
-    """A job leaves type a for type b, where another one makes room for it, or nobody (WAITING)."""
+    """A job leaves type a for type b, where another one makes room for it, or none (WAITING)."""
 
     gain: float  # seconds per device
     a: int

@@ -1,4 +1,4 @@
-"""The assignment that nobody thought about."""
+"""A random assignment, the baseline of all."""
 
 from random import Random
 

@@ -12,7 +12,7 @@ from gavelx.snapshot import WAITING, Snapshot
 
 
 class GangFifo(Policy):
-    """Start jobs in order of arrival, whole gangs, wherever they can run; nobody is preempted, nobody overtakes.
+    """Start jobs in order of arrival, whole gangs, wherever they can run; no job is preempted, none overtakes.
 
     The first job that finds too few free devices on every type that it can run on holds up the queue; only a job
     that can run nowhere in the cluster is passed over. Of the types with room it gets the one with the largest
@@ -76,7 +76,7 @@ class Reservation:
 def reserve(handout: Handout, head: int, left_s_JA: Floats) -> Reservation:
     """The first instant at which the head of the queue can start; of equal types the one with most to spare.
 
-    Whoever ends at that very instant makes room as well.
+    A job that ends at that very instant makes room as well.
     """
     snapshot, type_J = handout.snapshot, np.array(handout.type_J)
     scale = int(snapshot.scale_factor_J[head])

@@ -74,14 +74,14 @@ class LeaseCompletions:
         return any(word.failed or not word.complete for word in self._words.get(lease_id, {}).values())
 
     def nothing(self, server_id: int, run: LeaseRecord, reason: str, *, failed: bool = False) -> None:
-        """The last word on a part that never was, or of which nobody knows: it was held as long as was said."""
+        """The last word on a part that never was, or that is unknown: it was held as long as the agent said."""
         steps, lease, report = self._progress.saved_steps(run), run.lease, self._progress.get(run.lease.id)
         word = wire.Ended(lease_id=lease.id, job_id=lease.job_id, steps_done=steps, failed=failed, reason=reason)
         word.held_s = 0.0 if report is None else report.held_s
         self._word(server_id, run, word)
 
     def stop(self, run: LeaseRecord) -> None:
-        """Ask all parts to stop; where nobody was told of the lease, it is over."""
+        """Ask all parts to stop; where no agent was told of the lease, it is over."""
         if any(run.lease.id in session.sent for session in self._attending(run)):
             for part in run.parts:
                 self._stop_part(run, part, "preempted")

@@ -47,7 +47,7 @@ class LaunchQueue:
         self._unsent.get(server_id, set()).discard(lease_id)
 
     def servers_changed(self) -> None:
-        """Leases may have ended without a word: whoever waits looks again."""
+        """Leases may have ended without a word: those that wait look again."""
         self._waiting.clear()
 
     def waiting_for(self, lease_id: int) -> set[int]:

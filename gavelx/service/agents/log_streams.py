@@ -1,6 +1,6 @@
-"""What jobs wrote, on its way from the agent that has it to whoever asked.
+"""What jobs wrote, on its way from the agent that has it to the user who asked.
 
-A reader may be slow, or stall: agents send no more parts than he has room for, and nobody else waits for him.
+A reader may be slow, or stall: agents send no more parts than they have room for, and no other waits for them.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class LogStreams:
     async def read_job(self, job_id: int, offset: int, *, follow: bool) -> AsyncIterator[wire.LogChunk]:
         """What a job wrote, server after server, and again where it came back; with ``follow`` until it ends.
 
-        ``offset`` is of the first server. One that is not here keeps nobody from reading the others: only then
+        ``offset`` is of the first server. One that is away does not stop users from reading the others: only then
         :class:`RefusedError` says that it is missing.
         """
         known, taken, missing = self._state.jobs[job_id], Cursor(), None

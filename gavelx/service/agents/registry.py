@@ -123,7 +123,7 @@ class AgentRegistry:
         return session
 
     def _note_the_price(self, accelerator: str) -> None:
-        """Say once that nobody will know what jobs spend on devices of this type."""
+        """Say once that it is unknown what jobs spend on devices of this type."""
         prices = self.state.mechanism.accounts.prices
         if isnan(prices.of(accelerator)) and accelerator not in self._unpriced:
             self._unpriced.add(accelerator)

@@ -1,6 +1,6 @@
-"""Who calls, and what he may do. Beyond loopback nobody gets in without TLS and a token.
+"""Callers, and what they may do. Beyond loopback no caller gets in without TLS and a token.
 
-``user``: submits jobs, sees and cancels his own. ``operator``: everything. ``agent``: takes part as a server;
+``user``: submits jobs, sees and cancels their own. ``operator``: everything. ``agent``: takes part as a server;
 where a CA for agents is given, with a certificate of that name instead.
 """
 
@@ -23,13 +23,13 @@ LOOK_S = 2.0
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody with a name and a role."""
+    """A caller: a name and a role."""
 
     owner: str
     role: Role
 
     def may_see(self, owner: str) -> bool:
-        """His own jobs; an operator everybody's."""
+        """Their own jobs; an operator, all jobs."""
         return self.role == "operator" or self.owner == owner
 
 
@@ -39,7 +39,7 @@ LOCAL = Caller("local", "operator")
 
 @dataclass
 class Guard:
-    """Knows tokens, and how many calls each caller has made lately; without tokens everybody is ``LOCAL``."""
+    """Knows tokens, and how many calls each caller has made lately; without tokens every caller is ``LOCAL``."""
 
     tokens_file: str | None = None
     calls_per_s: float = 200.0

@@ -148,7 +148,7 @@ class Service:
         """The state of the log, or the first one of a new log."""
         before, found = configuration_of(self.log), self.log.configuration
         self.wanted = self.options.configure(before)
-        self.same_prices = before is not None and self.wanted.prices is before.prices  # nobody said others
+        self.same_prices = before is not None and self.wanted.prices is before.prices  # no others were given
         wanted = json.loads(json.dumps(self.wanted.to_json()))
         if found is None:
             found = wanted

@@ -26,7 +26,7 @@ async def speeds(call: Call, request: wire.SpeedsRequest) -> wire.SpeedsReply:
 
 
 def _types(state: State, caller: Caller) -> Iterator[str]:
-    """Those of the table, and of his jobs; of everybody's for an operator."""
+    """Those of the table, and of the caller's jobs; of all jobs for an operator."""
     yield from state.job_types
     ids = state.jobs if caller.role == "operator" else state.of_owner.get(caller.owner, ())
     yield from (state.jobs[job_id].job.job_type for job_id in ids)

@@ -20,7 +20,7 @@ SHOWN, LIMIT_MAX = 1000, 100_000
 
 
 async def status(call: Call, request: wire.StatusRequest) -> wire.StatusReply:
-    """Jobs that the caller may see and asked for; and all servers, which are nobody's secret."""
+    """Jobs that the caller may see and asked for; and all servers, which are no secret."""
     check_ids(request.job_ids)
     if len(request.job_ids) == 1:
         call.job(request.job_ids[0])

@@ -43,7 +43,7 @@ class Submission:
         self.ids: list[int] = []
 
     async def check(self) -> None:
-        """Raises :class:`UserError` that names a job which nobody could run. Others have their turns meanwhile."""
+        """Raises :class:`UserError` that names a job which cannot be run. Others have their turns meanwhile."""
         for n, spec in enumerate(self._specs):
             self._jobs.append(self._checked(n, spec))
             if n % PIECE == PIECE - 1:
@@ -74,7 +74,7 @@ class Submission:
     def _speeds(self, job_type: str, spec: wire.JobSpec) -> tuple[str, dict[str, float]]:
         """The name under which its speeds are known, and all of them where the table does not have some.
 
-        A job that says its own is of a type of its own, by what it says, so nobody's speeds are another's.
+        A job that says its own is of a type of its own, by what it says, so speeds of one user reach no other.
         """
         known, workers = self._state.said, max(1, spec.workers)
         types = self._state.mechanism.throughputs.accelerators

@@ -6,7 +6,7 @@ commands.
     log         in one transaction, in another thread
     apply       the entries in order; commands come out
     carry out   launches and stops to the agents, questions to the solver, wake-ups to the timer
-    answer      whoever waits
+    answer      the callers that wait
 
 While the log cannot be written callers are told so; what happened anyway (last words, lost servers, answers of
 solvers, wake-ups) stays pending and is tried again, and leases that stand are renewed as before.
@@ -81,7 +81,7 @@ class EventLoop:
         self.clock = Clock(state.started, state.now_s)
         self.log_failures = 0
         self.failure: str = ""  # why the log cannot be written, while it cannot
-        self._wrong: GavelxError | None = None  # why nobody may go on
+        self._wrong: GavelxError | None = None  # why the service may not go on
         self._items: list[Item] = []
         self._news = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, "gavelx-log")
@@ -108,7 +108,7 @@ class EventLoop:
         return self._put(make, lasting=True)
 
     async def ask(self, make: Make) -> None:
-        """Somebody wants something: returns when it is durable and applied.
+        """A caller wants something: returns when it is durable and applied.
 
         Raises what ``make`` raises, :class:`LogUnavailableError` while the log cannot be written, and
         :class:`RefusedError` when too much is pending.
@@ -192,7 +192,7 @@ class EventLoop:
         return True
 
     def _taken(self, now_s: float) -> tuple[list[Item], list[Entry]]:
-        """The items of this batch and what they are at this time; who cannot have what he wants is told so."""
+        """The items of this batch and what they are at this time; a caller who cannot have it is told so."""
         taken, entries = list[Item](), list[Entry]()
         while self._items and len(entries) < BATCH:
             item = self._items.pop(0)
@@ -293,7 +293,7 @@ class EventLoop:
         await self.post(lambda now_s: [Entry(Answered(now_s, answer))])
 
     async def _tick(self) -> None:
-        """Once a second: who is silent; and now and then, how far everybody is."""
+        """Once a second: which agents are silent; and now and then, how far all jobs are."""
         while True:
             await asyncio.sleep(min(1.0, self.timing.heartbeat_s))
             self.agents.tick()
@@ -332,4 +332,4 @@ def _refuse(items: list[Item], error: GavelxError) -> None:
     for item in items:
         if not item.done.done():
             item.done.set_exception(error)
-            item.done.exception()  # nobody need ask
+            item.done.exception()  # no caller has to ask

@@ -108,7 +108,7 @@ def _waited_s(pid: int) -> float:
 
 
 def _serve(pipe: Connection) -> None:
-    """AllocationRecord until nobody asks any more."""
+    """Answer until no more is asked."""
     Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
@@ -147,7 +147,7 @@ def _answer(what: str, *rest: Any) -> Any:
     text, snapshot, settings = rest
     with using(settings):
         answer = answer_of(ask(_policy(text), snapshot))
-    allocation_of(answer, snapshot)  # whoever asked must be able to read it
+    allocation_of(answer, snapshot)  # the process that asked must be able to read it
     return answer
 
 

@@ -1,7 +1,7 @@
 """Snapshots make a restart short. They are made in another process, by a replay, so that nothing waits for them.
 
 With 10,000 jobs it takes a third of a second to pack the state, and longer with every job that ever was; the event
-loop cannot stand still for that. As the state follows from the log alone, whoever can read the log can make it.
+loop cannot stand still for that. As the state follows from the log alone, any reader of the log can make it.
 """
 
 import asyncio
@@ -111,12 +111,12 @@ def _make(pipe: Connection, place: str) -> None:
     made_with = configuration_of(log)
     assert made_with is not None
     state, sequence, _ = restore(log, lambda: State(made_with))
-    with suppress(OSError):  # nobody waits any more
+    with suppress(OSError):  # no process waits any more
         pipe.send((sequence, packed(state.pickled())))
 
 
 def _end_with_parent() -> None:
-    """Whoever asked was killed: the next service has other things to do than to share its processor with us."""
+    """End when the process that asked was killed: the next service needs the processor for itself."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

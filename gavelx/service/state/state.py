@@ -73,7 +73,7 @@ class JobRecord:
 class Machine:
     """A server, by the name that its agent gave it. ``boot_id`` changes when all that ran there is gone.
 
-    ``lost``: nothing runs there, by all clocks. ``drained``: somebody wants nothing to run there.
+    ``lost``: nothing runs there, by all clocks. ``drained``: an operator wants nothing to run there.
     """
 
     server: Server
@@ -332,7 +332,7 @@ class State:
         if how == COMPLETE:
             known.steps_done = known.job.total_steps
         for name in ("command", "environment"):
-            known.spec.pop(name, None)  # nobody will start it again
+            known.spec.pop(name, None)  # it will not be started again
 
     # -- snapshots --------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ A record that was changed, lost, moved or added shows at the first record whose 
 
 A *mark* names the last record that a log had at some time, by number and checksum. Agents and the lock file
 remember marks; a log that does not have the record of its own mark has lost it. A mark is signed with the key of
-its log, so nobody can make one up.
+its log, so none can be made up.
 """
 
 import hmac

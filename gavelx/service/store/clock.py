@@ -1,7 +1,7 @@
 """The log's clock: monotonic seconds since the log began, continued across restarts.
 
 Within one boot of the machine it counts the time in which the service was down as well; after another boot it goes
-on from the last event, as nobody can say how long the machine was off without trusting a clock that may be set.
+on from the last event, as it is unknown how long the machine was off without trusting a clock that may be set.
 """
 
 import time

@@ -1,6 +1,6 @@
 """The durable log: append-only, one writer, on SQLite or PostgreSQL by the same code.
 
-A batch is written in one transaction, and nobody acts on an event before its transaction is on disk. SQLite runs
+A batch is written in one transaction, and no event is acted on before its transaction is on disk. SQLite runs
 in WAL mode with ``synchronous=FULL``: ``NORMAL`` may lose the last commits when the power fails.
 
 ====================  ==================================================================================
@@ -9,7 +9,7 @@ in WAL mode with ``synchronous=FULL``: ``NORMAL`` may lose the last commits when
 ``facts``             what a log is made with (`facts`)
 ====================  ==================================================================================
 
-When a write fails nobody knows at once whether it was committed (the answer may have been lost):
+When a write fails it is unknown at first whether it was committed (the answer may have been lost):
 :meth:`Log.settle` looks, before anything else is written.
 
 A record that is not what was written, or is not there any more, is a :class:`LogError` that says so.
@@ -109,7 +109,7 @@ class Log:
         """Write a batch: all of it is on disk when this returns, or none is known to be.
 
         Raises :class:`LogUnavailableError`; then :meth:`settle` has to say what became of it. Raises
-        :class:`LogError` where nobody would find it again.
+        :class:`LogError` where it would not be found again.
         """
         assert self._unsure is None, "settle() first"
         first, last = self.last_sequence, records[-1].sequence
@@ -130,7 +130,7 @@ class Log:
         self._store.check_files()
 
     def settle(self) -> bool:
-        """After a failed :meth:`append`: whether it was written after all. Raises while nobody knows."""
+        """After a failed :meth:`append`: whether it was written after all. Raises while that is unknown."""
         if self._unsure is None:
             return False
         (before, after), last = self._unsure, self._end()
@@ -147,7 +147,7 @@ class Log:
             raise self._where.damaged("it is missing", last + 1)
 
     def check_mark(self, mark: str, who: str) -> None:
-        """Raises :class:`LogError` if the record that a mark names is not in the log, though somebody knows it.
+        """Raises :class:`LogError` if the record that a mark names is not in the log, though an agent knows it.
 
         A mark that this log did not sign says nothing.
         """

@@ -1,4 +1,4 @@
-"""What agents know of the log: a service whose log lacks a record that an agent was told of serves nobody.
+"""What agents know of the log: a service whose log lacks a record that an agent was told of does not serve.
 
 It would give out numbers of leases again that agents know as other jobs', and its jobs may run already. So it
 stops, and says that its log is an older copy (`gavelx serve --restored`).
@@ -32,7 +32,7 @@ class Marks(Protocol):
         """The mark of the last record."""
 
     async def check(self, mark: str, who: str) -> None:
-        """Raises :class:`RefusedError` if the log lacks the record that somebody was told of."""
+        """Raises :class:`RefusedError` if the log lacks the record that the agent was told of."""
 
 
 class MarksOfLog:

@@ -28,7 +28,7 @@ _PARAMETER = re.compile(r"([?&][^=&]*password[^=&]*=)([^&]*)", re.IGNORECASE)
 
 
 class LogError(InputFileError):
-    """The log is damaged, or lacks what was in it: nobody may go on with it as if nothing had happened."""
+    """The log is damaged, or lacks what was in it: no service may go on with it as if nothing had happened."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def remembered(file: Path) -> str:
 
 
 class Files:
-    """The files of a log that we write, and that nobody else does as long as we have the lock.
+    """The files of a log that we write, and that no other process does as long as we have the lock.
 
     The lock falls when the process ends, however it does. Raises :class:`OptionError` where another has it.
     """

@@ -2,7 +2,7 @@
 
 The notes hold what a job runs (command, environment, owner), what a server is called, which policy decides. Tokens
 are never written. A record of an older version is brought up to date when it is read; one of a newer version is
-refused, for nobody can know what it means.
+refused, for its meaning is unknown.
 """
 
 import json

@@ -186,9 +186,9 @@ def _leap(
 ) -> tuple[Floats, Floats, NDArray[np.bool_]] | None:
     """Freeze many rows at once that end at the best of their job, instead of one level after the other.
 
-    If everybody can have the lesser of his best and some level, then in the lexicographic optimum everybody whose
-    best is below that level has it: were he below, all that have less than he are at their best and lose nothing
-    by what raises him. The highest such level is found by bisection over the bests.
+    If every job can have the lesser of its best and some level, then in the lexicographic optimum every job whose
+    best is below that level has it: were it below, all that have less than it are at their best and lose nothing
+    by what raises it. The highest such level is found by bisection over the bests.
     """
     if rows.best_R is None or isinstance(program, ColumnGeneration):  # sifted, many levels are quicker
         return None
@@ -196,7 +196,7 @@ def _leap(
     levels = np.unique(level_R[rising_R])
     low, high = int(np.searchsorted(levels, level * (1 + NEAR), side="right")), len(levels)
     if low == 0 or high - low < LEAP_MIN:
-        return None  # nobody is at his best yet, or there is little to be gained
+        return None  # no job is at its best yet, or there is little to be gained
     start, attempt = low, high
     while low < high:
         at_best_R = rising_R & (level_R <= levels[attempt - 1])

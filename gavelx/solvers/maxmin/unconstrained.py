@@ -1,6 +1,6 @@
 """Every job at its maximum: the answer to a max-min program where devices suffice, without solving anything.
 
-If every job can have all of its time on a type on which it gains most, nobody can have more: the worst is as good
+If every job can have all of its time on a type on which it gains most, no job can have more: the worst is as good
 as it can be, and so is every further level.
 
 Legend: J jobs, A accelerator types.

@@ -70,8 +70,8 @@ def sparser(snapshot: Snapshot, classes: Classes, share_C: Floats) -> Floats:
 class _Mixing:
     """Classes of several members that use several kinds.
 
-    ``work_MK`` is the work of so many members, ``time_MK`` the time that a member takes for his with that kind
-    alone, ``limit_M`` the time that he has, ``type_MK`` the accelerator type. ``row_G`` and ``column_Z`` say where
+    ``work_MK`` is the work of so many members, ``time_MK`` the time that a member takes for its own with that kind
+    alone, ``limit_M`` the time that it has, ``type_MK`` the accelerator type. ``row_G`` and ``column_Z`` say where
     classes and kinds stand; what has nothing to do with it at -1.
     """
 

@@ -126,7 +126,7 @@ class Purchase:
 
     @cached_property
     def most_P(self) -> Floats:
-        """Instances of each pool beyond which none is of use: enough for everybody at once."""
+        """Instances of each pool beyond which none is of use: enough for all jobs at once."""
         demand = self.fluid.demand
         at_once = max(
             float(demand.scale_J[(demand.release_s_J <= time_s) & (demand.due_s_J > time_s)].sum())

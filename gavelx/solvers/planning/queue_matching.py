@@ -92,7 +92,7 @@ def starts_by_matrix(seconds_JA: Floats, devices_A: Ints, age_s_J: Floats) -> In
 def _places(seconds_JN: Floats, positions: int, age_s_J: Floats) -> tuple[Ints, Ints, Ints] | None:
     """The cheapest place of each job by the solver's matrix, a position (0 is the last in line) and a device.
 
-    None if there are too few positions to tell: somebody has the last one, or not all can be placed.
+    None if there are too few positions to tell: a job has the last one, or not all can be placed.
     """
     J, N = seconds_JN.shape
     matrix = (np.arange(1, positions + 1)[None, :, None] * seconds_JN[:, None, :]).reshape(J, positions * N)

@@ -170,7 +170,7 @@ def _size_of_terms(rows: Rows) -> float:
 
 
 def gains(gain_GA: Floats, capacity_A: Floats) -> tuple[Floats, Floats]:
-    """The gains as parts of each row's largest one, and that. Nobody can use a type without devices."""
+    """The gains as parts of each row's largest one, and that. No job can use a type without devices."""
     gain_AG = np.array(gain_GA.T, dtype=float, order="C")  # a copy in any case
     gain_AG[capacity_A <= 0] = 0.0
     best_G = gain_AG.max(axis=0)

@@ -106,7 +106,7 @@ def _and_surplus(first: Ratios, rows: Rows, need: RatioNeed, limits: Limits) -> 
 
 
 def _first(rows: Rows, start_A: Floats | None, limits: Limits) -> Ratios:
-    """The least largest ratio; ``complete`` if there is nothing left for anybody."""
+    """The least largest ratio; ``complete`` if there is nothing left for any job."""
     cap, share_GA = float(rows.need.cap_G.min()), saturated(rows, limits)
     if share_GA is not None:
         return Ratios(within(share_GA, rows), -cap, -cap, None, True, 0)

@@ -201,7 +201,7 @@ def _of_members(table: Configurations, colour_J: Colours) -> Colours:
 
 def _is_stable(table: Configurations, colour_J: Colours, colour_C: Colours) -> bool:
     """Whether jobs of a colour see the same configurations: told kinds know nothing of their partners' weights."""
-    if len(table.job_M) == len(table):  # nobody has a partner
+    if len(table.job_M) == len(table):  # no job has a partner
         return True
     seen_J = np.zeros_like(colour_J)
     np.add.at(seen_J, table.job_M, _mixed(colour_C[table.configuration_M], table.throughput_M))
