@@ -10,8 +10,6 @@ import time
 from importlib import import_module
 from typing import Any
 
-from gavelx.training import Training
-
 DEVICE = "DECLARED_DEVICE"
 
 
@@ -30,6 +28,8 @@ class Pace:
 
 
 def main() -> None:
+    from gavelx.training import Training  # noqa: PLC0415  # a name from this module needs no torch
+
     speeds, workload, *arguments = sys.argv[1:]
     steps_per_s = dict(pair.split("=") for pair in speeds.split(","))[os.environ[DEVICE]]
     module = import_module(f"experiments.workloads.{workload}")

@@ -15,8 +15,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- measured -->\n", "<!-- end -->\n"
 
@@ -100,6 +98,8 @@ def table(measured: dict[Workload, Measured]) -> str:
 
 def machine(arguments: list[str]) -> str:
     """What it was measured on."""
+    import torch  # noqa: PLC0415
+
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{os.cpu_count()} processor cores"
     size = " ".join(arguments) or "full size"
     return f"\n{device}, torch {torch.__version__}, Python {platform.python_version()}; `{size}`.\n"

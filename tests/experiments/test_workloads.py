@@ -7,7 +7,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import torch
 
 from experiments import workloads
 from experiments.workloads import measure, profile
@@ -22,6 +21,7 @@ from tests.cli.running import Shell
 from tests.terminal import Terminal
 from tests.waiting import wait_until
 
+torch = pytest.importorskip("torch")
 PREEMPTED_AT = (7, 23)
 
 
