@@ -103,10 +103,10 @@ def entry_of(record: Record) -> Entry:
     try:
         body = json.loads(record.body)
         note = body.pop("note", {})
-        if record.version < 3 and record.kind == "Answered":
+        if record.version < 3 and record.kind == "Answered" and "flags" in body:
             body = as_of_version_3(body)
-        if record.version < 3 and record.kind == "LeaseEnded":
-            body["complete"] = bool(note.pop("complete", False))
+        if record.version < 3 and record.kind == "LeaseEnded" and "complete" in note:
+            body["complete"] = bool(note.pop("complete"))
         return Entry(_READ[record.kind](record.time_s, body), note)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         problem = f"a {record.kind} that cannot be read ({type(error).__name__}: {error})"
