@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 NOBODY = -1
 """In place of a partner: the job runs alone."""
 ABSENT = -1
@@ -94,6 +95,34 @@ class ConfigurationSet:
             Configuration((job,) if partner == NOBODY else (job, partner), accelerators[a], devices, spread)
             for job, partner, a, devices, spread in zip(*(column.tolist() for column in columns), strict=True)
         ]
+
+
+def _floats() -> Floats:
+    return np.zeros(0)
+
+
+@dataclass(eq=False)
+class PromisedSet(ConfigurationSet):
+    """Configurations and the ``share`` of time that each was promised; members are rows of jobs."""
+
+    share: Floats = field(default_factory=_floats)
+
+    def share_J(self, jobs: int) -> Floats:
+        """The share of each of so many jobs over all its configurations; a pair's counts in full for both."""
+        pairs = self.partner != NOBODY
+        total = np.bincount(self.job, self.share, jobs)
+        if pairs.any():
+            total = total + np.bincount(self.partner[pairs], self.share[pairs], jobs)
+        return np.asarray(total, dtype=float)
+
+    def in_order(self, *, merged: bool) -> Self:
+        """Jobs alone in their order, then pairs; ``merged``: what is there twice is once, with both shares."""
+        ways = self.take(np.lexsort([self.type, self.job, self.partner != NOBODY]))
+        if not merged:
+            return ways
+        _, first, index = np.unique(keys(ways)[0], return_index=True, return_inverse=True)
+        ways.share = np.asarray(np.bincount(index, ways.share)[index], dtype=float)
+        return ways.take(np.sort(first))
 
 
 def keys(*several: ConfigurationSet) -> list[Ints]:

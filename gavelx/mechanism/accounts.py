@@ -43,7 +43,7 @@ class Accounts:
         """These are the ways to run from now on; those who run do so in one of them, or in none."""
         live = self.live
         self.ways = ways
-        live.share[:] = ways.per_job(ways.share, len(live))
+        live.share[:] = ways.share_J(len(live))
         j_L = live.holders()
         live.way[j_L] = self.ways.find(self.as_they_run(j_L))
 

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import NOBODY, ConfigurationSet, keys
+from gavelx.configuration import NOBODY, ConfigurationSet, PromisedSet
 from gavelx.mechanism.live import LiveJobs
 from gavelx.promises import Promises
 
@@ -24,14 +24,13 @@ def _floats() -> Floats:
 
 
 @dataclass(eq=False)
-class Entitlements(ConfigurationSet):
+class Entitlements(PromisedSet):
     """Configurations that were promised; members are rows of the live jobs, types those of the mechanism.
 
     Where a gang goes is up to the placement, so none of them is spread. ``share`` is the promised share of time,
     ``credit_s`` the time promised and not received.
     """
 
-    share: Floats = field(default_factory=_floats)
     credit_s: Floats = field(default_factory=_floats)
 
     @staticmethod
@@ -53,14 +52,6 @@ class Entitlements(ConfigurationSet):
         moved.job, moved.partner = job[stays], partner[stays]
         return moved
 
-    def per_job(self, value: Floats, J: int) -> Floats:
-        """A value per configuration, summed for each job; a pair counts in full for both."""
-        total = np.bincount(self.job, value, J)
-        if (self.partner != NOBODY).any():
-            shared = self.partner != NOBODY
-            total = total + np.bincount(self.partner[shared], value[shared], J)
-        return np.asarray(total, dtype=float)
-
 
 def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]) -> Entitlements:
     """What was promised to jobs that are still here and run there: jobs alone in their order, then pairs.
@@ -77,9 +68,4 @@ def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]
     partner, together = np.where(alone, NOBODY, partner), np.zeros(len(job), dtype=bool)
     found = ConfigurationSet.of(job, partner, type_, given.devices, together).take(here)
     ways = Entitlements.to(found, promises.share_P[here])
-    ways = ways.take(np.lexsort([ways.type, ways.job, ways.partner != NOBODY]))
-    if given.spread.any():
-        _, first, index = np.unique(keys(ways)[0], return_index=True, return_inverse=True)
-        ways.share = np.asarray(np.bincount(index, ways.share)[index], dtype=float)
-        ways = ways.take(np.sort(first))
-    return ways
+    return ways.in_order(merged=bool(given.spread.any()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import NOBODY, ConfigurationSet, keys
+from gavelx.configuration import NOBODY, ConfigurationSet, PromisedSet, keys
 from gavelx.promises import Promises
 from gavelx.snapshot import WAITING
 
@@ -27,22 +27,15 @@ def _floats() -> Floats:
 
 
 @dataclass(eq=False)
-class Ways(ConfigurationSet):
+class Ways(PromisedSet):
     """Configurations, none of them spread, and what became of each.
 
     ``share`` is the share of time promised, ``received_s`` the time received since the policy was asked,
     ``owed_s`` what was promised before and not received.
     """
 
-    share: Floats = field(default_factory=_floats)
     received_s: Floats = field(default_factory=_floats)
     owed_s: Floats = field(default_factory=_floats)
-
-    def per_job(self, J: int) -> Floats:
-        """The share of each job over all its ways; a pair counts in full for both."""
-        total = np.bincount(self.job, self.share, J)
-        pairs = self.partner != NOBODY
-        return np.asarray(total + np.bincount(self.partner[pairs], self.share[pairs], J), dtype=float)
 
 
 def new_ways(how: ConfigurationSet, share: Floats, first_s: float) -> Ways:
@@ -66,12 +59,7 @@ def promised_ways(
     runs = throughput_JA[job, type_] > 0
     how = ConfigurationSet(job, partner, type_, given.devices, together).take(runs)
     ways = new_ways(how, promises.share_P[runs], first_s)
-    ways = ways.take(np.lexsort([ways.type, ways.job, ways.partner != NOBODY]))
-    if given.spread.any():
-        _, first, index = np.unique(keys(ways)[0], return_index=True, return_inverse=True)
-        ways.share = np.asarray(np.bincount(index, ways.share)[index], dtype=float)
-        ways = ways.take(np.sort(first))
-    return ways
+    return ways.in_order(merged=bool(given.spread.any()))
 
 
 class Priority:

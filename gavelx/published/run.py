@@ -191,7 +191,7 @@ class PublishedRun:
         if gone_J[self._live].any():
             self._live = [j for j in self._live if not gone_J[j]]
             self._priority.forget(gone_J)
-            self._table.share[:] = self._priority.ways.per_job(len(gone_J))
+            self._table.share[:] = self._priority.ways.share_J(len(gone_J))
 
     def _admit(self) -> None:
         """Jobs that arrived join; they may run on every type on which they can, and have no share yet."""
@@ -212,7 +212,7 @@ class PublishedRun:
             table.allocated[self._live] = True
             ways = promised_ways(self._promised, table.row, table.throughput, self._types, self.rules.round_s / 2)
             self._priority.restart(ways, len(self._live), self.now_s - self._asked_s)
-            table.share[:] = self._priority.ways.per_job(len(self.submitted))
+            table.share[:] = self._priority.ways.share_J(len(self.submitted))
             self._execution = allocation.execution
             if self._execution.refresh_s is not None:
                 self._ask_again_s = self.now_s + self._execution.refresh_s

@@ -100,7 +100,7 @@ def progress(time_s: float, lease: Lease, steps: float, saved: float = 0.0) -> P
 def promised_J(mechanism: Mechanism) -> list[float]:
     """The share of its time that each job was promised in the ways to run."""
     ways = mechanism.accounts.ways
-    return ways.per_job(ways.share, len(mechanism.live)).tolist()
+    return ways.share_J(len(mechanism.live)).tolist()
 
 
 def ended(time_s: float, lease: Lease, steps: float, failed: bool = False) -> LeaseEnded:
