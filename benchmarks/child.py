@@ -1,5 +1,6 @@
 """The other end of :func:`benchmarks.sides.in_a_process_of_its_own`: instance in, answer out, both pickled."""
 
+import os
 import pickle
 import resource
 import sys
@@ -23,6 +24,8 @@ def peak_mb() -> float:
 
 
 def main() -> None:
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a solver prints goes to stderr: it must not come between the bytes of the answer
     text, instance = pickle.load(sys.stdin.buffer)
     side = by_policy(text)
     side.solve(side.ready(all_distinct(min(WARM_JOBS, len(instance.weight_J)), seed=0)))
@@ -31,7 +34,8 @@ def main() -> None:
     raw = side.solve(ready)
     seconds, peak = time.perf_counter() - start, peak_mb()
     answer = replace(side.read(instance, raw), seconds=seconds, peak_mb=peak)
-    pickle.dump(answer, sys.stdout.buffer, protocol=pickle.HIGHEST_PROTOCOL)
+    with answers:
+        pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 if __name__ == "__main__":
