@@ -3,8 +3,8 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
@@ -43,6 +43,19 @@ class RefusedError(Exception):
     """The policy says that no allocation meets its constraints, and may say so."""
 
 
+Check = TypeVar("Check", bound=Callable[..., None])
+
+
+def only_if(applies: Callable[[Any], bool]) -> Callable[[Check], Check]:
+    """A check for some policies: a test class for which ``applies(test)`` is false does not have it."""
+
+    def mark(check: Check) -> Check:
+        check.applies = applies  # type: ignore[attr-defined]
+        return check
+
+    return mark
+
+
 class Checks:
     """What a subclass says about its policy, and the tools of all checks.
 
@@ -60,7 +73,8 @@ class Checks:
     * ``among_equals``: promises of fairness are meant among one-device jobs of equal weight; False: among all;
     * ``examples``: generated snapshots per check; ``tolerance``: relative, in throughput and objective.
 
-    A check that does not apply is taken out by setting it to None in the subclass.
+    A check that does not apply is taken out by setting it to None in the subclass; those of promises that the
+    policy does not make are taken out already.
     """
 
     policy: Policy | type[Policy]
@@ -74,6 +88,15 @@ class Checks:
     among_equals = True
     examples = 25
     tolerance = 1e-6
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Take out the checks that do not apply to the policy, where it can be made already."""
+        super().__init_subclass__(**kwargs)
+        for name in dir(cls):
+            applies = getattr(getattr(cls, name), "applies", None)
+            with suppress(Exception):  # made later, in a test, it says what is wrong
+                if applies is not None and not applies(cls()):
+                    setattr(cls, name, None)
 
     def make_policy(self) -> Policy:
         """The policy under test, anew."""

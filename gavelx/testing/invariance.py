@@ -8,13 +8,12 @@ Legend: J jobs, A accelerator types, C configurations.
 
 from random import Random
 
-import pytest
 from hypothesis import strategies as st
 
 from gavelx.allocation import Allocation
 from gavelx.snapshot import Snapshot
 from gavelx.testing import changes, plain
-from gavelx.testing.checks import Checks, RefusedError, program_of
+from gavelx.testing.checks import Checks, RefusedError, only_if, program_of
 
 FACTOR = 7.3
 """One unit in another; no power of two, so that rounding differs."""
@@ -46,38 +45,36 @@ class Invariance(Checks):
                 seen = f"the shares were {one.share_C.tolist()}, and with other names {two.share_C.tolist()}"
                 self.fail(rule, seen, snapshot, "go by throughput, devices and price")
 
+    @only_if(lambda test: "steps" not in test.amounts)
     def test_the_unit_of_steps_does_not_matter(self) -> None:
         """Speeds and steps of work, both counted in smaller steps."""
-        if "steps" not in self.amounts:
 
-            @self.for_all(self.snapshots())
-            def check(snapshot: Snapshot) -> None:
-                rule, hint = "the unit of steps does not matter", 'amounts = ("steps",) if the policy states steps'
-                self._check_same(snapshot, changes.in_other_steps(snapshot, FACTOR), rule, hint, same_units=False)
+        @self.for_all(self.snapshots())
+        def check(snapshot: Snapshot) -> None:
+            rule, hint = "the unit of steps does not matter", 'amounts = ("steps",) if the policy states steps'
+            self._check_same(snapshot, changes.in_other_steps(snapshot, FACTOR), rule, hint, same_units=False)
 
+    @only_if(lambda test: "usd" not in test.amounts)
     def test_the_currency_does_not_matter(self) -> None:
         """All prices and bills in another currency."""
-        if "usd" not in self.amounts:
 
-            @self.for_all(self.snapshots())
-            def check(snapshot: Snapshot) -> None:
-                rule, hint = "the currency does not matter", 'amounts = ("usd",) if the policy states a budget'
-                self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, same_units=False)
+        @self.for_all(self.snapshots())
+        def check(snapshot: Snapshot) -> None:
+            rule, hint = "the currency does not matter", 'amounts = ("usd",) if the policy states a budget'
+            self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, same_units=False)
 
+    @only_if(lambda test: not test.by_the_clock)
     def test_the_time_of_day_does_not_matter(self) -> None:
         """All of it a day, an hour, a minute and a second later, an odd number of each; or half a day."""
-        if self.by_the_clock:
-            pytest.skip("the policy goes by the clock")
 
         @self.for_all(self.snapshots(), st.sampled_from((LATER_S, 43_201.0)))
         def check(snapshot: Snapshot, seconds: float) -> None:
             hint = "snapshot.elapsed_s_J instead of time_s, or by_the_clock = True in the test class"
             self._check_same(snapshot, changes.later(snapshot, seconds), "the time of day does not matter", hint)
 
+    @only_if(lambda test: "weights" in test.make_policy().ignores)
     def test_weights_do_not_matter_where_they_are_ignored(self) -> None:
         """A policy that says that it ignores weights gives the same, whatever they are."""
-        if "weights" not in self.make_policy().ignores:
-            pytest.skip(f"{self.make_policy()} does not ignore weights")
 
         @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:
