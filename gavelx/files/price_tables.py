@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -195,7 +196,7 @@ def price_rows(
     ``cloud``, ``accelerators`` and ``kind`` (``on_demand``, ``spot``, ``reserved``) keep only the offers that
     match. Raises :class:`OptionError` for a cloud or kind that the table does not have.
     """
-    rows = tuple(_rows(data_path("prices", "prices")))
+    rows = _shipped(data_path("prices", "prices"))
     if cloud is not None:
         cloud = _one_of("--cloud", cloud, {row.cloud for row in rows})
         rows = tuple(row for row in rows if row.cloud == cloud)
@@ -321,6 +322,11 @@ def _listed(text: str, spec: str) -> dict[str, Quote]:
             raise OptionError(f"{shown(name)} is named twice in {shown(spec, 80)}", where="--prices", hint=FORM)
         prices[name.lower()] = Quote(Decimal(amount))
     return prices
+
+
+@cache
+def _shipped(path: Path) -> tuple[PriceRow, ...]:
+    return tuple(_rows(path))
 
 
 def _rows(path: str | Path) -> Iterator[PriceRow]:

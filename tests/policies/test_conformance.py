@@ -30,7 +30,7 @@ SAID: dict[str, dict[str, Any]] = {
         "test_the_names_of_types_do_not_matter": None,
     },
     "random": {"by_the_clock": True},
-    "strategy_proof": {"tolerance": 1e-4, "patience": 1000.0},  # one program for each job
+    "strategy_proof": {"tolerance": 1e-4, "patience": 1000.0, "examples": 6},  # one program for each job
 }
 """What a test class says about its policy, beyond ``unique = True``; a modified policy is like its inner one."""
 QUICK = ("max_min_fairness", "makespan", "max_sum_throughput", "isolated", "fifo", "allox", "nash_welfare")
@@ -52,7 +52,7 @@ MODIFIED = {
 
 def conformance_of(text: str) -> type[PolicyConformance]:
     """The kit's class for the policy that ``text`` describes."""
-    said = {"unique": True, "policy": load_policy(text), "examples": 10 if "(" in text else 25}
+    said = {"unique": True, "policy": load_policy(text), "examples": 6 if "(" in text else 15}
     for name, attributes in SAID.items():
         if name == text or f"({name})" in text or f"({name}," in text:
             said |= attributes

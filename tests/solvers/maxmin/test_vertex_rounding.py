@@ -106,11 +106,12 @@ def test_few_mix(case: Case) -> None:
     """All but K - 1 of a class use one kind, or two where it has some on which their work does not fit in time."""
     table, classes, sparse_C = case.snapshot.configurations, case.classes, case.sparse_C
     kinds_J, before_J = case.kinds_J(sparse_C), case.kinds_J(case.share_C)
-    throughput_J, speed_JC = table.throughput_JC @ case.share_C, table.throughput_JC.toarray()
+    throughput_J = table.throughput_JC @ case.share_C
     for g, j in enumerate(classes.representative_G.tolist()):
         members, K = classes.class_J == g, before_J[j]
-        needed_C = np.divide(throughput_J[j], speed_JC[j], out=np.zeros(len(table)), where=speed_JC[j] > 0)
-        used_C = (case.share_C > 0) & (speed_JC[j] > 0)
+        speed_C = table.throughput_JC[[j]].toarray()[0]
+        needed_C = np.divide(throughput_J[j], speed_C, out=np.zeros(len(table)), where=speed_C > 0)
+        used_C = (case.share_C > 0) & (speed_C > 0)
         slow_C, fast_C = used_C & (needed_C > 1.0 + 1e-9), used_C & (needed_C <= 1.0 - 1e-9)
         assert (kinds_J[members] > 2).sum() <= max(0, K - 1)
         least = 0.0  # how many members must mix
