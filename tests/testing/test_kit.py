@@ -136,7 +136,7 @@ def failures(kind: type[PolicyConformance], names: Iterable[str] = ()) -> dict[s
 
 
 def conformance(policy: Policy | type[Policy], **attributes: object) -> type[PolicyConformance]:
-    attributes = {"unique": True, **attributes, "policy": policy}
+    attributes = {"unique": True, "examples": 12, **attributes, "policy": policy}
     return type("Planted", (PolicyConformance,), attributes)
 
 
