@@ -17,6 +17,7 @@ LOG ?=
 KEEP ?=                        # a folder that keeps what runs of chaos leave
 VIRTUAL ?=                     # chaos on virtual time: messages alone, and a second a run
 WORKERS ?= 2
+PROCESSES ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 3 / 2)))  # of tests; some of them wait for real jobs
 BENCH ?=                       # families and options of python -m benchmarks
 EXPERIMENTS ?= --jobs 2        # options of python -m experiments
 
@@ -40,7 +41,10 @@ compare: $(VENV)/.core  ## compare policies on a real trace: a table here, a plo
 
 test: $(VENV)/.dev  ## run every test
 	@tests/install_packages.sh
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(PYTEST_ARGS)
+
+test-quick: $(VENV)/.dev  ## run the tests that take no time, for the loop of daily work
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_ARGS)
 
 test-core:  ## run the tests of policies, solvers and simulator where no extra is installed
 	@$(MAKE) --no-print-directory VENV=$(CORE) $(CORE)/.testing

@@ -120,6 +120,7 @@ def test_a_policy_that_fails_or_answers_nonsense_is_one_message(tmp_path: Path, 
         simulate(policy, JOBS, CLUSTER, THROUGHPUTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "words"), [WRONG[0], WRONG[2], WRONG[12]])
 def test_the_command_line_says_it_and_ends_with_2(shell: Shell, tmp_path: Path, body: str, words: str) -> None:
     text, file = policy_file(tmp_path, body), tmp_path / "snapshot.json"

@@ -107,6 +107,7 @@ def _missing(text: str, output: str) -> list[str]:
     return [line for line in text.splitlines() if " ".join(line.split()) not in seen]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_runs(page: Path, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -274,6 +274,7 @@ def test_heavy_libraries_stay_at_home(module: str) -> None:
     assert not wrong, wrong
 
 
+@pytest.mark.slow
 def test_pandas_is_imported_only_when_it_is_asked_for() -> None:
     wrong = [
         str(found)

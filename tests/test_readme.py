@@ -32,6 +32,7 @@ def arguments_of_make_compare() -> list[str]:
     return words[: words.index("--html")]
 
 
+@pytest.mark.slow
 def test_the_table_is_what_the_first_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last digit, on any processor; and so is the sentence below it."""
     monkeypatch.chdir(tmp_path)

@@ -26,6 +26,8 @@ from gavelx.files.throughput_tables import load_throughputs
 from gavelx.policies import load_policy
 from gavelx.throughputs import Pairing
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (1, 2, 3)
 
 

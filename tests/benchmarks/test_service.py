@@ -1,7 +1,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.service.__main__ import main
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_small_service_is_loaded_loses_agents_and_is_killed(tmp_path: Path) -> None:

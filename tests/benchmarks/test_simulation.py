@@ -1,9 +1,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.simulation import main
 
 
+@pytest.mark.slow
 def test_a_small_trace_is_simulated_to_the_end_and_written_down(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     assert main(["trace", "--jobs", "300", "--json", str(file)]) == 0

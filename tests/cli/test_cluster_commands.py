@@ -41,6 +41,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(said(capsys, *arguments, "--json"))
 
 
+@pytest.mark.slow
 def test_a_job_from_submission_to_replay(
     service: Background, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_job_from_submission_to_replay(
     assert (slower["makespan_s"], slower["cost_usd"]) == (1.0, pytest.approx(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -118,6 +120,7 @@ def test_a_scheduler_out_of_reach_is_our_failure(capsys: pytest.CaptureFixture[s
     assert "cannot reach the scheduler" in said(capsys, "status", "--scheduler", "127.0.0.1:1", code=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -170,6 +173,7 @@ def test_other_rules_than_the_logs_are_refused(
     assert "round_s is 1.0, not 7.0" in text
 
 
+@pytest.mark.slow
 def test_help_and_simulations_load_no_grpc() -> None:
     code = (
         "import sys\nfrom gavelx.cli import main\n"
@@ -182,6 +186,7 @@ def test_help_and_simulations_load_no_grpc() -> None:
     assert run.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["serve"], ["status"], ["certs", "x"], ["replay", "x", "--policy", "fifo"]])
 def test_without_the_extra_the_message_names_it(command: list[str]) -> None:
     code = (

@@ -17,6 +17,7 @@ def scenario(**options: object) -> Scenario:
     return load_scenario(RunOptions(**{"cluster": "v100=2,k80=2", "jobs": 8, **options}))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_each_option_reaches_the_run() -> None:
     made = scenario(seed=3, min_run=600.0, backfill="0.8", speed_noise=0.3, failures="jobs=0.5, servers=2")
     assert (made.rules.min_run_s, made.rules.backfill) == (600.0, 0.8)
@@ -109,6 +110,7 @@ def test_who_never_finds_enough_spot_servers_is_told_before_the_run(
         scenario(**options, spot_notice=notice)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -209,6 +211,7 @@ def figures(shell: Shell, *options: object) -> dict[str, float]:
     return {key: ran.json[key] for key in ("makespan_s", "jct_mean_s", "cost_usd", "restarts")}
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_costs_time_and_money(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "prices.csv"
     file.write_text("time_s,accelerator,usd_per_hour\n3600,v100,50\n3600,k80,50\n")
@@ -228,6 +231,7 @@ def test_jobs_that_were_given_up_are_named(shell: Shell) -> None:
     assert "given up after too many failures" in ran.err
 
 
+@pytest.mark.slow
 def test_workers_run_under_the_same_conditions(shell: Shell) -> None:
     options = ("--policies", "fifo,isolated", *SMALL, "--failures", "jobs=0.5", "--overheads", "restart=50")
     one, two = (shell("compare", *options, "--workers", n, "--json", "-") for n in (1, 2))
@@ -245,6 +249,7 @@ def test_the_command_names_the_conditions() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_rules_published_know_no_jobs_that_are_not_to_be_preempted(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     header = "job_id,arrival_s,job_type,scale_factor,total_steps,preemptible,checkpoints\n"

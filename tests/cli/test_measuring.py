@@ -53,6 +53,7 @@ def measure(shell: Shell, job_type: str, *words: object, says: str = "") -> Ran:
     return ran
 
 
+@pytest.mark.slow
 def test_batch_sizes_become_types_of_a_table(shell: Shell) -> None:
     sizes = ("--batch-sizes", "40,20", "--out", "speeds.csv")
     ran = measure(shell, "mine", *sizes, "--", *job("{batch_size}"))
@@ -62,6 +63,7 @@ def test_batch_sizes_become_types_of_a_table(shell: Shell) -> None:
     assert "mine (batch size 20)" in ran.out and "MiB" in ran.out
 
 
+@pytest.mark.slow
 def test_a_pair_on_one_device(shell: Shell) -> None:
     pair = ("--beside", "other", "--out", "speeds.csv", "--json")
     ran = measure(shell, "mine", *pair, "--", *job(20), "+", *job(40))
@@ -75,6 +77,7 @@ def test_a_pair_on_one_device(shell: Shell) -> None:
     assert set(colocated) == {Pairing("mine", "other", "cpu"), Pairing("other", "mine", "cpu")}
 
 
+@pytest.mark.slow
 def test_a_table_that_said_otherwise_is_put_right_and_told_so(shell: Shell, tmp_path: Path) -> None:
     speeds = tmp_path / "speeds.csv"
     speeds.write_text("job_type,scale_factor,accelerator,steps_per_second\nmine,1,cpu,100\nyours,1,cpu,7\n")
@@ -90,6 +93,7 @@ def test_a_job_without_room_cannot_run_there(shell: Shell) -> None:
     assert load_throughputs("speeds.csv").isolated == {Setting("big", "cpu"): 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "command", "said"),
     [

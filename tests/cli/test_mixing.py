@@ -48,6 +48,7 @@ def test_a_mix_as_a_table(shell: Shell, trace: str) -> None:
     assert "one more" in ran.out
 
 
+@pytest.mark.slow
 def test_a_mix_that_is_not_confirmed_ends_with_1(shell: Shell, trace: str, tmp_path: Path) -> None:
     policy = tmp_path / "lazy.py"
     policy.write_text(
@@ -94,6 +95,7 @@ GOOD_ACCELERATORS = {"v100,"}
 """A comma too many does no harm."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "value"),
     [(option, value) for option, values in BAD.items() for value in values if value not in GOOD_ACCELERATORS],

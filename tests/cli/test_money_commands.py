@@ -9,6 +9,8 @@ import pytest
 from gavelx.cli.listing import OLD_DAYS
 from tests.cli.running import Shell
 
+pytestmark = pytest.mark.slow
+
 POLICIES = "fifo,max_min_fairness"
 HEADER = "accelerator,price_usd_per_hour,as_of,currency\n"
 

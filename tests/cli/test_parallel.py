@@ -61,6 +61,7 @@ def test_progress_reaches_the_end_of_every_policy() -> None:
     assert {total for _, _, total in seen} == {3}
 
 
+@pytest.mark.slow
 def test_a_mistake_in_a_worker_keeps_its_parts(policies: str) -> None:
     scenario = load_scenario(RunOptions("v100=2", jobs=3))
     with pytest.raises(ProgramError) as caught:
@@ -70,12 +71,14 @@ def test_a_mistake_in_a_worker_keeps_its_parts(policies: str) -> None:
     assert caught.value.__notes__ == [f"while running {policies}:Infeasible"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_vanishes_is_our_failure(policies: str) -> None:
     scenario = load_scenario(RunOptions("v100=2", jobs=3))
     with pytest.raises(GavelxError, match="worker process ended"):
         run_policies(["fifo", f"{policies}:vanishing_worker"], scenario, lambda *_: None, workers=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_policy_that_ends_its_process_is_its_authors_mistake(policies: str, workers: int) -> None:
     scenario = load_scenario(RunOptions("v100=2", jobs=3))
@@ -83,6 +86,7 @@ def test_a_policy_that_ends_its_process_is_its_authors_mistake(policies: str, wo
         run_policies([f"{policies}:Vanishing", "fifo"], scenario, lambda *_: None, workers=workers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_solver_and_its_budget_reach_every_run(policies: str, workers: int) -> None:
     scenario = load_scenario(RunOptions("v100=2", jobs=3, solver="highs", time_budget=7.5))
@@ -90,6 +94,7 @@ def test_the_solver_and_its_budget_reach_every_run(policies: str, workers: int) 
         run_policies([f"{policies}:Seen"] * 2, scenario, lambda *_: None, workers=workers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_goes_wrong_with_one_policy_is_no_matter_of_the_others(policies: str, workers: int) -> None:
     scenario = load_scenario(RunOptions("v100=2", jobs=3))
@@ -113,6 +118,7 @@ def test_what_goes_wrong_with_one_policy_is_no_matter_of_the_others(policies: st
         assert "it ended the process that asked it" in messages["Vanishing"][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_mistake_of_ours_is_placed_where_it_was_made(policies: str, workers: int) -> None:
     """The place is lost when an exception goes to another process, so the message is made before."""

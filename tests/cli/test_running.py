@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.running import Shell
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--cluster", "v100=2,k80=2", "--jobs", 4, "--seed", 1)
 SUMMARY = {
     *("makespan_s", "jct_mean_s", "jct_p50_s", "jct_p99_s", "utilization", "cost_usd", "rounds", "jobs_total"),

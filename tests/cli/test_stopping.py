@@ -50,6 +50,7 @@ def policy_that(does: str, folder: Path) -> str:
     return f"{folder}/own.py:mine"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("does", ["time.sleep(1000)", "while True: pass"])
 def test_it_is_stopped_when_its_time_is_spent_and_asked_again_later(tmp_path: Path, does: str) -> None:
     flag = tmp_path / "flag"
@@ -66,6 +67,7 @@ def test_it_is_stopped_when_its_time_is_spent_and_asked_again_later(tmp_path: Pa
         assert len(steady.failures) == 1
 
 
+@pytest.mark.slow
 def test_it_answers_as_it_would_here_and_keeps_what_it_knows(tmp_path: Path) -> None:
     with (
         stoppable(policy_that("pass", tmp_path)) as policy,
@@ -117,6 +119,7 @@ def test_what_the_system_says_of_waiting() -> None:
     assert elsewhere._waited_s(2**30) == 0.0
 
 
+@pytest.mark.slow
 def test_an_endless_policy_ends_with_the_one_who_asked(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     does = f"\n        open({str(pid_file)!r}, 'w').write(str(os.getpid()) + ' ')\n        while True: pass"

@@ -45,6 +45,7 @@ def test_mistakes_are_said_at_once(shell: Shell, arguments: list[str], says: str
     assert says in " ".join(error.split())
 
 
+@pytest.mark.slow
 def test_help_and_simulation_need_no_grpc() -> None:
     code = (
         "import sys; from gavelx.cli import main\n"

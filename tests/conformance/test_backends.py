@@ -17,6 +17,7 @@ class TestSimulated(BackendConformance):
     longer: ClassVar[float] = 8.0
 
 
+@pytest.mark.slow
 class TestEmulated(BackendConformance):
     """Real service, real agents, jobs that sleep."""
 
@@ -25,6 +26,7 @@ class TestEmulated(BackendConformance):
     longer: ClassVar[float] = 2.0
 
 
+@pytest.mark.slow
 class TestTrained(BackendConformance):
     """Real service, real agents, processes that train with torch."""
 

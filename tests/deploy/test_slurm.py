@@ -44,6 +44,7 @@ def program(folder: Path) -> str:
     return str(path.parent)
 
 
+@pytest.mark.slow
 def test_agents_serve_on_every_node_and_leave_softly(slurm: Cluster) -> None:
     agents = slurm.folder / "agents"
 
@@ -82,6 +83,7 @@ def test_agents_serve_on_every_node_and_leave_softly(slurm: Cluster) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_it_says_what_is_missing(slurm: Cluster) -> None:
     slurm.run("sbatch", "--wait-all-nodes=0", "--output=lost.log", str(TEMPLATE))
 

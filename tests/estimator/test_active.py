@@ -106,6 +106,7 @@ def loss(seed: int, policy: str, choose: Callable[[Case, Throughputs], Trial], m
     return 1.0 - reached / best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["max_sum_throughput", "max_min_fairness"])
 def test_chosen_measurements_save_more_than_random_ones(policy: str) -> None:
     def telling(one: Case, believed: Throughputs) -> Trial:

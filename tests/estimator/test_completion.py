@@ -53,6 +53,7 @@ def judged(truth: dict[Way, float], known: dict[Way, float], level: float = 0.9)
     return float(np.median(errors)), float(np.mean(held))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.5])
 def test_pairs_from_a_share_of_them(share: float) -> None:
     truth, random = world(1), np.random.default_rng(2)
@@ -132,6 +133,7 @@ def test_which_devices_suit_the_same_jobs_is_learnt_where_no_data_sheet_says() -
     assert error < 0.05 and held > 0.85
 
 
+@pytest.mark.slow
 def test_a_noisier_world_has_wider_intervals() -> None:
     def width(noise: float) -> float:
         truth, random = world(5, noise), np.random.default_rng(6)
@@ -179,6 +181,7 @@ def test_a_failure_stands_until_it_ran_later() -> None:
     assert estimator.estimate([way])[0].steps_per_second == 3.0
 
 
+@pytest.mark.slow
 def test_where_there_are_more_cells_than_are_solved_together(monkeypatch: pytest.MonkeyPatch) -> None:
     truth, random = world(6), np.random.default_rng(7)
     known = {way: v for way, v in truth.items() if random.random() < 0.4}

@@ -12,6 +12,7 @@ from gavelx.simulator.plain_jobs import with_plain_jobs
 from gavelx.throughputs import Setting
 
 
+@pytest.mark.slow
 def test_a_short_trace_goes_on_agents_as_in_the_simulator(tmp_path: Path) -> None:
     """Bounds are wider than those of the command, by as much as a busy machine took its time in ten seconds."""
     scene = emulated.scene_of("shockwave_120", 12, "v100=2,p100=2,k80=4", "max_min_fairness", 900.0)
@@ -63,6 +64,7 @@ def test_options_that_are_no_numbers_are_refused(words: list[str], capsys: pytes
     assert words[0] in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_real_jobs_are_preempted_and_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     few = ["--jobs", "3", "--agents", "2", "--workloads", "recommendation"]

@@ -48,6 +48,7 @@ def test_only_what_a_profile_measured_is_exact() -> None:
     assert len(seen.ranges) > 1000
 
 
+@pytest.mark.slow
 def test_it_runs_reports_and_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--rates", "1", "--seeds", "0", "--jobs", "8", "--out", str(tmp_path)]
     assert main(words) == 0

@@ -144,6 +144,7 @@ def test_the_interval_is_that_of_the_mean_difference() -> None:
     assert paired("cost_usd", records(101.0), records(100.0)).interval is None
 
 
+@pytest.mark.slow
 def test_the_page_is_written_of_what_is_done(tmp_path: Path) -> None:
     options = ["--only", "cost", "honest", "--tiny", "--policies", "allox", "shared_cloud_cost_fairness"]
     assert main([*options, "--out", str(tmp_path)], experiments=THESIS, module="experiments.thesis") == 0
@@ -156,6 +157,7 @@ def test_the_page_is_written_of_what_is_done(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_seeds_of_ones_own_are_reported(tmp_path: Path) -> None:
     """... beside those of the page, and never compared with what was published for other jobs."""
     options = ["--tiny", "--rates", "100", "40", "--seeds", "500", "--out", str(tmp_path)]

@@ -38,6 +38,7 @@ def run(module: str, folder: Path, *arguments: str, until_step: int = 0) -> None
             assert left.code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [one.module for one in WORKLOADS])
 def test_it_learns_and_preemption_changes_no_bit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], module: str
@@ -55,6 +56,7 @@ def test_it_learns_and_preemption_changes_no_bit(
     assert sum(losses[-10:]) < 0.97 * sum(losses[:10])
 
 
+@pytest.mark.slow
 def test_what_the_page_submits_is_run(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On an agent without a GPU, which only sleeps here."""
     page = Path(workloads.__file__).with_name("README.md").read_text()
@@ -70,6 +72,7 @@ def test_what_the_page_submits_is_run(shell: Shell, tmp_path: Path, monkeypatch:
         terminal.until("gavelx status", "says that it runs", lambda _, said: "0 waiting, 1 running" in said)
 
 
+@pytest.mark.slow
 def test_what_a_preemption_costs_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert measure.main(["--only", "recommendation", "--before", "2", "--steps", "5"]) == 0
     titles, _, row, *_ = capsys.readouterr().out.splitlines()
@@ -79,6 +82,7 @@ def test_what_a_preemption_costs_is_measured(tmp_path: Path, capsys: pytest.Capt
     assert float(cells["restart, s |"].rstrip("| ")) > 0
 
 
+@pytest.mark.slow
 def test_one_command_profiles_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = ["--only", "recommendation", "--seconds", "8", "--repeat", "1", "--again"]
 

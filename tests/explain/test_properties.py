@@ -157,6 +157,7 @@ def test_isolated_gives_everybody_an_equal_share(snapshot: Snapshot) -> None:
     np.testing.assert_array_equal(np.isnan(gain_J), ~Instance.of(snapshot).usable_JA.any(axis=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["max_min_fairness", "max_sum_throughput", "isolated", "fifo"])
 @settings(max_examples=40)
 @given(snapshot=snapshots())
@@ -188,6 +189,7 @@ def test_max_min_fairness_is_pareto_efficient(snapshot: Snapshot) -> None:
     assert pareto_slack(allocation) <= 1e-7 * max(1, len(snapshot.jobs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["max_min_fairness", "isolated", "fifo"])
 @settings(max_examples=40)
 @given(snapshot=snapshots(max_jobs=6))

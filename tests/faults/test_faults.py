@@ -40,17 +40,20 @@ SEEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_lost(tmp_path: Path, seed: int) -> None:
     play(plan_of(seed), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", PLANTS)
 def test_the_judge_sees_a_planted_bug(tmp_path: Path, plant: str) -> None:
     with pytest.raises(LostError, match=SEEN[plant]):
         play(replace(PLANTED[plant], plant=plant), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_wire_that_is_pulled_and_plugged_in_again(tmp_path: Path) -> None:
     """For longer than a lease, in a network namespace: packets vanish, and no connection breaks."""
     if why := why_not():

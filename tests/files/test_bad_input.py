@@ -221,6 +221,7 @@ KINDS: dict[str, tuple[Callable[[], bytes], Callable[[Path], object], Callable[[
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("by", ["bytes", "parts"])
 def test_damaged_files_load_or_are_refused(tmp_path: Path, kind: str, by: str) -> None:

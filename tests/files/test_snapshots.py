@@ -220,6 +220,7 @@ def changed(keys: list[Any], value: Any) -> Any:
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "value", "said"),
     [

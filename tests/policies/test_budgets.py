@@ -51,6 +51,7 @@ BUDGETS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=25)
 @given(given_=snapshots(), budgets=BUDGETS)

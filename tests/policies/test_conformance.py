@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from gavelx.policies import catalog, load_policy, modifiers
 from gavelx.testing import PolicyConformance
+
+pytestmark = pytest.mark.slow
 
 SAID: dict[str, dict[str, Any]] = {
     "allox": {  # the order of jobs and of names decides among equally good plans

@@ -43,6 +43,8 @@ from gavelx.testing import PolicyConformance
 from gavelx.throughputs import Setting, Throughputs
 from tests.policies.small import snapshot
 
+pytestmark = pytest.mark.slow
+
 cp = pytest.importorskip("cvxpy")
 BOTH = snapshot("a", "b")
 

@@ -85,6 +85,7 @@ def test_a_plan_that_takes_too_long_is_a_failure_of_ours() -> None:
         share_J("fast=1", job(0, 1, 3), job(1, 1, 5))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(rows=st.lists(st.tuples(st.floats(0.3, 4.0), st.floats(1.3, 4.0), st.floats(0, 6)), min_size=1, max_size=8))
 def test_with_a_device_for_each_every_deadline_is_met(rows: list[tuple[float, float, float]]) -> None:

@@ -165,6 +165,7 @@ OPTIMA: dict[str, tuple[str, Callable[[dict[str, Any], Instance, Answer], float]
 """Published name: ours, and the objective by its formula."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("golden", "published"),
     [
@@ -227,6 +228,7 @@ BIG_M_SLIPS = {("hierarchical_fairness", 27), ("hierarchical_fifo", 27), ("hiera
 its levels are lower than those of an independent progressive filling, which ours equal."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("golden", "published"),
     [

@@ -38,6 +38,7 @@ def test_equals_go_by_arrival_then_by_id() -> None:
     assert by_arrival(snapshot, np.array([1.0, 0.0, 0.0])) == [1, 2, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HAND_OUT)
 @given(snapshot=snapshots(max_jobs=20))
 def test_gangs_get_all_their_devices_or_none(name: str, snapshot: Snapshot) -> None:
@@ -51,6 +52,7 @@ def test_gangs_get_all_their_devices_or_none(name: str, snapshot: Snapshot) -> N
     assert (in_use_A <= snapshot.devices_A).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORK_CONSERVING)
 @given(snapshot=snapshots(max_jobs=20))
 def test_nothing_that_a_waiting_job_could_use_is_idle(name: str, snapshot: Snapshot) -> None:

@@ -140,6 +140,7 @@ def line_of(part: str, source: str) -> str:
     return f"mine.py, line {next(i for i, line in enumerate((HEAD + source).splitlines(), 1) if part in line)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "use"), list(itertools.product(STATED, USES)))
 def test_a_mistake_in_a_term_names_the_term_and_the_line(tmp_path: Path, body: str, use: str) -> None:
     source = TERM.replace("POLICY", use).replace("FORM", USES[use]).replace("BODY", body)
@@ -401,6 +402,7 @@ def test_a_mistake_in_a_class_names_the_policy_and_the_line(tmp_path: Path, body
     assert any(said.hint.partition(": ")[0].endswith(place) for place in places), said.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [

@@ -36,6 +36,7 @@ def test_max_min_fairness_is_lexicographically_optimal(snapshot: Snapshot) -> No
     np.testing.assert_allclose(got_J, lexicographic_max_min(instance), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 @given(snapshot=snapshots())
 def test_max_sum_throughput_is_the_largest_sum(snapshot: Snapshot) -> None:
     assume(snapshot.jobs)

@@ -98,6 +98,7 @@ def bill(result: Result, text: str = "") -> Any:
     return bill_as_run(usage_of(Node(document, "result")), "as-run", {})
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=SEEDS)
 def test_a_bill_is_what_the_file_says_to_the_cent_and_what_the_run_cost(seed: int) -> None:
@@ -115,6 +116,7 @@ def test_a_bill_is_what_the_file_says_to_the_cent_and_what_the_run_cost(seed: in
     assert float(found.idle) == pytest.approx(result.idle_usd, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=SEEDS)
 def test_what_is_billed_is_each_leases_time_at_the_prices_of_that_time(seed: int) -> None:
@@ -171,6 +173,7 @@ def test_idle_is_what_was_there_and_nobody_held(seed: int) -> None:
     assert result.idle_usd == pytest.approx(idle_usd, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=SEEDS)
 def test_a_price_that_was_not_known_is_named_and_may_be_added(seed: int) -> None:

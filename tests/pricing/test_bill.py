@@ -102,6 +102,7 @@ def test_whole_cents_add_up_and_nobody_is_a_cent_off(amounts: list[Decimal]) -> 
     assert all(abs(cents[n] - amount) < CENT for n, amount in enumerate(amounts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", sorted(RULES))
 @settings(max_examples=25)
 @given(case=workloads())

@@ -189,6 +189,7 @@ def test_the_simulator_meets_every_deadline_and_no_cluster_beats_the_bounds(
                 assert not (result.completion_s_J <= due_s).all(), (counts, name)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(rows=st.lists(ROWS, min_size=1, max_size=5), most=st.integers(0, 2))
 def test_what_is_to_be_bought_makes_the_cluster_cheaper_by_that(

@@ -96,6 +96,7 @@ def figures(result: Result) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 @runs(SAME_INSTANTS)
 def test_every_job_completes_at_the_same_instant(golden: dict[str, Any]) -> None:
     result = repeat(golden, SAME_INSTANTS[golden["policy"]])
@@ -106,6 +107,7 @@ def test_every_job_completes_at_the_same_instant(golden: dict[str, Any]) -> None
     assert [seen[name] for name in FIGURES] == pytest.approx([golden[name] for name in FIGURES], rel=1e-6)
 
 
+@pytest.mark.slow
 @runs({"allox": "allox"})
 def test_so_it_does_with_the_matrix_as_published(golden: dict[str, Any]) -> None:
     """With its own choice among best plans."""
@@ -113,6 +115,7 @@ def test_so_it_does_with_the_matrix_as_published(golden: dict[str, Any]) -> None
     assert figures(result)["avg_jct_s"] == pytest.approx(golden["avg_jct_s"], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alike", [False, True])
 def test_so_does_a_run_of_another_queue_longer_than_any_reference_run(alike: bool) -> None:
     """130 jobs that are all there at the start, random or many of them equal, on a cluster of no reference run."""
@@ -127,6 +130,7 @@ def test_so_does_a_run_of_another_queue_longer_than_any_reference_run(alike: boo
     np.testing.assert_allclose(ours.jct_s_J, published.jct_s_J, rtol=1e-6)
 
 
+@pytest.mark.slow
 @runs(SAME_FIGURES)
 def test_figures_agree(golden: dict[str, Any]) -> None:
     """Where the run is long and of single devices; elsewhere they are not worse by more than a lease or so."""
@@ -142,6 +146,7 @@ def test_figures_agree(golden: dict[str, Any]) -> None:
         assert max(change.values()) <= worse, change
 
 
+@pytest.mark.slow
 def test_gandiva_agrees_over_all_its_runs() -> None:
     chosen = [run for run in RUNS if run["policy"] == "gandiva"]
     seen = [figures(repeat(golden, "gandiva")) for golden in chosen]

@@ -1,6 +1,7 @@
 import re
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.font_manager import FontProperties
@@ -42,6 +43,7 @@ class Page(HTMLParser):
         self.texts.append(data.strip())
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.lists(results(), min_size=1, max_size=3), st.text(max_size=30))
 def test_any_results_make_a_page(runs: list[Result], words: str) -> None:
@@ -50,6 +52,7 @@ def test_any_results_make_a_page(runs: list[Result], words: str) -> None:
     Page(page)
 
 
+@pytest.mark.slow
 def test_names_are_text_wherever_they_stand() -> None:
     page = Page(html_report([result(policy=name) for name in NASTY], ABOUT))
     assert "script" not in {tag for tag, _ in page.tags}

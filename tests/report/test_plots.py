@@ -18,6 +18,7 @@ def parsed(svg: str) -> ET.Element:
     return ET.fromstring(svg)
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.lists(results(), min_size=1, max_size=3))
 def test_any_results_can_be_drawn(runs: list[Result]) -> None:
@@ -26,6 +27,7 @@ def test_any_results_can_be_drawn(runs: list[Result]) -> None:
         parsed(svg)
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes() -> None:
     runs = [result(policy="a"), result(policy="b", completion_h=(NAN, NAN))]
     assert png_plot(runs) == png_plot(runs)
@@ -38,6 +40,7 @@ def test_drawing_leaves_matplotlib_as_it_was() -> None:
     assert dict(mpl.rcParams) == before
 
 
+@pytest.mark.slow
 def test_names_stand_in_the_plots_as_text_not_markup() -> None:
     svgs = svg_plots([result(policy=name) for name in NASTY])
     for svg in svgs.values():

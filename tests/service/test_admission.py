@@ -22,6 +22,8 @@ from tests.service.running import run
 from tests.service.test_security import tokens_for
 from tests.waiting import PATIENCE_S, until
 
+pytestmark = pytest.mark.slow
+
 LONG = 1e6
 REFUSED = grpc.StatusCode.UNAUTHENTICATED
 

@@ -51,6 +51,7 @@ def bad(**fields: Any) -> wire.JobSpec:
     return wire.JobSpec(**({"job_type": "net", "workers": 1, "total_steps": 5.0, "command": ["true"]} | fields))
 
 
+@pytest.mark.slow
 def test_each_mistake_in_a_job_is_named_and_the_whole_call_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as service, user_of(service) as user:

@@ -30,6 +30,8 @@ from tests.service.test_log import wakes
 from tests.service.test_restart import plain
 from tests.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 FLIPS, CUTS, HOLES = 120, 30, 50
 
 

@@ -43,6 +43,7 @@ policy = Sometimes()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", [False, True])
 def test_while_the_log_cannot_be_written_nothing_is_acted_on_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, written: bool
@@ -88,6 +89,7 @@ def test_while_the_log_cannot_be_written_nothing_is_acted_on_and_nothing_is_lost
     run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("does", [HANG, "os._exit(1)", "raise ValueError('my mistake')"])
 def test_a_solver_that_hangs_dies_or_fails_stops_no_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
@@ -134,6 +136,7 @@ def answers(service: Service) -> list[str]:
     return said
 
 
+@pytest.mark.slow
 def test_a_solver_that_is_killed_is_started_again(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, configuration=configuration()) as service, user_of(service) as user:
@@ -147,6 +150,7 @@ def test_a_solver_that_is_killed_is_started_again(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.slow
 def test_a_database_that_is_killed_and_comes_back_has_all_that_was_answered(clock: Clock) -> None:
     async def main() -> None:
         with database() as server:

@@ -30,6 +30,8 @@ from tests.service.agents import configuration, spec
 from tests.service.background import Background
 from tests.waiting import PATIENCE_S, wait_until
 
+pytestmark = pytest.mark.slow
+
 METHODS = wire.DESCRIPTOR.services_by_name["Scheduler"].methods
 REQUESTS: dict[str, Any] = {
     method.name: getattr(wire, method.input_type.name)(version=1) for method in METHODS

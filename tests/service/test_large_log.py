@@ -20,6 +20,8 @@ from gavelx.service.store.records import Answered, Entry, record_of
 from tests.service.agents import configuration
 from tests.service.test_restart import Daemon
 
+pytestmark = pytest.mark.slow
+
 JOBS, ROUNDS, SERVERS, DEVICES, ROUND_S = 10_000, 14, 100, 4, 60.0
 COMMAND = ["python", "train.py", "--epochs", "9"]
 

@@ -20,6 +20,8 @@ from tests.service.desk import Desk, Remembered
 from tests.service.running import run
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 LONG = 1e6
 
 

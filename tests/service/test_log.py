@@ -130,6 +130,7 @@ def test_a_full_disk_is_unavailable_and_nothing_of_the_batch_is_there(tmp_path: 
     log.close()
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_is_unavailable_too(tmp_path: Path) -> None:
     code = f"""
 import resource, signal

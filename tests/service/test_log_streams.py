@@ -152,6 +152,7 @@ async def moved(user: User, off: FakeAgent, to: FakeAgent, back: FakeAgent | Non
     await to.until_going()
 
 
+@pytest.mark.slow
 def test_a_job_that_comes_back_to_where_it_was_is_followed_there(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as service, user_of(service) as user:
@@ -200,6 +201,7 @@ def test_what_a_job_wrote_on_a_server_that_is_here_is_shown_though_another_one_i
     run(main())
 
 
+@pytest.mark.slow
 def test_a_gang_over_two_servers_is_followed_to_its_end_with_what_rank_0_says(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as service, user_of(service) as user:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gavelx.rpc import wire_pb2 as wire
@@ -48,6 +49,7 @@ async def until_they_are(address: str, **wanted: float) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_prometheus_is_told_how_many_are_how_and_how_long_things_take(tmp_path: Path, clock: Clock) -> None:
     async def main() -> None:
         made_with: dict[str, Any] = {"configuration": configuration(round_s=0.5), "metrics": "127.0.0.1:0"}

@@ -41,6 +41,7 @@ class Copy:
         beside(self.folder / FILE, LOCK).unlink()
 
 
+@pytest.mark.slow
 def test_an_agent_that_knows_more_than_the_log_stops_the_service(tmp_path: Path) -> None:
     async def main() -> None:
         copy = Copy(tmp_path / "state")
@@ -69,6 +70,7 @@ def test_an_agent_that_knows_more_than_the_log_stops_the_service(tmp_path: Path)
     run(main())
 
 
+@pytest.mark.slow
 def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_path: Path) -> None:
     """One of them runs, for a later log, the very job that this log thinks is waiting."""
 
@@ -110,6 +112,7 @@ def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_pa
     run(main())
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_come_back_is_waited_for_so_long_and_no_longer(
     tmp_path: Path, clock: Clock
 ) -> None:

@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from experiments.deployed.local import LocalCluster, Machine
 from gavelx.mechanism import DEFAULT
 from gavelx.prices import Prices
@@ -15,6 +17,8 @@ from gavelx.service.store.configuration import Configuration
 from gavelx.throughputs import Setting, Throughputs
 from tests.service.running import run
 from tests.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.slow
 
 TAKES_S = 6
 CONFIGURATION = Configuration(

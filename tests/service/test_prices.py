@@ -58,6 +58,7 @@ def test_a_log_of_before_keeps_its_prices_until_others_are_named() -> None:
     assert configured("h100=2.5", before).prices.usd_per_hour == {"h100": 2.5}
 
 
+@pytest.mark.slow
 def test_a_device_without_a_price_costs_an_unknown_amount_and_one_with_a_price_costs_it(tmp_path: Path) -> None:
     async def main() -> None:
         priced = replace(configuration(), prices=Prices({"v100": 3600.0, "h100": 7200.0}))
@@ -78,6 +79,7 @@ def test_a_device_without_a_price_costs_an_unknown_amount_and_one_with_a_price_c
     run(main())
 
 
+@pytest.mark.slow
 def test_a_policy_about_money_says_which_price_is_missing_and_goes_on_when_it_is_there(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, policy=COSTLY) as service, user_of(service) as user:
@@ -104,6 +106,7 @@ async def certificate(user) -> dict[str, str]:  # type: ignore[no-untyped-def]
     return json.loads(reply.certificate_json or '{"path": "carried over"}')
 
 
+@pytest.mark.slow
 def test_status_and_replay_show_what_is_unknown_and_what_was_not_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +140,7 @@ def test_status_and_replay_show_what_is_unknown_and_what_was_not_answered(
     assert json.loads(said(*replayed, "--prices", "v100=3600", "--json", "-"))["cost_usd"] == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_a_log_written_while_unknown_prices_counted_as_nothing_is_read(tmp_path: Path) -> None:
     """Its records have no dollars in them, so what was $0.00 is now unknown."""
 

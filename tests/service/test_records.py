@@ -86,6 +86,7 @@ def test_events_come_back_as_they_were(event: Event, note: dict[str, Any]) -> No
     assert again.note == note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",
     [

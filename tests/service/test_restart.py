@@ -58,6 +58,7 @@ def plain(state: State) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_replay_gives_the_same_state_from_the_beginning_and_from_a_snapshot(place: str, clock: Clock) -> None:
     async def main() -> None:
         async with serving(place, configuration=configuration(round_s=0.3)) as service, user_of(service) as user:
@@ -92,6 +93,7 @@ def test_replay_gives_the_same_state_from_the_beginning_and_from_a_snapshot(plac
     run(main())
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_made_elsewhere_while_the_service_goes_on(place: str) -> None:
     async def main() -> None:
         async with serving(place) as service, user_of(service) as user:
@@ -117,6 +119,7 @@ def test_a_snapshot_is_made_elsewhere_while_the_service_goes_on(place: str) -> N
     run(main())
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_cannot_be_made_is_done_without(tmp_path: Path) -> None:
     async def main() -> None:
         assert await SnapshotMaker(str(tmp_path / "nowhere")).make() is None
@@ -185,6 +188,7 @@ class Daemon:
         self.errors.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_kill_9_at_any_time_loses_nothing_that_was_answered(tmp_path: Path, seed: int) -> None:
     """Submissions go on while the service is killed three times; each job answered for is run, once at a time."""
@@ -238,6 +242,7 @@ def test_kill_9_at_any_time_loses_nothing_that_was_answered(tmp_path: Path, seed
     run(main())
 
 
+@pytest.mark.slow
 def test_a_restored_log_is_another_one_to_the_agents_and_goes_on(place: str) -> None:
     async def main() -> None:
         async with serving(place) as service, user_of(service) as user:
@@ -273,6 +278,7 @@ def test_prices_change_with_a_restart_and_back(tmp_path: Path) -> None:
     assert prices == [3600.0, 1800.0, 1800.0, 3600.0]
 
 
+@pytest.mark.slow
 def test_no_job_ever_has_the_folder_of_another(tmp_path: Path) -> None:
     """Also in another log, whose numbers begin at 0 again, with the same shared folder."""
 

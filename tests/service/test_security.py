@@ -47,6 +47,7 @@ def test_speeds_of_types_that_somebody_brought_are_his_and_the_operators(tmp_pat
     run(main())
 
 
+@pytest.mark.slow
 def test_users_act_on_their_own_jobs_only_and_operators_on_all(tmp_path: Path) -> None:
     texts = tokens_for(tmp_path, ada="user", bob="user", root="operator", machine="agent")
 
@@ -132,6 +133,7 @@ def test_no_token_is_ever_on_disk_or_in_the_log(tmp_path: Path) -> None:
     log.close()
 
 
+@pytest.mark.slow
 def test_tls_with_tokens_and_agents_by_certificate(tmp_path: Path) -> None:
     pairs = make_certificates(tmp_path / "certs", ["localhost", "127.0.0.1"], ["one", "two"])
     strangers = make_certificates(tmp_path / "other", ["localhost"], ["one"])

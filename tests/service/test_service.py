@@ -26,6 +26,7 @@ def test_a_job_is_submitted_runs_and_is_complete(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.slow
 def test_jobs_take_turns_and_none_runs_twice(tmp_path: Path) -> None:
     async def main() -> None:
         seen = Seen()

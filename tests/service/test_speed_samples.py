@@ -64,6 +64,7 @@ def measured(service: Service) -> int:
     return 0 if learned is None else learned.count
 
 
+@pytest.mark.slow
 def test_what_was_measured_beats_the_table_and_is_known_after_a_restart(tmp_path: Path) -> None:
     async def scene(service: Service) -> None:
         async with user_of(service) as user:
@@ -79,6 +80,7 @@ def test_what_was_measured_beats_the_table_and_is_known_after_a_restart(tmp_path
     assert state.speeds[NET] == pytest.approx(50.0, rel=0.1) and state.online.wrong() == [NET]
 
 
+@pytest.mark.slow
 def test_a_table_that_is_right_stays(tmp_path: Path) -> None:
     async def scene(service: Service) -> None:
         async with user_of(service) as user:
@@ -90,6 +92,7 @@ def test_a_table_that_is_right_stays(tmp_path: Path) -> None:
     play(tmp_path, scene, pace=1.0)
 
 
+@pytest.mark.slow
 def test_short_leases_are_measurements_too(tmp_path: Path) -> None:
     """If there were enough reports of them: a busy machine may send few, so there may be more jobs than that."""
 
@@ -105,6 +108,7 @@ def test_short_leases_are_measurements_too(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 def test_an_operator_may_keep_to_the_table(tmp_path: Path) -> None:
     async def scene(service: Service) -> None:
         async with user_of(service) as user:
@@ -116,6 +120,7 @@ def test_an_operator_may_keep_to_the_table(tmp_path: Path) -> None:
     play(tmp_path, scene, configuration=replace(configuration(), refine=False))
 
 
+@pytest.mark.slow
 def test_jobs_that_bring_their_own_speeds_are_put_right_for_good(tmp_path: Path) -> None:
     async def scene(service: Service) -> None:
         async with user_of(service) as user:

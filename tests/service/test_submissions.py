@@ -142,6 +142,7 @@ def test_operators_bound_what_a_users_job_weighs() -> None:
     run(main())
 
 
+@pytest.mark.slow
 def test_one_job_of_another_user_runs_beside_hundreds(tmp_path: Path) -> None:
     """A cluster with tokens begins with a share for each owner."""
     texts = tokens_for(tmp_path, ada="user", bob="user", machine="agent")
@@ -163,6 +164,7 @@ def test_one_job_of_another_user_runs_beside_hundreds(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.slow
 def test_a_log_keeps_its_policy_when_tokens_come_later(tmp_path: Path) -> None:
     tokens_for(tmp_path, ada="user")
 

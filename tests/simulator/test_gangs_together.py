@@ -99,6 +99,7 @@ def run(
     return simulate(load_policy(policy), [gang, signal], alone, table, PRICES, watch=watch)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(data=st.data(), width=WIDTHS, cluster=clusters(), policy=st.sampled_from(PLACEABLE))
 def test_a_lone_gang_is_as_fast_where_placements_are_open(

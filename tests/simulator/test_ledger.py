@@ -86,6 +86,7 @@ def run(case: Workload, policy: str, rules: str) -> Result:
     )
 
 
+@pytest.mark.slow
 @under_all_rules
 @for_each_policy
 @settings(max_examples=25)

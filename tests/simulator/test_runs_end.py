@@ -101,6 +101,7 @@ def test_late_jobs_end_however_coarse_their_clock_is() -> None:
         assert result.completion_s_J[1] > 3e11
 
 
+@pytest.mark.slow
 def test_a_server_whose_loss_is_reported_late_is_not_tried_for_ever() -> None:
     """Whoever is sent there says at once that it is gone: else the same lease is given out again and again."""
     jobs = [Job(n, "net", 9000.0, arrival_s=500.0 * n) for n in range(4)]

@@ -42,6 +42,7 @@ def run(
     return backend, mechanism, handled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [DEFAULT, COSTLY], ids=["free", "costly"])
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(

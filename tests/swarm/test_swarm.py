@@ -20,6 +20,7 @@ FOUND = (829, 873, 1787)
 """Published answers on a cluster on which some jobs, or all, can run nowhere."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [SEEDS[first::6] for first in range(6)], ids=lambda seeds: f"from {seeds[0]}")
 def test_when_the_faults_stop_every_job_is_done_and_the_books_add_up(seeds: range) -> None:
     problems = [outcome(seed) for seed in seeds]
@@ -56,6 +57,7 @@ def test_the_same_seed_writes_the_same_log(seed: int) -> None:
     assert first.count("\n") > 15
 
 
+@pytest.mark.slow
 def test_the_same_seed_writes_the_same_log_in_another_process(tmp_path: Path) -> None:
     """Whatever order Python gives to sets there."""
     for hash_seed in ("1", "2"):

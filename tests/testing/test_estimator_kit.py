@@ -100,6 +100,7 @@ def kit(made: type[Sound]) -> EstimatorConformance:
     return Kit()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "check"), FAULTS)
 def test_each_fault_is_found(fault: type[Sound], check: str) -> None:
     with pytest.raises(NonConformance, match="Measured: "):

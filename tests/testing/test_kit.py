@@ -28,6 +28,8 @@ from tests.testing import planted
 from tests.testing.planted import Floor, Fragile, Snob, Starving, Wasteful
 from tests.testing.snapshots_alike import assert_alike
 
+pytestmark = pytest.mark.slow
+
 CASES = {
     *("test_no_job", "test_one_job", "test_more_jobs_than_devices", "test_jobs_that_can_run_nowhere"),
     *("test_identical_jobs", "test_gangs_wider_than_a_type", "test_types_without_devices"),

@@ -250,6 +250,7 @@ checkpoints.Checkpoints(Path(sys.argv[1])).save({"step": 30, "weights": torch.fu
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["begun", "written", "rename", "named", "forget"])
 def test_a_kill_at_any_stage(tmp_path: Path, stage: str) -> None:
     two_saved(tmp_path)
@@ -263,6 +264,7 @@ def test_a_kill_at_any_stage(tmp_path: Path, stage: str) -> None:
     assert len(names(tmp_path)) == 2
 
 
+@pytest.mark.slow
 def test_kills_at_random_moments_lose_one_checkpoint_at_most(tmp_path: Path) -> None:
     chance, last = random.Random(0), 0
     for _ in range(4):

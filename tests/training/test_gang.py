@@ -92,6 +92,7 @@ def whole(world_size: int) -> dict[str, str]:
         return curve(Job(Path(folder), world_size).run("--steps", 30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_stopped_by_a_signal_it_goes_on_to_the_same_end(tmp_path: Path, world_size: int) -> None:
     job = Job(tmp_path, world_size)
@@ -113,6 +114,7 @@ def test_stopped_by_a_signal_it_goes_on_to_the_same_end(tmp_path: Path, world_si
     assert len(whole(world_size)) == 31
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     job = Job(tmp_path)
     said = ""
@@ -129,6 +131,7 @@ def test_killed_it_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     assert len(steps) - len(set(steps)) <= 2, "one step a kill was done again at most"
 
 
+@pytest.mark.slow
 def test_one_stopped_stops_all_at_the_same_step(tmp_path: Path) -> None:
     job = Job(tmp_path, 2)
     first, second = job.start("--steps", 10**6, "--step-s", 0.005)
@@ -140,6 +143,7 @@ def test_one_stopped_stops_all_at_the_same_step(tmp_path: Path) -> None:
     assert last_steps[0] == last_steps[1] == str(job.report()["saved_steps"])
 
 
+@pytest.mark.slow
 def test_one_that_fails_takes_the_others_with_it(tmp_path: Path) -> None:
     processes = Job(tmp_path, 2).start("--steps", 50, "--fail-rank", 1, "--step-s", 0.01)
     ended = [finished(process) for process in processes]
@@ -147,6 +151,7 @@ def test_one_that_fails_takes_the_others_with_it(tmp_path: Path) -> None:
     assert "CrashError" in ended[1][1]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_for_so_many_processes(tmp_path: Path) -> None:
     Job(tmp_path, 1).run("--steps", 2)
     outputs = [finished(process) for process in Job(tmp_path, 2).start("--steps", 4)]

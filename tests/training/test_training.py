@@ -48,6 +48,7 @@ def pieces(plan: Plan, folder: Path, stop_at: list[int], crash_at: list[int], ev
     raise AssertionError("never complete")
 
 
+@pytest.mark.slow
 @given(plan=plans, stop_at=st.lists(st.integers(1, 24), unique=True, max_size=6))
 @settings(max_examples=80)
 def test_preemption_anywhere_changes_no_bit(plan: Plan, stop_at: list[int]) -> None:
@@ -55,6 +56,7 @@ def test_preemption_anywhere_changes_no_bit(plan: Plan, stop_at: list[int]) -> N
         assert pieces(plan, Path(folder), stop_at, []) == uninterrupted(replace(plan, replay=False))
 
 
+@pytest.mark.slow
 @given(crash_at=st.lists(st.integers(1, 17), max_size=4), every_s=st.sampled_from([0.0, 1e-3, 300.0]))
 @settings(max_examples=25)
 def test_a_crash_anywhere_changes_no_bit(crash_at: list[int], every_s: float) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import pytest
 
 from gavelx.rpc.channels import Access, aio_channel
 from gavelx.worker.connection import attend
@@ -57,6 +58,7 @@ class Moody(Scheduler):
                 yield message
 
 
+@pytest.mark.slow
 def test_whatever_ends_a_stream_another_one_begins() -> None:
     async def scene(scheduler: Scheduler, *_: Any) -> None:
         await scheduler.connected()

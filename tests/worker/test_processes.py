@@ -21,6 +21,8 @@ from tests.waiting import until
 from tests.worker.machines import Machine, machine
 from tests.worker.scheduler import Scheduler
 
+pytestmark = pytest.mark.slow
+
 SAVE_ON_TERM = """
 import json, os, signal, sys, time
 def report(steps, saved, complete=False):

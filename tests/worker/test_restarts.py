@@ -8,6 +8,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.worker.shim import start_ticks
 from gavelx.worker.state import LeaseFolder
@@ -16,6 +18,8 @@ from tests.worker.machines import Machine, machine, pids_of
 from tests.worker.programs import Program, program
 from tests.worker.scheduler import Scheduler
 from tests.worker.test_processes import DAEMON, FOREVER, SAVE_ON_TERM, STUBBORN, play, printed
+
+pytestmark = pytest.mark.slow
 
 
 def play_program(

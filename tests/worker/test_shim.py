@@ -129,6 +129,7 @@ def test_a_job_has_a_grace_time_and_no_more(
     assert killed == [from_s + 10.0] and keeper.killed
 
 
+@pytest.mark.slow
 def test_the_deadline_holds_while_a_disk_hangs(tmp_path: Path) -> None:
     """The job's output goes into a pipe that nobody reads, and the shim waits for that as for a dead disk.
 

@@ -101,6 +101,7 @@ def test_golden_instances(policy: str, solver: str) -> None:
         assert theirs.violation <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "policy"), REFERENCES)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(snapshot=snapshots(max_jobs=8, max_types=4))

@@ -105,6 +105,7 @@ def same_objective(one: Allocation, other: Allocation) -> None:
     assert a is b is None or a == pytest.approx(b, rel=1e-8, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["max_min_fairness", *RATIOS, "max_sum_throughput", TRADED], ids=str)
 @given(snapshot=snapshots(min_jobs=1, max_jobs=8, extras=True))
 def test_policies_whose_programs_are_sifted_answer_the_same(name: str | Maximize, snapshot: Snapshot) -> None:
@@ -119,6 +120,7 @@ def test_policies_whose_programs_are_sifted_answer_the_same(name: str | Maximize
         np.testing.assert_allclose(sifted.throughput_J, whole.throughput_J, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RATIOS)
 @given(snapshot=snapshots(min_jobs=1, max_jobs=8, extras=True))
 def test_the_first_level_alone_is_as_good(name: str, snapshot: Snapshot) -> None:

@@ -6,6 +6,7 @@ Legend: J jobs, A accelerator types, C configurations, G classes, K kinds of con
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -101,6 +102,7 @@ def test_everyone_keeps_his_throughput_and_all_kinds_their_totals(case: Case) ->
     np.testing.assert_allclose(after_Z, before_Z, rtol=1e-9, atol=1e-12 * len(case.snapshot.jobs))
 
 
+@pytest.mark.slow
 @given(case=cases())
 def test_few_mix(case: Case) -> None:
     """All but K - 1 of a class use one kind, or two where it has some on which their work does not fit in time."""

@@ -387,6 +387,7 @@ def races(draw) -> Race:
     return Race(throughput_GA, steps_G, elapsed_G, deadline_G, scale_G, rng.uniform(0.1, 1.2, A) * load)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(race=races(), limits=st.sampled_from([LIMITS, BOXED]))
 def test_ratios_equal_bisection_and_the_rest_is_lexicographic(race, limits):
