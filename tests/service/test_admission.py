@@ -284,7 +284,7 @@ def test_open_streams_end_with_their_token(
 
             code, problem = await code_of(asyncio.wait_for(to_the_end(), PATIENCE_S))
             assert code is REFUSED and told in problem
-            assert len(service.admission.streams._open) == 2
+            await until(lambda: len(service.admission.streams._open) == 2, "her stream is closed")
             assert not his.done() and not agents[1].refusals
             his.cancel()
             for agent in agents:

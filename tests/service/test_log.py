@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from gavelx.service.store.database import LogUnavailableError
 from gavelx.service.store.log import Log
 from gavelx.service.store.places import FILE, LogError
 from gavelx.service.store.records import Entry, Record, record_of
+from tests.waiting import wait_until
 
 
 def wakes(first: int, count: int) -> list[Record]:
@@ -44,6 +46,20 @@ def test_one_service_at_a_time(place: str) -> None:
     reader.close()
     log.close()
     Log(place).close()
+
+
+def test_a_service_that_is_about_to_be_gone_is_waited_for(postgres: str) -> None:
+    """The server lets go of its lock when it has seen that the connection is closed, and not when it is."""
+    log = Log(f"{postgres}/postgres")
+    with ThreadPoolExecutor(1) as other:
+        opening = other.submit(Log, f"{postgres}/postgres")
+        import psycopg
+
+        with psycopg.connect(f"{postgres}/postgres", autocommit=True) as looking:
+            waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+            wait_until(lambda: looking.execute(waits).fetchone() == (1,), "it waits for the lock")
+        log.close()
+        opening.result().close()
 
 
 def test_the_last_two_snapshots_are_kept_and_only_those_of_the_same_code_are_used(place: str) -> None:

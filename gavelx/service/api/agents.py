@@ -5,6 +5,8 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
+
 from gavelx.errors import UserError
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc import wire_pb2_grpc
@@ -44,6 +46,8 @@ class Agents(wire_pb2_grpc.AgentsServicer):
                     check_from_agent(message, first=False)
                     with self.desk.metrics.heartbeat.time():
                         here.receive(session, stream, message)
+            except grpc.aio.AbortError:
+                pass  # the call was ended elsewhere, and its agent told why
             except Exception as error:
                 wrong.append(error)
             finally:

@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from gavelx.errors import GavelxError
 from gavelx.service.store.places import Files, Place
 
 ADVISORY_LOCK = 0x676176656C78  # "gavelx"
+LOCK_WAIT_S = 5
+"""What a PostgreSQL server may take to see that the service before us is gone."""
+LOCK_NOT_AVAILABLE = "55P03"
 AROUND = {
     *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_ABORT, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM),
     *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL),
@@ -120,11 +123,17 @@ class Store:
             self.files = None
 
     def _lock(self, connection: sa.Connection) -> None:
-        mine = connection.execute(sa.select(sa.func.pg_try_advisory_lock(ADVISORY_LOCK))).scalar()
-        connection.commit()
-        if not mine:
+        """Keep others out. The server holds the lock of a service that has ended until it sees that it is gone."""
+        try:
+            connection.execute(sa.text(f"SET lock_timeout = '{LOCK_WAIT_S}s'"))
+            connection.execute(sa.select(sa.func.pg_advisory_lock(ADVISORY_LOCK)))
+            connection.execute(sa.text("RESET lock_timeout"))
+            connection.commit()
+        except OperationalError as error:
             self.disconnect()
-            raise self.place.in_use()
+            if getattr(error.orig, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+                raise
+            raise self.place.in_use() from None
 
     def check_files(self) -> None:
         """Raises :class:`LogError` where the files are not those that we write to."""
