@@ -155,11 +155,12 @@ def barred(snapshot: Snapshot, wrong_C: Bools) -> Snapshot:
 def _keeps(snapshot: Snapshot, usd_J: Floats, usd: float) -> tuple[Bools, float]:
     """Which of the jobs that spend keep their devices, and what is left of so many dollars then.
 
-    Those who run come first, then the oldest; one that is too dear is passed over.
+    Those that run come first, then the oldest, then the lowest ids; one that is too dear is passed over.
     """
+    id_J = np.array([job.id for job in snapshot.jobs])
     arrival_s_J = np.array([job.arrival_s for job in snapshot.jobs])
     keeps_J, left = np.zeros(len(usd_J), dtype=bool), usd * (1.0 + HAIR)
-    for j in np.lexsort((np.arange(len(usd_J)), arrival_s_J, snapshot.running_J == WAITING)).tolist():
+    for j in np.lexsort((id_J, arrival_s_J, snapshot.running_J == WAITING)).tolist():
         if 0.0 < usd_J[j] <= left:
             keeps_J[j], left = True, left - usd_J[j]
     return keeps_J, left

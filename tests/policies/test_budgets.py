@@ -1,6 +1,7 @@
 """Budgets: never passed by an allocation, nor over time; what they leave goes to the others."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.snapshot import Snapshot
+from gavelx.testing import snapshot_of
+from gavelx.testing.changes import permuted
 from tests.policies.small import PRICES, SPEEDS
 from tests.policies.strategies import snapshots
 
@@ -263,3 +266,17 @@ def test_checkpoints_are_paid_out_of_the_budget() -> None:
     result = simulate(policy, jobs, Cluster.parse("fast=1,slow=1"), SPEEDS, PRICES, rules=rules)
     assert result.restarts_J.sum() > 10
     assert over_budget_usd(result, "ml", 0.5) <= 4.0 * 420.0 / 3600.0
+
+
+def test_of_equal_jobs_those_with_the_lowest_ids_keep_their_devices_in_whatever_order_they_are_listed() -> None:
+    jobs = [Job(j, "net", 1000.0) for j in range(6)]
+    snapshot = snapshot_of(jobs, Cluster.of({"v100": 2, "k80": 3}), np.full((6, 2), 1.0))  # $3.0 and $0.5 an hour
+    policy = load_policy("budgeted(fifo, total=5)")
+
+    def served(one: Snapshot) -> set[int]:
+        answer = policy.allocate(one)
+        return {job.id for job, share_A in zip(one.jobs, answer.share_JA, strict=True) if share_A.any()}
+
+    assert len(served(snapshot)) == 4
+    for order in permutations(range(6)):
+        assert served(permuted(snapshot, order)) == served(snapshot)
