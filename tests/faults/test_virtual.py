@@ -1,5 +1,6 @@
 """Some of the runs on virtual time; ``make chaos VIRTUAL=1 SEEDS=0:1000`` does more."""
 
+import math
 from typing import Any
 
 import pytest
@@ -19,11 +20,10 @@ def test_a_service_that_gives_up_too_early_is_seen(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_service_that_takes_a_launch_on_its_way_for_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = AgentRegistry._missing
+    left_out = AgentRegistry._left_out
 
-    def impatient(self: Any, session: Any, *rest: Any) -> None:
-        session.launching.clear()
-        missing(self, session, *rest)
+    def impatient(self: Any, session: Any, run: Any, sent_s: float) -> None:
+        left_out(self, session, run, math.inf)
 
-    monkeypatch.setattr(AgentRegistry, "_missing", impatient)
+    monkeypatch.setattr(AgentRegistry, "_left_out", impatient)
     assert any("two jobs on one device" in problem for seed in range(7, 40) for problem in play(seed))

@@ -4,6 +4,7 @@ import pytest
 
 from gavelx.mechanism.events import LeaseEnded, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.agents.part_states import PartState
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.store.records import Entry
@@ -110,7 +111,8 @@ def test_a_gang_that_is_lost_where_it_runs_and_was_not_launched_elsewhere_is_cha
         desk.submit_gang(2, LONG)
         desk.wake()
         (lease_id,) = desk.state.runs
-        assert lease_id in one.sent and lease_id not in two.sent
+        states = [desk.here.tracked.part(lease_id, session.server_id).state for session in (one, two)]
+        assert states == [PartState.LAUNCHING, PartState.QUEUED]
         desk.now_s += 30.0
         desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
         desk.settle()

@@ -1,4 +1,4 @@
-"""How leases end: each agent says its last word on its part, and when all parts have one, the lease has ended."""
+"""How leases end: agents report how their parts ended, and when that is known of all parts, the lease has ended."""
 
 import logging
 import time
@@ -9,11 +9,12 @@ from gavelx.mechanism.events import LeaseEnded
 from gavelx.mechanism.leasing import Stopped
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import safe_number
-from gavelx.service.agents.launch_queue import LaunchQueue
+from gavelx.service.agents.part_states import OVER, PartEvent, PartState
 from gavelx.service.agents.progress import ProgressReports
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.agents.speed_samples import SpeedSamples
-from gavelx.service.state.leases import LeasePart, LeaseRecord
+from gavelx.service.agents.tracking import TrackedLeases
+from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry, Measured
 
@@ -23,29 +24,26 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseCompletions:
-    """Last words; ``post`` hands the end of a lease to the scheduler. Agents repeat what was not acknowledged."""
+    """Final reports, which agents repeat until they are acknowledged; ``post`` hands on the end of a lease."""
 
     def __init__(
         self,
         state: State,
         here: Mapping[int, AgentSession],
-        launches: LaunchQueue,
+        tracked: TrackedLeases,
         progress: ProgressReports,
         *,
         measuring: SpeedSamples,
         post: Callable[[Make], Any],
     ) -> None:
-        self._state, self._here, self._launches, self._progress = state, here, launches, progress
+        self._state, self._here, self._tracked, self._progress = state, here, tracked, progress
         self._measuring, self._post = measuring, post
-        self._words: dict[int, dict[int, wire.Ended]] = {}  # by lease and server
-        self._complete_s: dict[int, float] = {}  # leases of which rank 0 is complete, since when
-        self._ending: set[int] = set()
 
     def hear(self, server_id: int, ended: wire.Ended) -> None:
-        """An agent's last word on its part of a lease."""
+        """An agent's final report on its part of a lease."""
         run = self._state.runs.on(server_id).get(ended.lease_id)
         if run is not None and run.lease.job_id == ended.job_id:
-            self._word(server_id, run, ended)
+            self._final(server_id, run, ended)
         elif (late := self._taken_for_lost(server_id, ended)) is not None:
             self._late(server_id, *late, ended)
         else:
@@ -60,84 +58,72 @@ class LeaseCompletions:
             "server %s knows lease %d of job %d, and not of job %d: the log may be an older copy (--restored)",
             *(name, lease_id, ended.job_id, run.lease.job_id),
         )
-        self.nothing(server_id, run, f"the number of its lease was another job's on {name}")
+        reason = f"the number of its lease was another job's on {name}"
+        self.nothing(PartEvent.FINAL_REPORT, server_id, run, reason)
 
-    def has_spoken(self, server_id: int, lease_id: int) -> bool:
-        return server_id in self._words.get(lease_id, ())
-
-    def is_ending(self, lease_id: int) -> bool:
-        """Whether a part of it has said its last word, so that others may have been asked to stop."""
-        return bool(self._words.get(lease_id))
-
-    def is_broken(self, lease_id: int) -> bool:
-        """Whether a part of it has ended before its job was complete: no other part is to begin, or to go on."""
-        return any(word.failed or not word.complete for word in self._words.get(lease_id, {}).values())
-
-    def nothing(self, server_id: int, run: LeaseRecord, reason: str, *, failed: bool = False) -> None:
-        """The last word on a part that never was, or that is unknown: it was held as long as the agent said."""
+    def nothing(
+        self, event: PartEvent, server_id: int, run: LeaseRecord, reason: str, *, failed: bool = False
+    ) -> None:
+        """Stands for the final report on a part that does not run: it was held as long as the agent said."""
         steps, lease, report = self._progress.saved_steps(run), run.lease, self._progress.get(run.lease.id)
-        word = wire.Ended(lease_id=lease.id, job_id=lease.job_id, steps_done=steps, failed=failed, reason=reason)
-        word.held_s = 0.0 if report is None else report.held_s
-        self._word(server_id, run, word)
+        final = wire.Ended(lease_id=lease.id, job_id=lease.job_id, steps_done=steps, failed=failed, reason=reason)
+        final.held_s = 0.0 if report is None else report.held_s
+        self._final(server_id, run, final, event)
 
-    def stop(self, run: LeaseRecord) -> None:
-        """Ask all parts to stop; where no agent was told of the lease, it is over."""
-        if any(run.lease.id in session.sent for session in self._attending(run)):
-            for part in run.parts:
-                self._stop_part(run, part, "preempted")
-            return
+    def stop(self, run: LeaseRecord, reason: str) -> None:
+        """Ask all parts to stop; those whose agents were never told are over."""
         for part in run.parts:
-            self._launches.forget(run.lease.id, part.server_id)
-        self._end(run, self._progress.saved_steps(run), 0.0, failed=False, complete=False, note={})
+            tracked, session = self._tracked.part(run.lease.id, part.server_id), self._here.get(part.server_id)
+            if tracked.state is PartState.QUEUED:
+                self.nothing(PartEvent.STOP, part.server_id, run, "never launched")
+            elif tracked.state not in OVER:
+                tracked.on(PartEvent.STOP)
+                if session is not None:
+                    session.say(stop=wire.Stop(lease_id=run.lease.id, reason=reason))
 
     def hurry(self, before_s: float) -> None:
         """Whose rank 0 was complete before then, and has processes that do not end, is stopped there."""
-        for lease_id, since_s in self._complete_s.items():
-            if since_s <= before_s and (run := self._state.runs.get(lease_id)) is not None:
-                for part in run.parts:
-                    self._stop_part(run, part, "the job is complete")
+        for lease_id, tracked in self._tracked:
+            complete_s, run = tracked.complete_s, self._state.runs.get(lease_id)
+            if complete_s is not None and complete_s <= before_s and run is not None:
+                self.stop(run, "the job is complete")
 
     def lease_ended(self, lease_id: int) -> None:
         """The end is on disk: the agents may forget it."""
-        self._ending.discard(lease_id)
-        self._complete_s.pop(lease_id, None)
-        for server_id, word in self._words.pop(lease_id, {}).items():
-            self._acknowledge(server_id, word)
+        if (tracked := self._tracked.end(lease_id)) is not None:
+            for server_id, final in tracked.finals.items():
+                self._acknowledge(server_id, final)
 
     def servers_changed(self) -> None:
-        """Leases of which only parts on lost servers had no last word have ended; some are gone altogether."""
-        for lease_id in list(self._words):
+        """Leases of which only parts on lost servers had no final report have ended; some are gone altogether."""
+        for lease_id, tracked in self._tracked:
             if (run := self._state.runs.get(lease_id)) is not None:
+                self._lose_parts(run)
                 self._end_if_over(run)
-            elif lease_id not in self._ending:
-                del self._words[lease_id]
-                self._complete_s.pop(lease_id, None)
+            elif not tracked.ending:
+                self._tracked.end(lease_id)
 
-    def _attending(self, run: LeaseRecord) -> list[AgentSession]:
-        return [self._here[part.server_id] for part in run.parts if part.server_id in self._here]
+    def _lose_parts(self, run: LeaseRecord) -> None:
+        for part in run.parts:
+            tracked = self._tracked.part(run.lease.id, part.server_id)
+            if part.over and tracked.state is PartState.QUEUED:
+                self.nothing(PartEvent.SERVER_LOST, part.server_id, run, "never launched")
+            elif part.over and tracked.state is not PartState.LOST:
+                tracked.on(PartEvent.SERVER_LOST)
 
-    def _stop_part(self, run: LeaseRecord, part: LeasePart, reason: str) -> None:
-        session = self._here.get(part.server_id)
-        if session is None or part.over or self.has_spoken(part.server_id, run.lease.id):
+    def _final(
+        self, server_id: int, run: LeaseRecord, ended: wire.Ended, event: PartEvent = PartEvent.FINAL_REPORT
+    ) -> None:
+        lease = self._tracked[run.lease.id]
+        lease.parts[server_id].on(event)
+        if (before := lease.finals.get(server_id)) is not None:
+            before.report_id = ended.report_id or before.report_id
             return
-        if run.lease.id in session.sent:
-            session.say(stop=wire.Stop(lease_id=run.lease.id, reason=reason))
-        else:
-            self.nothing(part.server_id, run, "never launched")
-
-    def _word(self, server_id: int, run: LeaseRecord, ended: wire.Ended) -> None:
-        words = self._words.setdefault(run.lease.id, {})
-        if server_id in words:
-            if ended.report_id:
-                words[server_id].report_id = ended.report_id
-            return
-        words[server_id] = ended
+        lease.finals[server_id] = ended
         if ended.complete and server_id == run.parts[0].server_id:
-            self._complete_s[run.lease.id] = time.monotonic()
-        self._launches.forget(run.lease.id, server_id)
+            lease.complete_s = time.monotonic()
         if not run.stopping and (ended.failed or not ended.complete):
-            for part in run.parts:
-                self._stop_part(run, part, "another part of the gang has ended")
+            self.stop(run, "another part of the gang has ended")
         self._end_if_over(run)
 
     def _taken_for_lost(self, server_id: int, ended: wire.Ended) -> tuple[LeaseRecord, Stopped] | None:
@@ -156,7 +142,9 @@ class LeaseCompletions:
         A machine that was restarted cannot say for how long, and of other parts there is no word: what was charged
         remains.
         """
-        self._words.setdefault(run.lease.id, {})[server_id] = ended
+        tracked = self._tracked.begin(run)
+        tracked.parts[server_id].on(PartEvent.FINAL_REPORT)
+        tracked.finals[server_id] = ended
         total_steps = self._state.jobs[ended.job_id].job.total_steps
         steps = total_steps if ended.complete else safe_number(ended.steps_done, total_steps)
         held_s = safe_number(ended.held_s) or charged.held_s
@@ -166,18 +154,19 @@ class LeaseCompletions:
         self._end(run, steps, held_s, failed=ended.failed, complete=ended.complete, note=note)
 
     def _end_if_over(self, run: LeaseRecord) -> None:
-        words = self._words[run.lease.id]
-        if not all(part.over or part.server_id in words for part in run.parts):
+        tracked = self._tracked[run.lease.id]
+        if not tracked.is_over:
             return
-        first = None if run.parts[0].over else words[run.parts[0].server_id]
-        failed = any(word.failed for word in words.values())
+        finals = tracked.finals
+        first = None if run.parts[0].over else finals[run.parts[0].server_id]
+        failed = any(final.failed for final in finals.values())
         complete = first is not None and first.complete and not failed
         total_steps = self._state.jobs[run.lease.job_id].job.total_steps
         steps = self._progress.saved_steps(run) if first is None else safe_number(first.steps_done, total_steps)
-        held_s = max(safe_number(word.held_s) for word in words.values())
-        if run.stopped is not None and any(part.server_id not in words for part in run.parts):
+        held_s = max(safe_number(final.held_s) for final in finals.values())
+        if run.stopped is not None and any(part.server_id not in finals for part in run.parts):
             held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
-        told = min(words.values(), key=lambda word: not word.failed)  # the one that failed first, or spoke first
+        told = min(finals.values(), key=lambda final: not final.failed)  # of a part that failed, if one did
         note = {"reason": told.reason[:500], "exit_code": told.exit_code}
         preempted = run.stopping and first is not None and not (failed or complete)
         lost_s = held_s if preempted and steps <= run.from_steps else 0.0
@@ -196,9 +185,9 @@ class LeaseCompletions:
         lost_s: float = 0.0,
     ) -> None:
         lease_id, job_id = run.lease.id, run.lease.job_id
-        if lease_id in self._ending:
+        if self._tracked[lease_id].ending:
             return
-        self._ending.add(lease_id)
+        self._tracked[lease_id].ending = True
         measured = self._measuring.end(lease_id)
         self._post(
             lambda now_s: [

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.agents.part_states import TO_SEND, PartEvent
 from gavelx.service.agents.progress import ProgressReports
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.agents.timing import Timing
+from gavelx.service.agents.tracking import TrackedLeases
 from gavelx.service.state.leases import LeasePart, LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.marks import Marks
@@ -19,32 +21,25 @@ PORT, PORTS = 20000, 10000
 
 
 class LaunchQueue:
-    """What is still to be sent, by server."""
+    """Sends what is to be sent, as soon as it may be."""
 
     def __init__(
         self,
         state: State,
         timing: Timing,
         here: Mapping[int, AgentSession],
+        tracked: TrackedLeases,
         progress: ProgressReports,
+        *,
         marks: Marks,
     ) -> None:
-        self._state, self._timing, self._here, self._progress = state, timing, here, progress
-        self._marks = marks
+        self._state, self._timing, self._here = state, timing, here
+        self._tracked, self._progress, self._marks = tracked, progress, marks
         self._first_port = crc32(marks.log_id.encode())
         """Two schedulers that share a server let gangs meet elsewhere."""
         self.held = False
         """Nothing is sent yet."""
-        self._unsent: dict[int, set[int]] = {}  # leases by server
         self._waiting: dict[int, set[int]] = {}  # servers by the lease that has to end first
-
-    def add(self, lease_id: int, server_id: int) -> None:
-        """This server is to be told of this lease, for the first time or once more."""
-        self._unsent.setdefault(server_id, set()).add(lease_id)
-
-    def forget(self, lease_id: int, server_id: int) -> None:
-        """It need not be told any more."""
-        self._unsent.get(server_id, set()).discard(lease_id)
 
     def servers_changed(self) -> None:
         """Leases may have ended without a word: those that wait look again."""
@@ -58,24 +53,22 @@ class LaunchQueue:
         """Send what can be sent to these servers, or to all."""
         if self.held:
             return
-        for server_id in sorted(self._unsent if server_ids is None else server_ids):
+        for server_id in sorted(self._here if server_ids is None else server_ids):
             session = self._here.get(server_id)
-            if session is not None and session.takes_launches and self._unsent.get(server_id):
+            if session is not None and session.takes_launches:
                 self._send(session)
 
     def _send(self, session: AgentSession) -> None:
         server_id, runs = session.server_id, self._state.runs.on(session.server_id)
-        for lease_id in sorted(self._unsent[server_id]):
-            run = runs.get(lease_id)
-            if run is not None and not run.stopping:
-                if (before := self._before(run)) is not None:
-                    self._waiting.setdefault(before, set()).add(server_id)
-                    continue
-                session.say(launch=self._message(run, session))
-                session.sent.add(lease_id)
-                assert session.sent_s is not None, "it takes launches"
-                session.launching[lease_id] = session.sent_s + self._timing.valid_for_s
-            self._unsent[server_id].discard(lease_id)
+        for lease_id in sorted(self._tracked.in_state(TO_SEND, runs, server_id)):
+            run, part = runs[lease_id], self._tracked.part(lease_id, server_id)
+            if (before := self._before(run)) is not None:
+                self._waiting.setdefault(before, set()).add(server_id)
+                continue
+            session.say(launch=self._message(run, session))
+            part.on(PartEvent.LAUNCH_SENT)
+            assert session.sent_s is not None, "it takes launches"
+            part.valid_until_s = session.sent_s + self._timing.valid_for_s
 
     def _before(self, run: LeaseRecord) -> int | None:
         """A lease that has to end before this one begins."""

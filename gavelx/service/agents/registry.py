@@ -1,8 +1,9 @@
 """Who is here: agents come, say how they are, and go, or fall silent.
 
 What stands is in `state`, which follows from the log. Here is only what need not survive a restart: streams, when
-an agent was last heard. What is said to agents of leases is in `launches` and `endings`, what they say of them in
-`progress` and `endings`, and what their jobs wrote goes through `reading`.
+an agent was last heard, and how far each part of a lease is in its life (`tracking`, by the table of `part_states`).
+What is said to agents of leases is in `launch_queue` and `completions`, what they say of them in `progress` and
+`completions`, and what their jobs wrote goes through `log_streams`.
 
 **No job runs twice.** A lease on a server may run until ``sent_s + valid_for_s`` of the last heartbeat that we
 renewed, on the agent's clock, which is before ``heard + valid_for_s`` on ours. Only when that has passed, and a
@@ -29,10 +30,12 @@ from gavelx.rpc.refused import RefusedError
 from gavelx.service.agents.completions import LeaseCompletions
 from gavelx.service.agents.launch_queue import LaunchQueue
 from gavelx.service.agents.log_streams import LogStreams
+from gavelx.service.agents.part_states import EXPOSED, STANDING, PartEvent, PartState
 from gavelx.service.agents.progress import ProgressReports
 from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.agents.speed_samples import SpeedSamples
 from gavelx.service.agents.timing import Timing
+from gavelx.service.agents.tracking import TrackedLeases
 from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import Machine, State
 from gavelx.service.store.marks import Marks
@@ -65,16 +68,17 @@ class AgentRegistry:
         self.here = {
             i: AgentSession(i, now_s, until_s) for i, machine in state.machines.items() if not machine.lost
         }
-        for server_id, session in self.here.items():
-            session.sent.update(state.runs.on(server_id))  # for all we know
+        self.tracked = TrackedLeases()
+        for run in state.runs.values():  # their agents were told, for all we know
+            self.tracked.begin(run, PartState.STOPPING if run.stopping else PartState.LAUNCHING)
         self.progress = ProgressReports(state)
-        self.launches = LaunchQueue(state, timing, self.here, self.progress, marks)
+        self.launches = LaunchQueue(state, timing, self.here, self.tracked, self.progress, marks=marks)
         self.launches.held = bool(self.here)
         self._awaited, self._restored = set(self.here), restored
         self._await_until_s = now_s + (timing.valid_for_s + timing.surely_over_s if restored else timing.silent_s)
         self.measuring = SpeedSamples(state, timing, post)
         self.completions = LeaseCompletions(
-            state, self.here, self.launches, self.progress, measuring=self.measuring, post=post
+            state, self.here, self.tracked, self.progress, measuring=self.measuring, post=post
         )
         self.log_streams = LogStreams(state, self.here)
         self._numbers = {machine.name: i for i, machine in state.machines.items()}
@@ -108,7 +112,8 @@ class AgentRegistry:
             session.stream.close()
         session.stream, session.agent_id = stream, hello.agent_id
         session.sent_s, session.leaving = None, False
-        session.missed, session.launching = {}, {}
+        for lease_id in self.state.runs.on(server_id):
+            self.tracked.part(lease_id, server_id).said_anew()
         session.heard_s = time.monotonic()
         welcome = wire.Welcome(
             server_id=server_id,
@@ -200,10 +205,10 @@ class AgentRegistry:
             case "refused":
                 refused = message.refused
                 if (run := self.state.runs.on(session.server_id).get(refused.lease_id)) is not None:
-                    expected = run.stopping or refused.of_another_job or self.completions.is_ending(run.lease.id)
-                    self.completions.nothing(
-                        session.server_id, run, refused.reason or "refused", failed=not expected
-                    )
+                    expected = run.stopping or refused.of_another_job or bool(self.tracked[run.lease.id].finals)
+                    reason = refused.reason or "refused"
+                    event = PartEvent.FINAL_REPORT
+                    self.completions.nothing(event, session.server_id, run, reason, failed=not expected)
             case "log_part":
                 self.log_streams.hear(message.log_part)
 
@@ -236,7 +241,7 @@ class AgentRegistry:
 
     def _is_exposed(self, session: AgentSession) -> bool:
         """Whether something may run there."""
-        return not session.sent.isdisjoint(self.state.runs.on(session.server_id))
+        return self.tracked.is_exposed(self.state.runs.on(session.server_id), session.server_id)
 
     # -- leases -----------------------------------------------------------------------------------------------
 
@@ -252,47 +257,36 @@ class AgentRegistry:
             if (run := runs.get(report.lease_id)) is None or run.lease.job_id != report.job_id:
                 continue  # it is over, or another log's
             mentioned.add(report.lease_id)
+            self.tracked.part(report.lease_id, server_id).mentioned()
             if run.parts[0].server_id == server_id:
                 self.progress.hear(report)
                 self.measuring.hear(run, report)
-        session.sent = (session.sent & runs.keys()) | mentioned
-        silent = runs.keys() - mentioned
-        session.missed = {i: times for i, times in session.missed.items() if i in silent}
-        session.launching = {i: until_s for i, until_s in session.launching.items() if i in silent}
-        standing = [i for i, run in runs.items() if not (run.stopping or self.completions.is_broken(i))]
+        standing = self.tracked.in_state(STANDING, runs, server_id)
         renewed = wire.Renewed(sent_s=beat.sent_s, valid_for_s=self.timing.valid_for_s, lease_ids=standing)
         renewed.log_mark = self._marks.last
         session.say(renewed=renewed)
         if not beat.leases:
             self._is_clear(server_id)
-        for lease_id, run in runs.items():
-            if lease_id in silent:
-                self._missing(session, run, beat.sent_s)
+        for lease_id in self.tracked.in_state(EXPOSED, runs, server_id):
+            if lease_id not in mentioned:
+                self._left_out(session, runs[lease_id], beat.sent_s)
         self.launches.send([server_id])
 
-    def _missing(self, session: AgentSession, run: LeaseRecord, sent_s: float) -> None:
-        """A lease that the agent does not speak of: it never heard of it, or its last word is on the way.
+    def _left_out(self, session: AgentSession, run: LeaseRecord, sent_s: float) -> None:
+        """A lease that the agent does not speak of: it never heard of it, or its final report is on the way.
 
         While the launch may be on its way, and be obeyed, the lease is not over: what it hears may be slow, and
         what it says quick.
         """
-        lease_id, server_id = run.lease.id, session.server_id
-        if self.completions.has_spoken(server_id, lease_id):
+        part = self.tracked.part(run.lease.id, session.server_id)
+        part.missed += 1
+        if part.missed < MISSED:
             return
-        over = run.stopping or self.completions.is_broken(lease_id)
-        if lease_id not in session.sent:
-            if over:
-                self.completions.nothing(server_id, run, "never launched")
-            return
-        session.missed[lease_id] = session.missed.get(lease_id, 0) + 1
-        if session.missed[lease_id] >= MISSED:
-            session.missed[lease_id] = 0
-            if over and sent_s < session.launching.get(lease_id, sent_s):
-                return
-            if over:
-                self.completions.nothing(server_id, run, "not there any more")
-            else:
-                self.launches.add(lease_id, server_id)
+        part.missed = 0
+        if part.state is not PartState.STOPPING:
+            part.on(PartEvent.NOT_THERE)
+        elif sent_s >= part.valid_until_s:
+            self.completions.nothing(PartEvent.LAUNCH_VOID, session.server_id, run, "not there any more")
 
     def follow(self, entries: Iterable[Entry], commands: Iterable[Command]) -> None:
         """A batch is durable and the state has changed: tell the agents."""
@@ -312,19 +306,18 @@ class AgentRegistry:
                 case WorkerJoined(server=server):
                     self._joined(server.id)
                     changed = True
+        for command in commands:
+            if isinstance(command, Launch) and (run := self.state.runs.get(command.lease.id)) is not None:
+                self.tracked.begin(run)
+                servers |= {part.server_id for part in run.parts}
         if changed:
             self.completions.servers_changed()
             self.progress.servers_changed()
             self.measuring.servers_changed()
             self.launches.servers_changed()
         for command in commands:
-            match command:
-                case Launch() if (run := self.state.runs.get(command.lease.id)) is not None:
-                    for part in run.parts:
-                        self.launches.add(run.lease.id, part.server_id)
-                        servers.add(part.server_id)
-                case Stop() if (run := self.state.runs.get(command.lease_id)) is not None:
-                    self.completions.stop(run)
+            if isinstance(command, Stop) and (run := self.state.runs.get(command.lease_id)) is not None:
+                self.completions.stop(run, "preempted")
         for server_id in gone:  # not before: what it was told of may have been held there until now
             self.here.pop(server_id, None)
         self.launches.send(None if changed else servers)

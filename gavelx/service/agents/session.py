@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from gavelx.rpc import wire_pb2 as wire
@@ -41,10 +41,7 @@ class Stream:
 
 @dataclass(eq=False)
 class AgentSession:
-    """One server, as we hear it. ``missed`` counts heartbeats without a lease that should be there.
-
-    ``launching``: until when, on the agent's clock, a launch that is on its way on this stream is still good.
-    """
+    """One server, as we hear it."""
 
     server_id: int
     heard_s: float
@@ -54,9 +51,6 @@ class AgentSession:
     sent_s: float | None = None  # of the last heartbeat on this stream, on the agent's clock
     given_up: bool = False  # it is being declared lost
     leaving: bool = False  # it stops what it runs, and heeds no launch
-    missed: dict[int, int] = field(default_factory=dict)
-    launching: dict[int, float] = field(default_factory=dict)
-    sent: set[int] = field(default_factory=set)  # leases that it was told of, on this stream or before
 
     @property
     def takes_launches(self) -> bool:
