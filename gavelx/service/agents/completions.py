@@ -1,4 +1,4 @@
-"""How leases end: agents report how their parts ended, and when that is known of all parts, the lease has ended."""
+"""How leases end: agents report on their parts, and when the end of all parts is known, the lease has ended."""
 
 import logging
 import time

@@ -1,7 +1,7 @@
 """The life of a lease on one server, as the scheduler knows it: states, events, and one table of what follows.
 
-A lease is over when each of its parts is ``REPORTED`` or ``LOST``; when that is in the log, its parts are forgotten.
-An event that the table does not have for a state is a mistake of ours. No clock is read here: the caller decides
+A lease is over when each of its parts is ``REPORTED`` or ``LOST``; when that is in the log, they are forgotten. An
+event that the table does not have for a state is a mistake of ours. No clock is read here: the caller decides
 whether a launch may still be on its way.
 """
 
@@ -86,12 +86,10 @@ TRANSITIONS: Mapping[PartState, Mapping[PartEvent, PartState]] = {
     },
     _S.REPORTED: {
         _E.MENTIONED: _S.REPORTED,  # by a heartbeat that the report has overtaken
-        _E.STOP: _S.REPORTED,
         _E.FINAL_REPORT: _S.REPORTED,  # agents repeat it until it is acknowledged
         _E.SERVER_LOST: _S.LOST,
     },
     _S.LOST: {
-        _E.STOP: _S.LOST,
         _E.FINAL_REPORT: _S.REPORTED,  # late
     },
 }
@@ -118,9 +116,5 @@ def diagram() -> str:
             if then is not state:
                 arrows.setdefault((names[state], names[then]), []).append(event)
     lines = [f"    {one} --> {other}: {', '.join(events)}" for (one, other), events in arrows.items()]
-    over = [
-        f"    {names[state]} --> [*]: all parts over, and that is in the log"
-        for state in PartState
-        if state in OVER
-    ]
+    over = [f"    {names[state]} --> [*]: the end is in the log" for state in PartState if state in OVER]
     return "\n".join(["stateDiagram-v2", "    [*] --> queued", *lines, *over])

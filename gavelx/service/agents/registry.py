@@ -1,7 +1,7 @@
 """Who is here: agents come, say how they are, and go, or fall silent.
 
 What stands is in `state`, which follows from the log. Here is only what need not survive a restart: streams, when
-an agent was last heard, and how far each part of a lease is in its life (`tracking`, by the table of `part_states`).
+an agent was last heard, how far each part of a lease is in its life (`tracking`, by the table of `part_states`).
 What is said to agents of leases is in `launch_queue` and `completions`, what they say of them in `progress` and
 `completions`, and what their jobs wrote goes through `log_streams`.
 
