@@ -17,7 +17,7 @@ LOG ?=
 KEEP ?=                        # a folder that keeps what runs of chaos leave
 VIRTUAL ?=                     # chaos on virtual time: messages alone, and a second a run
 WORKERS ?= 2
-PROCESSES ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 3 / 2)))  # of tests; some of them wait for real jobs
+PROCESSES ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2)))  # of tests; some of them wait for real jobs
 BENCH ?=                       # families and options of python -m benchmarks
 EXPERIMENTS ?= --jobs 2        # options of python -m experiments
 
