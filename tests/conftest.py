@@ -8,6 +8,7 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # tests run side by side; before anything imports numpy
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 slow_is_fine = [HealthCheck.too_slow]
@@ -17,3 +18,13 @@ settings.register_profile(
     "quick", deadline=None, derandomize=True, max_examples=20, suppress_health_check=slow_is_fine
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+
+
+PILES = 4
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Deal the files out in piles, in each of them those with slow tests first: processes then end together."""
+    files = {path: i for i, path in enumerate(dict.fromkeys(item.path for item in items))}
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (files[item.path] % PILES, item.path not in slow, files[item.path]))
