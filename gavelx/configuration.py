@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-NOBODY = -1
+ALONE = -1
 """In place of a partner: the job runs alone."""
 ABSENT = -1
 """In place of a configuration's index: it is not one of them."""
@@ -45,7 +45,7 @@ def _bools() -> Bools:
 class ConfigurationSet:
     """Configurations as columns, one entry each; members and types are numbers, whose meaning the owner knows.
 
-    ``job`` is a member, ``partner`` the one with the higher number that shares its devices, or ``NOBODY``.
+    ``job`` is a member, ``partner`` the one with the higher number that shares its devices, or ``ALONE``.
     """
 
     job: Ints = field(default_factory=_ints)
@@ -60,12 +60,12 @@ class ConfigurationSet:
     @classmethod
     def alone(cls, job: Ints, type_: Ints, devices: Ints) -> Self:
         """Configurations of one job each, not spread."""
-        return cls(job, np.full(len(job), NOBODY), type_, devices, np.zeros(len(job), dtype=bool))
+        return cls(job, np.full(len(job), ALONE), type_, devices, np.zeros(len(job), dtype=bool))
 
     @classmethod
     def of(cls, job: Ints, partner: Ints, type_: Ints, devices: Ints, spread: Bools) -> Self:
         """Configurations of these members, in any order of the two."""
-        swap = (partner != NOBODY) & (partner < job)
+        swap = (partner != ALONE) & (partner < job)
         if swap.any():
             job, partner = np.where(swap, partner, job), np.where(swap, job, partner)
         return cls(job, partner, type_, devices, spread)
@@ -92,7 +92,7 @@ class ConfigurationSet:
         """Each by itself; members are job ids, and types stand for these accelerators."""
         columns = (self.job, self.partner, self.type, self.devices, self.spread)
         return [
-            Configuration((job,) if partner == NOBODY else (job, partner), accelerators[a], devices, spread)
+            Configuration((job,) if partner == ALONE else (job, partner), accelerators[a], devices, spread)
             for job, partner, a, devices, spread in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
@@ -109,7 +109,7 @@ class PromisedSet(ConfigurationSet):
 
     def share_J(self, jobs: int) -> Floats:
         """The share of each of so many jobs over all its configurations; a pair's counts in full for both."""
-        pairs = self.partner != NOBODY
+        pairs = self.partner != ALONE
         total = np.bincount(self.job, self.share, jobs)
         if pairs.any():
             total = total + np.bincount(self.partner[pairs], self.share[pairs], jobs)
@@ -117,7 +117,7 @@ class PromisedSet(ConfigurationSet):
 
     def in_order(self, *, merged: bool) -> Self:
         """Jobs alone in their order, then pairs; ``merged``: what is there twice is once, with both shares."""
-        ways = self.take(np.lexsort([self.type, self.job, self.partner != NOBODY]))
+        ways = self.take(np.lexsort([self.type, self.job, self.partner != ALONE]))
         if not merged:
             return ways
         _, first, index = np.unique(keys(ways)[0], return_index=True, return_inverse=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.configuration import NOBODY, ConfigurationSet, keys
+from gavelx.configuration import ALONE, ConfigurationSet, keys
 from gavelx.throughputs import End
 
 Floats = NDArray[np.float64]
@@ -115,16 +115,16 @@ class Configurations:
     @cached_property
     def rows(self) -> ConfigurationSet:
         """Each configuration under the indices of its members and of its type."""
-        first_C, last_C = np.full(len(self), self.shape[0]), np.full(len(self), NOBODY)
+        first_C, last_C = np.full(len(self), self.shape[0]), np.full(len(self), ALONE)
         np.minimum.at(first_C, self.configuration_M, self.job_M)
         np.maximum.at(last_C, self.configuration_M, self.job_M)
-        last_C[self.members_C == 1] = NOBODY
+        last_C[self.members_C == 1] = ALONE
         return ConfigurationSet(first_C, last_C, self.accelerator_C, self.devices_C, self.spread_C)
 
     def named(self, id_J: Ints) -> ConfigurationSet:
         """Each configuration under the ids of its members and the index of its type."""
         rows = self.rows
-        partner_C = np.where(rows.partner == NOBODY, NOBODY, id_J[rows.partner])
+        partner_C = np.where(rows.partner == ALONE, ALONE, id_J[rows.partner])
         return ConfigurationSet.of(id_J[rows.job], partner_C, rows.type, rows.devices, rows.spread)
 
     @cached_property

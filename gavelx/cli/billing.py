@@ -296,5 +296,5 @@ def _print_parts(bill: Bill) -> None:
     for heading, amounts in parts:
         table = _table(heading, ["busy"])
         for name, amount in amounts.items():
-            table.add_row(policy_cell(name or "(nobody)"), f"{amount:,f}")
+            table.add_row(policy_cell(name or "(no owner)"), f"{amount:,f}")
         stdout().print(table)

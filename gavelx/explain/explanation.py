@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
-from gavelx.explain.properties import NOBODY, equal_share_gain_J, pareto_slack, utility_J, worst_envy_J
+from gavelx.explain.properties import NO_JOB, equal_share_gain_J, pareto_slack, utility_J, worst_envy_J
 from gavelx.explain.reasons import NEAR, Reasons, one_more_device
 from gavelx.metrics import known
 from gavelx.solvers.program.errors import UnsolvedError
@@ -101,7 +101,7 @@ class Explanation:
     def envious_J(self) -> Ints:
         """The jobs (indices) that envy another, worst first."""
         order_J = np.argsort(-self.envy_J.round(ROUND), kind="stable")
-        return np.asarray(order_J[self.envied_J[order_J] != NOBODY])
+        return np.asarray(order_J[self.envied_J[order_J] != NO_JOB])
 
     @property
     def is_efficient(self) -> bool | None:
@@ -133,7 +133,7 @@ class Explanation:
                     "steps_per_s": float(self.throughput_J[j]),
                     "equal_share_gain": known(float(self.gain_J[j])),
                     "envy": known(float(self.envy_J[j])),
-                    "envies": None if self.envied_J[j] == NOBODY else ids[self.envied_J[j]],
+                    "envies": None if self.envied_J[j] == NO_JOB else ids[self.envied_J[j]],
                     "limited_by": self.limited_by_J[j],
                 }
                 for j, job_id in enumerate(ids)

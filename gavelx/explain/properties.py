@@ -21,7 +21,7 @@ from gavelx.solvers.program.statement import Affine, Requirement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-NOBODY = -1
+NO_JOB = -1
 ROUNDING = 1e-9
 """Envy up to this is rounding."""
 GRID = 1e-12
@@ -107,7 +107,7 @@ def envy_JJ(allocation: Allocation) -> Floats:
 def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
     """How much each job envies the job that it envies most, and which that is (an index).
 
-    The largest entry of each row of :func:`envy_JJ`: 0 or more, and ``NOBODY`` where it is 0 up to rounding. Jobs
+    The largest entry of each row of :func:`envy_JJ`: 0 or more, and ``NO_JOB`` where it is 0 up to rounding. Jobs
     with the same bundle are looked at once, and of several that are envied most the first is named.
     """
     speeds_JA, scale_J = speed_JA(allocation.snapshot), allocation.snapshot.scale_factor_J
@@ -119,7 +119,7 @@ def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
     )
     last_B = np.zeros(len(bundles_BA), dtype=np.int64)
     np.maximum.at(last_B, bundle_J.ravel(), np.arange(J))
-    worst_J, envied_J, now_J = np.zeros(J), np.full(J, NOBODY), utility_J(allocation)
+    worst_J, envied_J, now_J = np.zeros(J), np.full(J, NO_JOB), utility_J(allocation)
     step = max(1, CHUNK // max(1, bundles_BA.size))
     for jobs_K in np.split(np.arange(J), range(step, J, step)):
         envy_KB = _gain(_speed_with(speeds_JA[jobs_K], scale_J[jobs_K], bundles_BA), now_J[jobs_K, None])
@@ -128,7 +128,7 @@ def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
         most_K = _first_largest(envy_KB, owner_KB)
         worst_J[jobs_K] = np.maximum(0.0, np.take_along_axis(envy_KB, most_K[:, None], axis=1)[:, 0])
         envied_J[jobs_K] = np.take_along_axis(owner_KB, most_K[:, None], axis=1)[:, 0]
-    envied_J[worst_J <= ROUNDING] = NOBODY
+    envied_J[worst_J <= ROUNDING] = NO_JOB
     return worst_J, envied_J
 
 

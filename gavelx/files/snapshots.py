@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from gavelx.cluster import Cluster, Server
-from gavelx.configuration import AS_ASKED, NOBODY, ConfigurationSet
+from gavelx.configuration import ALONE, AS_ASKED, ConfigurationSet
 from gavelx.configurations import Configurations
 from gavelx.errors import OptionError
 from gavelx.files.atomic import write_atomically
@@ -283,7 +283,7 @@ def _promises(node: Node) -> Promises:
     accelerators = tuple(dict.fromkeys(names))
     configurations = ConfigurationSet.of(
         np.array([min(members) for members in jobs], dtype=np.int64),
-        np.array([max(m) if len(m) == 2 else NOBODY for m in jobs], dtype=np.int64),
+        np.array([max(m) if len(m) == 2 else ALONE for m in jobs], dtype=np.int64),
         np.array([accelerators.index(name) for name in names], dtype=np.int64),
         np.array([row["devices"].whole(low=1) if "devices" in row else AS_ASKED for row in rows], dtype=np.int64),
         np.array(["spread" in row and row["spread"].truth() for row in rows], dtype=bool),

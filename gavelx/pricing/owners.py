@@ -14,7 +14,7 @@ from gavelx.result import Result
 
 Floats = NDArray[np.float64]
 TOTAL = "total"
-NOBODY = "(nobody)"
+NO_OWNER = "(no owner)"
 
 
 class OwnerFigures(NamedTuple):
@@ -32,7 +32,7 @@ class OwnerFigures(NamedTuple):
 
 
 def owner_figures(result: Result, path: str) -> OwnerFigures:
-    """The figures of one owner; ``total`` is everybody, ``(nobody)`` the jobs without an owner.
+    """The figures of one owner; ``total`` is all jobs, ``(no owner)`` the jobs without an owner.
 
     Jobs and their times are those that are measured; dollars are of the whole run, as in its summary.
     """
@@ -54,7 +54,7 @@ def owner_figures(result: Result, path: str) -> OwnerFigures:
 
 def budget_effect(without: Result, within: Result, budgets: Mapping[str, float]) -> dict[str, Any]:
     """For everybody with a budget, every team and the total: the figures without budgets and within them."""
-    teams = sorted({job.owner.partition("/")[0] or NOBODY for job in within.jobs})
+    teams = sorted({job.owner.partition("/")[0] or NO_OWNER for job in within.jobs})
     paths = dict.fromkeys([*(path for path in budgets if path != TOTAL), *teams, TOTAL])
     return {
         path: {
@@ -67,7 +67,7 @@ def budget_effect(without: Result, within: Result, budgets: Mapping[str, float])
 
 
 def _is_of(owner: str, path: str) -> bool:
-    if path == NOBODY:
+    if path == NO_OWNER:
         return not owner
     return path == TOTAL or f"{owner}/".startswith(f"{path}/")
 

@@ -73,7 +73,7 @@ def test_one_bill_by_type_owner_and_job(shell: Shell, runs: Path, tmp_path: Path
     one = tmp_path / "one.json"
     one.write_text(json.dumps(document))
     ran = shell("bill", "--result", one, "--prices", "gcp")
-    assert all(word in ran.out for word in ("vision/ann", "(nobody)", "k80", "accelerator", "owner"))
+    assert all(word in ran.out for word in ("vision/ann", "(no owner)", "k80", "accelerator", "owner"))
 
 
 def test_runs_of_one_policy_are_told_apart_by_their_files(shell: Shell, runs: Path, tmp_path: Path) -> None:
