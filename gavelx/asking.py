@@ -21,14 +21,14 @@ OFFERED = (
 )
 
 
-class Answers(Protocol):
+class Allocator(Protocol):
     """Whatever answers a snapshot with an allocation."""
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         """The share of time of every configuration."""
 
 
-def ask(policy: Answers, snapshot: Snapshot) -> Allocation:
+def ask(policy: Allocator, snapshot: Snapshot) -> Allocation:
     """The policy's allocation of the snapshot.
 
     Raises :class:`PolicyError` where a policy that is not ours fails, with the author's own line, or answers with
@@ -68,11 +68,11 @@ def _in_words(snapshot: Snapshot, table: Configurations, c: int) -> str:
     return f"{who} on {table.devices_C[c]} x {name}{' spread' * bool(table.spread_C[c])} at {speeds} steps/s"
 
 
-def _name(policy: Answers) -> str:
+def _name(policy: Allocator) -> str:
     return f"policy {type(policy).__name__}"
 
 
-def _check(allocation: object, snapshot: Snapshot, policy: Answers, hint: str) -> None:
+def _check(allocation: object, snapshot: Snapshot, policy: Allocator, hint: str) -> None:
     """Raises :class:`PolicyError` unless this is a feasible allocation of what the snapshot offers."""
     where, expected = _name(policy), "an Allocation; gavelx.solvers.certified makes one"
     if not isinstance(allocation, Allocation) or not isinstance(allocation.certificate, Certificate):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import CARRIED_OVER, Allocation
-from gavelx.asking import Answers, ask
+from gavelx.asking import Allocator, ask
 from gavelx.configuration import Configuration
 from gavelx.errors import SolverError
 from gavelx.execution import DEFAULT, Execution
@@ -25,13 +25,13 @@ Floats = NDArray[np.float64]
 
 
 @dataclass
-class Steady:
+class FallbackPolicy:
     """Asks a policy, and answers in its place where the solvers fail it; ``failures`` says why, each time.
 
     A policy keeps no state; whoever runs a schedule does, so this belongs to one run.
     """
 
-    policy: Answers
+    policy: Allocator
     previous: Allocation | None = None
     failures: list[str] = field(default_factory=list)
 

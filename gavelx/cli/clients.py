@@ -11,7 +11,7 @@ from typing import Any
 
 from gavelx.allocation import CARRIED_OVER
 from gavelx.cli.cluster_options import Address, JobOptions
-from gavelx.cli.command_words import with_whole_paths
+from gavelx.cli.command_line import with_whole_paths
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.secrets import warn_if_open

@@ -132,7 +132,7 @@ def allocate(
 
     sharing_incentive, envy_freeness, pareto_efficiency: whether each holds.
     """
-    from gavelx.cli.deciding import allocate as decide
+    from gavelx.cli.allocating import allocate as decide
     from gavelx.cli.output import Outputs
     from gavelx.cli.scenario import solver_settings
 
@@ -286,7 +286,7 @@ def worker(
     second one leaves at once: jobs then run until their leases lapse, and an
     agent that comes back to the same folder finds them again.
     """
-    from gavelx.cli.working import Security, WorkerOptions, work
+    from gavelx.cli.worker import Security, WorkerOptions, work
 
     security = Security(token_file=where.token_file, ca=where.ca, cert=cert, key=key)
     work(WorkerOptions(where.scheduler, devices, name, address, folder, shared, emulate, grace, security))

@@ -9,7 +9,7 @@ from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.cli.throughput_options import MeasureOptions
 from gavelx.errors import OptionError
-from gavelx.estimator.steady import interval
+from gavelx.estimator.steady_speed import interval
 from gavelx.files.atomic import ensure_writable
 from gavelx.files.profiles import Profile, write_profiles
 from gavelx.files.texts import exists

@@ -95,7 +95,7 @@ def prices_import(
     What is not a whole instance with accelerators on Linux (bare devices,
     other machines, Windows) is left out and counted.
     """
-    from gavelx.cli.pricing import run_import
+    from gavelx.cli.price_tables import run_import
 
     run_import(format, files, typed, out, json)
 
@@ -108,6 +108,6 @@ def prices_check(
 
     Exit code 2 where there are errors; 0 where there are warnings only.
     """
-    from gavelx.cli.pricing import run_check
+    from gavelx.cli.price_tables import run_check
 
     run_check(file, json)

@@ -6,13 +6,14 @@ Everything that the user can have got wrong is found here, before the first seco
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gavelx.cli.capacities import capacities_of, check_capacities
 from gavelx.cli.conditions import faults_of, rules_of, within
+from gavelx.cli.prices import PriceChanges, prices_of
 from gavelx.cli.run_options import RunOptions
-from gavelx.cli.spot import PriceChanges, capacities_of, check_capacities, prices_of
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
 from gavelx.estimator import DEFAULT, make_estimator
-from gavelx.estimator.believed import Believed, ways_of
+from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.measurement_tables import read_measurements
 from gavelx.files.texts import shown

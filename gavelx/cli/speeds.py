@@ -13,7 +13,7 @@ from gavelx.cli.cluster_options import Address
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
-from gavelx.estimator.steady import interval
+from gavelx.estimator.steady_speed import interval
 from gavelx.files.profiles import Profile, read_estimates, read_profiles, write_profiles
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.spelling import meant, nearest

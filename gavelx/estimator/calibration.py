@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.estimator.effects import Cells, Space
+from gavelx.estimator.gaussian_process import Errors, Floats, LeftOut, Solved, Whole
 from gavelx.estimator.intervals import inflation
-from gavelx.estimator.kriging import Errors, Floats, LeftOut, Solved, Whole
 
 KNOWN = 2
 """Cells of a job type that stay when it is left out."""

@@ -7,13 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from gavelx.estimator.amplitude import PAIRS_MIN, likely_amplitudes
 from gavelx.estimator.calibration import Calibration, Noise
+from gavelx.estimator.device_similarity import likely_covariance, well_known
 from gavelx.estimator.effects import EFFECTS, LEARNT, MODE_P, Cells, Covariance, Space
+from gavelx.estimator.gaussian_process import Floats, Solved, Whole, likely_variances
+from gavelx.estimator.interference_scale import PAIRS_MIN, likely_amplitudes
 from gavelx.estimator.intervals import half_widths
 from gavelx.estimator.known import Completing
-from gavelx.estimator.kriging import Floats, Solved, Whole, likely_variances
-from gavelx.estimator.likeness import likely_covariance, well_known
 from gavelx.measurements import Estimate, Way
 
 FITTED_MAX, EXACT_MAX, TURNS = 400, 2500, 3

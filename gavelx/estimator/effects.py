@@ -40,8 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.accelerators import DataSheets
-from gavelx.estimator.amplitude import foretold_amplitudes
-from gavelx.estimator.kriging import Floats, Whole
+from gavelx.estimator.gaussian_process import Floats, Whole
+from gavelx.estimator.interference_scale import foretold_amplitudes
 from gavelx.estimator.names import read_name
 from gavelx.measurements import Way
 from gavelx.throughputs import Pairing

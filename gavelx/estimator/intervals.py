@@ -29,7 +29,7 @@ from statistics import NormalDist
 import numpy as np
 from scipy.special import stdtrit
 
-from gavelx.estimator.kriging import PRIOR_SHAPE, Errors, Floats
+from gavelx.estimator.gaussian_process import PRIOR_SHAPE, Errors, Floats
 
 PRIOR = 10
 EXAMPLES = 2

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 from gavelx.accelerators import NO_DATA_SHEETS, DataSheets
 from gavelx.estimator.base import LEVEL, Estimator
-from gavelx.estimator.cannot_run import CannotRun
+from gavelx.estimator.memory_limits import CannotRun
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.throughputs import Pairing
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from gavelx.estimator.base import LEVEL
-from gavelx.estimator.steady import interval
+from gavelx.estimator.steady_speed import interval
 from gavelx.measurements import Estimate, Measurement, Way
 
 KEPT = 32

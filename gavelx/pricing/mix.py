@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.asking import Answers
+from gavelx.asking import Allocator
 from gavelx.errors import OptionError, SolverError, WorkloadError
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
@@ -161,7 +161,7 @@ def cheapest_mix(
     offers: Sequence[Offer],
     *,
     most: Mapping[str, int] | None = None,
-    policy: Answers | None = None,
+    policy: Allocator | None = None,
     rules: Rules = RULES,
     seconds: float = 60.0,
     on_try: Callable[[int], None] = lambda _: None,

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.asking import Answers
+from gavelx.asking import Allocator
 from gavelx.cluster import Cluster, Server
 from gavelx.jobs import Job
 from gavelx.mechanism import Rules
@@ -90,7 +90,7 @@ class Task:
             limit_G=np.array([float(self.most.get(name, np.inf)) for name in self.accelerators]),
         )
 
-    def simulated(self, instances_O: Ints, policy: Answers, rules: Rules) -> Result:
+    def simulated(self, instances_O: Ints, policy: Allocator, rules: Rules) -> Result:
         """What happens in this cluster, each kind of instance being an accelerator type of its own."""
         held = [o for o in range(len(self.offers)) if instances_O[o]]
         kinds = [o for o in held for _ in range(int(instances_O[o]))]

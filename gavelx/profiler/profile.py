@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from gavelx.errors import OptionError
-from gavelx.estimator.steady import Rejected, Sample, Steady, measure, together
+from gavelx.estimator.steady_speed import Rejected, Sample, SteadySpeed, measure, together
 from gavelx.files.profiles import Profile
 from gavelx.measurements import Measurement, Way
 from gavelx.profiler.running import How, Job, Ran, run
@@ -103,7 +103,7 @@ def conclude(
             use,
         )
         for way, speed in zip(ways, found, strict=True)
-        if isinstance(speed, Steady)
+        if isinstance(speed, SteadySpeed)
     ]
 
 
@@ -113,10 +113,10 @@ def _way(jobs: Sequence[Job], n: int, accelerator: str) -> Way:
     return Pairing(jobs[n].job_type, jobs[1 - n].job_type, accelerator)
 
 
-def _speed(runs: Sequence[Sequence[Sample]]) -> Steady | Rejected:
+def _speed(runs: Sequence[Sequence[Sample]]) -> SteadySpeed | Rejected:
     """Of the runs that can be used, together; why not, where none can."""
     found = [measure(samples) for samples in runs]
-    good = [each for each in found if isinstance(each, Steady)]
+    good = [each for each in found if isinstance(each, SteadySpeed)]
     return together(good) if good else next(each for each in found if isinstance(each, Rejected))
 
 

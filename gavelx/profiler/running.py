@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from gavelx.errors import OptionError, UserError
-from gavelx.estimator.steady import Sample
+from gavelx.estimator.steady_speed import Sample
 from gavelx.profiler.steps import Steps, steps_of
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.ports import free_port

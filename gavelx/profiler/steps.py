@@ -5,7 +5,7 @@ import re
 import time
 from typing import Protocol
 
-from gavelx.estimator.steady import Sample
+from gavelx.estimator.steady_speed import Sample
 from gavelx.worker.logs import segments_of
 from gavelx.worker.state import LeaseFolder
 

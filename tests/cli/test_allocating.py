@@ -32,7 +32,7 @@ def test_a_decision_in_a_file_draws_no_table(
 ) -> None:
     """It would take longer than the answer where there are very many jobs."""
     for drawn in ("print_allocation", "print_explanation"):
-        monkeypatch.delattr(f"gavelx.cli.deciding.{drawn}")
+        monkeypatch.delattr(f"gavelx.cli.allocating.{drawn}")
     out = tmp_path / "allocation.json"
     ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 3, "--json", out, *explain)
     assert (ran.code, ran.out, ran.err) == (0, "", "")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from gavelx.estimator.kriging import Floats, Whole
+from gavelx.estimator.gaussian_process import Floats, Whole
 
 SPREAD, STEPS_MAX = 0.5, 15
 GROWTH, GROWTH_SPREAD, COMMON_SPREAD = 0.5, 0.5, 1.0

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from gavelx.estimator.kriging import Floats, Whole
+from gavelx.estimator.gaussian_process import Floats, Whole
 
 STEPS = 20
 PRIOR = 4.0

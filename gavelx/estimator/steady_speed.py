@@ -47,7 +47,7 @@ class Sample(NamedTuple):
     steps: float
 
 
-class Steady(NamedTuple):
+class SteadySpeed(NamedTuple):
     """Steps/s, its standard error relative to it, and the stretch from which it is."""
 
     steps_per_second: float
@@ -63,7 +63,7 @@ class Rejected(NamedTuple):
     reason: str
 
 
-def measure(samples: Sequence[Sample], seconds_min: float = 0.0) -> Steady | Rejected:
+def measure(samples: Sequence[Sample], seconds_min: float = 0.0) -> SteadySpeed | Rejected:
     """The speed that a run of a job keeps up; ``seconds_min``: a shorter steady stretch says nothing."""
     try:
         _check_possible(samples)
@@ -82,16 +82,16 @@ def measure(samples: Sequence[Sample], seconds_min: float = 0.0) -> Steady | Rej
     except ArithmeticError:  # a job may say anything
         return Rejected("the counts are too small or too large to reckon with")
     warm_up_s = warm[0].time_s - samples[0].time_s + cut * block_s
-    return Steady(mean, relative_error, seconds, mean * seconds, warm_up_s)
+    return SteadySpeed(mean, relative_error, seconds, mean * seconds, warm_up_s)
 
 
-def together(runs: Sequence[Steady]) -> Steady:
+def together(runs: Sequence[SteadySpeed]) -> SteadySpeed:
     """One speed from several starts of the same job: their mean, and an error that knows how they differ."""
     speeds = [run.steps_per_second for run in runs]
     mean = statistics.fmean(speeds)
     within = math.sqrt(sum((run.relative_error * run.steps_per_second) ** 2 for run in runs)) / len(runs)
     between = RUN_TO_RUN * mean if len(runs) == 1 else _standard_error(speeds)
-    return Steady(
+    return SteadySpeed(
         mean,
         max(within, between) / mean if len(runs) > 1 else math.hypot(within, between) / mean,
         sum(run.seconds for run in runs),
