@@ -15,7 +15,7 @@ from gavelx.throughputs import Throughputs
 from gavelx.workload import runnable
 
 NOTICE = (0.0, 86400.0)
-"""Least and greatest seconds between the notice that a server is taken away and its end."""
+"""Least and greatest seconds between the notice and the loss of a server."""
 
 
 def capacities_of(typed: RunOptions, cluster: Cluster, rules: AnyRules) -> tuple[Capacity, ...]:

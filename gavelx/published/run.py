@@ -69,7 +69,7 @@ def refuse(rules: PublishedRules, faults: Faults, capacities: Sequence[Capacity]
     asked |= {"slow_solves": faults.slow_solves, "capacities": len(capacities), "watch": watch is not None}
     for name, wanted in asked.items():
         if wanted:
-            problem = f"the rules {rules.name!r} know nothing like it"
+            problem = f"the rules {rules.name!r} do not support it"
             raise OptionError(problem, where=name, expected="the rules 'default'")
 
 

@@ -100,7 +100,7 @@ def test_a_solver_of_ones_choice(shell: Shell, solver: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--solver", "exos"), "no solver is called 'exos'. Try: did you mean 'ecos'?"),
+        (("--solver", "exos"), "there is no solver 'exos'. Try: did you mean 'ecos'?"),
         (("--time-budget", "0"), "a budget of 0 s; expected 0.001 to"),
         (("--time-budget", "nan"), "a budget of nan s"),
         (("--time-budget", "-1"), "a budget of -1 s"),

@@ -182,7 +182,7 @@ def test_the_prices_of_a_run_have_no_date_no_kind_and_no_discount(
     shell: Shell, runs: Path, options: tuple[str, str]
 ) -> None:
     ran = shell("bill", "--result", runs, "--prices", "as-run", *options)
-    assert ran.code == 2 and f"{options[0]}: the prices of the run are what they were" in ran.err
+    assert ran.code == 2 and f"{options[0]}: the prices of the run cannot be changed" in ran.err
     cloud = "gcp" if options[0] == "--kind" else "aws"
     assert shell("bill", "--result", runs, "--prices", f"as-run,{cloud}", *options).code == 0
 
@@ -307,7 +307,7 @@ def test_nothing_to_show_is_an_error(shell: Shell, json: tuple[str, ...]) -> Non
     ran = shell("prices", "show", "--cloud", "gcp", "--accelerators", "k80", "--as-of", "2019-01-01", *json)
     assert ran.code == 2 and "no row of the price table matches" in ran.err and not ran.out
     ran = shell("prices", "show", "--accelerators", "v100,nonsense", *json)
-    assert ran.code == 2 and "no row of the price table is of 'nonsense'" in ran.err and not ran.out
+    assert ran.code == 2 and "the price table has no row for 'nonsense'" in ran.err and not ran.out
 
 
 # -- spot ---------------------------------------------------------------------------------------------------------

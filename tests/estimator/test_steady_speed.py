@@ -74,7 +74,7 @@ def test_what_cannot_be_measured_is_rejected_with_its_reason() -> None:
     samples = run()
     assert why([]) == "no step was reported"
     assert why([Sample(t, 5.0) for t in range(60)]) == "no step was done"
-    assert why([*samples, Sample(70.0, math.nan)]).startswith("a report is no number")
+    assert why([*samples, Sample(70.0, math.nan)]).startswith("a report is not a number")
     assert why([Sample(0.0, -1.0), *samples]).startswith("a negative count")
     assert why([*samples[:30], *(Sample(t - 20.0, n) for t, n in samples[30:])]).startswith("the clock went back")
     assert why(samples[:4]).startswith("too short")
