@@ -1,4 +1,4 @@
-"""Snapshots as JSON: one instant of a scheduler, saved so that any decision can be made again.
+"""Snapshots as JSON: the input of a policy at one instant, saved so that a decision can be repeated.
 
 ===============  =================================================================================
 ``format``       ``gavelx-snapshot-1``
@@ -18,8 +18,8 @@
 ``prices``       dollars per device-hour by accelerator type; null where unknown
 ===============  =================================================================================
 
-Reading what was written gives the same arrays, bit for bit, provided that the members of each configuration
-stand together in them; otherwise they are brought together, which changes nothing but their order.
+Writing and reading gives the same arrays, bit for bit, if the members of each configuration are adjacent in them;
+otherwise they are made adjacent, which changes only their order.
 
 The instances published with reference results (:mod:`gavelx.files.instances`) are recognised and read as well.
 """

@@ -22,7 +22,7 @@ _APART = ("kind", "cloud", "zone", "accelerators_per_node", "nodes_requested", "
 DURATION_S_MAX = 1e10
 
 Shares = tuple[tuple[float, float], ...]
-"""Seconds, and the part of the nodes that was there for so long."""
+"""Seconds, and the part of the nodes that was available for that time."""
 
 
 def load_availability(

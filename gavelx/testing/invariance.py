@@ -1,7 +1,7 @@
-"""What must not matter: the order of jobs, names, units, and what is known but not opened.
+"""Changes that must not matter: the order of jobs, names, units, and kinds of configuration that are not opened.
 
-Throughputs are compared where the policy says that its answer is unique. Otherwise both answers are weighed by
-the objective of the original snapshot, where the policy is a program, or by what their certificates say.
+Throughputs are compared if the policy says that its answer is unique. Otherwise both answers are compared by the
+objective of the original snapshot, if the policy is a program, or by their certificates.
 
 Legend: J jobs, A accelerator types, C configurations.
 """
@@ -17,15 +17,15 @@ from gavelx.testing import changes, plain
 from gavelx.testing.checks import Checks, RefusedError, program_of
 
 FACTOR = 7.3
-"""One unit in another; no power of two, so that rounding differs."""
+"""Factor between two units; not a power of two, so that rounding differs."""
 LATER_S = 86_400.0 + 3_600.0 + 60.0 + 1.0
 
 
 class Invariance(Checks):
-    """The same instant seen differently gets the same decision."""
+    """Equivalent snapshots get the same decision."""
 
     def test_the_order_of_jobs_does_not_matter(self) -> None:
-        """Jobs listed in another order get what they got."""
+        """Jobs in another order get the same."""
 
         @self.for_all(self.snapshots(), st.randoms(use_true_random=False))
         def check(snapshot: Snapshot, random: Random) -> None:
@@ -35,7 +35,7 @@ class Invariance(Checks):
             self._check_same(snapshot, other, "the order of jobs does not matter", "order jobs by arrival or id")
 
     def test_the_names_of_types_do_not_matter(self) -> None:
-        """A type is what it has and costs, not what it is called; the very same shares."""
+        """With other names for the types, the shares are exactly the same."""
 
         @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:

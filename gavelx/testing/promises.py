@@ -26,7 +26,7 @@ class Promises(Checks):
     """Each promise that ``policy.promises`` names, on generated clusters; the others are skipped."""
 
     def test_promises_are_known_words(self) -> None:
-        """A promise that nobody checks is none."""
+        """Every promise of the policy has a check."""
         if unknown := [word for word in self.make_policy().promises if word not in PROMISES]:
             pytest.fail(f"{self.make_policy()} promises {unknown}, expected words among {PROMISES}", pytrace=False)
 
