@@ -157,7 +157,7 @@ def pareto_slack(allocation: Allocation) -> float:
 def _best_on_floors(snapshot: Snapshot, relative: Affine, floor_J: Floats) -> Answer:
     """The largest sum above all floors; slightly below them if the shares are feasible only up to rounding."""
     for slack in SLACKS:
-        floors = Requirement(relative.shifted(-floor_J * (1.0 - slack)), "nobody loses")
+        floors = Requirement(relative.shifted(-floor_J * (1.0 - slack)), "no job loses")
         try:
             return solve_linear(Statement(snapshot, (), relative.total(), (floors,), "Pareto improvement"))
         except UnsolvedError as failure:

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def completion_curve(result: Result) -> tuple[Floats, Floats]:
-    """The share of measured jobs that took at most so long: sorted JCTs in hours, and the share from each on.
+    """The cumulative share of measured jobs by completion time: sorted JCTs in hours, and the share from each on.
 
     Jobs that did not complete count in the share, so that the curve of a starving policy stays below 1.
     """

@@ -65,7 +65,7 @@ class Invariance(Checks):
                 self._check_same(snapshot, changes.in_other_money(snapshot, FACTOR), rule, hint, same_units=False)
 
     def test_the_time_of_day_does_not_matter(self) -> None:
-        """All of it a day, an hour, a minute and a second later, an odd number of each; or half a day."""
+        """Everything later, by an odd number of days, hours, minutes and seconds, or by half a day."""
         if self.by_the_clock:
             pytest.skip("the policy goes by the clock")
 
@@ -75,7 +75,7 @@ class Invariance(Checks):
             self._check_same(snapshot, changes.later(snapshot, seconds), "the time of day does not matter", hint)
 
     def test_weights_do_not_matter_where_they_are_ignored(self) -> None:
-        """A policy that says that it ignores weights gives the same, whatever they are."""
+        """A policy that declares that it ignores weights gives the same for all weights."""
         if "weights" not in self.make_policy().ignores:
             pytest.skip(f"{self.make_policy()} does not ignore weights")
 
@@ -107,7 +107,7 @@ class Invariance(Checks):
     def _check_same(
         self, snapshot: Snapshot, other: Snapshot, rule: str, hint: str, same_units: bool = True
     ) -> None:
-        """The other snapshot's answer is as good for this one; objectives compare if both have the same units."""
+        """Check that the other snapshot's answer is as good for this one, comparing objectives if units agree."""
         one, two = self._both(snapshot, other, rule)
         back_C = plain.in_the_order_of(two, one.snapshot)
         program = program_of(self.make_policy())

@@ -29,7 +29,7 @@ CONTESTED_BY_TWO = (
 
 
 class Weights(Checks):
-    """What weights do, for every policy that does not say that it ignores them."""
+    """The effect of weights, for every policy that does not declare that it ignores them."""
 
     def test_a_heavier_job_is_never_worse_off(self) -> None:
         """One of two identical jobs weighs 5 instead of 1: it runs at least as fast as the other."""
@@ -48,7 +48,7 @@ class Weights(Checks):
                 self.fail("a heavier job is never worse off", seen, snapshot, SAY_SO)
 
     def test_weights_count(self) -> None:
-        """Somewhere that job runs faster than its twin: weights that change nothing are ignored."""
+        """In some case that job runs faster than its twin: otherwise the policy ignores weights."""
         self._unless_ignored()
         for devices, speeds, width in CONTESTED_BY_TWO:
             if width > 1 and not self.gangs:
