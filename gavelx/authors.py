@@ -50,7 +50,7 @@ def blamed(where: str, call: str) -> Iterator[list[WarningMessage]]:
 
 
 def look_at_answer(method: Any, heard: Sequence[WarningMessage] = ()) -> str:
-    """Where to look when a method's answer is wrong: the author's first line that numpy warned of, or its head."""
+    """A hint for a wrong answer of a method: the author's first line with a numpy warning, or its head."""
     for warning in heard:
         if not (warning.filename.startswith(PACKAGE) or _is_library(warning.filename)):
             return f"look at {warning.filename}, line {warning.lineno}: {warning.message}"

@@ -196,7 +196,7 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _behind(behind_s: float) -> tuple[str, str]:
-    """How far a job is behind its promises, or ahead of them.
+    """Seconds by which a job is behind its promises, or ahead of them, as a row.
 
     >>> [_behind(seconds) for seconds in (12.4, -0.3, -7.0)]
     [('behind by', '12 s'), ('behind by', '0 s'), ('ahead by', '7 s')]

@@ -35,7 +35,7 @@ from gavelx.ways_to_run import ways_to_run
 Floats = NDArray[np.float64]
 LOOKED_AT = 32
 Trial = tuple[Way, ...]
-"""What one run measures: a job alone, or both jobs of a pair."""
+"""The ways to run that one run measures: a job alone, or both jobs of a pair."""
 
 
 class Judges(Protocol):

@@ -83,7 +83,7 @@ def read_estimates(name_or_path: str | Path) -> dict[Way, Estimate]:
 PUBLISHED = dict.fromkeys(TABLES[:2], "stanford-futuredata/gavel, published 2022") | {
     TABLES[2]: "uw-mad-dash/shockwave, published 2022"
 }
-"""Where the shipped tables come from; throughputs/*.toml has it in full."""
+"""Sources of the shipped tables; throughputs/*.toml has the details."""
 
 
 def _profile(row: Row, way: Way, speed: float, side: str, source: str) -> Profile:

@@ -148,13 +148,13 @@ def _snapshot(node: Node) -> Snapshot:
 
 
 def _of_kinds(node: Node, known: Configurations, jobs: Sequence[Job]) -> Configurations:
-    """The same table with the kinds that the file tells, if it does."""
+    """The same table with the kinds of jobs in the file, if it has them."""
     if "kinds" not in node:
         return known
     kinds = [kind.whole(low=0) for kind in node["kinds"].elements()]
     if len(kinds) != len(jobs):
         raise node["kinds"].mistake(f"there are {len(kinds)} kinds", expected=f"{len(jobs)}, one per job")
-    number_J = np.unique(kinds, return_inverse=True)[1].astype(np.int64)  # a file may number them as it likes
+    number_J = np.unique(kinds, return_inverse=True)[1].astype(np.int64)  # a file may use any numbers
     told = replace(known, kind_J=number_J)
     if (pair := told.unlike()) is not None:
         first, second = (jobs[j].id for j in pair)
@@ -256,7 +256,7 @@ def _ranges(node: Node, speeds: Sequence[float]) -> tuple[tuple[float, float], .
 
 
 def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:
-    """What was promised, one entry for each way to run."""
+    """Promises as JSON, one entry for each configuration."""
     each = zip(promised.configurations.named(promised.accelerators), promised.share_P.tolist(), strict=True)
     return [
         {
@@ -271,7 +271,7 @@ def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:
 
 
 def _promises(node: Node) -> Promises:
-    """Jobs that have left since may be named."""
+    """The promises of a file; they may name jobs that have left since."""
     rows = node.elements()
     jobs = [[job.whole(low=0) for job in row["jobs"].elements()] for row in rows]
     for row, members in zip(rows, jobs, strict=True):
@@ -293,7 +293,7 @@ def _promises(node: Node) -> Promises:
 
 
 def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]) -> dict[str, Any]:
-    """What is known of each job's past, as the arrays of a snapshot."""
+    """The progress of each job, as the arrays of a snapshot."""
     entry_of: dict[int, Node] = {}
     for entry in node.elements():
         j = member_index(entry["job_id"], index_of)
