@@ -9,7 +9,7 @@ from gavelx.cli import options as o
 from gavelx.cli.secrets import STATE
 
 HERE = "127.0.0.1:7070"
-WHERE, _WHO, _TIMES = "Where", "Who may", "Times"
+WHERE, _ACCESS, _TIMES = "Where", "Access", "Times"
 
 
 TokenFile = Annotated[
@@ -146,25 +146,26 @@ class ServeOptions:
         int, typer.Option(min=1, help="Failures in a row without a step, after which a job is given up.")
     ] = 5
     tokens: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Who may call (gavelx token).", rich_help_panel=_WHO)
+        str | None,
+        typer.Option(metavar="FILE", help="File of tokens that may call (gavelx token).", rich_help_panel=_ACCESS),
     ] = None
     max_jobs: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Most live jobs of a user.", rich_help_panel=_WHO),
+        typer.Option(min=1, metavar="N", help="Most live jobs of a user.", rich_help_panel=_ACCESS),
     ] = 10_000
     max_weight: Annotated[
-        float, typer.Option(metavar="WEIGHT", help="Greatest weight of a user's job.", rich_help_panel=_WHO)
+        float, typer.Option(metavar="WEIGHT", help="Greatest weight of a user's job.", rich_help_panel=_ACCESS)
     ] = 10.0
     cert: Annotated[
-        str | None, typer.Option(metavar="FILE", help="TLS: the service's certificate.", rich_help_panel=_WHO)
+        str | None, typer.Option(metavar="FILE", help="TLS: the service's certificate.", rich_help_panel=_ACCESS)
     ] = None
-    key: Annotated[str | None, typer.Option(metavar="FILE", help="TLS: its key.", rich_help_panel=_WHO)] = None
+    key: Annotated[str | None, typer.Option(metavar="FILE", help="TLS: its key.", rich_help_panel=_ACCESS)] = None
     agent_ca: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Agents need a certificate of this CA ...", rich_help_panel=_WHO),
+        typer.Option(metavar="FILE", help="Agents need a certificate of this CA ...", rich_help_panel=_ACCESS),
     ] = None
     agent_listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="... and connect here.", rich_help_panel=_WHO)
+        str | None, typer.Option(metavar="HOST:PORT", help="... and connect here.", rich_help_panel=_ACCESS)
     ] = None
     heartbeat: Annotated[
         float, typer.Option(min=0.05, metavar="SECONDS", help="Time between heartbeats.", rich_help_panel=_TIMES)

@@ -7,7 +7,7 @@ import typer
 JOBS_MAX = 1_000_000
 """The most random jobs; these take seconds to make, and a larger number is probably a typing mistake."""
 
-_WHAT, _WORK, _HOW, _WRONG, _OUT = "What to run", "Jobs", "How", "What goes wrong", "Output"
+_WHAT, _WORK, _HOW, _FAULTS, _OUT = "What to run", "Jobs", "How", "Faults", "Output"
 
 Policy = Annotated[
     str,
@@ -117,7 +117,7 @@ PlainJobs = Annotated[
     typer.Option(
         metavar="PART",
         help="Part of the jobs that save nothing: after a stop they begin anew.",
-        rich_help_panel=_WRONG,
+        rich_help_panel=_FAULTS,
     ),
 ]
 Backfill = Annotated[
@@ -166,7 +166,7 @@ SpotAvailability = Annotated[
         metavar="FILE",
         help="Recorded numbers of spot servers: a CSV of accelerator, nodes_requested, offset_s, duration_s, "
         "nodes_available.",
-        rich_help_panel=_WRONG,
+        rich_help_panel=_FAULTS,
     ),
 ]
 SpotPlace = Annotated[
@@ -182,7 +182,7 @@ SpotStart = Annotated[
 SpotNotice = Annotated[
     float,
     typer.Option(
-        min=0.0, metavar="SECONDS", help="Warning before a spot server goes (AWS: 120).", rich_help_panel=_WRONG
+        min=0.0, metavar="SECONDS", help="Warning before a spot server goes (AWS: 120).", rich_help_panel=_FAULTS
     ),
 ]
 Overheads = Annotated[
@@ -190,7 +190,7 @@ Overheads = Annotated[
     typer.Option(
         metavar="SPEC",
         help="Seconds to stop and to restart a job: checkpoint=10,restart=30, or a CSV file by job type.",
-        rich_help_panel=_WRONG,
+        rich_help_panel=_FAULTS,
     ),
 ]
 SpeedNoise = Annotated[
@@ -198,7 +198,7 @@ SpeedNoise = Annotated[
     typer.Option(
         metavar="PART",
         help="Relative variation of job speeds around the table (Shockwave measured 0.273).",
-        rich_help_panel=_WRONG,
+        rich_help_panel=_FAULTS,
     ),
 ]
 Failures = Annotated[
@@ -206,7 +206,7 @@ Failures = Annotated[
     typer.Option(
         metavar="SPEC",
         help="servers=0.5,jobs=0.01: failures of each server per day, of each job per hour.",
-        rich_help_panel=_WRONG,
+        rich_help_panel=_FAULTS,
     ),
 ]
 Solver = Annotated[
