@@ -36,7 +36,7 @@ from experiments.estimation.baselines import estimator_of
 from experiments.experiment import markdown_table
 from experiments.runner import say
 from gavelx.cluster import Cluster
-from gavelx.estimator.believed import Believed, ways_of
+from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.files.atomic import write_atomically
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.throughput_tables import load_throughputs

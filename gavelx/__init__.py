@@ -1,8 +1,8 @@
 """gavelx: optimization policies for scheduling training jobs on mixed GPU clusters.
 
-What most programs need, under one roof; each name is loaded when it is first asked for. Terms of formulas are in
-:mod:`gavelx.policies`, tests for authors in :mod:`gavelx.testing`, what training scripts use in
-:mod:`gavelx.training`.
+The names that most programs need; each is imported at its first use. The terms of formulas are in
+:mod:`gavelx.policies`, tests for authors of policies in :mod:`gavelx.testing`, and the interface of training
+scripts in :mod:`gavelx.training`.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What an accelerator type is made of: the figures of its data sheet that say most about speed."""
+"""Data sheets of accelerator types: the figures that say most about speed."""
 
 import math
 import re
@@ -11,9 +11,9 @@ _MAKERS = {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", 
 
 
 class Specification(NamedTuple):
-    """Memory (GB), its bandwidth (GB/s), arithmetic in fp32 and at best (tensor cores; dense TFLOP/s).
+    """A data sheet: memory (GB), its bandwidth (GB/s), and dense TFLOP/s in fp32 and on tensor cores.
 
-    NaN where nothing is known.
+    NaN for an unknown figure.
     """
 
     memory_gb: float = math.nan
@@ -27,18 +27,18 @@ UNSPECIFIED = Specification()
 
 @dataclass(frozen=True)
 class DataSheets:
-    """Specifications by accelerator name, found under whatever somebody calls the device.
+    """Specifications by accelerator name, in any usual spelling.
 
-    ``a100``, ``A100_80GB`` and ``NVIDIA A100-SXM4-80GB`` are looked up word by word: every device whose chip is
-    in the name is a candidate, those with most of the other words (memory, form) remain, and where several
-    do, each figure is their geometric mean.
+    ``a100``, ``A100_80GB`` and ``NVIDIA A100-SXM4-80GB`` are looked up word by word. Every device whose chip is
+    in the name is a candidate; those that share most of the other words (memory, form) remain. If several remain,
+    each figure is their geometric mean.
     """
 
     by_name: Mapping[str, Specification]
     aliases: Mapping[str, str]
 
     def find(self, name: str) -> Specification:
-        """What is known of a device; :data:`UNSPECIFIED` where nobody knows the name."""
+        """The specification of a device; :data:`UNSPECIFIED` for an unknown name."""
         key = name.strip().lower()
         key = self.aliases.get(key, key)
         if key in self.by_name:
@@ -58,7 +58,7 @@ NO_DATA_SHEETS = DataSheets({}, {})
 
 
 def _shared_words(device: str, spelled: set[str]) -> int:
-    """How many words of a device's name are there, in any form such as sxm4 for sxm; 0 without its chip."""
+    """Number of a device name's words in the spelling, also in forms such as sxm4 for sxm; 0 without its chip."""
     chip, *others = device.split("-")
     if chip not in spelled:
         return 0
@@ -66,7 +66,7 @@ def _shared_words(device: str, spelled: set[str]) -> int:
 
 
 def _mean(found: list[Specification]) -> Specification:
-    """The geometric mean of each figure, over those that have it."""
+    """The geometric mean of each figure, over the data sheets that have it."""
     columns = ([value for value in figures if value > 0] for figures in zip(*found, strict=True))
     return Specification(
         *(math.exp(sum(map(math.log, known)) / len(known)) if known else math.nan for known in columns)

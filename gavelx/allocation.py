@@ -20,18 +20,21 @@ Floats = NDArray[np.float64]
 FEASIBLE = 1e-9
 """The largest violation of a constraint that an allocation may have, in shares of time or devices."""
 CARRIED_OVER = "carried over: "
-"""How the path of a certificate begins where the allocation before stands in for the policy; then comes why."""
+"""Start of a certificate's path if the previous allocation replaces a failed solve; the reason follows."""
 DECIMALS = 9
-"""Of a share of time that is promised; what is less is a solver's rounding."""
+"""Decimals of a promised share of time; smaller differences are a solver's rounding."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known about an answer.
+    """What is known about an allocation.
 
-    ``objective`` is recomputed from the shares; ``bound`` is a proven limit that no allocation can pass, or None;
-    ``violation`` the worst excess over any constraint (shares of time, devices); ``path`` the solver's route;
-    ``classes`` the number of classes of identical jobs that were solved for; ``seconds`` of wall-clock time.
+    * ``objective``: recomputed from the shares, or None without an objective;
+    * ``bound``: a proven limit that no allocation can pass, or None;
+    * ``violation``: the worst excess over any constraint (in shares of time, or devices);
+    * ``path``: the solver's route, in words;
+    * ``classes``: the number of classes of identical jobs in the program that was solved;
+    * ``seconds``: wall-clock time of the solve.
     """
 
     objective: float | None
@@ -42,7 +45,7 @@ class Certificate:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain numbers, whatever kind of number a policy put in."""
+        """The fields as plain Python numbers, also if a policy put in others."""
         return {
             "objective": None if self.objective is None else float(self.objective),
             "bound": None if self.bound is None else float(self.bound),
@@ -57,9 +60,11 @@ class Certificate:
 class Allocation:
     """The share of wall-clock time that each configuration gets.
 
-    * ``marginal_A``: by how much the objective would rise with one more device of each type, where the path knows;
-    * ``execution``: what the mechanism may do with it, such as filling idle devices with jobs that have no share;
-    * ``notes``: say in words what the shares do not, such as a deadline that cannot be met.
+    * ``share_C``: from 0 to 1, one for each of the snapshot's configurations;
+    * ``marginal_A``: the change of the objective with one more device of a type, in the objective's unit; empty
+      if the solver does not know it;
+    * ``execution``: what the mechanism may do besides, such as filling idle devices with jobs that have no share;
+    * ``notes``: remarks for the user, such as a deadline that cannot be met.
     """
 
     snapshot: Snapshot
@@ -70,11 +75,11 @@ class Allocation:
     notes: tuple[str, ...] = ()
 
     def with_execution(self, **changes: Any) -> "Allocation":
-        """The same shares, to be carried out otherwise: fields of :class:`~gavelx.execution.Execution`."""
+        """The same shares with these fields of :class:`~gavelx.execution.Execution` changed."""
         return replace(self, execution=replace(self.execution, **changes))
 
     def with_notes(self, notes: Sequence[str]) -> "Allocation":
-        """The same allocation with something to say besides."""
+        """The same allocation with more notes."""
         return replace(self, notes=(*self.notes, *notes))
 
     def __post_init__(self) -> None:
@@ -89,7 +94,7 @@ class Allocation:
 
     @cached_property
     def throughput_J(self) -> Floats:
-        """Effective throughput, steps/s: the mix of each job's speeds under its shares."""
+        """Effective throughput in steps/s: the mean of each job's speeds, weighted by its shares."""
         table = self.snapshot.configurations
         speed_M = table.throughput_M * self.share_C[table.configuration_M]
         return np.asarray(np.bincount(table.job_M, speed_M, table.shape[0]), dtype=float)
@@ -97,8 +102,8 @@ class Allocation:
     def promises(self, *, rounded: bool = False) -> Promises:
         """Every configuration with a share, under the ids of the jobs.
 
-        ``rounded``: to ``DECIMALS``, and without shares of just the last one. Jobs that are promised the same then
-        have the same share to the last bit, on every processor; else bits decide which of them is served first.
+        ``rounded`` rounds shares to ``DECIMALS`` and drops those of one unit in the last decimal. Equal promises
+        are then equal to the last bit on every processor; without it, rounding decides which job is served first.
         """
         share_C = self.share_C.round(DECIMALS) if rounded else self.share_C
         c_P = np.flatnonzero(share_C > (10.0**-DECIMALS if rounded else 0.0))
@@ -132,7 +137,7 @@ class Allocation:
 
 
 def check_form(snapshot: Snapshot, share_C: Any) -> Floats:
-    """The shares, if they are one number for each configuration. Raises :class:`SharesError` otherwise."""
+    """The shares as an array. Raises :class:`SharesError` unless there is one number for each configuration."""
     share_C, shape = np.asarray(share_C), (len(snapshot.configurations),)
     if share_C.shape != shape or share_C.dtype.kind not in "fiu":
         problem = f"the shares are an array of {share_C.dtype} with shape {share_C.shape}"
@@ -141,9 +146,9 @@ def check_form(snapshot: Snapshot, share_C: Any) -> Floats:
 
 
 def check_limits(snapshot: Snapshot, share_C: Floats) -> None:
-    """Shares are finite, 0 or more, at most all of a job's time, and on no more devices than there are.
+    """Check that shares are finite, 0 or more, at most 1 for each job, and within the devices of each type.
 
-    Raises :class:`SharesError` naming the share, job or type that is furthest off.
+    Raises :class:`SharesError` that names the share, job or type that is furthest off.
     """
     if not np.isfinite(share_C).all():
         raise SharesError("a share is not a finite number", "shares from 0 to 1")
@@ -163,5 +168,5 @@ def check_limits(snapshot: Snapshot, share_C: Floats) -> None:
 
 
 def _more(seen: float, limit: float) -> str:
-    """A number above a limit with as many digits as it takes to see that."""
+    """A number above a limit, with enough digits to show that it is."""
     return next(text for digits in (4, 6, 9, 12, 17) if float(text := f"{seen:.{digits}g}") > limit)

@@ -1,7 +1,8 @@
-"""Ask a policy, and check what it answers before anyone acts on it.
+"""Ask a policy for an allocation, and check the answer before it is used.
 
-A policy may be anybody's code. If it raises, or answers with what is no feasible allocation of the snapshot, the
-message names the policy, the line, what was seen and what was expected. Our own policies pass the same check.
+A policy may be a user's own code. If it raises, or returns an allocation that is not feasible for the snapshot,
+the message names the policy, the line, the value seen and the value expected. Our own policies pass the same
+check.
 """
 
 import math
@@ -21,19 +22,18 @@ OFFERED = (
 )
 
 
-class Answers(Protocol):
-    """Whatever answers a snapshot with an allocation."""
+class Allocator(Protocol):
+    """An object that answers a snapshot with an allocation: a policy, or a wrapper of one."""
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         """The share of time of every configuration."""
 
 
-def ask(policy: Answers, snapshot: Snapshot) -> Allocation:
+def ask(policy: Allocator, snapshot: Snapshot) -> Allocation:
     """The policy's allocation of the snapshot.
 
-    Raises :class:`PolicyError` where a policy that is not ours fails, with the author's own line, or answers with
-    something that cannot be used. A failure of our own policies passes through as it is: it is our mistake, not
-    the user's.
+    Raises :class:`PolicyError` if a policy that is not ours fails (with the author's line) or returns something
+    unusable. An exception of our own policies passes through unchanged: it is our mistake, not the user's.
     """
     if is_ours(policy):
         allocation, hint = policy.allocate(snapshot), ""
@@ -46,10 +46,10 @@ def ask(policy: Answers, snapshot: Snapshot) -> Allocation:
 
 
 def foreign_row(answered: Snapshot, snapshot: Snapshot) -> tuple[str, str] | None:
-    """The first configuration of an answer that the snapshot does not offer, and what it offers; None: all are.
+    """The first configuration of an answer that the snapshot does not offer, and the nearest that it does offer.
 
-    A snapshot offers what is ``known`` in it; ``open(kind)`` shows more of that. Nothing else can be carried out:
-    how many devices a job holds at once, and how fast it runs there, is not the policy's to say.
+    None if the snapshot offers all of them. A snapshot offers what is ``known`` in it; ``open(kind)`` shows more
+    of that. A policy cannot choose the number of devices or the speed of a configuration.
     """
     offered, table = snapshot.known, answered.configurations
     if offered.foreign(answered.known) is None or (c := offered.foreign(table)) is None:
@@ -68,12 +68,12 @@ def _in_words(snapshot: Snapshot, table: Configurations, c: int) -> str:
     return f"{who} on {table.devices_C[c]} x {name}{' spread' * bool(table.spread_C[c])} at {speeds} steps/s"
 
 
-def _name(policy: Answers) -> str:
+def _name(policy: Allocator) -> str:
     return f"policy {type(policy).__name__}"
 
 
-def _check(allocation: object, snapshot: Snapshot, policy: Answers, hint: str) -> None:
-    """Raises :class:`PolicyError` unless this is a feasible allocation of what the snapshot offers."""
+def _check(allocation: object, snapshot: Snapshot, policy: Allocator, hint: str) -> None:
+    """Raise :class:`PolicyError` unless the allocation is feasible and of configurations in the snapshot."""
     where, expected = _name(policy), "an Allocation; gavelx.solvers.certified makes one"
     if not isinstance(allocation, Allocation) or not isinstance(allocation.certificate, Certificate):
         seen = type(allocation.certificate if isinstance(allocation, Allocation) else allocation).__name__
@@ -97,7 +97,7 @@ def _check(allocation: object, snapshot: Snapshot, policy: Answers, hint: str) -
 
 
 def _no_numbers(allocation: Allocation) -> str:
-    """What is written beside the shares where numbers should be, if anything."""
+    """A message about a field beside the shares that should be a number and is not; empty if there is none."""
     c, after_s = allocation.certificate, allocation.execution.refresh_s
     if not all(value is None or _is_finite(value) for value in (c.objective, c.bound)):
         return f"the certificate says objective {c.objective}, bound {c.bound}"

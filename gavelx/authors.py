@@ -1,8 +1,7 @@
-"""Code that others wrote: what goes wrong in it is told as their mistake, with their line.
+"""Errors in code that users wrote (a policy, a term): the message names their line.
 
-A policy, a term, or the file that holds them may be anybody's. :func:`blamed` runs a part of it. An exception
-becomes a :class:`PolicyError` that names the part and the last line outside of gavelx and its libraries; numpy's
-warnings are kept for such a message instead of printed.
+:func:`blamed` runs a part of such code. An exception becomes a :class:`PolicyError` that names the part and the
+last line outside of gavelx and its libraries. Warnings of numpy are kept for such a message instead of printed.
 """
 
 import builtins
@@ -35,7 +34,7 @@ def is_ours(thing: object) -> bool:
 def blamed(where: str, call: str) -> Iterator[list[WarningMessage]]:
     """Run an author's code, such as the ``call`` of the term ``where``; its exceptions become ``PolicyError``.
 
-    Gives the warnings that it causes, for :func:`look_at_answer`.
+    Yields the list of warnings that it causes, for :func:`look_at_answer`.
     """
     with _numpy_unprinted() as heard:
         try:
@@ -51,7 +50,7 @@ def blamed(where: str, call: str) -> Iterator[list[WarningMessage]]:
 
 
 def look_at_answer(method: Any, heard: Sequence[WarningMessage] = ()) -> str:
-    """Where to look when a method's answer is wrong: the author's first line that numpy warned of, or its head."""
+    """A hint for a wrong answer of a method: the author's first line with a numpy warning, or its head."""
     for warning in heard:
         if not (warning.filename.startswith(PACKAGE) or _is_library(warning.filename)):
             return f"look at {warning.filename}, line {warning.lineno}: {warning.message}"
@@ -60,22 +59,22 @@ def look_at_answer(method: Any, heard: Sequence[WarningMessage] = ()) -> str:
 
 
 def with_line(error: UserError) -> UserError:
-    """The same mistake with the author's line before it."""
+    """The same error, with the author's line added to it."""
     where = ": ".join(filter(None, (line_of(error), error.where)))
     return type(error)(error.problem, where=where, expected=error.expected, hint=error.hint)
 
 
 def look_at(error: BaseException) -> str:
-    """``look at mine.py, line 7``: the author's last line on the way to the error; empty where there is none."""
+    """``look at mine.py, line 7``: the author's last line in the traceback; empty if there is none."""
     place = line_of(error)
     return f"look at {place}" if place else ""
 
 
 def line_of(error: BaseException) -> str:
-    """The author's last line on the way to an error, as ``mine.py, line 7``.
+    """The author's last line in the traceback, as ``mine.py, line 7``.
 
-    It is the last one outside of gavelx, of installed packages and of Python's own; where all of the author's
-    code is in an installed package, the last one of that package.
+    It is the last line outside of gavelx, installed packages and the standard library. If all of the author's code
+    is in an installed package, it is the last line of that package.
     """
     places = [
         (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line)
@@ -90,7 +89,7 @@ def line_of(error: BaseException) -> str:
 
 
 def in_short(error: BaseException) -> str:
-    """An exception on one line, and what may have been meant by a name that is not known."""
+    """An exception on one line, with a suggestion for an unknown name."""
     text, meant = " ".join(str(error).split())[:TEXT_MAX], _meant(error)
     return f"{type(error).__name__}{': ' * bool(text)}{text}{'; ' * bool(meant)}{meant}"
 
@@ -111,14 +110,14 @@ def _meant(error: BaseException) -> str:
 
 
 def _near(name: str, known: Iterable[str], or_all: bool = False) -> str:
-    """``did you mean ...?``, or all that is known where nothing is near and it is worth listing."""
+    """``did you mean ...?``; with ``or_all``, every known name if none is near."""
     text = did_you_mean(name, sorted({other for other in known if not other.startswith("_")}))
     return text if or_all or text.startswith("did you mean") else ""
 
 
 @contextmanager
 def _numpy_unprinted() -> Iterator[list[WarningMessage]]:
-    """Collects warnings instead of printing them; those that are not numpy's are printed afterwards."""
+    """Collect warnings instead of printing them; print those that are not of numpy afterwards."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", RuntimeWarning)
         yield heard

@@ -28,11 +28,11 @@ class Server:
 
 
 def fewest_servers(width: int, servers: Mapping[int, int]) -> int:
-    """In how many servers a gang is consolidated: as few as can hold it. ``servers`` says how many have each size.
+    """The fewest servers that can hold a gang, which is consolidated there. ``servers`` maps a size to a count.
 
-    Tables of throughputs know two placements, together and apart. A gang that is wider than any server and fills
-    as few as possible counts as together: apart was measured with each device in a server of its own. The servers
-    must have as many devices as the gang needs.
+    Throughput tables know two placements, consolidated and spread. A gang that is wider than any server counts as
+    consolidated on the fewest servers that hold it, because spread was measured with each device in a server of
+    its own. The servers must have at least as many devices as the gang needs.
 
     >>> [fewest_servers(width, {4: 1, 2: 2}) for width in (3, 4, 5, 8)]
     [1, 1, 2, 3]
@@ -48,10 +48,10 @@ def fewest_servers(width: int, servers: Mapping[int, int]) -> int:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The servers that jobs may run on. Type names are free; they are compared in lower case.
+    """The servers that jobs may run on. Any name may be a type's; names are compared in lower case.
 
     ``accelerators`` lists the types in the order in which the user named them; every array with an ``A`` axis
-    follows it.
+    follows this order.
     """
 
     servers: tuple[Server, ...]
@@ -59,12 +59,12 @@ class Cluster:
 
     @staticmethod
     def of(device_counts: Mapping[str, int], devices_per_server: int = 4) -> "Cluster":
-        """A cluster with so many devices of each type, filled into servers; the last one may be smaller.
+        """A cluster with these numbers of devices by type, filled into servers; the last server may be smaller.
 
         >>> [s.device_count for s in Cluster.of({"V100": 6}).servers]
         [4, 2]
 
-        Raises :class:`OptionError` for names that differ in nothing but case.
+        Raises :class:`OptionError` for names that differ only in case.
         """
         assert devices_per_server >= 1, devices_per_server
         servers: list[Server] = []
@@ -80,7 +80,7 @@ class Cluster:
 
     @staticmethod
     def parse(text: str, devices_per_server: int = 4) -> "Cluster":
-        """Read ``v100=5,p100=5,k80=0``. Raises :class:`OptionError` naming the part that does not parse."""
+        """Read ``v100=5,p100=5,k80=0``. Raises :class:`OptionError` that names the part that does not parse."""
         form = "TYPE=COUNT[,TYPE=COUNT...], for example v100=5,p100=5,k80=5"
         counts: dict[str, int] = {}
         for part in text.split(","):

@@ -1,6 +1,6 @@
-"""A configuration: one way to run. From the table of a snapshot to a lease it is one thing, and has one key.
+"""A configuration: one way to run. It is the same thing, with the same key, from the snapshot's table to a lease.
 
-A new property of a way to run is a field of :class:`Configuration` and a column of :class:`ConfigurationSet`.
+To add a property, add a field to :class:`Configuration` and a column to :class:`ConfigurationSet`.
 """
 
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-NOBODY = -1
+ALONE = -1
 """In place of a partner: the job runs alone."""
 ABSENT = -1
 """In place of a configuration's index: it is not one of them."""
 AS_ASKED = 0
-"""In place of a number of devices, where an older file does not say it: as many as the job asked for."""
+"""In place of a number of devices in an older file that lacks it: as many as the job asked for."""
 
 
 class Configuration(NamedTuple):
-    """Who runs, on how many devices of which accelerator type, on as few servers as can hold them or ``spread``.
+    """Jobs, number of devices and accelerator type; on the fewest servers that can hold them, or ``spread``.
 
     ``members`` are job ids in rising order; two of them share the devices.
     """
@@ -43,9 +43,10 @@ def _bools() -> Bools:
 
 @dataclass(eq=False)
 class ConfigurationSet:
-    """Configurations as columns, one entry each; members and types are numbers, whose meaning the owner knows.
+    """Configurations as columns, one entry each.
 
-    ``job`` is a member, ``partner`` the one with the higher number that shares its devices, or ``NOBODY``.
+    Members and types are numbers; the owner of the set decides whether these are ids or rows. ``job`` is a member,
+    ``partner`` the member with the higher number that shares its devices, or ``ALONE``.
     """
 
     job: Ints = field(default_factory=_ints)
@@ -60,27 +61,27 @@ class ConfigurationSet:
     @classmethod
     def alone(cls, job: Ints, type_: Ints, devices: Ints) -> Self:
         """Configurations of one job each, not spread."""
-        return cls(job, np.full(len(job), NOBODY), type_, devices, np.zeros(len(job), dtype=bool))
+        return cls(job, np.full(len(job), ALONE), type_, devices, np.zeros(len(job), dtype=bool))
 
     @classmethod
     def of(cls, job: Ints, partner: Ints, type_: Ints, devices: Ints, spread: Bools) -> Self:
-        """Configurations of these members, in any order of the two."""
-        swap = (partner != NOBODY) & (partner < job)
+        """Configurations of these members; the two of a pair may be in either order."""
+        swap = (partner != ALONE) & (partner < job)
         if swap.any():
             job, partner = np.where(swap, partner, job), np.where(swap, job, partner)
         return cls(job, partner, type_, devices, spread)
 
     def take(self, chosen: Ints | Bools) -> Self:
-        """These of them."""
+        """The chosen configurations: indices, or a mask."""
         return type(self)(*[column[chosen] for column in vars(self).values()])
 
     def joined(self, more: Self) -> Self:
-        """These, then those."""
+        """These configurations followed by ``more``."""
         pairs = zip(vars(self).values(), vars(more).values(), strict=True)
         return type(self)(*[np.concatenate(pair) for pair in pairs])
 
     def find(self, wanted: "ConfigurationSet") -> Ints:
-        """Where each configuration that is wanted stands among these, or ``ABSENT``."""
+        """The index of each wanted configuration in this set, or ``ABSENT``."""
         if not len(self):
             return np.full(len(wanted), ABSENT)
         key, wanted_key = keys(self, wanted)
@@ -89,10 +90,10 @@ class ConfigurationSet:
         return np.where(key[found] == wanted_key, found, ABSENT)
 
     def named(self, accelerators: Sequence[str]) -> list[Configuration]:
-        """Each by itself; members are job ids, and types stand for these accelerators."""
+        """A list of :class:`Configuration`; members must be job ids, types indices into ``accelerators``."""
         columns = (self.job, self.partner, self.type, self.devices, self.spread)
         return [
-            Configuration((job,) if partner == NOBODY else (job, partner), accelerators[a], devices, spread)
+            Configuration((job,) if partner == ALONE else (job, partner), accelerators[a], devices, spread)
             for job, partner, a, devices, spread in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
@@ -108,16 +109,16 @@ class PromisedSet(ConfigurationSet):
     share: Floats = field(default_factory=_floats)
 
     def share_J(self, jobs: int) -> Floats:
-        """The share of each of so many jobs over all its configurations; a pair's counts in full for both."""
-        pairs = self.partner != NOBODY
+        """Total share of each of ``jobs`` rows over its configurations; a pair's share counts in full for both."""
+        pairs = self.partner != ALONE
         total = np.bincount(self.job, self.share, jobs)
         if pairs.any():
             total = total + np.bincount(self.partner[pairs], self.share[pairs], jobs)
         return np.asarray(total, dtype=float)
 
     def in_order(self, *, merged: bool) -> Self:
-        """Jobs alone in their order, then pairs; ``merged``: what is there twice is once, with both shares."""
-        ways = self.take(np.lexsort([self.type, self.job, self.partner != NOBODY]))
+        """Jobs alone in their order, then pairs; ``merged`` makes duplicates one entry with the sum of shares."""
+        ways = self.take(np.lexsort([self.type, self.job, self.partner != ALONE]))
         if not merged:
             return ways
         _, first, index = np.unique(keys(ways)[0], return_index=True, return_inverse=True)
@@ -126,7 +127,7 @@ class PromisedSet(ConfigurationSet):
 
 
 def keys(*several: ConfigurationSet) -> list[Ints]:
-    """A number for each of these configurations: equal configurations have equal ones. Members are rows."""
+    """A number for each configuration, equal for equal configurations. Members must be rows."""
     key, room = [each.spread.astype(np.int64) for each in several], 2
     for name in ("devices", "type", "partner", "job"):
         columns = [getattr(each, name) for each in several]

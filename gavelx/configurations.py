@@ -1,8 +1,8 @@
 """The table of configurations: every way in which the jobs of a snapshot may run.
 
-A configuration is one job (or a pair that shares devices) on so many devices of one accelerator type, placed on
-one server or spread, and the throughput that each member then gets. Space sharing, placement, elastic worker
-counts and batch sizes only add rows here; policies never see the difference.
+A configuration is one job (or a pair that shares devices) on a number of devices of one accelerator type,
+consolidated or spread, with the throughput of each member. Space sharing, placement, elastic worker counts and
+batch sizes only add rows here; policies see no difference.
 
 Legend: J jobs, A accelerator types, C configurations, M memberships (a job in a configuration; a pair has two).
 """
@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.configuration import NOBODY, ConfigurationSet, keys
+from gavelx.configuration import ALONE, ConfigurationSet, keys
 from gavelx.throughputs import End
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 CHUNK = 65536
-"""Configurations summed at a time: they stay in the cache, and sums over millions round less."""
+"""Configurations summed at a time: they fit in the cache, and sums over millions lose less to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +30,16 @@ class Configurations:
     """Which configurations exist and what each gives.
 
     * ``accelerator_C``, ``devices_C``: the accelerator type (an index) and the number of its devices in use;
-    * ``job_M``, ``configuration_M``, ``throughput_M``: job (an index) m runs in that configuration at so many
-      steps/s; 0 means that it is known not to run there. Nothing known means that there is no row at all.
+    * ``job_M``, ``configuration_M``, ``throughput_M``: the job (an index), its configuration and its steps/s
+      there; 0 means that it is known not to run there. If nothing is known, there is no row;
 
-    * ``spread_C``: the devices sit in several servers, which slows a gang down; left out, all are consolidated;
-    * ``barred_C``: not to be used, whatever its speed (a type that a job cannot run on but is judged by); left
-      out, none is;
-    * ``kind_J``: jobs of one kind have the same ways to run at the same speeds, in the same order; left out, each
-      job is taken for a kind of its own. Whoever makes a table for very many jobs knows it for free;
-    * ``lower_M``, ``upper_M``: the range around ``throughput_M`` where speeds are estimated; left out, every speed
-      is exact. Only ``robust`` and ``optimistic`` look at them.
+    * ``spread_C``: the devices sit in several servers, which slows a gang down; default: all are consolidated;
+    * ``barred_C``: must not be used, at any speed (a type that a job cannot run on but is compared with); default:
+      none;
+    * ``kind_J``: jobs of one kind have the same ways to run at the same speeds, in the same order; default: each
+      job is a kind of its own. Set it in a table of very many jobs, where finding it later takes time;
+    * ``lower_M``, ``upper_M``: the range around ``throughput_M`` if speeds are estimated; default: every speed is
+      exact. Only ``robust`` and ``optimistic`` read them.
 
     ``shape`` is (J, A).
     """
@@ -78,9 +78,9 @@ class Configurations:
     def of_matrix(
         throughput_JA: Floats, scale_factor_J: Ints, *, spread: bool = False, kind_J: Ints | None = None
     ) -> "Configurations":
-        """The plain table of the literature: each job alone on each accelerator type that something is known of.
+        """The plain table of the literature: each job alone on each accelerator type with a known speed.
 
-        ``throughput_JA`` is in steps/s, NaN where nothing is known; with ``spread`` over several servers.
+        ``throughput_JA`` is in steps/s, NaN if unknown; with ``spread`` it holds over several servers.
         """
         job_C, accelerator_C = np.nonzero(~np.isnan(throughput_JA))
         return Configurations(
@@ -99,7 +99,7 @@ class Configurations:
 
     @cached_property
     def members_C(self) -> Ints:
-        """How many jobs take part in each configuration: 1, or 2 for a pair."""
+        """The number of jobs in each configuration: 1, or 2 for a pair."""
         if len(self.job_M) == len(self):  # every configuration has a member
             return np.broadcast_to(np.int64(1), (len(self),))
         return np.bincount(self.configuration_M, minlength=len(self))
@@ -115,26 +115,26 @@ class Configurations:
     @cached_property
     def rows(self) -> ConfigurationSet:
         """Each configuration under the indices of its members and of its type."""
-        first_C, last_C = np.full(len(self), self.shape[0]), np.full(len(self), NOBODY)
+        first_C, last_C = np.full(len(self), self.shape[0]), np.full(len(self), ALONE)
         np.minimum.at(first_C, self.configuration_M, self.job_M)
         np.maximum.at(last_C, self.configuration_M, self.job_M)
-        last_C[self.members_C == 1] = NOBODY
+        last_C[self.members_C == 1] = ALONE
         return ConfigurationSet(first_C, last_C, self.accelerator_C, self.devices_C, self.spread_C)
 
     def named(self, id_J: Ints) -> ConfigurationSet:
         """Each configuration under the ids of its members and the index of its type."""
         rows = self.rows
-        partner_C = np.where(rows.partner == NOBODY, NOBODY, id_J[rows.partner])
+        partner_C = np.where(rows.partner == ALONE, ALONE, id_J[rows.partner])
         return ConfigurationSet.of(id_J[rows.job], partner_C, rows.type, rows.devices, rows.spread)
 
     @cached_property
     def mode_C(self) -> Ints:
-        """A number for who runs on how many devices, placed how: what is of one mode differs in type alone."""
+        """A number for jobs, devices and placement: configurations of one mode differ only in accelerator type."""
         of_any_type = replace(self.rows, type=np.zeros(len(self), dtype=np.int64))
         return np.unique(keys(of_any_type)[0], return_inverse=True)[1]
 
     def of_jobs(self, job_S: Ints) -> "tuple[Configurations, Ints]":
-        """The table of just these jobs, numbered anew, and where its configurations stood in this one."""
+        """The table of just these jobs, renumbered, and the indices of its configurations in this table."""
         number_J = np.full(self.shape[0], -1)
         number_J[job_S] = np.arange(len(job_S))
         keep_C = np.ones(len(self), dtype=bool)
@@ -145,7 +145,7 @@ class Configurations:
         return replace(table, shape=shape, job_M=number_J[table.job_M], kind_J=kind_S), np.flatnonzero(keep_C)
 
     def unlike(self) -> tuple[int, int] | None:
-        """Two jobs that ``kind_J`` takes for one kind although they can run otherwise, or None."""
+        """Two jobs of one kind in ``kind_J`` whose ways to run differ, or None."""
         if self.kind_J is None:
             return None
         sum_C = np.bincount(self.configuration_M, self.kind_J[self.job_M] + 1.0, len(self))
@@ -187,7 +187,7 @@ class Configurations:
 
     @cached_property
     def throughput_JA(self) -> Floats:
-        """Steps/s of each job alone and consolidated on each type; NaN where nothing is known, 0 where barred."""
+        """Steps/s of each job alone and consolidated on each type; NaN if unknown, 0 if barred."""
         T_JA = np.full(self.shape, np.nan)
         job_P, type_P = self.job_M[self.plain_M], self.accelerator_C[self.configuration_M[self.plain_M]]
         open_M = ~self.barred_C[self.configuration_M]
@@ -210,7 +210,7 @@ class Configurations:
         return in_use_A
 
     def row_of_kind(self) -> tuple[Ints, Ints]:
-        """One job of each kind, and the place of each job's kind among them."""
+        """One job of each kind, and for each job the index of its kind in that list."""
         if self.kind_J is None:
             every = np.arange(self.shape[0])
             return every, every
@@ -220,12 +220,12 @@ class Configurations:
         return first_K[first_K >= 0], place_K[self.kind_J]
 
     def at(self, end: End) -> "Configurations":
-        """The table in which every speed is at this end of its range, and nothing is in doubt."""
+        """The table with every speed at this end of its range, and no ranges."""
         speed_M = self.lower_M if end == "lower" else self.upper_M
         return self if speed_M is None else replace(self, throughput_M=speed_M, lower_M=None, upper_M=None)
 
     def with_speeds(self, changed: Callable[[Floats], Floats]) -> "Configurations":
-        """The same ways to run where each speed, and either end of its range, becomes another."""
+        """The same ways to run with ``changed`` applied to each speed and to both ends of its range."""
         lower_M, upper_M = (None if end_M is None else changed(end_M) for end_M in (self.lower_M, self.upper_M))
         return replace(self, throughput_M=changed(self.throughput_M), lower_M=lower_M, upper_M=upper_M)
 
@@ -248,9 +248,10 @@ class Configurations:
         )
 
     def foreign(self, other: "Configurations") -> int | None:
-        """The first configuration of another table of these jobs and types that is not one of this table, or None.
+        """Index of another table's first configuration that this one lacks, or None.
 
-        A configuration is its members, type, devices, placement and speeds. A second one like it is foreign too.
+        Both are of the same jobs and types.
+        Members, type, devices, placement and speeds are compared. A duplicate counts as foreign too.
         """
         if other is self or all(map(_same, self._columns, other._columns)):
             return None
@@ -263,12 +264,12 @@ class Configurations:
 
     @property
     def _columns(self) -> tuple[NDArray[Any], ...]:
-        """Who runs how: all that a configuration is."""
+        """Every column that makes up a configuration."""
         places = (self.accelerator_C, self.devices_C, self.spread_C)
         return (*places, self.job_M, self.configuration_M, self.throughput_M)
 
     def _rows(self) -> Floats:
-        """Each configuration as a row of numbers, the same whatever the order of its members."""
+        """Each configuration as a row of numbers that does not depend on the order of its members."""
         order_M = np.append(np.lexsort((self.job_M, self.configuration_M)), len(self.job_M))
         job_M, speed_M = np.append(self.job_M, -1), np.append(self.throughput_M, 0.0)
         members_C = np.bincount(self.configuration_M, minlength=len(self))
@@ -286,7 +287,7 @@ class Configurations:
 
     @cached_property
     def stand_together(self) -> bool:
-        """Whether every job is alone in its configurations, has some, and they stand job by job."""
+        """Whether every configuration has one job, every job has one, and they are sorted by job."""
         if self._places is None or len(self.job_M) > len(self) or not self.shape[0]:
             return False
         return bool((np.diff(self._places[1]) > 0).all())
@@ -301,9 +302,9 @@ class Configurations:
 
     @cached_property
     def _places(self) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
-        """Columns and row starts of a matrix with jobs as rows, where memberships stand in that order already.
+        """Columns and row starts of a matrix with jobs as rows, if memberships are in that order already.
 
-        All such matrices share them: they are sorted, so nobody will sort them in place.
+        All such matrices share these arrays. They are sorted, so scipy does not sort them in place.
         """
         if self.first_J is None or (self.configuration_M[1:] <= self.configuration_M[:-1]).any():
             return None
@@ -311,7 +312,7 @@ class Configurations:
 
     @cached_property
     def first_J(self) -> Ints | None:
-        """Where the memberships of each job begin, and their end, if they stand in the order of jobs."""
+        """Where the memberships of each job begin, and the end of the last, if they are in the order of jobs."""
         if (self.job_M[1:] < self.job_M[:-1]).any():
             return None
         return np.concatenate([[0], np.cumsum(np.bincount(self.job_M, minlength=self.shape[0]))])
@@ -338,7 +339,7 @@ def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
 def joined(tables: Sequence[Configurations]) -> Configurations:
     """One table with the configurations of several tables of the same jobs and types, one after the other.
 
-    The kinds of the first table hold for all of them. Where one has ranges, all are at their speeds at least.
+    The kinds of the first table hold for all. If one table has ranges, the others get ranges of width 0.
     """
     in_doubt = any(table.lower_M is not None for table in tables)
     first_C = np.cumsum([0, *(len(table) for table in tables[:-1])])

@@ -11,18 +11,18 @@ from gavelx.snapshot import Snapshot
 
 
 class Backend(Protocol):
-    """Something that jobs run on: it yields events in order of time and carries out commands."""
+    """Where jobs run: it yields events in order of time and carries out commands."""
 
     now_s: float
 
     def events(self) -> Iterable[Event]:
-        """What happens, until nothing more can."""
+        """Yield events until no more can happen."""
 
     def execute(self, command: Command) -> None:
-        """Do what the mechanism wants; what comes of it is reported as events."""
+        """Carry out a command of the mechanism; its outcome is reported as events."""
 
     def post(self, event: Event) -> None:
-        """Hand in an event that came about outside, such as a policy's answer."""
+        """Add an event from outside the backend, such as a policy's answer."""
 
 
 def drive(mechanism: Mechanism, allocate: Callable[[Snapshot], Allocation], backend: Backend) -> None:

@@ -1,10 +1,10 @@
-"""What goes wrong, in three kinds kept apart.
+"""Exceptions. There are three kinds of failure.
 
-A *user's mistake* is a :class:`UserError`: it says where (file, row, column, option or term), what was seen,
-what was expected and what to try. The command line prints it as one message and exits with 2.
+A *user's mistake* is a :class:`UserError`: it names the place (file, row, column, option or term), the value seen,
+the value expected and what to try. The command line prints it as one message; the exit status is 2.
 
 *Our own failure* is a :class:`SolverError` (no solver reached a certified answer) or an assertion (a broken
-invariant): exit code 1.
+invariant): exit status 1.
 
 A *worker dying* is neither: it is an event, and the mechanism has an answer for it.
 """
@@ -18,10 +18,10 @@ class GavelxError(Exception):
 
 
 class UserError(GavelxError):
-    """Something that the user gave us cannot be used.
+    """An input of the user cannot be used.
 
     ``where`` names the file, row and column, the option or the term; ``problem`` says what was seen;
-    ``expected`` what would have been right; ``hint`` what to try.
+    ``expected`` what would be right; ``hint`` what to try.
     """
 
     def __init__(self, problem: str, *, where: str = "", expected: str = "", hint: str = "") -> None:
@@ -39,7 +39,7 @@ class UserError(GavelxError):
 
 
 class InputFileError(UserError):
-    """A file is missing, unreadable, or holds something that we cannot use."""
+    """A file is missing, unreadable, or has contents that cannot be used."""
 
 
 class OptionError(UserError):
@@ -51,17 +51,17 @@ class PolicyError(UserError):
 
 
 class ProgramError(PolicyError):
-    """A user's program has no answer (infeasible, unbounded, not convex); ``where`` names his term."""
+    """A user's program has no solution (infeasible, unbounded, not convex); ``where`` names the term."""
 
 
 class WorkloadError(UserError):
-    """Jobs and cluster do not go together: a job that fits nowhere, a type that nothing is known about."""
+    """Jobs and cluster do not fit: a job that can run nowhere, or a type without known throughputs."""
 
 
 class SharesError(AssertionError):
-    """Shares that are no allocation; ``problem`` and ``expected`` say why.
+    """Shares that are not a feasible allocation; ``problem`` and ``expected`` say why.
 
-    The mistake is that of the code which computed them. Where that is ours, it is an assertion.
+    The code that computed them is wrong. It is an assertion, because that code may be ours.
     """
 
     def __init__(self, problem: str, expected: str) -> None:
@@ -77,7 +77,7 @@ class SolverError(GavelxError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'fifo'?``, or the whole list when nothing known is near.
+    """``did you mean 'fifo'?``, or the whole list if no known word is near.
 
     >>> did_you_mean("fifoo", ["fifo", "isolated"])
     "did you mean 'fifo'?"

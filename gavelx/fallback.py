@@ -1,8 +1,8 @@
-"""What a running schedule does when every solver failed: it carries the previous allocation over.
+"""Fallback: if every solver fails during a run, the previous allocation is carried over.
 
-Jobs that are still there keep their shares, new ones get an equal share, and what is too much after that is
-scaled down. The certificate says so and claims no objective. Only failures of ours are caught; a program without
-an answer is its author's mistake and ends the run.
+Live jobs keep their shares, new jobs get an equal share, and an excess is scaled down. The certificate says so and
+claims no objective. Only :class:`SolverError` is caught; a program without a solution is its author's mistake and
+ends the run.
 
 Legend: J jobs, A accelerator types, C configurations.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import CARRIED_OVER, Allocation
-from gavelx.asking import Answers, ask
+from gavelx.asking import Allocator, ask
 from gavelx.configuration import Configuration
 from gavelx.errors import SolverError
 from gavelx.execution import DEFAULT, Execution
@@ -25,13 +25,13 @@ Floats = NDArray[np.float64]
 
 
 @dataclass
-class Steady:
-    """Asks a policy, and answers in its place where the solvers fail it; ``failures`` says why, each time.
+class FallbackPolicy:
+    """A policy, with the previous allocation as its answer when its solvers fail; ``failures`` lists the reasons.
 
-    A policy keeps no state; whoever runs a schedule does, so this belongs to one run.
+    Stateful (it remembers the previous allocation), so make one for each run.
     """
 
-    policy: Answers
+    policy: Allocator
     previous: Allocation | None = None
     failures: list[str] = field(default_factory=list)
 
@@ -46,9 +46,10 @@ class Steady:
 
 
 def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -> Allocation:
-    """The previous allocation on this snapshot, feasible; without one, an equal share for everybody.
+    """The previous allocation made feasible for this snapshot; without one, an equal share for each job.
 
-    A pair that has lost a member leaves its share to the other. New jobs get W_a / (n s_j) of each type.
+    If one job of a pair is gone, the other keeps the share. New jobs get W_a / (n s_j) of each type: its devices,
+    over the number of jobs times the job's scale factor.
     """
     for kind in previous.snapshot.opened if previous is not None else ():
         snapshot = snapshot.open(kind)
@@ -68,12 +69,12 @@ def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -
 
 
 def _as_before(execution: Execution) -> Execution:
-    """What holds for shares that are carried over; they are no policy's whole devices any more."""
+    """The execution of shares that are carried over: they are parts of time, and no longer whole devices."""
     return replace(execution, whole_devices=False, knows_types=True, refresh_s=None)
 
 
 def _promised(previous: Allocation, still_there: set[int]) -> dict[Configuration, float]:
-    """The share of each configuration, of the jobs that are still there."""
+    """The share of each configuration, without the jobs that are gone."""
     share = defaultdict[Configuration, float](float)
     for each, value in zip(_named(previous.snapshot), previous.share_C.tolist(), strict=True):
         if value > 0 and (members := tuple(i for i in each.members if i in still_there)):

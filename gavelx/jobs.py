@@ -1,4 +1,4 @@
-"""A job: one training run that somebody submitted."""
+"""A job: one training run that a user submitted."""
 
 import math
 from dataclasses import dataclass
@@ -7,24 +7,27 @@ from typing import Literal, get_args
 from gavelx.errors import UserError
 
 ARRIVAL_S_MAX = 1e12
-"""Later than this a clock of floating-point seconds is too coarse to simulate by."""
+"""The latest arrival: beyond it, floating-point seconds are too coarse for a simulation."""
 Preemptible = Literal["auto", "yes", "no"]
 PREEMPTIBLE: tuple[Preemptible, ...] = get_args(Preemptible)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A training run: what it is, how long, how wide, how urgent, and whose.
+    """A training run: its type, length, scale factor, priority, deadline and owner.
 
-    ``total_steps`` counts optimizer steps and may be fractional, as generated jobs are; ``scale_factor`` is the
-    number of devices that the job needs at once; ``weight`` its priority (5 gets five times the share of 1);
-    ``slo`` a multiple of ``duration_s`` (the time that the job needs on the reference device), counted from
-    arrival; ``owner`` a path such as ``team/user``.
+    * ``total_steps``: optimizer steps; may be fractional, as in generated traces;
+    * ``scale_factor``: number of devices that the job needs at once;
+    * ``arrival_s``: seconds on the trace's clock;
+    * ``weight``: priority (5 gets five times the share of 1);
+    * ``duration_s``: seconds that the job needs on the reference device;
+    * ``slo``: deadline as a multiple of ``duration_s``, counted from arrival;
+    * ``owner``: a path such as ``team/user``.
 
     ``preemptible`` says whether the job may be stopped for others and started again later: ``yes``, always;
     ``no``, never; ``auto``, until a preemption has lost all the work of a lease (see
-    :mod:`gavelx.mechanism.protection`). ``checkpoints`` is what a simulated job does: one without them begins
-    anew each time that it is stopped. The scheduler is not told, and has to find out.
+    :mod:`gavelx.mechanism.protection`). ``checkpoints`` says whether a simulated job saves its state; without,
+    it begins anew after each stop. The scheduler is not told, and has to find out.
 
     Raises :class:`UserError` for a value that no job can have.
     """
@@ -61,7 +64,7 @@ class Job:
 
     @property
     def deadline_s(self) -> float | None:
-        """When the job should be complete, in seconds on the trace's clock; None without an SLO."""
+        """The time by which the job should be complete, in seconds on the trace's clock; None without an SLO."""
         if self.slo is None or self.duration_s is None:
             return None
         return self.arrival_s + self.slo * self.duration_s

@@ -1,4 +1,4 @@
-"""What was measured, and what is believed: one speed in one way to run, and how sure it is."""
+"""A measured or estimated speed of one way to run, and its uncertainty."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -11,11 +11,12 @@ Way = Setting | Pairing
 
 @dataclass(frozen=True)
 class Measurement:
-    """So many steps/s were seen: where, for how long, how exactly.
+    """A measured speed: which way to run, for how long, and how exactly.
 
-    * ``steps_per_second`` of the whole job; 0 says that it was tried and cannot run there (out of memory, say);
-    * ``relative_error``: the standard error of it, relative to it; 0 where nobody said;
-    * ``seconds``: how long steps were counted; ``measured_at``: when that ended, in UTC; ``source``: whose it is.
+    * ``steps_per_second`` of the whole job; 0 means that it was tried and cannot run there (out of memory, say);
+    * ``relative_error``: standard error over speed; 0 if it was not given;
+    * ``seconds``: time over which steps were counted; ``measured_at``: end of that time, in UTC; ``source``:
+      origin of the measurement.
     """
 
     way: Way
@@ -27,9 +28,9 @@ class Measurement:
 
 
 class Estimate(NamedTuple):
-    """What is believed about a speed, in steps/s: the middle, and an interval that holds it as often as it says.
+    """An estimated speed in steps/s: the middle, and the lower and upper end of its interval.
 
-    All three are NaN where nothing can be said (``origin`` is ``unknown``), and 0 where it cannot run.
+    All three are NaN if it is unknown (``origin`` is ``unknown``), and 0 if the job cannot run there.
     """
 
     steps_per_second: float

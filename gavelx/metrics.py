@@ -1,4 +1,4 @@
-"""Figures computed from what happened: percentiles, and fairness in time and in money.
+"""Figures computed from a run: percentiles, and fairness in time and in money.
 
 Legend: J jobs, A accelerator types, K instants at which the number of live jobs changes.
 """
@@ -15,17 +15,17 @@ Floats = NDArray[np.float64]
 
 
 def known(value: float) -> float | None:
-    """The number, or None where it is not a number: JSON has no NaN."""
+    """The number, or None if it is NaN or infinite, which JSON does not have."""
     return value if math.isfinite(value) else None
 
 
 def mean(values: Floats) -> float | None:
-    """The mean, or None of nothing."""
+    """The mean, or None for an empty array."""
     return float(np.mean(values)) if len(values) else None
 
 
 def percentile(values: Floats, q: float) -> float | None:
-    """The q-th percentile (linear interpolation), or None of nothing."""
+    """The q-th percentile (linear interpolation), or None for an empty array."""
     return float(np.percentile(values, q)) if len(values) else None
 
 
@@ -34,7 +34,7 @@ def equal_share_throughput(
 ) -> Floats:
     """Steps/s of each job if it held an equal share of every type, with ``sharers_J`` jobs sharing the cluster.
 
-    Where nothing is known of a type its share gives nothing.
+    The share of a type with an unknown speed counts as 0 steps/s.
     """
     return np.asarray(np.nansum(throughput_JA * equal_share(scale_factor_J, devices_A, sharers_J), axis=1))
 
@@ -42,7 +42,7 @@ def equal_share_throughput(
 def equal_share(
     scale_factor_J: NDArray[np.int64] | Floats, devices_A: NDArray[np.int64], sharers_J: Floats | int
 ) -> Floats:
-    """The equal share that each job has of the devices of every type, J x A, with so many jobs sharing them.
+    """The equal share (J x A) of each job in the devices of every type, with ``sharers_J`` jobs sharing them.
 
     It is N_a / (n s_j), scaled down where a job's shares add up to more than its whole time (Gavel, OSDI'20,
     section 4: the isolated allocation).
@@ -76,8 +76,8 @@ def finish_time_fairness(
 
     rho_j = (completion_j - arrival_j) / (total_steps_j / throughput of an equal share), where the share is 1/n of
     every accelerator type and n is the average number of live jobs during j's life (Themis, NSDI'20, section 3;
-    the average contention is that of Shockwave, NSDI'23, section 8.1). Above 1 the job was worse off than
-    alone with its share. NaN for a job that did not complete.
+    the average contention is that of Shockwave, NSDI'23, section 8.1). Above 1, the job was worse off than alone
+    with its share. NaN for a job that did not complete.
     """
     if not jobs:
         return np.zeros(0)
@@ -101,9 +101,9 @@ def cost_fairness(
 
     mu_j = cost_j / (total_steps_j s_j sum_a W_a price_a / sum_a W_a T_ja), W_a being the devices of type a, s_j
     the job's scale factor and ``usd_per_hour_JA`` the mean prices during its life. An equal share is a part of
-    every type in proportion to its devices, so what a step costs on it depends on no other job: unlike rho, mu
-    does not ask how many jobs there were. Above 1 the job paid more than alone with its share. NaN where a price
-    in the cluster is unknown or the equal share is free or does no step. Source: "shared cloud cost fairness" of
+    every type in proportion to its devices, so the cost of a step does not depend on other jobs: unlike rho, mu
+    does not depend on the number of jobs. Above 1, the job cost more than alone with its share. NaN if a price in
+    the cluster is unknown, or if the equal share is free or does no step. Source: "shared cloud cost fairness" of
     the thesis, as in the term ``CostRatio``.
     """
     scale_J = np.array([job.scale_factor for job in jobs], dtype=float)

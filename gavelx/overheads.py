@@ -1,4 +1,4 @@
-"""What it costs to stop a job and to start it again, in seconds of its devices' time."""
+"""Overheads: the time that a checkpoint and a restart take, in seconds on the job's devices."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Overhead(NamedTuple):
-    """Seconds to write a checkpoint, and seconds from a restart to the next step."""
+    """Seconds to write a checkpoint, and seconds from a restart to the first step after it."""
 
     checkpoint_s: float = 0.0
     restart_s: float = 0.0
@@ -17,9 +17,10 @@ NOTHING = Overhead()
 
 @dataclass(frozen=True)
 class Overheads:
-    """Checkpoint and restart seconds by job type; ``default`` where a type has none of its own.
+    """Checkpoint and restart seconds by job type; ``default`` for other types.
 
-    The devices are held meanwhile, and billed. A first start is not charged: it is part of the job itself.
+    The job holds its devices during this time, and pays for them. A first start is not charged: it is part of the
+    job itself.
     """
 
     default: Overhead = NOTHING

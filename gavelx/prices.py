@@ -1,4 +1,4 @@
-"""What a device costs: US dollars per hour of one device of an accelerator type."""
+"""Prices: US dollars per hour of one device of an accelerator type."""
 
 import math
 from collections.abc import Mapping, Sequence

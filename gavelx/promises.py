@@ -1,6 +1,6 @@
-"""Promises: what an allocation gave each configuration, under the jobs' own ids, so that it outlives its snapshot.
+"""Promises: the share of each configuration in an allocation, under job ids, so that they outlive the snapshot.
 
-The mechanism keeps them, the next snapshot remembers them. Legend: P promises.
+The mechanism keeps them, and the next snapshot holds them. Legend: P promises.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from gavelx.configuration import ConfigurationSet
 
 @dataclass(frozen=True, eq=False)
 class Promises:
-    """Which configurations were promised which share of time: only those with a share above 0 are here.
+    """The configurations with a share above 0, and their shares.
 
     * ``configurations``: members are job ids, types are indices into ``accelerators``;
     * ``share_P``: share of wall-clock time.

@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ROUNDING = 1e-9
-"""Part of a deadline by which it may be passed: clocks add up in floating point."""
+"""Relative tolerance of a deadline: times are sums of floating-point numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Leases:
-    """Every lease of a run, one row each: who held how many devices of which type, and from when to when.
+    """Every lease of a run, one row each: job, number of devices, accelerator type, start and end.
 
-    ``billed_s_L`` is the time charged on each device: ``end_s - start_s``, half of that while two jobs share them,
-    or what the rules say. ``busy_s_L`` is the time in which steps were done.
-    ``moved_L`` says that the job had run before and was stopped and started again.
+    * ``billed_s_L``: seconds charged on each device: ``end_s - start_s``, half of that while two jobs share them,
+      or otherwise if the rules say so;
+    * ``busy_s_L``: seconds in which steps were done;
+    * ``moved_L``: whether the job had run before, so that this lease is a restart.
     """
 
     job_L: Ints
@@ -47,7 +48,7 @@ class Leases:
 
 
 class Pieces(NamedTuple):
-    """Leases, cut where prices change: of which lease, in which period, of which type, device-seconds charged."""
+    """Leases, cut where prices change: lease, period, accelerator type, and device-seconds charged."""
 
     lease_P: Ints
     period_P: Ints
@@ -59,15 +60,15 @@ class Pieces(NamedTuple):
 class Result:
     """One run of one policy: jobs, leases and completions, and the tables that follow from them.
 
-    ``completion_s_J`` is a time on the run's clock, NaN for a job that did not complete. ``measured`` restricts
-    the job figures (JCT, rho, mu, counts) to a slice of the jobs, as ``--window S:E`` asks. ``solver_failures``
-    holds the reason for each time that the previous allocation had to be carried over. ``price_changes`` are the
-    times, in order, at which prices became others than ``usd_per_hour_A`` (NaN where unknown), and those prices;
-    ``prices`` is what the user called them. Of a job that was ``given_up``
-    (its id), too many tries have failed. ``most_behind_s`` is by how many seconds on devices any job was ever
-    behind what its allocations had promised, when a round began. ``lost_device_s`` are the device-seconds in which
-    jobs did work that was lost, since they were stopped or failed. ``up_s_KA`` are the device-seconds for which
-    servers were there in each of the ``periods_s``, if that was not all the time.
+    * ``completion_s_J``: seconds on the run's clock, NaN for a job that did not complete;
+    * ``measured``: slice of the jobs in the job figures (JCT, rho, mu, counts), as in ``--window S:E``;
+    * ``solver_failures``: one reason for each time that the previous allocation was carried over;
+    * ``usd_per_hour_A``: prices at the start, NaN if unknown; ``price_changes``: times, in order, with the prices
+      from then on; ``prices``: the user's name for the prices;
+    * ``given_up``: ids of jobs that failed too often;
+    * ``most_behind_s``: the most seconds on devices that any job was behind its promises when a round began;
+    * ``lost_device_s``: device-seconds of work that was lost because jobs were stopped or failed;
+    * ``up_s_KA``: device-seconds for which servers were up in each of the ``periods_s``; None: all the time.
     """
 
     policy: str
@@ -119,32 +120,32 @@ class Result:
 
     @cached_property
     def deadline_s_J(self) -> Floats:
-        """When each job should have been complete, on the run's clock; infinite without a deadline."""
+        """Deadline of each job in seconds on the run's clock; infinite without a deadline."""
         return np.array([np.inf if job.deadline_s is None else job.deadline_s for job in self.jobs], dtype=float)
 
     @cached_property
     def missed_J(self) -> NDArray[np.bool_]:
-        """Which jobs have missed their deadline: complete too late, or not at all."""
+        """Whether each job missed its deadline: it completed too late, or not at all."""
         late_J = np.nan_to_num(self.completion_s_J, nan=np.inf) > self.deadline_s_J * (1.0 + ROUNDING)
         return late_J & np.isfinite(self.deadline_s_J)
 
     @cached_property
     def unfinished(self) -> tuple[int, ...]:
-        """Ids of the measured jobs that were neither completed nor given up."""
+        """Ids of the measured jobs that neither completed nor were given up."""
         measured, gone = self.measured or slice(None), set(self.given_up)
         ends = zip(self.jobs[measured], np.isnan(self.completion_s_J[measured]).tolist(), strict=True)
         return tuple(job.id for job, undone in ends if undone and job.id not in gone)
 
     @cached_property
     def cost_usd_J(self) -> Floats:
-        """Dollars billed for each job's leases; NaN where a type in use has no known price."""
+        """Dollars billed for each job's leases; NaN if a type that the job held has no known price."""
         cost_usd_J = np.zeros(len(self.jobs))
         np.add.at(cost_usd_J, self.leases.job_L, self.cost_usd_L)
         return cost_usd_J
 
     @cached_property
     def cost_usd_L(self) -> Floats:
-        """Dollars billed for each lease: its time at the prices of that time; NaN where one is not known."""
+        """Dollars billed for each lease, at the prices of that time; NaN if one is unknown."""
         lease_P, period_P, type_P, device_s_P = self._pieces
         usd_P = self.usd_per_hour_KA[period_P, type_P] * device_s_P / 3600.0
         usd_L = np.bincount(lease_P, np.where(device_s_P > 0, usd_P, 0.0), len(self.leases))
@@ -152,18 +153,18 @@ class Result:
 
     @cached_property
     def cost_usd_A(self) -> Floats:
-        """Dollars billed by accelerator type; NaN where a type was held and has no known price."""
+        """Dollars billed by accelerator type; NaN for a type that was held and has no known price."""
         types = len(self.cluster.accelerators)
         return np.bincount(self.leases.accelerator_L, self.cost_usd_L, types).astype(float)
 
     @cached_property
     def total_usd(self) -> float:
-        """The whole bill: what jobs held, and what nobody held; NaN where a price of these is unknown."""
+        """The whole bill in dollars: leased and idle device time; NaN if a price of these is unknown."""
         return float(self.cost_usd_L.sum()) + self.idle_usd
 
     @cached_property
     def device_s_JA(self) -> Floats:
-        """Device-seconds billed to each job, by accelerator type: what a bill under any price table needs."""
+        """Device-seconds billed to each job, by accelerator type, from which a bill at any prices follows."""
         L, A = self.leases, len(self.cluster.accelerators)
         device_s_JA = np.zeros((len(self.jobs), A))
         np.add.at(device_s_JA, (L.job_L, L.accelerator_L), L.devices_L * L.billed_s_L)
@@ -171,12 +172,12 @@ class Result:
 
     @cached_property
     def idle_s_A(self) -> Floats:
-        """Device-seconds that were there until the end of the run, and billed to no job."""
+        """Device-seconds of each type that were available until the end of the run and billed to no job."""
         return np.asarray(self.idle_s_KA.sum(axis=0))
 
     @cached_property
     def idle_s_KA(self) -> Floats:
-        """The same in each period. Rules that bill shared devices twice may leave less than none: then it is 0."""
+        """The same in each period; at least 0, also under rules that bill shared devices twice."""
         _, period_P, type_P, device_s_P = self._pieces
         billed_s_KA = np.zeros_like(self._there_s_KA)
         np.add.at(billed_s_KA, (period_P, type_P), device_s_P)
@@ -184,13 +185,13 @@ class Result:
 
     @cached_property
     def idle_usd(self) -> float:
-        """What devices cost that were there and billed to no job, at the prices of the time; NaN where unknown."""
+        """Dollars for device time that was billed to no job, at the prices of the time; NaN if one is unknown."""
         usd_KA = self.idle_s_KA * self.usd_per_hour_KA / 3600.0
         return float(np.where(self.idle_s_KA > 0, usd_KA, 0.0).sum())
 
     @cached_property
     def _there_s_KA(self) -> Floats:
-        """Device-seconds for which devices of each type were there in each period."""
+        """Device-seconds for which devices of each type were available in each period."""
         if self.up_s_KA is not None:
             return np.asarray(self.up_s_KA, dtype=float)
         return np.diff([*self.periods_s, self.end_s])[:, None] * self.cluster.devices_A
@@ -199,18 +200,18 @@ class Result:
 
     @cached_property
     def periods_s(self) -> tuple[float, ...]:
-        """When each period of constant prices begins: 0, and every change before the end of the run."""
+        """Start of each period of constant prices: 0, and every change before the end of the run."""
         return (0.0, *(time_s for time_s, _ in self.price_changes if time_s < self.end_s))
 
     @cached_property
     def usd_per_hour_KA(self) -> Floats:
-        """Dollars per device-hour in each period; NaN where not known."""
+        """Dollars per device-hour in each period; NaN if unknown."""
         later = [usd_A for _, usd_A in self.price_changes]
         return np.array([self.usd_per_hour_A, *later][: len(self.periods_s)], dtype=float)
 
     @cached_property
     def _pieces(self) -> Pieces:
-        """Leases, cut where prices change. What was charged is spread evenly over the time of the lease."""
+        """Leases, cut where prices change. The charged time is spread evenly over the time of the lease."""
         L, from_s_K = self.leases, np.array(self.periods_s)
         until_s_K = np.append(from_s_K[1:], np.inf)
         first_L = np.searchsorted(from_s_K, L.start_s_L, side="right") - 1
@@ -238,12 +239,12 @@ class Result:
 
     @cached_property
     def restarts_J(self) -> Ints:
-        """How often each job was stopped and started again."""
+        """The number of restarts of each job."""
         return np.bincount(self.leases.job_L[self.leases.moved_L], minlength=len(self.jobs))
 
     @cached_property
     def utilization(self) -> float:
-        """Share of the time for which devices were there that was billed: in which jobs held them.
+        """Leased (billed) device time over available device time.
 
         Rules that charge idle gaps to jobs count those too, as the published figures do.
         """
@@ -252,7 +253,7 @@ class Result:
         return busy_s / available_s if available_s > 0 else 0.0
 
     def summary(self) -> dict[str, Any]:
-        """The figures of the run by name; None where a figure is not known."""
+        """The figures of the run by name; None for an unknown figure."""
         measured = self.measured or slice(None)
         jct, rho, mu = self.jct_s_J[measured], self.rho_J[measured], self.mu_J[measured]
         done, priced = ~np.isnan(jct), ~np.isnan(mu)
@@ -308,7 +309,7 @@ class Result:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The summary, the table of jobs, what devices cost and when they were idle, as ``--json`` writes them."""
+        """The summary, the table of jobs, prices and idle times of devices, as ``--json`` writes them."""
         per_job = self.per_job()
         if len(self.periods_s) > 1:
             for row, of_period in zip(per_job, self._device_s_of_period(), strict=True):
@@ -322,7 +323,7 @@ class Result:
         }
 
     def _periods(self) -> list[dict[str, Any]]:
-        """From when on devices cost how much, and for how long they were idle then."""
+        """For each period of constant prices: its start, its prices, and the idle time of devices."""
         return [
             {
                 "from_s": from_s,
@@ -344,7 +345,7 @@ class Result:
         return device_s
 
     def _by_type(self, value_A: Floats) -> dict[str, float | None]:
-        """Figures by the name of the accelerator type; None where a figure is not known."""
+        """Figures by the name of the accelerator type; None for an unknown figure."""
         return dict(zip(self.cluster.accelerators, map(metrics.known, value_A.tolist()), strict=True))
 
     def to_frame(self) -> "pandas.DataFrame":
@@ -354,10 +355,11 @@ class Result:
         return pandas.DataFrame(self.per_job())
 
     def busy_devices(self) -> tuple[Floats, Floats]:
-        """When the number of busy devices changes, and how many of each type are busy from then on.
+        """The number of busy devices of each type over time.
 
         Returns ``time_s_K`` and ``busy_KA``, a step function over the K instants of change. A device counts for
-        the part of a lease's time that was billed, so a pair that pays half each is on one, as in ``utilization``.
+        the part of a lease's time that was billed, so a pair whose jobs pay half each is on one device, as in
+        ``utilization``.
         """
         L, A = self.leases, len(self.cluster.accelerators)
         time_s = np.concatenate([L.start_s_L, L.end_s_L])

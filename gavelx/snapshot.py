@@ -1,6 +1,6 @@
 """A snapshot: all that a policy may know at one instant.
 
-The mechanism takes it, a policy reads it, nobody changes it. Two equal snapshots get the same allocation, so
+The mechanism takes it, a policy reads it, and it never changes. Two equal snapshots get the same allocation, so
 every decision can be saved, replayed and explained. (`gavelx.files.snapshots` reads and writes it as JSON.)
 
 Legend: J jobs, A accelerator types.
@@ -32,21 +32,21 @@ WAITING = -1
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Live jobs, the cluster, how the jobs may run, how far they are, and what devices cost.
+    """Live jobs with their progress, the cluster, the configurations, and the prices.
 
-    * ``known``: every configuration of which something is known; ``opened`` says which kinds a policy may use
-      beyond the plain ones (a job alone, consolidated): any of ``pairs`` and ``placements``. What it may use is
-      ``configurations``, and every C axis follows that;
+    * ``known``: every configuration with a known speed; ``opened``: the kinds that a policy may use beyond the
+      plain ones (a job alone, consolidated): any of ``pairs`` and ``placements``. ``configurations`` holds those
+      that it may use, and every C axis follows it;
     * ``steps_left_J``: optimizer steps still to do; ``elapsed_s_J``: seconds since arrival;
     * ``usd_per_hour_A``: price of one device, NaN where unknown;
     * ``equal_share_s_J``: seconds that an equal share of the cluster would have taken for the steps done so far
-      (with the number of jobs and devices that there were); left out, 0;
+      (with the jobs and devices of that time); default 0;
     * ``spent_usd_J``: dollars that the job has cost so far; ``equal_share_usd_J``: dollars that the same steps
-      would have cost with equal shares; left out, 0; NaN where a price was not known;
-    * ``held_s_J``: seconds for which the job has held its devices so far; left out, 0 (times the scale factor it
-      is the attained service of Tiresias);
-    * ``promised``: what the previous allocation promised; left out, nothing;
-    * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; left out,
+      would have cost with equal shares; default 0; NaN if a price was unknown;
+    * ``held_s_J``: seconds for which the job has held its devices so far; default 0 (times the scale factor it is
+      the attained service of Tiresias);
+    * ``promised``: the shares of the previous allocation; default: none;
+    * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; default:
       all jobs wait;
     * ``scale_factor_J``, ``weight_J``: devices that each job needs at once, and its priority, as in ``jobs``.
     """
@@ -105,7 +105,7 @@ class Snapshot:
         pairs: bool = False,
         placements: bool = False,
     ) -> "Snapshot":
-        """The instant at which all these jobs have just arrived, knowing the plain ways to run, or more."""
+        """A snapshot in which all these jobs have just arrived, with the plain configurations or more."""
         return Snapshot(
             cluster=cluster,
             jobs=tuple(jobs),
@@ -120,11 +120,11 @@ class Snapshot:
         return dataclasses.replace(self, **changes)
 
     def open(self, kind: Kind) -> "Snapshot":
-        """The same instant for a policy that may use this kind of configuration as well."""
+        """The same snapshot for a policy that may use this kind of configuration as well."""
         return self.replace(opened=self.opened | {kind})
 
     def of_jobs(self, job_S: Ints, cluster: Cluster) -> "tuple[Snapshot, Ints]":
-        """The same instant for some of the jobs on other servers, and where its configurations stood here."""
+        """The snapshot of some of the jobs on other servers, and the indices of its configurations in this one."""
         known, place = self.known.of_jobs(job_S)
         fields = (
             "steps_left_J",
@@ -151,7 +151,7 @@ class Snapshot:
 
     @cached_property
     def open_C(self) -> NDArray[np.bool_]:
-        """Which of the known configurations a policy may use."""
+        """Whether a policy may use each of the known configurations."""
         use_C = np.ones(len(self.known), dtype=bool)
         if "pairs" not in self.opened and len(self.known.job_M) > len(self.known):
             use_C &= self.known.members_C == 1
@@ -174,7 +174,7 @@ class Snapshot:
 
     @cached_property
     def runs_J(self) -> NDArray[np.bool_]:
-        """Which jobs can run here at all, alone or beside another."""
+        """Whether each job can run here at all, alone or beside another."""
         table = self.configurations
         if table.first_J is not None and self.usable_C.all():
             return np.asarray(np.diff(table.first_J) > 0)
@@ -186,7 +186,7 @@ class Snapshot:
     def fits_C(self) -> NDArray[np.bool_]:
         """Whether the cluster has the devices that a configuration needs.
 
-        Then there are servers for a consolidated gang, too: it is one in as few as can hold it
+        Then there are also servers for a consolidated gang: it is on the fewest that can hold it
         (:func:`gavelx.cluster.fewest_servers`).
         """
         table = self.configurations

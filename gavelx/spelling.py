@@ -1,4 +1,4 @@
-"""How a job type may be spelled: case, blanks and punctuation do not matter, and "batch size" may be "bs".
+"""Spelling of job types: case, blanks and punctuation do not matter, and "batch size" may be "bs".
 
 >>> meant("resnet18-bs32", ["ResNet-18 (batch size 16)", "ResNet-18 (batch size 32)"])
 'ResNet-18 (batch size 32)'
@@ -19,7 +19,7 @@ _PARTS = re.compile(r"\d+|[^\W\d_]")
 
 @lru_cache(maxsize=10_000)
 def key(name: str) -> tuple[str, ...]:
-    """What two spellings of a name have in common: its letters, and its numbers as a whole.
+    """The key of a name, equal for all its spellings: its words, and its numbers as a whole.
 
     >>> key("LM (batch size 5)") == key("lm-bs5"), key("gpt-2 7") == key("gpt-27")
     (True, False)
@@ -28,7 +28,7 @@ def key(name: str) -> tuple[str, ...]:
 
 
 def meant(text: str, known: Collection[str]) -> str | None:
-    """The name that a user means: this very one, or else the only one with the same key."""
+    """The known name that a user means: the same text, or else the only one with the same key; None if neither."""
     if text in known:
         return text
     same = _same(text, known)
@@ -36,7 +36,7 @@ def meant(text: str, known: Collection[str]) -> str | None:
 
 
 def as_spelled(jobs: Iterable[Job], known: Collection[str]) -> tuple[Job, ...]:
-    """The same jobs, their types as ``known`` spells them; a type that means none of these stays as it is."""
+    """The same jobs with their types spelled as in ``known``; a type that matches none stays as it is."""
     name_of = cache(lambda text: meant(text, known) or text)
     return tuple(
         job if (name := name_of(job.job_type)) == job.job_type else replace(job, job_type=name) for job in jobs
@@ -44,7 +44,7 @@ def as_spelled(jobs: Iterable[Job], known: Collection[str]) -> tuple[Job, ...]:
 
 
 def nearest(text: str, known: Collection[str]) -> str:
-    """``did you mean ...?``, for a text that means nothing, or several names."""
+    """``did you mean ...?``, for a text that matches no name, or several."""
     near = _same(text, known)
     if not near:
         keys = {key(name): name for name in known}

@@ -1,7 +1,7 @@
-"""What is known about speed: steps/s of a job type on an accelerator type.
+"""Throughput tables: steps/s of a job type on an accelerator type.
 
-Three answers are kept apart, everywhere: a number above 0 was *measured*, 0 means that the job type *cannot
-run* there (out of memory, say), and an absent entry is *unknown*.
+An entry above 0 was *measured*, 0 means that the job type *cannot run* there (out of memory, say), and a missing
+entry is *unknown*.
 
 Legend: J jobs, A accelerator types.
 """
@@ -22,7 +22,7 @@ End = Literal["lower", "upper"]
 
 
 class Setting(NamedTuple):
-    """How a job runs: its type, the devices it gets, and whether they sit in one server."""
+    """How a job runs: its type, accelerator type, number of devices, and whether it is consolidated."""
 
     job_type: str
     accelerator: str
@@ -43,7 +43,7 @@ class Throughputs:
     """Steps/s of whole jobs, alone (``isolated``) and sharing one device with a partner (``colocated``).
 
     ``colocated[Pairing(a, b, type)]`` is the speed of ``a`` beside ``b``. Accelerator names are lower case.
-    ``ranges`` holds (lower, upper), around the speed, of those that are estimated; what is not in it is exact.
+    ``ranges`` holds (lower, upper) around each speed that is estimated; other speeds are exact.
     """
 
     isolated: Mapping[Setting, float]
@@ -52,7 +52,7 @@ class Throughputs:
     ranges: Mapping[Setting | Pairing, tuple[float, float]] = field(default_factory=dict)
 
     def at(self, end: End) -> "Throughputs":
-        """The table in which every estimated speed is at this end of its range, and nothing is in doubt."""
+        """The table with every estimated speed at this end of its range, and no ranges."""
         if end not in self._ends:
             side = 0 if end == "lower" else 1
             of = {way: bounds[side] for way, bounds in self.ranges.items()}
@@ -63,19 +63,19 @@ class Throughputs:
 
     @cached_property
     def _ends(self) -> "dict[End, Throughputs]":
-        """What was made before."""
+        """Cache of :meth:`at`."""
         return {}
 
     def get(
         self, job_type: str, accelerator: str, scale_factor: int = 1, consolidated: bool = True
     ) -> float | None:
-        """Steps/s of the whole job; 0.0 where it cannot run, None where nothing is known."""
+        """Steps/s of the whole job; 0.0 if it cannot run, None if unknown."""
         return self.isolated.get(Setting(job_type, accelerator, scale_factor, consolidated))
 
     def matrix(
         self, jobs: Sequence[Job], accelerators: Sequence[str], consolidated: bool = True
     ) -> NDArray[np.float64]:
-        """T_JA: steps/s of each job on each accelerator type; NaN where nothing is known."""
+        """T_JA: steps/s of each job on each accelerator type; NaN if unknown."""
         row_of: dict[tuple[str, int], list[float]] = {}
         for job in jobs:
             if (key := (job.job_type, job.scale_factor)) not in row_of:
@@ -85,7 +85,7 @@ class Throughputs:
         return np.array(rows, dtype=float).reshape(len(jobs), len(accelerators))
 
     def beside(self, job_types: Sequence[str], accelerators: Sequence[str]) -> NDArray[np.float64]:
-        """Steps/s of a job of type t beside one of u on accelerator a (T x T x A); NaN where nothing is known."""
+        """Steps/s of a job of type t beside one of u on accelerator a (T x T x A); NaN if unknown."""
         known = self._beside.setdefault(tuple(accelerators), {})
         for pair in product(job_types, job_types):
             if pair not in known:
@@ -96,7 +96,7 @@ class Throughputs:
 
     @cached_property
     def _beside(self) -> dict[tuple[str, ...], dict[tuple[str, str], list[float]]]:
-        """What was looked up before."""
+        """Cache of :meth:`beside`."""
         return {}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Every way in which some jobs may run, as a throughput table knows it: alone, spread, in pairs.
+"""Every configuration of some jobs that a throughput table knows: alone, spread, in pairs.
 
 Legend: J jobs, A accelerator types, T job types, P pairs.
 """
@@ -21,12 +21,14 @@ def ways_to_run(
     pairs: bool = False,
     placements: bool = False,
 ) -> Configurations:
-    """Each job alone on each type; with ``placements`` gangs spread over servers too; with ``pairs`` all pairs of
-    one-device jobs whose speeds on a shared device are known. n jobs make up to n (n - 1) / 2 pairs on each type.
-    Where speeds are estimated the table has their ranges.
+    """The configurations of these jobs: each job alone on each type, and more on request.
 
-    A spread gang is no faster here than a consolidated one, and unknown where that is: where there is room for it,
-    it is put together.
+    ``placements`` adds gangs spread over servers; ``pairs`` adds all pairs of one-device jobs whose speeds on a
+    shared device are known: n jobs make up to n (n - 1) / 2 pairs on each type. If the table has ranges of
+    estimated speeds, the configurations have them too.
+
+    A spread gang is never faster here than a consolidated one, and has no speed if the consolidated one has none:
+    the mechanism consolidates a gang wherever there is room.
     """
     if throughputs.ranges:
         exact = replace(throughputs, ranges={})

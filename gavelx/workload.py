@@ -1,7 +1,7 @@
-"""Do these jobs and this cluster go together? Asked before a run, so that nobody waits for a job that never can.
+"""Check before a run that every job can run on the cluster.
 
-Three things may be missing: a row about the job's type, a type of accelerator on which it runs, or enough devices
-of such a type. Each has its own message.
+Three things may be missing: a row of the throughput table for the job type, an accelerator type on which it runs,
+or enough devices of such a type. Each has its own message.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,19 +14,18 @@ from gavelx.throughputs import Throughputs
 
 
 def check_workload(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, where: str = "") -> None:
-    """Every job can run somewhere in this cluster, or a :class:`WorkloadError` says which cannot, and why.
+    """Check that every job can run somewhere in this cluster.
 
-    Two jobs with the same id are an error too, for nobody could tell them apart.
-
-    ``where`` names the source of the jobs, such as the trace's file. A job can run on a type with a throughput
-    above 0 at its scale factor, and with at least that many devices.
+    A job can run on a type with a throughput above 0 at its scale factor, and with at least that many devices.
+    Raises :class:`WorkloadError` that names the first job that cannot, and why; also if two jobs have the same id.
+    ``where`` names the source of the jobs, such as the trace's file.
     """
     for _ in checked(jobs, cluster, throughputs, where):
         pass
 
 
 def checked(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, where: str = "") -> Iterator[Job]:
-    """The same jobs, each checked as :func:`check_workload` does when its turn comes: they may have no end."""
+    """The same jobs, each checked as in :func:`check_workload` when it is taken; the jobs may be endless."""
     check_accelerators(cluster.accelerators, throughputs)
     seen: set[tuple[str, int]] = set()
     ids: set[int] = set()
@@ -41,7 +40,7 @@ def checked(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, whe
 
 
 def runnable(jobs: Sequence[Job], cluster: Cluster, throughputs: Throughputs) -> tuple[Job, ...]:
-    """The jobs that :func:`check_workload` has nothing to say against."""
+    """The jobs that pass :func:`check_workload`."""
     fine: dict[tuple[str, int], bool] = {}
     for job in jobs:
         if (kind := (job.job_type, job.scale_factor)) not in fine:
@@ -54,7 +53,7 @@ def runnable(jobs: Sequence[Job], cluster: Cluster, throughputs: Throughputs) ->
 
 
 def check_accelerators(accelerators: Sequence[str], throughputs: Throughputs) -> None:
-    """The table knows every one of these accelerator types, or a :class:`WorkloadError` says which it does not."""
+    """Check that the table has these accelerator types. Raises :class:`WorkloadError` that names one it lacks."""
     for name in accelerators:
         if name not in throughputs.accelerators:
             raise WorkloadError(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gavelx.configuration import ABSENT, NOBODY, Configuration, ConfigurationSet, keys
+from gavelx.configuration import ABSENT, ALONE, Configuration, ConfigurationSet, keys
 
 ROWS = st.tuples(
     st.integers(0, 5), st.integers(-1, 5), st.integers(0, 2), st.sampled_from([1, 2, 10**6]), st.booleans()
@@ -32,7 +32,7 @@ def test_each_is_found_where_it_stands_and_nothing_else_is(
 
 
 def test_members_are_named_in_rising_order() -> None:
-    assert of([(7, NOBODY, 0, 4, True), (9, 3, 1, 1, False)]).named(["v100", "k80"]) == [
+    assert of([(7, ALONE, 0, 4, True), (9, 3, 1, 1, False)]).named(["v100", "k80"]) == [
         Configuration((7,), "v100", 4, spread=True),
         Configuration((3, 9), "k80", 1),
     ]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
 from gavelx.errors import ProgramError, SolverError
-from gavelx.fallback import Steady, carried_over
+from gavelx.fallback import FallbackPolicy, carried_over
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.policies import MaxMinFairness, Policy, load_policy
@@ -148,7 +148,7 @@ def test_a_run_whose_every_call_fails_ends_too() -> None:
 
 
 def test_failures_in_a_row_carry_the_last_good_answer_on() -> None:
-    steady = Steady(FailsAt(2, 3))
+    steady = FallbackPolicy(FailsAt(2, 3))
     answers = [steady.allocate(snapshot("ab")) for _ in range(4)]
     paths = [answer.certificate.path for answer in answers]
     assert paths[1:3] == ["carried over: call 2", "carried over: call 3"]

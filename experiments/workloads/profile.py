@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.workloads.measure import WORKLOADS, machine, put_into_page
-from gavelx.estimator.steady import interval
+from gavelx.estimator.steady_speed import interval
 from gavelx.files.profiles import Profile, write_profiles
 from gavelx.profiler.profile import conclude
 from gavelx.profiler.running import How, Job, Ran, run

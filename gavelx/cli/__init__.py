@@ -1,9 +1,9 @@
 """The command line: simulate, compare, allocate, and list what there is to choose from.
 
-The outermost room: it reads every other, and nobody imports it. ``commands`` and ``options`` hold what the user
-may type and import nothing heavy, so that help and completion answer at once; the other files do the work.
+This is the outermost package: it imports every other, and no other imports it. ``commands`` and ``options`` define
+commands and options without heavy imports, so that help and completion are quick; the other files do the work.
 
-Exit codes: 0 success, 2 the user's mistake (one message, no traceback), 1 our own failure.
+Exit status: 0 success, 2 the user's mistake (one message, no traceback), 1 our own failure.
 """
 
 import sys
@@ -15,7 +15,7 @@ __all__ = ["TRACEBACK", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command. Raises :class:`SystemExit` with the exit code."""
+    """Run one command. Raises :class:`SystemExit` with the exit status."""
     from gavelx.cli.commands import app  # noqa: PLC0415  (`import gavelx.cli` itself stays free of typer)
 
     try:

@@ -36,16 +36,16 @@ from gavelx.pricing.energy import Draw, Footprint, footprint_of
 from gavelx.report.words import number, short
 
 OLD_DAYS = 365
-"""Prices that are older than this at the date of the bill are mentioned."""
+"""Prices that are older than this at the date of the bill get a warning."""
 SHOWN = 10
 AS_RUN = "as-run"
-"""In the place of a table: the prices that the run had."""
+"""In place of a price table: the prices of the run."""
 PUE_MAX = 10.0
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One bill, the run, the prices that it was made with (where each is one), and what the run used in energy."""
+    """One bill, with the run, the prices (if each type has only one), and the energy that the run used."""
 
     bill: Bill
     usage: Usage
@@ -54,7 +54,7 @@ class Charge:
 
 
 def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> None:
-    """Make every bill; print the matrix, and write what was asked for."""
+    """Make every bill; print the matrix, and write the requested files."""
     outputs.check(*results, *vars(typed).values())
     terms = Terms(typed.as_of, typed.kind.lower().replace("-", "_"), read_discounts(typed.discount))
     specs = split_specs(typed.prices)
@@ -78,7 +78,7 @@ def run_bill(results: Sequence[str], typed: BillOptions, outputs: Outputs) -> No
 
 
 def _told_apart(runs: Sequence[tuple[str, Usage]]) -> list[Usage]:
-    """Runs of one policy are named by their files, too; by their paths where the files are called the same."""
+    """The runs under distinct names: runs of one policy get the name of their file too, or its path."""
     runs_of = Counter(usage.policy for _, usage in runs)
     called = Counter((usage.policy, Path(path).stem) for path, usage in runs)
     files = [Path(path).stem if called[usage.policy, Path(path).stem] == 1 else path for path, usage in runs]
@@ -93,16 +93,16 @@ def _is_as_run(spec: str) -> bool:
 
 
 def _check_terms(terms: Terms, tables: Sequence[str]) -> None:
-    """Dates, kinds and discounts are of tables. Raises :class:`OptionError` where there is none."""
+    """Raise :class:`OptionError` if dates, kinds or discounts are given without a price table."""
     asked = {"--as-of": terms.as_of, "--kind": terms.kind != "on_demand", "--discount": terms.discounts}
     if not tables and (typed := [option for option, value in asked.items() if value]):
-        problem, expected = "the prices of the run are what they were", "a table to choose from in --prices"
+        problem, expected = "the prices of the run cannot be changed", "a table to choose from in --prices"
         raise OptionError(problem, where=" and ".join(typed), expected=expected)
     check_discounts(terms.discounts, tables)
 
 
 def _charges(usages: Sequence[Usage], spec: str, terms: Terms, typed: BillOptions) -> list[Charge]:
-    """The bills of all runs under one table, or at the prices that they had."""
+    """The bills of all runs under one price table, or at the prices of each run."""
     accelerators = list(dict.fromkeys(name for usage in usages for name in usage.accelerators))
     as_run = _is_as_run(spec)
     quotes = listed_quotes(spec, accelerators) if as_run else load_quotes(spec, accelerators, terms)
@@ -118,13 +118,13 @@ def _charges(usages: Sequence[Usage], spec: str, terms: Terms, typed: BillOption
 
 
 def _steady(usage: Usage) -> dict[str, Quote]:
-    """The prices of a run that never changed."""
+    """The prices of a run that did not change during it."""
     seen = {name: usage.usd_per_hour(name) for name in usage.accelerators}
     return {name: Quote(min(prices)) for name, prices in seen.items() if len(prices) == 1}
 
 
 def _others(charge: Charge) -> Iterator[str]:
-    """A line where a table has other prices than those at which the run was made."""
+    """A line if the table has other prices than the run."""
     bill, usage = charge.bill, charge.usage
     seen = {name: usage.usd_per_hour(name) for name in usage.accelerators}
     if not _is_as_run(bill.prices) and any(
@@ -136,7 +136,7 @@ def _others(charge: Charge) -> Iterator[str]:
 
 
 def _pue(spec: str, typed: BillOptions) -> float:
-    """What the data centre adds: as typed, or as the cloud has it, or nothing."""
+    """Power usage effectiveness of the data centre: as typed, or the cloud's, or 1."""
     if typed.pue is not None:
         if not 1.0 <= typed.pue <= PUE_MAX:
             raise OptionError(f"a PUE of {typed.pue:g}", where="--pue", expected=f"1 to {PUE_MAX:g}")
@@ -145,11 +145,11 @@ def _pue(spec: str, typed: BillOptions) -> float:
 
 
 def _grams(accelerators: Sequence[str], quotes: Mapping[str, Quote], typed: BillOptions) -> dict[str, float]:
-    """Grams of CO2 per kWh by type: of the grid as typed, or of the region where the price was found."""
+    """Grams of CO2 per kWh by accelerator type: of the grid that was typed, or of the region of the price."""
     if typed.carbon is not None:
         return dict.fromkeys(accelerators, read_grid(typed.carbon).g_co2_per_kwh)
     regions = {name: (quote.row.cloud, quote.row.region) for name, quote in quotes.items() if quote.row}
-    if len(places := set(regions.values())) == 1:  # a price that the user added is for the same place
+    if len(places := set(regions.values())) == 1:  # a price that the user added is taken to be of the same region
         regions |= dict.fromkeys(quotes, places.pop())
     grids = {name: find_grid(*region) for name, region in regions.items()}
     return {name: grid.g_co2_per_kwh for name, grid in grids.items() if grid}
@@ -163,7 +163,7 @@ def _draw(typed: BillOptions) -> Draw:
 
 
 def _ages(charge: Charge, as_of: str | None) -> Iterator[str]:
-    """A line for each type whose price is old at the date of the bill, or of no known date."""
+    """A line for each type whose price is old at the date of the bill, or has no date."""
     now = _day(as_of) if as_of else date.today()
     for name, quote in charge.quotes.items():
         if quote.row is None:
@@ -176,7 +176,7 @@ def _ages(charge: Charge, as_of: str | None) -> Iterator[str]:
 
 
 def _day(as_of: str) -> date:
-    """A date of a table; of a month its end, more or less."""
+    """A date of a table; for a month, roughly its end."""
     return date.fromisoformat(f"{as_of}-28"[:10])
 
 
@@ -220,7 +220,7 @@ def _accelerator(charge: Charge, name: str) -> dict[str, Any]:
 
 
 def _row(charge: Charge) -> dict[str, Any]:
-    """What the report shows of a bill."""
+    """A bill as a row of the report."""
     bill, footprint = charge.bill, charge.footprint
     return {
         "policy": bill.policy,
@@ -243,7 +243,7 @@ def _about(results: Sequence[str], typed: BillOptions) -> list[tuple[str, str]]:
 
 
 def _print(charges: Sequence[Charge], rates: Mapping[str, Decimal]) -> None:
-    """The matrix, policies down and tables across; then the bills of each table; of a single one its parts."""
+    """Print the matrix of policies and price tables, then the bills of each table; of a single bill its parts."""
     currency, usd = next(iter(rates.items()), ("USD", Decimal(1)))
     charges = [replace(charge, bill=charge.bill.in_currency(currency, usd)) for charge in charges]
     specs = list(dict.fromkeys(charge.bill.prices for charge in charges))
@@ -261,8 +261,8 @@ def _print(charges: Sequence[Charge], rates: Mapping[str, Decimal]) -> None:
         _print_parts(charges[0].bill)
     amounts_in = "US dollars" if currency == "USD" else currency
     stdout().print(
-        f"{amounts_in}. busy: devices that jobs held. idle: devices that were there and nobody held. MWh and CO2e "
-        "are estimates: TDP x utilization x PUE, and the annual average of the region's grid.",
+        f"{amounts_in}. busy: devices that jobs held. idle: available devices that no job held. MWh and CO2e are "
+        "estimates: TDP x utilization x PUE, and the annual average of the region's grid.",
         style="dim",
     )
 
@@ -287,7 +287,7 @@ def _table(first: str, amounts: Sequence[str]) -> Table:
 
 
 def _print_parts(bill: Bill) -> None:
-    """Who pays how much: by type, by owner where there are any, and the dearest jobs."""
+    """Print the parts of a bill: by accelerator type, by owner if there are any, and the dearest jobs."""
     dearest = sorted(bill.by_job, key=lambda job: -job[2])[:SHOWN]
     parts: list[tuple[str, Mapping[str, Decimal]]] = [("accelerator", bill.by_accelerator)]
     if any(bill.by_owner):
@@ -296,5 +296,5 @@ def _print_parts(bill: Bill) -> None:
     for heading, amounts in parts:
         table = _table(heading, ["busy"])
         for name, amount in amounts.items():
-            table.add_row(policy_cell(name or "(nobody)"), f"{amount:,f}")
+            table.add_row(policy_cell(name or "(no owner)"), f"{amount:,f}")
         stdout().print(table)

@@ -1,4 +1,4 @@
-"""``--budget``: the same policies within budgets, and what the budgets cost everybody."""
+"""``--budget``: the same policies within budgets, and the effect of the budgets on each owner."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,14 +21,14 @@ from gavelx.snapshot import Snapshot
 
 NEAR = 1e-6
 A_LITTLE = 0.01
-"""Part by which a budget is widened to see what it is worth: so little that the answer's pattern stays."""
+"""Part by which a budget is widened to find its marginal value: small enough to keep the same basis."""
 
 
 def within_budget(policy: str, budget: str | None) -> str:
-    """The policy's text with these budgets around it. Raises :class:`OptionError` for a bad one."""
+    """The policy's text wrapped in these budgets. Raises :class:`OptionError` for a bad budget."""
     if budget is None:
         return policy
-    load_policy(policy)  # what is wrong with it is not the budget's fault
+    load_policy(policy)  # first, so that an error of the policy is not reported as one of --budget
     text = f"budgeted({policy}, {', '.join(part.strip() for part in budget.split(','))})"
     try:
         if not isinstance(load_policy(text), budgeted):
@@ -42,7 +42,7 @@ def within_budget(policy: str, budget: str | None) -> str:
 
 
 def with_budgets(policy: Policy, budgets: Mapping[str, float] | None) -> Policy:
-    """The same policy with these budgets in place of its own; None: without any."""
+    """The same policy with these budgets in place of its own; None: without budgets."""
     assert isinstance(policy, Modifier)
     if isinstance(policy, budgeted):
         return policy.policy if budgets is None else budgeted(policy.policy, budgets)
@@ -50,7 +50,7 @@ def with_budgets(policy: Policy, budgets: Mapping[str, float] | None) -> Policy:
 
 
 def spending_of(policy: Policy, allocation: Allocation, snapshot: Snapshot) -> tuple[Spending, ...]:
-    """What the budgets of this policy cost on this snapshot; nothing to say of one without."""
+    """The effect of this policy's budgets on this snapshot, one entry for each owner; empty without budgets."""
     if not (budgets := budgets_of(policy)):
         return ()
     wider = {}
@@ -61,7 +61,7 @@ def spending_of(policy: Policy, allocation: Allocation, snapshot: Snapshot) -> t
 
 
 def print_spending(rows: Sequence[Spending], console: Console) -> None:
-    """One row an owner: his budget, his dollars, his speed, and what one more dollar of his is worth."""
+    """Print one row for each owner: budget, dollars, speed, and the value of one more dollar."""
     if not rows:
         return
     table = plain_table()
@@ -75,11 +75,11 @@ def print_spending(rows: Sequence[Spending], console: Console) -> None:
         table.add_row(policy_cell(row.owner), NOTHING if row.budget is None else dollars(row.budget), *cells)
     console.print()
     console.print(table)
-    console.print("one more dollar an hour changes the objective by so much.", style="dim")
+    console.print("one more dollar: the change of the objective with one more dollar an hour.", style="dim")
 
 
 def budgets_of(policy: Policy) -> dict[str, float]:
-    """The budgets that a policy keeps; none of one without."""
+    """The budgets of a policy; empty for a policy without budgets."""
     while isinstance(policy, Modifier):
         if isinstance(policy, budgeted):
             return policy.budgets
@@ -88,7 +88,7 @@ def budgets_of(policy: Policy) -> dict[str, float]:
 
 
 def check_budgets(policy: Policy, rules: AnyRules, jobs: Iterable[Job]) -> None:
-    """Budgets can be kept under these rules, and their owners have jobs. Raises :class:`OptionError`."""
+    """Raise :class:`OptionError` if the rules cannot keep budgets, or if an owner with a budget has no job."""
     if not (budgets := budgets_of(policy)):
         return
     if not isinstance(rules, Rules):
@@ -99,12 +99,12 @@ def check_budgets(policy: Policy, rules: AnyRules, jobs: Iterable[Job]) -> None:
         if owner not in {*owners, TOTAL}:
             hint = did_you_mean(owner, sorted({*owners, TOTAL} - {""}))
             raise OptionError(
-                f"no job is of {owner!r:.80}", where="--budget", expected="an owner of jobs", hint=hint
+                f"no job belongs to {owner!r:.80}", where="--budget", expected="an owner of jobs", hint=hint
             )
 
 
 def print_effect(effect: dict[str, Any], console: Console) -> None:
-    """One row an owner: his budget, and his figures without budgets and within them."""
+    """Print one row for each owner: budget, and figures without budgets and within them."""
     table = plain_table(title="what the budgets change", title_justify="left", title_style="bold")
     table.add_column("owner", overflow="fold")
     for heading in ("budget\n($/hour)", "$/hour", "within", "JCT mean\n(h)", "within", "rho\nmean", "within"):
@@ -122,7 +122,7 @@ def print_effect(effect: dict[str, Any], console: Console) -> None:
         table.add_row(policy_cell(path), *cells)
     console.print()
     console.print(table)
-    console.print("$/hour: over the hours in which any of the owner's jobs was there.", style="dim")
+    console.print("$/hour: over the hours in which the owner had any job.", style="dim")
 
 
 def _runs(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

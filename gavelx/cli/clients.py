@@ -1,4 +1,4 @@
-"""What users and operators say to a scheduler: one call, then a table or JSON."""
+"""Commands that call a scheduler: one call, then a table or JSON."""
 
 import json as jsons
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 from gavelx.allocation import CARRIED_OVER
 from gavelx.cli.cluster_options import Address, JobOptions
-from gavelx.cli.command_words import with_whole_paths
+from gavelx.cli.command_line import with_whole_paths
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.secrets import warn_if_open
@@ -31,7 +31,7 @@ TOKEN = "GAVELX_TOKEN"
 
 
 def access_of(address: Address) -> Access:
-    """Where and with what right; the token from its file, or from the variable ``GAVELX_TOKEN``."""
+    """Address and credentials of the scheduler; the token from its file, or from the variable ``GAVELX_TOKEN``."""
     token, file = os.environ.get(TOKEN), address.token_file
     if file is not None:
         warn_if_open("--token-file", file)
@@ -43,20 +43,20 @@ def access_of(address: Address) -> Access:
 
 
 def _call(access: Access, request: Any) -> Any:
-    """The reply to a ``NameRequest``, which the method ``Name`` takes."""
+    """Send a ``NameRequest`` to the method ``Name``, and return the reply."""
     method = type(request).__name__.removesuffix("Request")
     with channel(access) as opened:
         return call(access, getattr(stub_of(opened), method), request)
 
 
 def _plain(message: Any) -> dict[str, Any]:
-    """A message as JSON has it: names as in the contract, numbers as numbers, also those that are 0."""
+    """A message as JSON: field names as in wire.proto, numbers as numbers, zeros included."""
     document = MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
     return dict(_whole(document))
 
 
 def _whole(value: Any) -> Any:
-    """Protobuf writes long numbers and NaN as text: ours fit, and what is not known is None. Names stay text."""
+    """Undo protobuf's JSON, in which long numbers and NaN are text: numbers become numbers, NaN becomes None."""
     if isinstance(value, list):
         return [_whole(each) for each in value]
     if isinstance(value, dict):
@@ -72,7 +72,7 @@ READ: dict[str, Callable[[Any], Any]] = {
 
 
 def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
-    """Submit; print the numbers."""
+    """Submit one or more jobs; print their numbers."""
     if wanted.preemptible not in PREEMPTIBLE:
         problem = f"{wanted.preemptible!r} is not known"
         raise OptionError(problem, where="--preemptible", expected=", ".join(PREEMPTIBLE))
@@ -121,7 +121,7 @@ def _speed(name: str, text: str) -> float:
 
 
 def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_json: bool) -> None:
-    """Jobs, servers, policy."""
+    """Print jobs, servers and the policy."""
     request = wire.StatusRequest(version=1, job_ids=jobs, ended=ended or bool(jobs), limit=limit)
     reply = _call(access, request)
     if as_json:
@@ -139,16 +139,16 @@ def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_j
     path = (jsons.loads(reply.certificate_json or "null") or {"path": ""})["path"]
     if path.startswith(CARRIED_OVER):
         reason = printable(path.removeprefix(CARRIED_OVER))
-        console.print(f"it did not answer, and the allocation before stands in: {reason}", markup=False)
+        console.print(f"it did not answer, so the previous allocation is used: {reason}", markup=False)
 
 
 def speeds_of(access: Access, text: str) -> str:
-    """What a scheduler knows of speeds, as JSON."""
+    """The speeds that a scheduler knows, as JSON."""
     return str(_call(access, wire.SpeedsRequest(version=1, job_type=text)).speeds_json)
 
 
 def run_explain(access: Access, job_id: int, history: bool, as_json: bool) -> None:
-    """Why a job waits; with its history, what was decided about it until now."""
+    """Print why a job waits; with ``history``, every decision about it so far."""
     reply = _call(access, wire.ExplainRequest(version=1, job_id=job_id))
     document = jsons.loads(reply.explanation_json)
     if as_json:
@@ -196,7 +196,7 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _behind(behind_s: float) -> tuple[str, str]:
-    """What a job is owed, or has had too much.
+    """Seconds by which a job is behind its promises, or ahead of them, as a row.
 
     >>> [_behind(seconds) for seconds in (12.4, -0.3, -7.0)]
     [('behind by', '12 s'), ('behind by', '0 s'), ('ahead by', '7 s')]
@@ -207,7 +207,7 @@ def _behind(behind_s: float) -> tuple[str, str]:
 
 
 def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> None:
-    """What the job wrote, as it is."""
+    """Print the output of a job, unchanged."""
     request = wire.LogsRequest(version=1, job_id=job_id, follow=follow)
     chunk = None
     with channel(access) as opened:
@@ -224,7 +224,7 @@ def run_logs(access: Access, job_id: int, *, follow: bool, as_json: bool) -> Non
 
 
 def run_cancel(access: Access, job_id: int, as_json: bool) -> None:
-    """Take a job back."""
+    """Cancel a job."""
     reply = _call(access, wire.CancelRequest(version=1, job_id=job_id))
     if as_json:
         print_json({"job_id": job_id, "state": reply.state})
@@ -233,7 +233,7 @@ def run_cancel(access: Access, job_id: int, as_json: bool) -> None:
 
 
 def run_drain(access: Access, server: str, *, undo: bool, as_json: bool) -> None:
-    """Take a server out of service, or back into it."""
+    """Drain a server, or undo that."""
     reply = _call(access, wire.DrainRequest(version=1, server=server, undo=undo))
     if as_json:
         print_json({"server": server, "drained": not undo, "leases": reply.leases})
@@ -244,7 +244,7 @@ def run_drain(access: Access, server: str, *, undo: bool, as_json: bool) -> None
 
 
 def run_set_policy(access: Access, policy: str, as_json: bool) -> None:
-    """Let another policy decide."""
+    """Change the policy of the scheduler."""
     reply = _call(access, wire.SetPolicyRequest(version=1, policy=policy))
     if as_json:
         print_json({"policy": reply.policy, "before": reply.before})

@@ -1,4 +1,4 @@
-"""The commands of a running cluster: serve, and what users and operators say to a scheduler.
+"""The commands of a running cluster: serve, and the commands of users and operators.
 
 As in ``commands``, imports sit inside the functions; nothing here loads grpc before it is needed.
 """
@@ -19,7 +19,7 @@ policy_app = typer.Typer(no_args_is_help=True, help="The policy of a running sch
 
 
 def add_to(app: typer.Typer) -> None:
-    """Make these commands known."""
+    """Add these commands to the app."""
     for command in (serve, submit, status, explain, logs, cancel, drain, certs, token, replay):
         app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)
     policy_app.command("set", epilog="Example:  gavelx policy set finish_time_fairness")(policy_set)
@@ -44,12 +44,12 @@ EXAMPLES = {
 def serve(
     *,
     typed: ServeOptions,
-    json: Annotated[bool, typer.Option("--json", help="Say as JSON where it listens.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the address where it listens as JSON.")] = False,
 ) -> None:
     """Run the scheduler of a cluster, until SIGTERM.
 
-    Everything is in the durable log before it is answered: kill it at any time,
-    start it again with the same --state, and it goes on.
+    Each request is in the durable log before it is answered: kill the scheduler
+    at any time, start it again with the same --state, and it continues.
     """
     from gavelx.cli.serving import run_serve
 
@@ -64,14 +64,14 @@ def submit(
     address: Address,
     json: o.JsonFlag = False,
 ) -> None:
-    """Submit a job; prints its number once it is safely on disk.
+    """Submit a job; print its number once it is safely on disk.
 
-    It runs in a folder of its own, which is the same wherever it goes on. Files
-    of the command that are here (train.py, ./run, data/) are sent by their
-    whole path, so they have to be in a place that all machines see.
+    The job runs in a folder of its own, the same on every server. Files in the
+    command that exist here (train.py, ./run, data/) are replaced by their
+    absolute path, so put them where all servers can read them.
 
-    A type that the table does not have says how fast it is where:
-    --type mine --speed v100=10 --speed k80=3 (steps/s).
+    For a type that is not in the table, give its speeds in steps/s:
+    --type mine --speed v100=10 --speed k80=3
     """
     from gavelx.cli.clients import access_of, run_submit
 
@@ -82,7 +82,7 @@ def submit(
 def status(
     *,
     jobs: Annotated[list[int] | None, typer.Argument(metavar="JOB ...", help="Only these.")] = None,
-    all: Annotated[bool, typer.Option("--all", help="Those that have ended as well.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Show jobs that have ended as well.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Jobs shown, at most.")] = 100,
     address: Address,
     json: o.JsonFlag = False,
@@ -97,7 +97,7 @@ def status(
 def explain(
     job: JobId,
     *,
-    history: Annotated[bool, typer.Option("--history", help="And every decision about it, in order.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Show every decision about it, in order.")] = False,
     address: Address,
     json: o.JsonFlag = False,
 ) -> None:
@@ -111,11 +111,11 @@ def explain(
 def logs(
     job: JobId,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the job ends.")] = False,
     address: Address,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each piece.")] = False,
 ) -> None:
-    """Print what a job wrote."""
+    """Print the output of a job."""
     from gavelx.cli.clients import access_of, run_logs
 
     run_logs(access_of(address), job, follow=follow, as_json=json)
@@ -128,7 +128,7 @@ def cancel(
     address: Address,
     json: o.JsonFlag = False,
 ) -> None:
-    """Take a job back; one that has ended stays as it is."""
+    """Cancel a job; a job that has ended stays as it is."""
     from gavelx.cli.clients import access_of, run_cancel
 
     run_cancel(access_of(address), job, json)
@@ -138,13 +138,13 @@ def cancel(
 def drain(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="The name of a server, as status shows it.")],
     *,
-    undo: Annotated[bool, typer.Option("--undo", help="Let it have leases again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Allow leases on it again.")] = False,
     address: Address,
     json: o.JsonFlag = False,
 ) -> None:
-    """Take a server out of service; its jobs stop softly and go on elsewhere.
+    """Drain a server: its jobs stop with a checkpoint and continue elsewhere.
 
-    It stays out, also when its agent or the scheduler starts anew, until --undo.
+    It stays drained until --undo, also if its agent or the scheduler restarts.
     """
     from gavelx.cli.clients import access_of, run_drain
 
@@ -153,32 +153,32 @@ def drain(
 
 @with_options(Address)
 def policy_set(
-    policy: Annotated[str, typer.Argument(help="A policy, as of simulate; files are the scheduler's own.")],
+    policy: Annotated[str, typer.Argument(help="A policy, as in simulate; files are those of the scheduler.")],
     *,
     address: Address,
     json: o.JsonFlag = False,
 ) -> None:
-    """Let another policy decide from now on; what runs goes on until the next round."""
+    """Change the policy; running jobs continue until the next round."""
     from gavelx.cli.clients import access_of, run_set_policy
 
     run_set_policy(access_of(address), policy, json)
 
 
 def certs(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where they go; those that are there stay.")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where to write; existing files stay.")],
     *,
     host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME|ADDRESS", help="How the scheduler is reached; may be repeated."),
+        typer.Option(metavar="NAME|ADDRESS", help="A name or address of the scheduler; may be repeated."),
     ] = None,
     agent: Annotated[list[str] | None, typer.Option(metavar="NAME", help="An agent; may be repeated.")] = None,
-    days: Annotated[float, typer.Option(min=0.01, help="How long they are good for.")] = 365.0,
+    days: Annotated[float, typer.Option(min=0.01, help="Validity of the certificates.")] = 365.0,
     json: o.JsonFlag = False,
 ) -> None:
     """Make a development CA, and certificates for the scheduler and its agents.
 
-    What is there already stays, whatever it says: to have another one, delete
-    it first. Each agent needs ca.pem and its own pair; ca.key goes nowhere.
+    Existing files stay as they are; delete a file to get a new one. Give each
+    agent ca.pem and its own pair; keep ca.key here.
     """
     from gavelx.cli.securing import run_certs
 
@@ -186,15 +186,13 @@ def certs(
 
 
 def token(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file of serve --tokens; it holds hashes only.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file of serve --tokens; it holds only hashes.")],
     *,
     owner: Annotated[str, typer.Option(help="Whose it is.")],
     role: Annotated[str, typer.Option(help="user, operator or agent.")] = "user",
-    days: Annotated[
-        float | None, typer.Option(min=0.0, help="How long it is good for. Without it: for ever.")
-    ] = None,
+    days: Annotated[float | None, typer.Option(min=0.0, help="Validity of the token. Default: no limit.")] = None,
     out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write it there, closed to others, and do not print it.")
+        str | None, typer.Option(metavar="FILE", help="Write it to a file only you can read, instead of printing.")
     ] = None,
     json: o.JsonFlag = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a user may type after a command of a running cluster, written once."""
+"""Options of the commands of a running cluster, each defined once."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +9,7 @@ from gavelx.cli import options as o
 from gavelx.cli.secrets import STATE
 
 HERE = "127.0.0.1:7070"
-WHERE, _WHO, _TIMES = "Where", "Who may", "Times"
+WHERE, _ACCESS, _TIMES = "Where", "Access", "Times"
 
 
 TokenFile = Annotated[
@@ -36,7 +36,7 @@ Ca = Annotated[
 
 @dataclass(frozen=True)
 class Address:
-    """Where the scheduler is, and what opens its door."""
+    """Address of the scheduler, and the files to authenticate with."""
 
     scheduler: Annotated[
         str,
@@ -54,7 +54,7 @@ class Address:
 
 @dataclass(frozen=True)
 class AddressIfAny:
-    """Where a scheduler is, for a command that need not ask one."""
+    """Address of a scheduler, for a command that can do without one."""
 
     scheduler: Annotated[
         str | None,
@@ -68,12 +68,12 @@ class AddressIfAny:
 class JobOptions:
     """A job, as typed after ``submit``."""
 
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="What to run; no shell sees it.")]
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="Command, run without a shell.")]
     type: Annotated[
         str,
         typer.Option(metavar="TYPE", help="The job type: a row of the throughput table, such as resnet18-bs32."),
     ]
-    steps: Annotated[float, typer.Option(metavar="N", help="Optimizer steps in all.")]
+    steps: Annotated[float, typer.Option(metavar="N", help="Total optimizer steps.")]
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Devices that it needs at once.")] = 1
     name: Annotated[str, typer.Option(help="For people.")] = ""
     weight: Annotated[float, typer.Option(help="Priority: 5 gets five times the share of 1.")] = 1.0
@@ -85,14 +85,14 @@ class JobOptions:
         list[str] | None,
         typer.Option(
             metavar="ACCELERATOR=STEPS_PER_S",
-            help="How fast it runs where the table does not know; may be repeated.",
+            help="Its speed in steps/s on a type that the table lacks; may be repeated.",
         ),
     ] = None
     one_process_per_server: Annotated[
         bool,
         typer.Option("--one-process-per-server", help="Start it once on each server, not once for each device."),
     ] = False
-    slo: Annotated[float, typer.Option(help="To be done within so many times --duration; 0: no matter.")] = 0.0
+    slo: Annotated[float, typer.Option(help="Deadline, as a multiple of --duration; 0: no deadline.")] = 0.0
     duration: Annotated[float, typer.Option(metavar="SECONDS", help="Time it needs on the reference device.")] = (
         0.0
     )
@@ -100,18 +100,18 @@ class JobOptions:
         str,
         typer.Option(
             metavar="auto|yes|no",
-            help="May it be stopped for others, to go on later? auto: until it has lost its work by that.",
+            help="Whether it may be stopped for other jobs; auto: until a preemption has lost its work.",
         ),
     ] = "auto"
-    count: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Submit so many such jobs.")] = 1
+    count: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Number of such jobs to submit.")] = 1
     request_id: Annotated[
-        str, typer.Option(help="A name of your own: submitted twice with it, the job is there once.")
+        str, typer.Option(help="A name of your choice: a second submission with it makes no second job.")
     ] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """How to serve, as typed."""
+    """The options of ``serve``, as typed."""
 
     state: Annotated[
         str,
@@ -120,8 +120,8 @@ class ServeOptions:
     policy: Annotated[
         str | None,
         typer.Option(
-            help="A policy, as of simulate. Without it: the log's last one; in a new log max_min_fairness, "
-            "with --tokens among owners: hierarchical(max_min_fairness)."
+            help="A policy, as in simulate. Default: the last one of the log; in a new log max_min_fairness, or "
+            "with --tokens, to share among owners, hierarchical(max_min_fairness)."
         ),
     ] = None
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any.", rich_help_panel=WHERE)] = (
@@ -134,7 +134,7 @@ class ServeOptions:
         ),
     ] = None
     table: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Throughputs, for a new log (simulation without it).")
+        str | None, typer.Option(metavar="NAME|FILE", help="Throughputs, for a new log (default: simulation).")
     ] = None
     prices: o.Prices = None
     round_s: o.Round = None
@@ -143,56 +143,55 @@ class ServeOptions:
     protect_for: o.ProtectFor = None
     overheads: o.Overheads = None
     max_failures: Annotated[
-        int, typer.Option(min=1, help="A job that failed so often without a step forward has failed for good.")
+        int, typer.Option(min=1, help="Failures in a row without a step, after which a job is given up.")
     ] = 5
     tokens: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Who may call (gavelx token).", rich_help_panel=_WHO)
+        str | None,
+        typer.Option(metavar="FILE", help="File of tokens that may call (gavelx token).", rich_help_panel=_ACCESS),
     ] = None
     max_jobs: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="So many live jobs a user may have.", rich_help_panel=_WHO),
+        typer.Option(min=1, metavar="N", help="Most live jobs of a user.", rich_help_panel=_ACCESS),
     ] = 10_000
     max_weight: Annotated[
-        float, typer.Option(metavar="WEIGHT", help="So much a user's job may weigh.", rich_help_panel=_WHO)
+        float, typer.Option(metavar="WEIGHT", help="Greatest weight of a user's job.", rich_help_panel=_ACCESS)
     ] = 10.0
     cert: Annotated[
-        str | None, typer.Option(metavar="FILE", help="TLS: the service's certificate.", rich_help_panel=_WHO)
+        str | None, typer.Option(metavar="FILE", help="TLS: the service's certificate.", rich_help_panel=_ACCESS)
     ] = None
-    key: Annotated[str | None, typer.Option(metavar="FILE", help="TLS: its key.", rich_help_panel=_WHO)] = None
+    key: Annotated[str | None, typer.Option(metavar="FILE", help="TLS: its key.", rich_help_panel=_ACCESS)] = None
     agent_ca: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Agents show a certificate of this CA ...", rich_help_panel=_WHO),
+        typer.Option(metavar="FILE", help="Agents need a certificate of this CA ...", rich_help_panel=_ACCESS),
     ] = None
     agent_listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="... and come in here.", rich_help_panel=_WHO)
+        str | None, typer.Option(metavar="HOST:PORT", help="... and connect here.", rich_help_panel=_ACCESS)
     ] = None
     heartbeat: Annotated[
-        float, typer.Option(min=0.05, metavar="SECONDS", help="Between heartbeats.", rich_help_panel=_TIMES)
+        float, typer.Option(min=0.05, metavar="SECONDS", help="Time between heartbeats.", rich_help_panel=_TIMES)
     ] = 5.0
     valid_for: Annotated[
         float,
         typer.Option(
             min=0.5,
             metavar="SECONDS",
-            help="How long jobs run on when an agent hears nothing.",
+            help="How long jobs continue without an answer from the scheduler.",
             rich_help_panel=_TIMES,
         ),
     ] = 60.0
     grace: Annotated[
         float,
         typer.Option(
-            min=0.0, metavar="SECONDS", help="Between asking a job to stop and killing it.", rich_help_panel=_TIMES
+            min=0.0, metavar="SECONDS", help="From the request to stop a job to its kill.", rich_help_panel=_TIMES
         ),
     ] = 15.0
     time_budget: o.TimeBudget = 60.0
     refine: Annotated[
         bool | None,
-        typer.Option("--refine/--no-refine", help="Speeds that leases measure beat the table (a new log: yes)."),
+        typer.Option("--refine/--no-refine", help="Use speeds that leases measure over the table (new log: yes)."),
     ] = None
     restored: Annotated[
         bool,
-        typer.Option("--restored", help="The log is a backup: agents forget what was leased since."),
+        typer.Option("--restored", help="The log is a backup: agents drop leases that are newer."),
     ] = False
-    new: Annotated[
-        bool, typer.Option("--new", help="Begin another log, where the one that was there is lost.")
-    ] = False
+    new: Annotated[bool, typer.Option("--new", help="Begin a new log, if the old one is lost.")] = False

@@ -51,7 +51,7 @@ def gavelx(
 
 @app.command(epilog="Example:  gavelx policies --json")
 def policies(json: o.JsonFlag = False) -> None:
-    """List the policies that have a name, and what each promises."""
+    """List the policies by name, and what each promises."""
     from gavelx.cli.listing import list_policies
 
     list_policies(json)
@@ -90,9 +90,9 @@ def compare(
 ) -> None:
     """Run several policies on the same jobs and show them side by side.
 
-    A policy that fails is a row that says why; the figures of the others come
-    out, in --json as soon as they are known. Exits with 2 then, or with 1 where
-    it is a mistake of ours.
+    If a policy fails, its row says why, and the other policies still run; with
+    --json, figures are written as soon as they are known. The exit status is
+    then 2, or 1 if it is a mistake of ours.
     """
     from gavelx.cli.output import Outputs
     from gavelx.cli.running import run_compare
@@ -105,12 +105,12 @@ def compare(
 def allocate(
     *,
     policy: o.Policy,
-    snapshot: Annotated[str, typer.Option(metavar="FILE.json", help="The instant to decide for.")],
+    snapshot: Annotated[str, typer.Option(metavar="FILE.json", help="The snapshot to decide for.")],
     index: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Which instance, where the file holds a list (from 0).")
+        int | None, typer.Option(min=0, metavar="N", help="Which snapshot, if the file holds a list (from 0).")
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say also why, what one more device is worth, and how fair it is.")
+        bool, typer.Option("--explain", help="Explain it: limits of each job, value of one more device, fairness.")
     ] = False,
     solver: o.Solver = "auto",
     time_budget: o.TimeBudget = 60.0,
@@ -120,19 +120,19 @@ def allocate(
 
     Shows a table, or writes JSON instead.
 
-    With --explain the JSON has the key explanation as well, and in it:
+    With --explain, the JSON has a key explanation as well, with these keys:
 
-    accelerators, by type: devices; in_use; one_more_device (by what part of
-    itself one more would change the objective, at most);
-    usd_per_hour_per_percent (the price of changing it by one per cent).
+    accelerators, by type: devices; in_use; one_more_device (the largest
+    relative change of the objective with one more device);
+    usd_per_hour_per_percent (the price of a change by one per cent).
 
     jobs: time_share; steps_per_s; equal_share_gain (0.12: 12 % faster than with
-    an equal share; null where that gives nothing); envy (0.12: 12 % faster with
-    what the job in envies holds; null where the job has nothing); limited_by.
+    an equal share; null if that gives nothing); envy (0.12: 12 % faster with
+    the share of the job in envies; null if the job has nothing); limited_by.
 
     sharing_incentive, envy_freeness, pareto_efficiency: whether each holds.
     """
-    from gavelx.cli.deciding import allocate as decide
+    from gavelx.cli.allocating import allocate as decide
     from gavelx.cli.output import Outputs
     from gavelx.cli.scenario import solver_settings
 
@@ -145,19 +145,17 @@ def mix(
     *,
     trace: Annotated[str, typer.Option(metavar="FILE", help="Jobs: a CSV file, or a bundled trace's name.")],
     prices: Annotated[str, typer.Option(metavar="SPEC,...", help="Clouds, price files, or v100=2.48,k80=0.45.")],
-    as_of: Annotated[str | None, typer.Option(metavar="DATE", help="No price after this date counts.")] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="DATE", help="Use no price after this date.")] = None,
     accelerators: Annotated[
-        str | None, typer.Option(metavar="TYPE,...", help="Choose from these types. Without it: all in the table.")
+        str | None, typer.Option(metavar="TYPE,...", help="Choose from these types. Default: all in the table.")
     ] = None,
     deadline: Annotated[
         float | None,
         typer.Option(
-            metavar="HOURS", help="After its arrival, for each job whose slo and duration_s do not say otherwise."
+            metavar="HOURS", help="After arrival, for each job without a deadline from slo and duration_s."
         ),
     ] = None,
-    max_devices: Annotated[
-        str | None, typer.Option(metavar="TYPE=N,...", help="No more devices of a type than this.")
-    ] = None,
+    max_devices: Annotated[str | None, typer.Option(metavar="TYPE=N,...", help="Most devices of a type.")] = None,
     policy: o.Policy = "deadlines",
     table: o.Table = "simulation",
     round_s: o.Round = None,
@@ -166,8 +164,8 @@ def mix(
 ) -> None:
     """Find the cheapest instances that meet all deadlines, confirmed by simulation.
 
-    Shows also what one more device of each type is worth beside what it costs.
-    Exits with 1 where no cluster was found that the simulator confirms.
+    Also shows the value of one more device of each type, and its cost. The exit
+    status is 1 if the simulator confirms no cluster.
     """
     from gavelx.cli.mixing import MixOptions
     from gavelx.cli.mixing import mix as find_mix
@@ -211,12 +209,12 @@ def trace_generate(
 @trace_app.command("import", epilog="Example:  gavelx trace import sacct.txt --skip-bad-rows --out trace.csv")
 def trace_import(
     *,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A trace as it was published or recorded.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A published or recorded trace.")],
     format: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="auto (by what is in the file), gavel, shockwave, philly, pollux (Sia's and AdaptDL's too), "
+            help="auto (by the contents of the file), gavel, shockwave, philly, pollux (Sia's and AdaptDL's too), "
             "elasticflow, ones, alibaba2020, alibaba2023, slurm or csv.",
         ),
     ] = "auto",
@@ -225,19 +223,19 @@ def trace_import(
     ] = False,
     table: o.Table = "simulation",
     reference: Annotated[
-        str, typer.Option(metavar="TYPE", help="Accelerator on which recorded durations are taken to hold.")
+        str, typer.Option(metavar="TYPE", help="Accelerator type to which recorded durations refer.")
     ] = "v100",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the job types that are drawn.")] = 0,
     out: o.TraceOut = None,
     json: o.JsonFlag = False,
 ) -> None:
-    """Turn a trace of others into our CSV.
+    """Convert a trace of another system to our CSV.
 
-    A job that is known by its duration gets a job type of the table (its own
-    model, the closest one, or drawn) and the steps that the reference
-    accelerator makes in that time. GPU counts that the table does not know
-    are rounded up or cut, with the same GPU-time. Jobs that never ran are
-    left out and counted. docs/traces.md has the rules.
+    A job with a known duration gets a job type of the table (its own model,
+    the closest one, or a drawn one) and the steps that the reference
+    accelerator makes in that time. GPU counts that are not in the table are
+    rounded up or cut, at the same GPU-time. Jobs that never ran are left out
+    and counted. docs/traces.md has the rules.
     """
     from gavelx.cli.importing import ImportOptions, run_import
 
@@ -251,25 +249,25 @@ def worker(
     where: Address,
     devices: Annotated[
         str | None,
-        typer.Option(metavar="TYPE=N", help="What is here, such as v100=2 or cpu=4; found with NVML otherwise."),
+        typer.Option(metavar="TYPE=N", help="Devices of this machine: v100=2, cpu=4. Default: found with NVML."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of this server, unique in the cluster; that of the machine otherwise.")
+        str | None, typer.Option(help="Name of this server, unique in the cluster. Default: the machine's name.")
     ] = None,
     address: Annotated[
-        str | None, typer.Option(metavar="HOST", help="Where the other servers of a gang reach this one.")
+        str | None, typer.Option(metavar="HOST", help="Address of this server for other servers of a gang.")
     ] = None,
     folder: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="The agent's own: state and logs. One for each agent.")
+        str | None, typer.Option(metavar="FOLDER", help="State and logs of the agent; not to be shared.")
     ] = None,
     shared: Annotated[
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folders of jobs, with their checkpoints: the same on all servers. FOLDER/shared.",
+            help="Folders of jobs, with their checkpoints; the same on all servers. Default: FOLDER/shared.",
         ),
     ] = None,
-    emulate: Annotated[bool, typer.Option("--emulate", help="Start nothing: jobs only sleep.")] = False,
+    emulate: Annotated[bool, typer.Option("--emulate", help="Start no commands: jobs only sleep.")] = False,
     cert: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Certificate of this agent (PEM).", rich_help_panel=WHERE),
@@ -277,16 +275,16 @@ def worker(
     key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key (PEM).", rich_help_panel=WHERE)] = None,
     grace: Annotated[
         float,
-        typer.Option(min=0.1, metavar="SECONDS", help="For checkpoints, unless the scheduler says otherwise."),
+        typer.Option(min=0.1, metavar="SECONDS", help="Time for checkpoints, unless the scheduler sets one."),
     ] = 15.0,
 ) -> None:
-    """Serve a scheduler with the devices of this machine: take leases, run their jobs, report.
+    """Run the agent of this machine: take leases from a scheduler, run their jobs, report.
 
-    Runs until SIGTERM or Ctrl-C, which stops its jobs with a checkpoint. A
-    second one leaves at once: jobs then run until their leases lapse, and an
-    agent that comes back to the same folder finds them again.
+    It runs until SIGTERM or Ctrl-C, which stops its jobs with a checkpoint. At
+    a second signal it exits at once: jobs then run until their leases expire,
+    and an agent that is started again with the same folder finds them.
     """
-    from gavelx.cli.working import Security, WorkerOptions, work
+    from gavelx.cli.worker import Security, WorkerOptions, work
 
     security = Security(token_file=where.token_file, ca=where.ca, cert=cert, key=key)
     work(WorkerOptions(where.scheduler, devices, name, address, folder, shared, emulate, grace, security))
@@ -297,7 +295,7 @@ def trace_show(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or a bundled trace's name.")],
     json: o.JsonFlag = False,
 ) -> None:
-    """Summarise a trace: how many jobs, of which types, how wide, arriving when."""
+    """Summarise a trace: its jobs, job types, scale factors and arrival times."""
     from gavelx.cli.traces import show
 
     show(file, json)

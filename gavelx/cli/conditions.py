@@ -1,4 +1,4 @@
-"""Under which rules a run takes place, and what goes wrong in it: from what the user typed."""
+"""Rules and faults of a run, from the options that the user typed."""
 
 import math
 from collections.abc import Collection
@@ -15,21 +15,21 @@ from gavelx.published import RULES, AnyRules, seeded
 from gavelx.simulator.faults import Faults
 
 ROUND_S = (1.0, 1e6)
-"""The shortest and longest round: below, a run has more rounds than anybody waits for; above, it has one."""
+"""The shortest and longest round: a shorter one makes runs too slow, a longer one makes a run a single round."""
 MIN_RUN_S = (0.0, 1e8)
 PROTECT_S = (0.0, 1e9)
 SPEED_NOISE = (0.0, 2.0)
 FAILURES = {"servers": 24.0, "jobs": 6.0}
-"""The most failures of each server per day and of each job per hour: with more, jobs get nothing done."""
+"""The most failures of each server per day and of each job per hour: with more, jobs make no progress."""
 FAILURES_FORM = "--failures servers=0.5,jobs=0.01"
 BACKFILL = {"never": None, "any": 0.0}
 
 
 def rules_of(typed: RunOptions, job_types: Collection[str]) -> AnyRules:
-    """The named rules, with what was asked for besides. Raises :class:`OptionError` or :class:`InputFileError`."""
+    """The named rules with the options applied. Raises :class:`OptionError` or :class:`InputFileError`."""
     if typed.rules not in RULES:
         hint = did_you_mean(typed.rules, RULES)
-        raise OptionError(f"no rules are called {typed.rules!r}", where="--rules", hint=hint)
+        raise OptionError(f"there are no rules {typed.rules!r}", where="--rules", hint=hint)
     rules = seeded(RULES[typed.rules], typed.seed)
     if typed.round_s is not None:
         rules = rules.with_round(within(typed.round_s, ROUND_S, "--round", "a round of {:g} s", "seconds"))
@@ -50,7 +50,7 @@ def rules_of(typed: RunOptions, job_types: Collection[str]) -> AnyRules:
 
 
 def faults_of(typed: RunOptions) -> Faults:
-    """What goes wrong, drawn with the seed of the run. Raises :class:`OptionError`."""
+    """The faults of the run, drawn with its seed. Raises :class:`OptionError`."""
     noise = within(typed.speed_noise, SPEED_NOISE, "--speed-noise", "a variation of {:g}", "of the speed")
     rate: dict[str, float] = {}
     if typed.failures is not None:
@@ -64,7 +64,7 @@ def faults_of(typed: RunOptions) -> Faults:
 
 
 def within(value: float, limits: tuple[float, float], option: str, seen: str, unit: str) -> float:
-    """The value, if it is within these limits; ``seen`` says what it is. Raises :class:`OptionError`."""
+    """The value, checked against these limits. Raises :class:`OptionError`; ``seen`` describes the value."""
     low, high = limits
     if not low <= value <= high:
         raise OptionError(seen.format(value), where=option, expected=f"{low:g} to {high:g} {unit}")
@@ -85,8 +85,11 @@ def _backfill(text: str, rules: AnyRules) -> float | None:
 
 
 def _only_default(rules: AnyRules, option: str) -> Rules:
-    """The published simulator starts every job anew each round, for nothing, and anywhere that is free."""
+    """The rules, if they are the default ones. Raises :class:`OptionError` for others.
+
+    The published simulator restarts every job each round, at no cost and on any free devices.
+    """
     if isinstance(rules, Rules):
         return rules
-    problem = f"the rules {rules.name!r} know nothing like it"
+    problem = f"the rules {rules.name!r} do not support it"
     raise OptionError(problem, where=option, expected="the rules 'default'", hint="leave --rules out")

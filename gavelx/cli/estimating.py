@@ -1,4 +1,4 @@
-"""``gavelx throughputs estimate``: the speeds that somebody wants to know, from those that were measured."""
+"""``gavelx throughputs estimate``: the wanted speeds, estimated from measured ones."""
 
 import sys
 from collections import Counter
@@ -15,7 +15,7 @@ from gavelx.files.measurement_tables import estimated_rows, read_measurements, r
 def run_estimate(
     observed: Sequence[str], wanted: str, *, out: str | None, estimator: str, level: float, as_json: bool
 ) -> None:
-    """Write the wanted rows with what is believed of them: to a file, or to stdout."""
+    """Write the wanted rows with their estimates, to a file or to stdout."""
     if not 0.0 < level < 1.0:
         raise OptionError(f"{level:g} cannot be used", where="--level", expected="a share between 0 and 1")
     if out is not None:

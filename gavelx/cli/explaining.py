@@ -1,4 +1,4 @@
-"""``gavelx allocate --explain``: why the decision is as it is, and what it is worth to whom.
+"""``gavelx allocate --explain``: what limits each job, the value of one more device, and three properties.
 
 Legend: J jobs, A accelerator types.
 """
@@ -13,13 +13,13 @@ from gavelx.explain.explanation import EFFICIENT, Explanation
 from gavelx.report.words import NOTHING, dollars, number
 
 ALL_SHOWN = 40
-"""Up to so many jobs all are listed ..."""
+"""Up to this number, all jobs are listed ..."""
 WORST_SHOWN = 20
-"""... and of more only the worst off."""
+"""... of more, only this number of the worst off."""
 
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
-    """Types, jobs, and the three properties, each a table or a line."""
+    """Print types, jobs, and the three properties, each as a table or a line."""
     console.print()
     _print_types(explanation, console)
     console.print()
@@ -52,7 +52,7 @@ def _print_types(explanation: Explanation, console: Console) -> None:
 
 
 def _change(part: float) -> str:
-    """A relative change of the objective; the marginal value is the most that a whole device can bring."""
+    """A relative change of the objective; the marginal value bounds the gain from a whole device."""
     return "nothing" if abs(part) <= EFFICIENT else f"at most {signed(part)}"
 
 
@@ -104,7 +104,7 @@ def _envy(explanation: Explanation) -> str:
 
 def _pareto(explanation: Explanation) -> str:
     if explanation.pareto_slack is None:
-        return "unknown; the solver gave up"
+        return "unknown; the solver failed"
     if explanation.is_efficient:
         return "yes; no job can run faster without another running slower"
     slack = (
@@ -114,7 +114,7 @@ def _pareto(explanation: Explanation) -> str:
 
 
 def signed(part: float) -> str:
-    """A relative change in per cent, with its sign; a dash where there is nothing to compare with.
+    """A relative change in per cent, with its sign; a dash for NaN.
 
     >>> [signed(part) for part in (0.1234, -0.5, 0.0, 12.5, float("nan"))]
     ['+12.3%', '-50.0%', '+0.0%', '+1,250%', '-']

@@ -1,4 +1,4 @@
-"""What a command needs beyond the core: said in one line where it is not installed."""
+"""Optional packages that a command needs, with a one-line error if they are not installed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ SERVICE = ("grpc", "google", "sqlalchemy", "prometheus_client", "cryptography", 
 
 @contextmanager
 def service_installed() -> Iterator[None]:
-    """Imports inside need the extra ``service``. Raises :class:`OptionError` where it is missing."""
+    """Import packages of the extra ``service`` inside. Raises :class:`OptionError` if one is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

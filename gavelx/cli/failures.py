@@ -1,4 +1,4 @@
-"""What a command says of an exception, and whose mistake it is; a policy that failed beside others."""
+"""Exceptions as messages and exit status, and a failed policy beside others that ran."""
 
 import os
 import sys
@@ -11,12 +11,12 @@ from gavelx import errors
 from gavelx.errors import GavelxError, UserError
 
 TRACEBACK = "GAVELX_TRACEBACK"
-"""Set this variable to see where in the code a failure of ours came from."""
+"""Set this environment variable to see the traceback of a failure of ours."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A policy that did not run to its end, and why."""
+    """A policy that failed, and why."""
 
     policy: str
     error: Exception
@@ -28,21 +28,21 @@ class Failed:
 
     @property
     def exit_code(self) -> int:
-        """2: the user's mistake; 1: ours."""
+        """Exit status: 2 for the user's mistake, 1 for ours."""
         return exit_code(self.error)
 
     def to_json(self) -> dict[str, Any]:
-        """The policy, what went wrong, and whose mistake it is."""
+        """The policy, the message, and the kind of mistake."""
         return {"policy": self.policy, "message": self.message, "exit_code": self.exit_code}
 
 
 def exit_code(error: BaseException) -> int:
-    """2 where the user made the mistake, 1 where we did."""
+    """Exit status: 2 for the user's mistake, 1 for ours."""
     return 2 if isinstance(error, UserError) else 1
 
 
 def in_words(error: Exception) -> str:
-    """One line about an exception; of a mistake in gavelx the place where it showed."""
+    """One line about an exception, with the line of code if it is a mistake in gavelx."""
     if isinstance(error, GavelxError | OSError):  # a full disk behind stdout, say
         return str(error)
     place = error.__traceback__
@@ -54,18 +54,18 @@ def in_words(error: Exception) -> str:
 
 
 def is_traced(error: BaseException) -> bool:
-    """Whether the user wants to see where in the code this came from."""
+    """Whether the user wants the traceback of this exception."""
     return bool(os.environ.get(TRACEBACK)) and not isinstance(error, GavelxError | OSError)
 
 
 def print_traceback(error: Exception) -> None:
-    """Print where an exception came from, if the user wants to see that."""
+    """Print the traceback of an exception, if the user wants it."""
     if is_traced(error):
         traceback.print_exception(error, file=sys.stderr)
 
 
 def portable(error: Exception) -> GavelxError:
-    """The same to a user, as an exception that another process can read: of a class of ours."""
+    """An exception with the same message of a class of ours, which another process can unpickle."""
     if type(error).__module__ == errors.__name__ and isinstance(error, GavelxError):
         return error
     kind = UserError if isinstance(error, UserError) else GavelxError

@@ -1,4 +1,4 @@
-"""``gavelx trace import``: a trace of others in, our CSV out, and an account of every row."""
+"""``gavelx trace import``: convert a trace of another system to our CSV, and account for every row."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,14 +15,14 @@ from gavelx.files.importers.reading import Watch
 from gavelx.files.throughput_tables import load_throughputs
 
 LISTED = 100
-"""So many rows that were left out are listed; --json has all."""
+"""The number of left-out rows that are listed; --json has all."""
 
 CHANGES = {
     "job_types_named": "of a model that the table has",
     "job_types_closest": "with the closest model of the table as job type",
     "job_types_drawn": "with a drawn job type",
-    "gpus_rounded_up": "with more devices than recorded, for as much less time",
-    "gpus_cut": "with fewer devices than recorded, for as much more time",
+    "gpus_rounded_up": "with more devices than recorded, for less time (same device-time)",
+    "gpus_cut": "with fewer devices than recorded, for more time (same device-time)",
     "runs_nowhere": "that run on no accelerator of the table (simulate --skip-unrunnable leaves them out)",
 }
 
@@ -39,7 +39,7 @@ class ImportOptions:
 
 
 def run_import(file: str, typed: ImportOptions, out: str | None, as_json: bool) -> None:
-    """Read a trace and hand it out as our CSV; what happened to its rows goes to stderr, or into the JSON."""
+    """Read a trace and write it as our CSV; the account of its rows goes to stderr, or into the JSON."""
     if out is not None:
         ensure_writable(out, file, typed.table)
     throughputs = load_throughputs(typed.table)
@@ -73,7 +73,7 @@ def _as_json(imported: Imported, typed: ImportOptions) -> dict[str, Any]:
 
 
 def _account(imported: Imported) -> Iterator[str]:
-    """What the file was taken for, and what happened to the rows that are not simply jobs, line by line."""
+    """The detected format, and a line for each kind of row that was changed or left out."""
     yield f"format: {imported.format}"
     for bad in imported.skipped[:LISTED]:
         yield f"skipped {bad}"
@@ -87,7 +87,7 @@ def _account(imported: Imported) -> Iterator[str]:
 
 @contextmanager
 def _rows_read() -> Iterator[Watch]:
-    """Show how many rows have been read, and give the function that says so."""
+    """Show the number of rows read; yield the function that updates it."""
     console = stderr()
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

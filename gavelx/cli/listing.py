@@ -1,4 +1,4 @@
-"""``gavelx policies``, ``throughputs show`` and ``prices show``: what there is to choose from."""
+"""``gavelx policies``, ``throughputs show`` and ``prices show``: lists to choose from."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -28,12 +28,12 @@ OLD_DAYS = 365
 
 
 def first_line(thing: object) -> str:
-    """The sentence with which a docstring begins, without its markup."""
+    """The first sentence of a docstring, without markup."""
     return (thing.__doc__ or "").strip().partition("\n")[0].replace("``", "")
 
 
 def list_policies(as_json: bool) -> None:
-    """The policies that have a name, then the modifiers."""
+    """Print the policies by name, then the modifiers."""
     policies = [
         {"name": name, "summary": first_line(policy), "promises": list(policy.promises)}
         for name, policy in catalog().items()
@@ -59,7 +59,7 @@ def list_policies(as_json: bool) -> None:
 
 
 def list_throughputs(table_name: str, scale_factor: int | None, as_json: bool) -> None:
-    """Steps/s of every job type, of one scale factor or all."""
+    """Print steps/s of every job type, of one scale factor or all."""
     throughputs = load_throughputs(table_name)
     settings = [s for s in throughputs.isolated if scale_factor is None or s.scale_factor == scale_factor]
     if as_json:
@@ -79,7 +79,7 @@ def _print_throughputs(throughputs: Throughputs, settings: list[Setting]) -> Non
         cells = ("?" if speed is None else "0" if speed == 0 else f"{speed:.4g}" for speed in speeds)
         table.add_row(policy_cell(kind), str(devices), "together" if together else "spread", *cells)
     stdout().print(table)
-    stdout().print("Steps/s of the whole job. 0: it cannot run there. ?: nothing is known.", style="dim")
+    stdout().print("Steps/s of the whole job. 0: it cannot run there. ?: unknown.", style="dim")
 
 
 def list_prices(
@@ -91,7 +91,7 @@ def list_prices(
     as_of: str | None = None,
     discount: str | None = None,
 ) -> None:
-    """What one device costs under each cloud's name; for one cloud or kind, every offer of the price table."""
+    """Print the price of one device in each cloud; for one cloud or kind, every offer of the price table."""
     terms = Terms(as_of, discounts=read_discounts(discount))
     wanted = None if accelerators is None else _priced(accelerators)
     if cloud is None and kind is None:
@@ -113,13 +113,13 @@ def list_prices(
 
 
 def _priced(accelerators: str) -> list[str]:
-    """The types that are named. Raises :class:`OptionError` for one that nobody sells."""
+    """The types that are named. Raises :class:`OptionError` for a type without any offer."""
     names, rows = [name.strip().lower() for name in accelerators.split(",")], price_rows()
     for name in names:
         if not of_types(rows, [name]):
             known = {row.accelerator for row in rows}
             raise OptionError(
-                f"no row of the price table is of {shown(name)}",
+                f"the price table has no row for {shown(name)}",
                 where="--accelerators",
                 hint=did_you_mean(name[:200], sorted(known)),
             )
@@ -127,13 +127,13 @@ def _priced(accelerators: str) -> list[str]:
 
 
 def _offer(row: PriceRow, terms: Terms) -> dict[str, Any]:
-    """An offer by the names of its figures: dollars of one device, and of the whole instance."""
+    """An offer as figures by name: dollars per hour of one device, and of the whole instance."""
     fields = {name: value for name, value in row._asdict().items() if name not in ("usd", "row")}
     return fields | {"usd_per_hour": float(terms.usd(row)), "instance_usd_per_hour": float(row.usd)}
 
 
 def _prices_in_use(accelerators: Sequence[str], terms: Terms) -> list[dict[str, Any]]:
-    """What ``--prices CLOUD`` would mean, for every cloud and type that it has."""
+    """The price that ``--prices CLOUD`` selects, for every cloud and type."""
     return [
         {
             "accelerator": name,
@@ -160,7 +160,7 @@ def _print_prices_in_use(rows: list[dict[str, Any]]) -> None:
     stdout().print(table)
     stdout().print(
         "US dollars per device-hour: each cloud's cheapest on-demand device at its latest date. "
-        "*: that is over a year ago, or not known.\n"
+        "*: the date is over a year ago, or unknown.\n"
         "Every offer of one cloud, with date and source: gavelx prices show --cloud gcp",
         style="dim",
     )
@@ -175,7 +175,7 @@ def _print_offers(rows: list[dict[str, Any]]) -> None:
     cells = [[f"{row[name]:.3f}" if name == "usd_per_hour" else row[name] for name in names] for row in rows]
     table = plain_table()
     for name, column in zip(names, zip(*cells, strict=True), strict=True):
-        # instance types, the longest and the least needed, are folded first
+        # instance types are long and rarely needed, so they are folded first
         width = None if name == "instance_type" else max(map(len, column))
         table.add_column(name.replace("_", " ").replace("usd per", "$ /"), min_width=width, overflow="fold")
     for row in cells:

@@ -1,4 +1,4 @@
-"""``gavelx throughputs measure``: what the user typed, checked; then run after run, and a table."""
+"""``gavelx throughputs measure``: check the options, run the measurements, print and write a table."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.cli.throughput_options import MeasureOptions
 from gavelx.errors import OptionError
-from gavelx.estimator.steady import interval
+from gavelx.estimator.steady_speed import interval
 from gavelx.files.atomic import ensure_writable
 from gavelx.files.profiles import Profile, write_profiles
 from gavelx.files.texts import exists
@@ -23,11 +23,11 @@ with service_installed():
     from gavelx.worker.devices import Devices, find_devices
 
 AND = "+"
-"""Between the commands of two jobs."""
+"""Separates the commands of two jobs."""
 
 
 def run_measure(wanted: MeasureOptions, as_json: bool) -> None:
-    """Measure, show, write. Exits with 2 where nothing could be measured."""
+    """Measure, print, write. The exit status is 2 if nothing could be measured."""
     plan = _plan(wanted)
     devices = _devices(wanted.accelerator, max(plan.workers))
     how = How(
@@ -58,8 +58,8 @@ def run_measure(wanted: MeasureOptions, as_json: bool) -> None:
     if not good:
         raise OptionError(
             refused[0].reason,
-            where=f"nothing could be measured of {wanted.type}",
-            hint="mend what it says, or count for longer: --seconds 120, say",
+            where=f"no speed of {wanted.type} could be measured",
+            hint="fix the reported problem, or count for longer, such as --seconds 120",
         )
 
 
@@ -116,7 +116,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 
 
 def _devices(accelerator: str | None, workers: int) -> Devices:
-    """The GPUs of this machine; of the type that the user names, so many."""
+    """The GPUs of this machine, or ``workers`` devices of the type that the user names."""
     try:
         devices = find_devices(None if accelerator is None else f"{accelerator}={workers}")
     except OptionError as error:
@@ -133,7 +133,7 @@ def _begins(jobs: Sequence[Job], n: int) -> None:
 
 
 def way_of(way: Way) -> dict[str, Any]:
-    """As rows of a table name it."""
+    """A way to run as columns of a table."""
     return way._asdict()
 
 
@@ -176,7 +176,7 @@ def _print(good: Sequence[Profile], refused: Sequence[Refused]) -> None:
     for each in refused:
         stdout().print(f"{_name(each.way)}: {each.reason}", markup=False, soft_wrap=True)
     if good:
-        stdout().print("+-: the speed lies so near in 9 of 10 cases.", style="dim")
+        stdout().print("+-: half the width of the 90 % interval.", style="dim")
 
 
 def _name(way: Way) -> str:
@@ -184,7 +184,7 @@ def _name(way: Way) -> str:
 
 
 def _contradictions(before: Throughputs, good: Sequence[Profile]) -> list[str]:
-    """What a table said that was measured to be otherwise."""
+    """A line for each speed of the table that the measurements contradict."""
     notes = []
     for profile in good:
         m = profile.measurement

@@ -1,4 +1,4 @@
-"""``gavelx mix``: the cheapest instances that meet the deadlines of a trace, and what one more device is worth."""
+"""``gavelx mix``: the cheapest instances that meet the deadlines of a trace, and the value of one more device."""
 
 import math
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ from gavelx.throughputs import Throughputs
 from gavelx.workload import check_accelerators, check_workload
 
 DEVICES_MAX = 100_000
-"""Of one type; more is likelier a slip of the finger."""
+"""The most devices of one type; a larger number is probably a typing mistake."""
 LATE_SHOWN = 10
 DEADLINE_H = (1e-3, 1e6)
 
 
 @dataclass(frozen=True)
 class MixOptions:
-    """What is asked for, as typed."""
+    """The options of ``mix``, as typed."""
 
     trace: str
     prices: str
@@ -49,7 +49,7 @@ class MixOptions:
 
 
 def mix(typed: MixOptions, *, as_json: bool) -> bool:
-    """Find the mix and print it; whether the simulator confirmed it."""
+    """Find the mix and print it; return whether the simulator confirmed it."""
     load_policy(typed.policy)
     settings = solver_settings("auto", typed.time_budget_s)
     throughputs = load_throughputs(typed.table)
@@ -83,7 +83,7 @@ def _rules(round_s: float | None) -> Rules:
 
 
 def _accelerators(text: str | None, throughputs: Throughputs) -> list[str]:
-    """The types to choose from; without a list, all that the table knows."""
+    """The types to choose from; by default, all in the table."""
     if text is None:
         return list(throughputs.accelerators)
     wanted = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
@@ -104,13 +104,13 @@ def _most(text: str | None, wanted: Sequence[str]) -> dict[str, int]:
         if len(count) > 9 or int(count) > DEVICES_MAX:
             raise OptionError(f"{count:.20} devices of {name}", where=where, expected=f"at most {DEVICES_MAX}")
         if name not in wanted:
-            raise OptionError(f"{name!r:.80} is not for sale here", where=where, hint=", ".join(wanted))
+            raise OptionError(f"{name!r:.80} is not one of the types", where=where, hint=", ".join(wanted))
         most[name] = int(count)
     return most
 
 
 def _jobs(typed: MixOptions, throughputs: Throughputs, accelerators: Sequence[str]) -> tuple[Job, ...]:
-    """The jobs of the trace, each of which can run on something and has a deadline."""
+    """The jobs of the trace; each can run on some type and has a deadline."""
     hours_ = typed.deadline_h
     if hours_ is not None:
         within(hours_, DEADLINE_H, "--deadline", "a deadline of {:g} hours", "hours")
@@ -127,13 +127,13 @@ def _jobs(typed: MixOptions, throughputs: Throughputs, accelerators: Sequence[st
         which = (
             f"job {never[0]} has" if len(never) == 1 else f"{len(never)} jobs, the first of them {never[0]}, have"
         )
-        expected = "the columns slo and duration_s, or a deadline for those without"
+        expected = "the columns slo and duration_s, or a deadline for jobs without them"
         raise OptionError(f"{which} no deadline", where=str(path), expected=expected, hint="--deadline 24")
     return jobs
 
 
 def print_mix(found: Mix, console: Console) -> None:
-    """What to buy, how good it is, what the simulator says, and what one more device is worth."""
+    """Print the mix, its bounds, the result of the simulation, and the value of one more device."""
     table = plain_table()
     for heading in ("instance", "region", "holds"):
         table.add_column(heading, overflow="fold")
@@ -186,9 +186,9 @@ def _print_worth(found: Mix, console: Console) -> None:
         table.add_row(policy_cell(one.accelerator), *map(dollars, figures), one.verdict + cheaper)
     console.print(table)
     console.print(
-        "Saved by a device in the lower bound, where parts of instances can be had; what to hold is in the first "
-        "table. buy: one whole instance more than --max-devices allows makes the cluster on paper cheaper; "
-        "break-even: a device is worth its price, and no whole instance more makes it cheaper; rent: it is worth "
-        "its price in some hours; drop: never.",
+        "Saved by one more device in the lower bound, which allows parts of instances; the first table has the "
+        "mix itself. buy: one instance more than --max-devices allows makes the cluster on paper cheaper; "
+        "break-even: a device is worth its price, but no further instance makes it cheaper; rent: it is worth its "
+        "price in some hours; drop: never.",
         style="dim",
     )

@@ -14,7 +14,7 @@ from gavelx.cli.run_options import with_options
 
 
 def add_to(app: typer.Typer, prices_app: typer.Typer) -> None:
-    """Make these commands known."""
+    """Add these commands to the apps."""
     app.command(epilog="Example:  gavelx bill --result runs.json --prices aws,gcp,azure --html bill.html")(bill)
     prices_app.command("show", epilog="Example:  gavelx prices show --accelerators v100,k80")(prices_show)
     prices_app.command("import", epilog="Example:  gavelx prices import azure prices.json --out mine.csv")(
@@ -33,7 +33,7 @@ def bill(
         list[str],
         typer.Option(
             metavar="FILE",
-            help="What simulate or compare wrote with --json; may be repeated.",
+            help="A file that simulate or compare wrote with --json; may be repeated.",
             rich_help_panel=WHAT,
         ),
     ],
@@ -43,9 +43,9 @@ def bill(
         str | None, typer.Option(metavar="OUT", help="Write a report with a plot.", rich_help_panel="Output")
     ] = None,
 ) -> None:
-    """Say what runs cost under price tables: by job, owner and accelerator type, busy and idle.
+    """Print the cost of runs under price tables: by job, owner and accelerator type, busy and idle.
 
-    Jobs pay for the devices that they held; idle is what else was there until
+    Jobs pay for the devices that they held; idle is all other device time until
     the end of the run. Parts add up to their sums, to the cent. Energy and
     carbon are estimates.
     """
@@ -86,16 +86,16 @@ def prices_import(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="One or more of that format.")],
     typed: ImportOptions,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE", help="Write the table here. Without it: print it.")
+        str | None, typer.Option("--out", metavar="FILE", help="Write the table here. Default: print it.")
     ] = None,
     json: o.JsonFlag = False,
 ) -> None:
-    """Turn price lists of others into our CSV, which --prices reads.
+    """Convert price lists of clouds to our CSV, which --prices reads.
 
-    What is not a whole instance with accelerators on Linux (bare devices,
-    other machines, Windows) is left out and counted.
+    Rows that are not a whole Linux instance with accelerators (bare devices,
+    other machines, Windows) are left out and counted.
     """
-    from gavelx.cli.pricing import run_import
+    from gavelx.cli.price_tables import run_import
 
     run_import(format, files, typed, out, json)
 
@@ -104,10 +104,10 @@ def prices_check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A price table as prices import writes it.")] = "",
     json: o.JsonFlag = False,
 ) -> None:
-    """Look for what is wrong, or strange, in a price table. Without FILE: the shipped one.
+    """Look for errors and oddities in a price table. Default: the shipped one.
 
-    Exit code 2 where there are errors; 0 where there are warnings only.
+    The exit status is 2 if there are errors, and 0 if there are only warnings.
     """
-    from gavelx.cli.pricing import run_check
+    from gavelx.cli.price_tables import run_check
 
     run_check(file, json)

@@ -1,4 +1,4 @@
-"""What a user may type after the commands about money, written once."""
+"""Options of the commands about money, each defined once."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -48,18 +48,18 @@ class BillOptions:
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Grid: gcp:us-central1, grid:Germany, or g CO2 per kWh. Without it: where the price is from.",
+            help="Grid: gcp:us-central1, grid:Germany, or g CO2 per kWh. Default: the region of the price.",
             rich_help_panel=_ENERGY,
         ),
     ] = None
     pue: Annotated[
-        float | None, typer.Option(help="Of the data centre. Without it: the cloud's.", rich_help_panel=_ENERGY)
+        float | None, typer.Option(help="Of the data centre. Default: the cloud's.", rich_help_panel=_ENERGY)
     ] = None
     draw: Annotated[
         str | None,
         typer.Option(
             metavar="SPEC",
-            help="busy=0.8,idle=0.1: parts of its TDP that a device draws. Without it: 1 and 0.",
+            help="busy=0.8,idle=0.1: parts of its TDP that a device draws. Default: 1 and 0.",
             rich_help_panel=_ENERGY,
         ),
     ] = None
@@ -70,10 +70,10 @@ class ImportOptions:
     """The options of ``prices import``, as typed."""
 
     cloud: Annotated[
-        str | None, typer.Option(help="Whose prices they are, where the file does not say (skypilot).")
+        str | None, typer.Option(help="The cloud of the prices, if the file does not name it (skypilot).")
     ] = None
     as_of: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Of when they are, where the file does not say.")
+        str | None, typer.Option(metavar="DATE", help="The date of the prices, if the file has none.")
     ] = None
     currency: Annotated[
         str | None, typer.Option(metavar="NAME=RATE,...", help="US dollars for one unit: EUR=1.08.")

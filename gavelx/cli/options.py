@@ -1,13 +1,13 @@
-"""What a user may type after a command: every option that more than one command has, written once."""
+"""Options that more than one command has, each defined once."""
 
 from typing import Annotated
 
 import typer
 
 JOBS_MAX = 1_000_000
-"""The most random jobs; making them takes seconds, and more is likelier a slip of the finger."""
+"""The most random jobs; these take seconds to make, and a larger number is probably a typing mistake."""
 
-_WHAT, _WORK, _HOW, _WRONG, _OUT = "What to run", "Jobs", "How", "What goes wrong", "Output"
+_WHAT, _WORK, _HOW, _FAULTS, _OUT = "What to run", "Jobs", "How", "Faults", "Output"
 
 Policy = Annotated[
     str,
@@ -19,7 +19,7 @@ Policy = Annotated[
 ]
 Policies = Annotated[
     str,
-    typer.Option(help="Policies, separated by commas; each as --policy of simulate.", rich_help_panel=_WHAT),
+    typer.Option(help="Policies, separated by commas; each as in --policy of simulate.", rich_help_panel=_WHAT),
 ]
 Cluster = Annotated[
     str,
@@ -40,20 +40,20 @@ Trace = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(min=1, max=JOBS_MAX, metavar="N", help="So many random jobs instead.", rich_help_panel=_WORK),
+    typer.Option(min=1, max=JOBS_MAX, metavar="N", help="Number of random jobs.", rich_help_panel=_WORK),
 ]
 ArrivalRate = Annotated[
     float,
     typer.Option(
         min=0.0,
         metavar="JOBS_PER_HOUR",
-        help="Random jobs arrive at this rate; 0 puts all of them at the start.",
+        help="Rate at which random jobs arrive; 0: all arrive at the start.",
         rich_help_panel=_WORK,
     ),
 ]
 Seed = Annotated[
     int,
-    typer.Option(min=0, help="Seed of all that is drawn: jobs, failures, published rules.", rich_help_panel=_WORK),
+    typer.Option(min=0, help="Seed of random jobs, failures and published rules.", rich_help_panel=_WORK),
 ]
 MultiGpu = Annotated[
     bool,
@@ -86,8 +86,8 @@ Measured = Annotated[
     str | None,
     typer.Option(
         metavar="FILE.csv",
-        help="All that policies know of speeds: these measurements, what is estimated from them, and what leases "
-        "show. Jobs run as fast as --table says.",
+        help="Let policies know only these measurements, estimates from them, and what leases measure. Jobs run "
+        "at the speeds of --table.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -100,15 +100,15 @@ Round = Annotated[
 MinRun = Annotated[
     float,
     typer.Option(
-        metavar="SECONDS", help="No job is preempted before it has run for so long.", rich_help_panel=_HOW
+        metavar="SECONDS", help="Time for which no job is preempted after its start.", rich_help_panel=_HOW
     ),
 ]
 ProtectFor = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="A job that would lose its work, as it saves nothing, is not preempted before it has run for so long "
-        "(a week).",
+        help="Time for which a job that saves nothing, and would lose its work, is not preempted after its start "
+        "(default: a week).",
         rich_help_panel=_HOW,
     ),
 ]
@@ -116,16 +116,16 @@ PlainJobs = Annotated[
     float,
     typer.Option(
         metavar="PART",
-        help="This part of the jobs saves nothing: stopped, they begin anew.",
-        rich_help_panel=_WRONG,
+        help="Part of the jobs that save nothing: after a stop they begin anew.",
+        rich_help_panel=_FAULTS,
     ),
 ]
 Backfill = Annotated[
     str | None,
     typer.Option(
         metavar="WHERE",
-        help="Where idle devices may be filled with jobs that were promised nothing there: never, any, or a part "
-        "of a job's fastest speed such as 0.8. Without it: as the rules say.",
+        help="When to fill idle devices with jobs that have no share there: never, any, or at this part of a "
+        "job's fastest speed, such as 0.8. Default: as the rules say.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -133,8 +133,8 @@ Prices = Annotated[
     str | None,
     typer.Option(
         metavar="SPEC",
-        help="aws, gcp:us-central1, aws+p100=1.35, v100=1.6,p100=1.35, or a CSV file. Without it: gcp, where it "
-        "has a price.",
+        help="aws, gcp:us-central1, aws+p100=1.35, v100=1.6,p100=1.35, or a CSV file. Default: gcp, for types "
+        "that it has.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -142,21 +142,21 @@ Budget = Annotated[
     str | None,
     typer.Option(
         metavar="OWNER=USD,...",
-        help="At most so many dollars per hour for an owner (team or team/user), or in total: ml=5,total=40.",
+        help="Most dollars per hour of an owner (team or team/user), or in total: ml=5,total=40.",
         rich_help_panel=_HOW,
     ),
 ]
 PriceChanges = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE", help="Prices to come: a CSV of time_s, accelerator, usd_per_hour.", rich_help_panel=_HOW
+        metavar="FILE", help="Price changes: a CSV of time_s, accelerator, usd_per_hour.", rich_help_panel=_HOW
     ),
 ]
 SpotHistory = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Spot prices as they were: a CSV, output of describe-spot-price-history, or spot_history (shipped).",
+        help="Recorded spot prices: a CSV, output of describe-spot-price-history, or spot_history (shipped).",
         rich_help_panel=_HOW,
     ),
 ]
@@ -164,27 +164,25 @@ SpotAvailability = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Servers come and go as spot nodes did: a CSV of accelerator, nodes_requested, offset_s, duration_s, "
+        help="Recorded numbers of spot servers: a CSV of accelerator, nodes_requested, offset_s, duration_s, "
         "nodes_available.",
-        rich_help_panel=_WRONG,
+        rich_help_panel=_FAULTS,
     ),
 ]
 SpotPlace = Annotated[
     str | None,
     typer.Option(
-        metavar="ZONE", help="Spot of this zone, region or cloud only: us-east-1a.", rich_help_panel=_HOW
+        metavar="ZONE", help="Only spot of this zone, region or cloud: us-east-1a.", rich_help_panel=_HOW
     ),
 ]
 SpotStart = Annotated[
     str | None,
-    typer.Option(
-        metavar="TIME", help="The run starts at this time of the price history: 2020-01-10.", rich_help_panel=_HOW
-    ),
+    typer.Option(metavar="TIME", help="Start of the run in the price history: 2020-01-10.", rich_help_panel=_HOW),
 ]
 SpotNotice = Annotated[
     float,
     typer.Option(
-        min=0.0, metavar="SECONDS", help="Warning before a spot server goes (AWS: 120).", rich_help_panel=_WRONG
+        min=0.0, metavar="SECONDS", help="Warning before a spot server goes (AWS: 120).", rich_help_panel=_FAULTS
     ),
 ]
 Overheads = Annotated[
@@ -192,15 +190,15 @@ Overheads = Annotated[
     typer.Option(
         metavar="SPEC",
         help="Seconds to stop and to restart a job: checkpoint=10,restart=30, or a CSV file by job type.",
-        rich_help_panel=_WRONG,
+        rich_help_panel=_FAULTS,
     ),
 ]
 SpeedNoise = Annotated[
     float,
     typer.Option(
         metavar="PART",
-        help="Jobs are faster or slower than their table by so much (0.273 is what Shockwave measured).",
-        rich_help_panel=_WRONG,
+        help="Relative variation of job speeds around the table (Shockwave measured 0.273).",
+        rich_help_panel=_FAULTS,
     ),
 ]
 Failures = Annotated[
@@ -208,14 +206,14 @@ Failures = Annotated[
     typer.Option(
         metavar="SPEC",
         help="servers=0.5,jobs=0.01: failures of each server per day, of each job per hour.",
-        rich_help_panel=_WRONG,
+        rich_help_panel=_FAULTS,
     ),
 ]
 Solver = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="auto, highs, clarabel, ecos or scs. auto tries what fits the program, and the next if it fails.",
+        help="auto, highs, clarabel, ecos or scs. auto tries those that suit the program, one after another.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -226,29 +224,25 @@ TimeBudget = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(
-        min=1, metavar="N", help="Policies that run at a time. Without it: one on each core.", rich_help_panel=_HOW
+        min=1, metavar="N", help="Policies that run at a time. Default: one on each core.", rich_help_panel=_HOW
     ),
 ]
 JsonOut = Annotated[
     str | None,
-    typer.Option(
-        "--json", metavar="OUT", help="Write figures as JSON; - prints them instead.", rich_help_panel=_OUT
-    ),
+    typer.Option("--json", metavar="OUT", help="Write figures as JSON; -: print them.", rich_help_panel=_OUT),
 ]
 HtmlOut = Annotated[
     str | None,
-    typer.Option("--html", metavar="OUT", help="Write a report, and its plot beside it.", rich_help_panel=_OUT),
+    typer.Option("--html", metavar="OUT", help="Write a report, with its plot beside it.", rich_help_panel=_OUT),
 ]
 PngOut = Annotated[
     str | None,
     typer.Option(
-        "--png", metavar="OUT", help="Write the plot, here and not beside a report.", rich_help_panel=_OUT
+        "--png", metavar="OUT", help="Write the plot here, and not beside the report.", rich_help_panel=_OUT
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=_OUT)]
 TraceOut = Annotated[
     str | None,
-    typer.Option(
-        "--out", metavar="FILE", help="Write the trace here. Without it: print it.", rich_help_panel=_OUT
-    ),
+    typer.Option("--out", metavar="FILE", help="Write the trace here. Default: print it.", rich_help_panel=_OUT),
 ]

@@ -1,4 +1,4 @@
-"""Where answers go: tables and JSON to stdout, files as a whole or not at all, everything else to stderr."""
+"""Output: tables and JSON to stdout, files atomically, everything else to stderr."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ STDOUT = "-"
 
 
 def stdout() -> Console:
-    """The console for tables. Made anew for each use, so that it sees the stream of the moment."""
+    """The console for tables. Make one for each use, because ``sys.stdout`` may have been replaced."""
     return Console(highlight=False, soft_wrap=False)
 
 
@@ -25,7 +25,7 @@ def stderr() -> Console:
 
 
 def dumps(document: Any) -> str:
-    """JSON text with a final newline. Keys keep their order; a NaN would be a broken invariant of ours."""
+    """JSON text with a final newline. Keys keep their order; a NaN is a broken invariant."""
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
@@ -36,7 +36,7 @@ def print_json(document: Any) -> None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files that a run was asked for; ``json`` may be ``-``, which is stdout."""
+    """The output files of a run; ``json`` may be ``-`` for stdout."""
 
     json: str | None = None
     html: str | None = None
@@ -45,18 +45,18 @@ class Outputs:
 
     @property
     def plot(self) -> str | None:
-        """Where the plot goes: ``--png``, or beside the report: ``report.html`` has ``report.png``."""
+        """Path of the plot: ``--png``, or beside the report (``report.png`` for ``report.html``)."""
         if self.png is None and self.html is not None and self.plot_beside:
             return str(Path(self.html).with_suffix(".png")) if Path(self.html).name else self.html
         return self.png
 
     @property
     def table_wanted(self) -> bool:
-        """JSON on stdout stands there alone."""
+        """Whether to print a table: not if JSON goes to stdout."""
         return self.json != STDOUT
 
     def check(self, *read: object) -> None:
-        """Every file can be written, and none of those that are ``read``; asked before a long run.
+        """Check before a long run that every file can be written, and that none is one of the files ``read``.
 
         Raises :class:`OptionError`.
         """
@@ -73,7 +73,7 @@ class Outputs:
 
 
 def write_json(document: Any, out: str) -> None:
-    """Write a document to a file as a whole, or print it for ``-``."""
+    """Write a document to a file atomically, or print it for ``-``."""
     if out == STDOUT:
         print_json(document)
     else:

@@ -1,8 +1,8 @@
-"""Run several policies at a time, in processes of their own, and watch how far they are.
+"""Run several policies at a time, in processes of their own, with progress.
 
 Processes are spawned, not forked: nothing of the parent (threads of the progress display, state of a solver) leaks
-into a run, so one worker and many give the same results. A single worker runs here, without any process. What goes
-wrong with one policy, be it that its process ends, is no matter of the others.
+into a run, so one worker and many give the same results. A single worker runs in this process. A failure of one
+policy, or the death of its process, does not affect the others.
 """
 
 import multiprocessing
@@ -25,17 +25,17 @@ from gavelx.simulator import simulate
 from gavelx.solvers import using
 
 Watch = Callable[[int, int, int], None]
-"""Called with the policy's position, its jobs completed, and its jobs in all."""
+"""Called with the policy's position, its completed jobs, and its total jobs."""
 Outcome = Result | Failed
 Ended = Callable[[int, Outcome], None]
-"""Called with the policy's position and what came of it, as soon as that is known."""
+"""Called with the policy's position and its outcome, as soon as it is known."""
 Report = tuple[int, int] | Outcome
-"""What a worker says of the policy that it runs: jobs completed and in all; at the end, what came of it."""
+"""Message of a worker about its policy: completed and total jobs, or at the end the outcome."""
 LOST = "a worker process ended without an answer; it may have run out of memory. Try: --workers 1"
 
 
 def raise_failure(_position: int, outcome: Outcome) -> None:
-    """Raise what the policy raised, if it failed."""
+    """Raise the exception of the policy, if it failed."""
     if isinstance(outcome, Failed):
         raise outcome.error
 
@@ -47,10 +47,10 @@ def run_policies(
     workers: int | None = None,
     ended: Ended = raise_failure,
 ) -> list[Result]:
-    """The result of each policy that ran to its end, in their order, whatever the number of workers.
+    """The results of the policies that did not fail, in their order, for any number of workers.
 
-    ``ended`` hears of each one, also of those that fail. Without it, what the first failing policy raised is
-    raised, with a note that names it.
+    ``ended`` is called for each policy, also if it failed. By default, the exception of the first failing policy
+    is raised, with a note that names the policy.
     """
     outcomes: dict[int, Outcome] = {}
 
@@ -68,7 +68,7 @@ def run_policies(
 
 
 def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Result:
-    """Simulate one policy, telling ``watch`` each time that a job has completed."""
+    """Simulate one policy, and call ``watch`` each time that a job completes."""
     last = -1
 
     def on_progress(completed: int, total: int) -> None:
@@ -94,7 +94,7 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
                 on_progress=on_progress,
                 believed=s.believed(policy.opens),
             )
-        return replace(result, policy=text.strip())  # what the user typed is what he looks for
+        return replace(result, policy=text.strip())  # show the policy as the user typed it
     except GavelxError as error:
         error.add_note(f"while running {text}")
         raise
@@ -124,7 +124,7 @@ class _Worker:
         return _Worker(process, pipe)
 
     def heard(self) -> Report | None:
-        """What it says next; None if it is gone."""
+        """The next message of the worker; None if its process has ended."""
         with suppress(EOFError, OSError):
             return cast("Report", self.pipe.recv())
         return None
@@ -136,7 +136,7 @@ class _Worker:
 
 
 def _run_in_workers(policies: Sequence[str], scenario: Scenario, watch: Watch, workers: int, end: Ended) -> None:
-    """Hand out policies to workers, and listen to them until all have ended."""
+    """Give policies to workers, and read their messages until all have ended."""
     waiting, idle = deque(enumerate(policies)), [_Worker.started(scenario) for _ in range(workers)]
     busy: dict[object, tuple[_Worker, int]] = {}
     try:
@@ -144,7 +144,7 @@ def _run_in_workers(policies: Sequence[str], scenario: Scenario, watch: Watch, w
             while waiting and len(busy) < workers:
                 worker, question = idle.pop() if idle else _Worker.started(scenario), waiting.popleft()
                 busy[worker.pipe] = worker, question[0]
-                with suppress(OSError):  # it is gone, which is heard below
+                with suppress(OSError):  # its process has ended, which is handled below
                     worker.pipe.send(question)
             for pipe in wait([worker.pipe for worker, _ in busy.values()]):
                 worker, position = busy[pipe]
@@ -168,9 +168,9 @@ def _run_in_workers(policies: Sequence[str], scenario: Scenario, watch: Watch, w
 
 
 def _work(pipe: Connection, scenario: Scenario) -> None:
-    """Run what is asked for until nobody asks any more.
+    """Run the policies that the parent sends, until it closes the pipe.
 
-    It dies at once and silently of Ctrl-C, which a terminal sends to every process: the parent speaks for all.
+    Ctrl-C, which a terminal sends to every process, ends it at once without a message: the parent prints one.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with suppress(EOFError, OSError):

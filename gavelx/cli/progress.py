@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar for each policy, with its jobs completed. Silent where nobody watches."""
+"""Progress on stderr: a bar for each policy, with its completed jobs; nothing if stderr is not a terminal."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from gavelx.cli.tables import policy_cell
 
 @contextmanager
 def progress_bars(policies: Sequence[str], jobs_total: int) -> Iterator[tuple[Watch, Callable[[str], None]]]:
-    """Show a bar for each policy; give the function that moves them, and one that prints a line above them."""
+    """Show a bar for each policy; yield a function that moves them, and one that prints a line above them."""
     console = stderr()
     bars = Progress(
         TextColumn("{task.description}"),

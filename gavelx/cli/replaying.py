@@ -1,4 +1,4 @@
-"""``gavelx replay``: what a recorded log would have been under another policy, cluster or price table."""
+"""``gavelx replay``: run the jobs of a recorded log under another policy, cluster or price table."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def run_replay(  # noqa: PLR0917
     round_s: float | None,
     json: str | None,
 ) -> None:
-    """Simulate the recorded jobs; print the figures beside what really was."""
+    """Simulate the recorded jobs; print the figures beside the recorded ones."""
     check_not_typed("LOG", log)
     outputs = Outputs(json)
     outputs.check(log, prices)
@@ -60,7 +60,7 @@ def run_replay(  # noqa: PLR0917
 
 
 def _really(recorded: RecordedWorkload) -> dict[str, float | int | None]:
-    """What the log says of the same jobs."""
+    """The recorded figures of the same jobs."""
     arrival_s = {job.id: job.arrival_s for job in recorded.jobs}
     jct_s = [end_s - arrival_s[i] for i, end_s in recorded.completion_s.items() if i in arrival_s]
     return {

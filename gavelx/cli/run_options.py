@@ -1,4 +1,4 @@
-"""Options as dataclasses, written once: those of ``simulate`` and ``compare``, and how a command gets them."""
+"""The options of ``simulate`` and ``compare`` as a dataclass, and a decorator that adds options to a command."""
 
 import inspect
 import shlex
@@ -12,7 +12,7 @@ from gavelx.cli import options as o
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What is run and how, as typed."""
+    """The options of a run, as typed."""
 
     cluster: o.Cluster
     devices_per_server: o.DevicesPerServer = 4
@@ -47,7 +47,7 @@ class RunOptions:
     time_budget: o.TimeBudget = 60.0
 
     def command(self, start: str) -> str:
-        """The shell command that makes this run again; ``start`` is the command with its policies."""
+        """The shell command that repeats this run; ``start`` is the command with its policies."""
         words = [start]
         for entry in fields(self):
             value = getattr(self, entry.name)
@@ -58,9 +58,9 @@ class RunOptions:
 
 
 def with_options(options: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The same command, with every field of this dataclass as an option in the place of the parameter of its type.
+    """Decorate a command: every field of this dataclass becomes an option, in place of the parameter of its type.
 
-    typer reads options from a function's signature, so the command is given one in which they stand.
+    typer reads options from a function's signature, so the command gets a signature with these options.
     """
     shared = [
         Parameter(

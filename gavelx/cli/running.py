@@ -21,7 +21,7 @@ from gavelx.result import Result
 
 
 def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> int:
-    """Run one policy; print its figures, or write them. Gives the exit code."""
+    """Run one policy; print its figures, or write them. Returns the exit status."""
     policies = [within_budget(policy, typed.budget), *[policy] * (typed.budget is not None)]
     failed: list[Failed] = []
 
@@ -46,7 +46,7 @@ def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> int:
 def run_compare(policies: str, typed: RunOptions, workers: int | None, outputs: Outputs) -> int:
     """Run several policies on the same jobs; print a table, and write figures, report and plot.
 
-    A policy that fails is a row that says why. Gives the exit code: 2 if the user made a mistake, 1 if we did.
+    If a policy fails, its row says why. Returns the exit status: 2 for a mistake of the user, 1 for one of ours.
     """
     texts = [within_budget(policy, typed.budget) for policy in split_policies(policies)]
     comparison = Comparison(texts, outputs)
@@ -60,7 +60,7 @@ def run_compare(policies: str, typed: RunOptions, workers: int | None, outputs: 
 
 
 class Comparison:
-    """What came of each policy so far, written to the file after each, so that it is there whatever comes."""
+    """The outcomes so far, written to the file after each policy, so that they survive a later failure."""
 
     def __init__(self, policies: Sequence[str], outputs: Outputs) -> None:
         self.policies, self.outputs = policies, outputs
@@ -68,7 +68,7 @@ class Comparison:
         self._failed: dict[int, Failed] = {}
 
     def ended(self, position: int, outcome: Outcome) -> None:
-        """Take note of an outcome."""
+        """Add an outcome."""
         if isinstance(outcome, Failed):
             print_traceback(outcome.error)
             self._failed[position] = outcome
@@ -95,7 +95,7 @@ class Comparison:
 def _run(
     policies: Sequence[str], typed: RunOptions, workers: int | None, outputs: Outputs, ended: Ended
 ) -> tuple[list[Result], Scenario]:
-    """Find the user's mistakes first, cheapest first; then run. ``ended`` hears what came of each policy."""
+    """Check the options, the cheapest checks first; then run. ``ended`` is called with each policy's outcome."""
     loaded = [load_policy(text) for text in policies]
     outputs.check(*vars(typed).values())
     scenario = load_scenario(typed)
@@ -120,7 +120,7 @@ def _run(
 
 
 def _in_a_line(outcome: Outcome) -> str:
-    """What came of a policy, for those who wait for the others."""
+    """An outcome on one line, printed while other policies still run."""
     if isinstance(outcome, Failed):
         return f"{printable(outcome.policy)} failed: {printable(outcome.message)}"
     summary = outcome.summary()
@@ -129,17 +129,17 @@ def _in_a_line(outcome: Outcome) -> str:
 
 
 def _warn(result: Result) -> None:
-    """Say that allocations were carried over, and why the first one was; and which jobs were never done."""
+    """Warn about carried-over allocations, with the first reason, and about jobs that were never complete."""
     if failures := result.solver_failures:
         times = "once" if len(failures) == 1 else f"{len(failures):,} times"
-        text = f"{result.policy}: the solvers failed {times}, and the allocation before was carried over"
+        text = f"{result.policy}: the solvers failed {times}, and the previous allocation was carried over"
         stderr().print(f"{text} ({failures[0]})", markup=False, soft_wrap=True)
     if given_up := len(result.given_up):
         jobs = "1 job was" if given_up == 1 else f"{given_up:,} jobs were"
         stderr().print(f"{result.policy}: {jobs} given up after too many failures", markup=False, soft_wrap=True)
     if left := len(result.unfinished):
         jobs = "1 job is" if left == 1 else f"{left:,} jobs are"
-        text = f"{result.policy}: {jobs} not done, and the run ended where nobody got any further"
+        text = f"{result.policy}: {jobs} not done, and the run ended because no job made progress"
         stderr().print(text, markup=False, soft_wrap=True)
 
 
@@ -150,11 +150,11 @@ def _write(
     about: About,
     failed: Sequence[Failed] = (),
 ) -> None:
-    """Write what was asked for. matplotlib is loaded for a plot or a report only."""
+    """Write the requested files. matplotlib is loaded only for a plot or a report."""
     if outputs.json is not None:
         write_json(document, outputs.json)
     if not results and (outputs.html or outputs.plot):
-        stderr().print("no policy ran to its end: there is no page and no plot")
+        stderr().print("every policy failed: there is no report and no plot")
         return
     if outputs.html is not None:
         from gavelx.report.html import html_report  # noqa: PLC0415

@@ -1,18 +1,19 @@
-"""From what the user typed to what will run: jobs, cluster, throughputs, prices, rules, window.
+"""From options to a scenario: jobs, cluster, throughputs, prices, rules, window.
 
-Everything that the user can have got wrong is found here, before the first second is simulated.
+Every mistake of the user is found here, before the simulation starts.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gavelx.cli.capacities import capacities_of, check_capacities
 from gavelx.cli.conditions import faults_of, rules_of, within
+from gavelx.cli.prices import PriceChanges, prices_of
 from gavelx.cli.run_options import RunOptions
-from gavelx.cli.spot import PriceChanges, capacities_of, check_capacities, prices_of
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
 from gavelx.estimator import DEFAULT, make_estimator
-from gavelx.estimator.believed import Believed, ways_of
+from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.measurement_tables import read_measurements
 from gavelx.files.texts import shown
@@ -39,7 +40,7 @@ TIME_BUDGET_S = (0.001, 1e6)
 
 @dataclass(frozen=True)
 class Scenario:
-    """All that a run needs but for the policy."""
+    """Everything that a run needs, except the policy."""
 
     jobs: tuple[Job, ...]
     cluster: Cluster
@@ -55,7 +56,7 @@ class Scenario:
     measured: tuple[Measurement, ...] = ()
 
     def believed(self, opens: frozenset[Kind]) -> Believed | None:
-        """What a policy that wants to be told of these kinds knows of speeds at first; None: all of them."""
+        """The speeds that a policy with these kinds of configurations knows at first; None: all of them."""
         if not self.measured:
             return None
         ways = ways_of(
@@ -114,31 +115,31 @@ def load_scenario(typed: RunOptions) -> Scenario:
 
 
 def _check_rules(jobs: Sequence[Job], rules: AnyRules, where: str) -> None:
-    """The published simulator knows no job that must not be stopped. Raises :class:`WorkloadError`."""
+    """Raise :class:`WorkloadError` for a job that the published rules do not support."""
     for job in () if isinstance(rules, Rules) else jobs:
         if job.preemptible != "auto" or not job.checkpoints:
             said = "no checkpoints" if not job.checkpoints else f"preemptible={job.preemptible}"
-            problem = f"{said}, and the rules {rules.name!r} know nothing like it"
+            problem = f"{said}, and the rules {rules.name!r} do not support it"
             raise WorkloadError(problem, where=f"{where}, job {job.id}", hint="leave --rules out")
 
 
 def _check_measured(scenario: Scenario, path: str) -> None:
-    """Something must be known of each job type, by measurement or estimate. Raises :class:`OptionError`."""
+    """Raise :class:`OptionError` for a job type without any measured or estimated speed."""
     expected = "each job type of the run on one accelerator at least"
     if (learner := scenario.believed(frozenset())) is None:
         raise OptionError(f"there is no measurement in {path}", where="--measured", expected=expected)
     believed = where_it_runs(learner.throughputs(), scenario.throughputs)
     for job in scenario.jobs:
         if job.job_type not in believed.job_types:
-            problem = f"nothing in {path} tells how fast {shown(job.job_type)} is"
+            problem = f"{path} says nothing about the speed of {shown(job.job_type)}"
             raise OptionError(problem, where="--measured", expected=expected)
     check_workload(scenario.jobs, scenario.cluster, believed, f"--measured {path}")
 
 
 def solver_settings(solver: str, time_budget_s: float) -> Settings:
-    """Which solver, and how long for each allocation. Raises :class:`OptionError`."""
+    """The solver, and the time for each allocation. Raises :class:`OptionError`."""
     if solver not in SOLVERS:
-        raise OptionError(f"no solver is called {solver!r}", where="--solver", hint=did_you_mean(solver, SOLVERS))
+        raise OptionError(f"there is no solver {solver!r}", where="--solver", hint=did_you_mean(solver, SOLVERS))
     extras = {"clarabel": "convex", "ecos": "convex,ecos", "scs": "convex"}
     if solver in extras and not available(solver):
         problem, hint = (
@@ -173,7 +174,7 @@ def parse_window(text: str | None, jobs_total: int) -> slice | None:
 
 
 def _jobs(typed: RunOptions, throughputs: Throughputs) -> tuple[tuple[Job, ...], str]:
-    """The jobs, and where they come from."""
+    """The jobs, and the name of their source."""
     if (typed.trace is None) == (typed.jobs is None):
         seen = (
             "both --trace and --jobs are given"

@@ -1,4 +1,4 @@
-"""Secrets that a user names: files that only they should read, and passwords that no command line should hold."""
+"""Warnings about secrets: files that other users can read, and passwords on the command line."""
 
 import os
 import stat
@@ -12,9 +12,10 @@ STATE = "GAVELX_STATE"
 
 
 def warn_if_open(option: str, path: str | None, *, changeable: bool = False) -> None:
-    """Say so where others can read a secret (``changeable``: change a file that gives rights).
+    """Warn if other users can read a secret (``changeable``: can change a file that grants rights).
 
-    What our group may read counts if the file is ours: in a container it is the system's, and meant for the group.
+    A file that its group can read gets a warning only if it is ours: in a container it belongs to the system, and
+    is meant for the group.
     """
     try:
         found = None if path is None else Path(path).stat()
@@ -30,7 +31,7 @@ def warn_if_open(option: str, path: str | None, *, changeable: bool = False) -> 
 
 
 def warn_if_printed_openly() -> None:
-    """Say so where a secret goes into a file that others can read."""
+    """Warn if stdout is a file that other users can read."""
     try:
         found = os.fstat(sys.stdout.fileno())
     except (OSError, ValueError):
@@ -41,9 +42,9 @@ def warn_if_printed_openly() -> None:
 
 
 def check_not_typed(where: str, place: str) -> None:
-    """Raises :class:`OptionError` for the password of a database on the command line: ``ps`` shows it to everyone.
+    """Raise :class:`OptionError` for a database password on the command line, which ``ps`` shows to every user.
 
-    In the environment, which only we can read, the URL may have one.
+    In an environment variable, which other users cannot read, the URL may have one.
     """
     from gavelx.service.store.places import has_password  # noqa: PLC0415  (needs sqlalchemy)
 

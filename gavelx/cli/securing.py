@@ -1,4 +1,4 @@
-"""``gavelx certs`` and ``gavelx token``: what a service beyond loopback needs."""
+"""``gavelx certs`` and ``gavelx token``: the files that a service beyond loopback needs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ with service_installed():
 
 
 def run_certs(folder: str, hosts: Sequence[str], agents: Sequence[str], days: float, as_json: bool) -> None:
-    """Make what is missing; say where it lies."""
+    """Make the missing certificates, and print where all of them are."""
     for agent in agents:
         name_of(agent, "--agent")
     there = {path.stem for path in Path(folder).glob("*.pem")}
@@ -32,7 +32,7 @@ def run_certs(folder: str, hosts: Sequence[str], agents: Sequence[str], days: fl
 
 
 def run_token(file: str, owner: str, role: str, days: float | None, *, out: str | None, as_json: bool) -> None:
-    """Make a token; only this once it is shown, or written to a file that only its owner can read."""
+    """Make a token; print it this once, or write it to a file that only its owner can read."""
     name_of(owner, "--owner")
     text, token = new_token(owner, role, days)
     said = {"owner": owner, "role": role, "expires": token.expires}

@@ -1,4 +1,4 @@
-"""``gavelx serve``: options, checked; then the service until it is told to stop."""
+"""``gavelx serve``: check the options, then run the service until a signal stops it."""
 
 import asyncio
 import gc
@@ -12,10 +12,10 @@ from gavelx.cli.cluster_options import ServeOptions
 from gavelx.cli.conditions import rules_of, within
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import stderr
+from gavelx.cli.prices import DEFAULT_PRICES
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import solver_settings
 from gavelx.cli.secrets import check_not_typed, warn_if_open
-from gavelx.cli.spot import DEFAULT_PRICES
 from gavelx.errors import OptionError
 from gavelx.files.price_tables import load_all_prices
 from gavelx.files.throughput_tables import load_throughputs
@@ -31,11 +31,11 @@ with service_installed():
 DEFAULT_TABLE = "simulation"
 MAX_WEIGHT = (1.0, 1e12)
 SWITCH_S = 0.0005
-"""How long the thread that writes the log may keep agents and users waiting; Python's own 5 ms are felt."""
+"""Thread switch interval: how long the thread that writes the log may delay calls. Python's 5 ms are too long."""
 
 
 def run_serve(typed: ServeOptions, as_json: bool) -> None:
-    """Serve until SIGTERM. Raises :class:`OptionError` for what cannot be."""
+    """Serve until SIGTERM. Raises :class:`OptionError` for options that do not fit together."""
     check_not_typed("--state", typed.state)
     warn_if_open("--key", typed.key)
     warn_if_open("--tokens", typed.tokens, changeable=True)
@@ -71,10 +71,10 @@ async def _serve(options: Options, as_json: bool) -> None:
     from gavelx.cli.output import print_json  # noqa: PLC0415
 
     service = Service(options)
-    for name in (signal.SIGTERM, signal.SIGINT):  # who stops us while we begin is heard as well
+    for name in (signal.SIGTERM, signal.SIGINT):  # set first, so that a signal during the start counts
         asyncio.get_running_loop().add_signal_handler(name, service.stop)
     async with service:
-        gc.freeze()  # what was restored stays; no collection need look at it again
+        gc.freeze()  # restored objects stay, so garbage collection can skip them
         state = service.scheduler.state
         where = {
             "listening": service.address,
@@ -95,7 +95,7 @@ async def _serve(options: Options, as_json: bool) -> None:
 
 
 def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configuration]:
-    """What the log was made with, and what was typed instead; a new log has our defaults."""
+    """The configuration: that of the log, changed by the options typed; a new log has our defaults."""
 
     def configure(found: Configuration | None) -> Configuration:
         if found is None or typed.table is not None:

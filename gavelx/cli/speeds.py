@@ -1,6 +1,7 @@
-"""``gavelx throughputs show --type T``: what is measured, estimated and unknown, from when, and how sure it is.
+"""``gavelx throughputs show --type T``: measured, estimated and unknown speeds, with dates and intervals.
 
-Of a table, or of a scheduler, which also knows what its leases measured; ``export`` makes a table of that.
+They come from a table, or from a scheduler, which also knows the speeds that its leases measured; ``export``
+writes these into a table.
 """
 
 import json as jsons
@@ -13,7 +14,7 @@ from gavelx.cli.cluster_options import Address
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
-from gavelx.estimator.steady import interval
+from gavelx.estimator.steady_speed import interval
 from gavelx.files.profiles import Profile, read_estimates, read_profiles, write_profiles
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.spelling import meant, nearest
@@ -24,9 +25,9 @@ Json = dict[str, Any]
 
 
 def show_type(table: str, text: str, scale_factor: int | None, as_json: bool) -> None:
-    """All that a table says of the job types with this text in their names, and of pairs among themselves.
+    """Print the rows of a table for job types with this text in their names, and for pairs of such types.
 
-    Where there is no such pair, pairs with others are shown.
+    If there is no such pair, pairs with other types are shown.
     """
     measured = {profile.measurement.way: profile for profile in read_profiles(table)}
     guessed = read_estimates(table)
@@ -46,7 +47,7 @@ def show_type(table: str, text: str, scale_factor: int | None, as_json: bool) ->
 
 
 def _all_ways(types: Sequence[str], known: Sequence[Way]) -> list[Way]:
-    """Known ways of these types; and alone on every accelerator what is known on any, so that gaps show."""
+    """The known ways of these types, and each type that is known anywhere alone on every accelerator type."""
     accelerators = dict.fromkeys(way.accelerator for way in known if isinstance(way, Setting))
     ways = [way for way in known if way.job_type in types]
     alone = [way for way in ways if isinstance(way, Setting)]
@@ -61,7 +62,7 @@ def _has_width(way: Way, scale_factor: int | None) -> bool:
 
 
 def _row(way: Way, profile: Profile | None, guess: Estimate) -> Json:
-    """As JSON. A published number says nothing of how sure it is: it has no interval."""
+    """A row as JSON. A published speed without an error has no interval."""
     m = Measurement(way, nan) if profile is None else profile.measurement
     believed = guess
     if profile is not None:
@@ -131,7 +132,7 @@ def _ask(address: Address, text: str | None) -> Json:
 
 
 def show_measured(address: Address, text: str | None, as_json: bool) -> None:
-    """What the table of a scheduler says, and what its leases measured."""
+    """Print the table of a scheduler, beside the speeds that its leases measured."""
     document = _ask(address, text)
     if as_json:
         print_json(document)
@@ -152,11 +153,11 @@ def show_measured(address: Address, text: str | None, as_json: bool) -> None:
     for note in _notes(document["rows"]):
         stdout().print(note, markup=False, soft_wrap=True)
     if not document["refine"]:
-        stdout().print("This scheduler keeps to its table (--no-refine).", style="dim")
+        stdout().print("This scheduler uses only its table (--no-refine).", style="dim")
 
 
 def _notes(rows: Iterable[Json]) -> list[str]:
-    """What somebody should look at."""
+    """Warnings: wrong profiles, drift, and rejected leases."""
     notes = []
     for row in rows:
         m: Json = row.get("measured", {})
@@ -172,7 +173,7 @@ def _notes(rows: Iterable[Json]) -> list[str]:
 
 
 def export(address: Address, text: str | None, out: str, as_json: bool) -> None:
-    """What leases measured, as rows of a table. A pair is written if both of its jobs were measured."""
+    """Write the speeds that leases measured into a table; a pair only if both of its jobs were measured."""
     seen = {_way(row): row["measured"] for row in _ask(address, text)["rows"] if "measured" in row}
     good = [
         way

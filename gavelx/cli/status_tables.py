@@ -1,4 +1,4 @@
-"""What ``gavelx status`` shows, in any width: what does not fit is left out or cut, and no line is broken."""
+"""The tables of ``gavelx status`` in any width: columns and texts that do not fit are left out or cut."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,13 +10,14 @@ from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.report.words import dollars, number, percent, printable, whole_seconds
 
 GAP = 3
-"""Between two columns."""
+"""Space between two columns."""
 
 
 class Column(NamedTuple):
-    """A heading and its cell. ``least``: a text may be cut to so many characters; 0: it is whole or not there.
+    """A heading and the function that makes its cells.
 
-    ``goes``: where there is no room, the column with the highest goes first; 0: it stays.
+    ``least``: the number of characters to which a text may be cut; 0: it may not be cut. ``goes``: without room
+    for all, the column with the highest number is left out first; 0: it always stays.
     """
 
     heading: str
@@ -52,7 +53,7 @@ SERVERS = (
 
 
 def print_rows(console: Console, columns: Sequence[Column], messages: Sequence[Any]) -> None:
-    """One line for each message, as wide as the console at most, and an empty line after them."""
+    """Print one line for each message, no wider than the console, and an empty line."""
     if not messages:
         return
     cells = {column: [printable(column.cell(message)) for message in messages] for column in columns}
@@ -68,7 +69,7 @@ def print_rows(console: Console, columns: Sequence[Column], messages: Sequence[A
 
 
 def _widths(cells: dict[Column, list[str]], most: int) -> dict[Column, int]:
-    """The columns that fit and how wide each is: texts are cut before columns go, the longest first."""
+    """The columns that fit, with their widths: texts are cut, the longest first, before columns are left out."""
     widths = {
         column: max(cell_len(column.heading), *(cell_len(text) for text in texts))
         for column, texts in cells.items()

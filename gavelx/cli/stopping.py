@@ -1,6 +1,6 @@
-"""A policy of the user's own is asked in a process that can be stopped, for ``--time-budget`` to bind it as well.
+"""Run a user's own policy in a process that can be stopped, so that ``--time-budget`` holds for it as well.
 
-Our own policies solve programs, and every solver keeps to its budget.
+Our own policies need no process, because every solver keeps to its time budget.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from gavelx.solvers import settings
 
 @contextmanager
 def stoppable(text: str) -> Iterator["Policy | Stoppable"]:
-    """The policy that ``text`` describes; asked elsewhere where code that is not ours answers."""
+    """The policy that ``text`` describes; in a process of its own if any code in it is not ours."""
     policy = load_policy(text)
     if is_ours(policy):
         yield policy
@@ -33,14 +33,14 @@ def stoppable(text: str) -> Iterator["Policy | Stoppable"]:
 
 
 def is_ours(policy: object) -> bool:
-    """Whether nothing but classes of gavelx answers, in modifiers too."""
+    """Whether the policy, and every policy inside a modifier, is of a class of gavelx."""
     inside = [value for value in getattr(policy, "__dict__", {}).values() if hasattr(value, "allocate")]
     return type(policy).__module__.partition(".")[0] == "gavelx" and all(map(is_ours, inside))
 
 
 @dataclass
 class Stoppable:
-    """Asks the policy ``text`` elsewhere, and has it stopped when it takes too long."""
+    """The policy ``text`` in a process of its own, which is stopped when it takes too long."""
 
     text: str
     name: str
@@ -49,13 +49,13 @@ class Stoppable:
     loaded: bool = False
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        """The policy's allocation. Raises :class:`SolverError` where its time is up, and what it raised."""
+        """The policy's allocation. Raises :class:`SolverError` if its time is up, or what the policy raised."""
         if not self.loaded:
             self.load()
         return allocation_of(self._asked(("ask", self.text, snapshot, settings()), most_s(settings())), snapshot)
 
     def load(self) -> None:
-        """Start the process and load the policy there, which is no part of its time."""
+        """Start the process and load the policy there; this does not count towards its time."""
         self._asked(("load", self.text), START_S)
         self.loaded = True
 

@@ -14,7 +14,7 @@ from gavelx.result import Result
 
 
 class Column(NamedTuple):
-    """A heading and how its cell follows from a run's summary; shown only where ``needs`` is known and not 0."""
+    """A heading and the function from a run's summary to its cell; shown only if ``needs`` is known and not 0."""
 
     heading: str
     cell: Callable[[dict[str, Any]], str]
@@ -50,10 +50,10 @@ MORE = (
 )
 LEGEND = (
     "JCT: job completion time, from arrival to completion. rho: that time over the time with an equal share of "
-    "the cluster; above 1 a job was worse off than alone with its share."
+    "the cluster; above 1, a job was worse off than alone with its share."
 )
 LEGEND_MU = " mu: the same in dollars."
-LEGEND_BILL = " cost: of devices while jobs held them. whole bill: of all devices, until the last job is done."
+LEGEND_BILL = " cost: device time that jobs held. whole bill: cost, and idle device time until the run ends."
 
 
 def plain_table(**options: Any) -> Table:
@@ -62,7 +62,7 @@ def plain_table(**options: Any) -> Table:
 
 
 def print_comparison(results: Sequence[Result], console: Console, failed: Sequence[Failed] = ()) -> None:
-    """One row for each policy; tables below each other where the terminal is narrow; then why some failed."""
+    """Print one row for each policy, in several tables if the terminal is narrow, and why policies failed."""
     summaries = [result.summary() for result in results]
     names = [failure.policy for failure in failed]
     tables = [_comparison(summaries, TIMES + COSTS + FAIRNESS, names)]
@@ -99,7 +99,7 @@ def _comparison(
 
 
 def _failures(failed: Sequence[Failed]) -> Table:
-    """Why policies did not run to their end."""
+    """A table of the policies that failed, with the reasons."""
     table = plain_table()
     table.add_column("policy", overflow="fold", min_width=min(max(len(each.policy) for each in failed), 32))
     table.add_column("why it failed", overflow="fold")
@@ -109,7 +109,7 @@ def _failures(failed: Sequence[Failed]) -> Table:
 
 
 def print_result(result: Result, console: Console) -> None:
-    """One run, a figure a line."""
+    """Print the figures of one run, one on a line."""
     summary = result.summary()
     table = plain_table(show_header=False)
     table.add_row("policy", policy_cell(summary["policy"]))
@@ -129,5 +129,5 @@ def _legend(summaries: Sequence[dict[str, Any]]) -> str:
 
 
 def policy_cell(name: str) -> str:
-    """A policy's name as rich text: whatever the user called it, it is not markup."""
+    """A policy's name as rich text, never read as markup."""
     return escape(printable(name))

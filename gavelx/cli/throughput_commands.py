@@ -1,4 +1,4 @@
-"""The commands about throughputs: what is known, what was measured, what follows from it.
+"""The commands about throughputs: show, export, measure, estimate.
 
 As in ``commands``, imports sit inside the functions.
 """
@@ -13,7 +13,7 @@ from gavelx.cli.cluster_options import Address, AddressIfAny
 from gavelx.cli.run_options import with_options
 from gavelx.cli.throughput_options import MeasureOptions
 
-throughputs_app = typer.Typer(no_args_is_help=True, help="Tables of throughputs: what runs how fast on what.")
+throughputs_app = typer.Typer(no_args_is_help=True, help="Tables of throughputs: speeds of job types.")
 JobTypes = Annotated[
     str | None,
     typer.Option("--type", "--job-type", metavar="TEXT", help="Only job types whose name contains this."),
@@ -26,15 +26,15 @@ def throughputs_show(
     *,
     table: o.Table = "simulation",
     type: JobTypes = None,
-    scale_factor: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only jobs this wide.")] = None,
+    scale_factor: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only this scale factor.")] = None,
     address: AddressIfAny,
     json: o.JsonFlag = False,
 ) -> None:
     """Show steps/s by job type, scale factor and accelerator type.
 
-    With --type also what is measured, estimated and unknown, from when and how
-    sure. With --scheduler what leases of that cluster measured beside what its
-    table says; a profile that is wrong by that is marked.
+    With --type, also show which speeds are measured, estimated or unknown, with
+    dates and intervals. With --scheduler, show the speeds that leases of that
+    cluster measured beside its table, and mark wrong profiles.
     """
     from gavelx.cli.listing import list_throughputs
     from gavelx.cli.speeds import show_measured, show_type
@@ -51,12 +51,12 @@ def throughputs_show(
 @with_options(Address)
 def throughputs_export(
     *,
-    out: Annotated[str, typer.Option(metavar="FILE.csv", help="A table to begin or to add to.")],
+    out: Annotated[str, typer.Option(metavar="FILE.csv", help="A new table, or one to add to.")],
     type: JobTypes = None,
     address: Address,
     json: o.JsonFlag = False,
 ) -> None:
-    """Write what leases of a cluster measured into a table."""
+    """Write the speeds that leases of a cluster measured into a table."""
     from gavelx.cli.speeds import export
 
     export(address, type, out, json)
@@ -71,10 +71,11 @@ def throughputs_measure(
     wanted: MeasureOptions,
     json: o.JsonFlag = False,
 ) -> None:
-    """Measure steps/s on this machine: warm-up cut off, with an interval.
+    """Measure steps/s on this machine, without the warm-up and with an interval.
 
-    The job reports its steps by gavelx.training, or prints them. With --beside
-    B -- python a.py + python b.py the two are also measured on one device.
+    The job reports its steps through gavelx.training, or prints them. With
+    --beside B -- python a.py + python b.py, the two are also measured together
+    on one device.
     """
     from gavelx.cli.measuring import run_measure
 
@@ -88,33 +89,31 @@ def throughputs_estimate(
     *,
     observed: Annotated[
         list[str],
-        typer.Option(metavar="FILE.csv", help="What was measured; more files with --observed again."),
+        typer.Option(metavar="FILE.csv", help="Measured speeds; may be repeated."),
     ],
-    wanted: Annotated[str, typer.Option(metavar="FILE.csv", help="The rows that are wanted, without speeds.")],
+    wanted: Annotated[str, typer.Option(metavar="FILE.csv", help="The rows to estimate, without speeds.")],
     out: Annotated[
-        str | None, typer.Option(metavar="FILE.csv", help="Write them here. Without it: print them.")
+        str | None, typer.Option(metavar="FILE.csv", help="Write them here. Default: print them.")
     ] = None,
     estimator: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="completion, or that of an installed package.",
+            help="completion, or an estimator of an installed package.",
         ),
     ] = "completion",
-    level: Annotated[
-        float, typer.Option(metavar="SHARE", help="How often an interval is to hold the true speed.")
-    ] = 0.9,
+    level: Annotated[float, typer.Option(metavar="SHARE", help="Confidence level of the intervals.")] = 0.9,
     json: o.JsonFlag = False,
 ) -> None:
-    """Complete a table of throughputs: each wanted row with estimate, lower, upper and origin.
+    """Estimate speeds: each wanted row gets an estimate, lower, upper and origin.
 
     Rows are of one job type (job_type, scale_factor, accelerator,
     consolidated, steps_per_second) or of a pair that shares a device
     (job_type_a, job_type_b, accelerator, steps_per_second_a,
-    steps_per_second_b), in one file or in several. A speed of 0 says that it
-    was tried in vain. Of a pair both speeds are estimated: estimate_a, ...,
-    estimate_b, ... Measured speeds come back as measured; cells are empty
-    where nothing is known of a job type. docs/throughputs.md has the method.
+    steps_per_second_b), in one file or in several. A speed of 0 means that the
+    job cannot run there. Both speeds of a pair are estimated: estimate_a, ...,
+    estimate_b, ... Measured speeds are returned unchanged; cells are empty if
+    nothing is known of a job type. docs/throughputs.md has the method.
     """
     from gavelx.cli.estimating import run_estimate
 

@@ -1,4 +1,4 @@
-"""``gavelx trace generate`` and ``show``, and how a trace is handed out."""
+"""``gavelx trace generate`` and ``show``, and the output of a trace."""
 
 import math
 import sys
@@ -30,7 +30,7 @@ def generate(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Make random jobs and hand them out as a trace."""
+    """Make random jobs and write them as a trace."""
     made = random_jobs(
         jobs,
         load_throughputs(table),
@@ -43,7 +43,7 @@ def generate(
 
 
 def show(file: str, as_json: bool) -> None:
-    """Summarise a trace."""
+    """Print a summary of a trace."""
     summary = summarise(read_trace(find_trace(file)))
     if as_json:
         print_json(summary)
@@ -52,7 +52,7 @@ def show(file: str, as_json: bool) -> None:
 
 
 def summarise(jobs: Sequence[Job]) -> dict[str, Any]:
-    """The figures of a trace by name; None where there are no jobs to speak of."""
+    """The figures of a trace by name; None for figures that an empty trace does not have."""
     arrivals = [job.arrival_s for job in jobs]
     return {
         "jobs": len(jobs),
@@ -70,9 +70,9 @@ def summarise(jobs: Sequence[Job]) -> dict[str, Any]:
 def hand_out(
     jobs: Sequence[Job], out: str | None, as_json: bool, more: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
-    """The trace to a file and its summary to stdout; without a file, the trace (or with --json, the summary).
+    """Write the trace to a file and its summary to stdout; without a file, print the trace (or JSON).
 
-    ``more`` is what the JSON says beyond the summary.
+    ``more`` are further keys of the JSON.
     """
     if out is not None:
         ensure_writable(out)

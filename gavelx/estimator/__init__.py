@@ -1,10 +1,12 @@
-"""The throughput estimator: measure little, know much, say how sure.
+"""The throughput estimator: from a few measured speeds to all others, with intervals.
 
-``base`` says what an estimator is, ``known`` what all of ours share, ``catalog`` finds one by name. ``completion``
-is the default, made of ``effects`` (the model), ``kriging`` (the mathematics) and ``intervals`` (how sure);
-``names`` reads job types and ``cannot_run`` knows where a job surely does not fit. ``steady`` makes a speed of
-step counts, ``online`` puts a table right by what leases say, ``active`` says what to measure next, ``believed``
-makes a table of what an estimator believes. ``step_time`` and ``goodput`` are the model of elastic jobs.
+``base`` defines an estimator, ``known`` is the base class of all of ours, ``catalog`` finds one by name.
+``completion`` is the default, made of ``effects`` (the model), ``gaussian_process`` (the mathematics;
+``calibration`` and ``intervals`` for uncertainty, ``device_similarity`` and ``interference_scale`` for quantities
+learnt from speeds); ``names`` parses job types, and ``memory_limits`` finds where a job cannot fit.
+``steady_speed`` turns step counts into a speed, ``online`` corrects a table by the speeds of leases, ``active``
+chooses the next measurement, and ``estimated_table`` makes a throughput table of estimates. ``step_time`` and
+``goodput`` model elastic jobs.
 """
 
 from gavelx.estimator.base import LEVEL, Estimator

@@ -1,17 +1,17 @@
-"""What to measure next: the speed whose truth could change most in what the policy decides.
+"""What to measure next: the speed that could change the policy's decision most.
 
     worth(trial) = 1/2 sum_{end} (gain(X_end) - gain(X_now)) / |gain(X_now)|
 
-X_now is the allocation under what is believed, X_end the one if what the trial measures turned out to be at this
-end of its range (the lower, the upper), and gain the policy's own objective at the speeds of that end. A wide
-range of a speed that would be used in any case, or in none, is worth nothing; so is a narrow one.
+X_now is the allocation under the estimated speeds, X_end the allocation if the measured speed were at this end of
+its range (lower or upper), and gain the policy's own objective at the speeds of that end. A narrow range is worth
+nothing, and neither is a wide one if the configuration would be used in any case, or in none.
 
 This is the knowledge gradient (Frazier, Powell and Dayanik, "A knowledge-gradient policy for sequential
-information collection", 2008): one step of look-ahead, here with two points for the expectation. A policy without
-an objective is asked how much of the jobs' effective throughputs would change hands instead (mean over jobs, each
+information collection", 2008): one step of look-ahead, here with two points for the expectation. For a policy
+without an objective, the worth is the change of the jobs' effective throughputs instead (mean over jobs, each
 relative to its best), which is "expected model change" (Settles, "Active learning literature survey", 2009,
-section 3.3); on generated clusters that saves less. Two calls of the policy for each trial that is looked at, so
-only the widest ``LOOKED_AT`` are.
+section 3.3); on generated clusters that saves less. Each trial takes two calls of the policy, so only the widest
+``LOOKED_AT`` are tried.
 
 Legend: J jobs, C configurations, M memberships.
 """
@@ -35,21 +35,21 @@ from gavelx.ways_to_run import ways_to_run
 Floats = NDArray[np.float64]
 LOOKED_AT = 32
 Trial = tuple[Way, ...]
-"""What one run measures: a job alone, or both jobs of a pair."""
+"""The ways to run that one run measures: a job alone, or both jobs of a pair."""
 
 
 class Judges(Protocol):
-    """A policy, that may also say how good shares are."""
+    """A policy that may also evaluate shares."""
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         """The share of time of every configuration."""
 
     def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
-        """How good these shares are by the policy's own measure, more being better; None where it has none."""
+        """The policy's own objective for these shares, larger is better; None if it has no objective."""
 
 
 def trials(believed: Throughputs) -> list[Trial]:
-    """Every run that would measure something that is not known exactly."""
+    """Every run that would measure a speed that is not known exactly."""
     found: dict[Trial, None] = {}
     for way in believed.ranges:
         if isinstance(way, Pairing):
@@ -63,10 +63,10 @@ def trials(believed: Throughputs) -> list[Trial]:
 def most_telling(
     policy: Judges, snapshot: Snapshot, believed: Throughputs, looked_at: int = LOOKED_AT
 ) -> list[tuple[float, Trial]]:
-    """Trials with their worth, the worthiest first, for a policy that will have to decide on such snapshots.
+    """Trials with their worth, best first, for a policy that decides on such snapshots.
 
-    Only speeds of the snapshot's jobs are looked at; its own speeds are replaced by those believed. Trials whose
-    worth was not worked out, for the ranges are narrower, are left out.
+    Only speeds of the snapshot's jobs count; the snapshot's own speeds are replaced by the estimated ones. Trials
+    with narrower ranges, whose worth was not computed, are left out.
     """
     now = ask(policy, _told(snapshot, believed))
     widest = sorted(_of_these(snapshot, trials(believed)), key=lambda trial: -_width(trial, snapshot, believed))
@@ -75,7 +75,7 @@ def most_telling(
 
 
 def _of_these(snapshot: Snapshot, candidates: Sequence[Trial]) -> list[Trial]:
-    """Those that concern ways in which jobs of the snapshot can run."""
+    """The trials of configurations that jobs of the snapshot can use."""
     settings = {(job.job_type, job.scale_factor) for job in snapshot.jobs}
     singles = Counter(job.job_type for job in snapshot.jobs if job.scale_factor == 1)
     together = "pairs" in snapshot.opened or bool((snapshot.known.members_C == 2).any())
@@ -92,14 +92,14 @@ def _of_these(snapshot: Snapshot, candidates: Sequence[Trial]) -> list[Trial]:
 
 
 def _width(trial: Trial, snapshot: Snapshot, believed: Throughputs) -> float:
-    """How far its speeds may be off, for how many jobs: a sum of logarithms."""
+    """The width of the ranges of a trial's speeds, times the number of jobs: a sum of logarithms."""
     jobs = Counter(job.job_type for job in snapshot.jobs)
     ends = ((jobs[way.job_type], *believed.ranges[way]) for way in trial if way in believed.ranges)
     return sum(count * math.log(max(upper, 1e-300) / max(lower, 1e-300)) for count, lower, upper in ends)
 
 
 def _worth(policy: Judges, snapshot: Snapshot, believed: Throughputs, trial: Trial, now: Allocation) -> float:
-    """What knowing would gain, relative to what there is now: the mean of both ends."""
+    """Relative gain of knowing the speeds of a trial: the mean of both ends."""
     gained = 0.0
     for end in ("lower", "upper"):
         found = {way: believed.ranges[way][end == "upper"] for way in trial if way in believed.ranges}
@@ -107,20 +107,20 @@ def _worth(policy: Judges, snapshot: Snapshot, believed: Throughputs, trial: Tri
         before, after = (policy.gain(then.snapshot, share_C) for share_C in (now.share_C, then.share_C))
         if before is None or after is None:
             gained += _moved(then, now)
-        elif after > before:  # else it is noise of solvers, or neither is finite
+        elif after > before:  # otherwise it is noise of solvers, or neither is finite
             gained += (after - before) / max(abs(before), 1e-300)
     return gained / 2
 
 
 def _moved(then: Allocation, now: Allocation) -> float:
-    """How much of the effective throughput of jobs differs, relative to their best; at the speeds of ``then``."""
+    """Change of the jobs' effective throughputs, relative to their best; at the speeds of ``then``."""
     difference_J = np.abs(then.throughput_J - replace(now, snapshot=then.snapshot).throughput_J)
     best_J = then.snapshot.configurations.throughput_JC.max(axis=1).toarray().ravel()
     return float(np.mean(difference_J / np.maximum(best_J, 1e-300)))
 
 
 def known_to_be(believed: Throughputs, found: dict[Way, float]) -> Throughputs:
-    """What is believed once these speeds have been measured."""
+    """The table after these speeds have been measured."""
     isolated = {way: speed for way, speed in found.items() if isinstance(way, Setting)}
     colocated = {way: speed for way, speed in found.items() if isinstance(way, Pairing)}
     return replace(
@@ -132,7 +132,7 @@ def known_to_be(believed: Throughputs, found: dict[Way, float]) -> Throughputs:
 
 
 def _told(snapshot: Snapshot, believed: Throughputs) -> Snapshot:
-    """The instant at these speeds, with the kinds of configuration that it had."""
+    """The snapshot with these speeds and the kinds of configuration that it had."""
     pairs, placements = bool((snapshot.known.members_C == 2).any()), bool(snapshot.known.spread_C.any())
     known = ways_to_run(snapshot.jobs, snapshot.accelerators, believed, pairs=pairs, placements=placements)
     return snapshot.replace(known=known)

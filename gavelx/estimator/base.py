@@ -1,4 +1,4 @@
-"""What every estimator is: it is told measurements and says what it believes about any way to run."""
+"""The base class of estimators: measurements in, estimates of any way to run out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -6,21 +6,22 @@ from collections.abc import Iterable, Sequence
 from gavelx.measurements import Estimate, Measurement, Way
 
 LEVEL = 0.9
-"""How often an interval is to hold the truth, unless somebody asks for another share."""
+"""Default confidence level of intervals."""
 
 
 class Estimator(ABC):
-    """Knows much from little: a few measured speeds in, a speed and an interval for any way to run out.
+    """Estimate the speed of any way to run, with an interval, from a few measured speeds.
 
-    A measured speed beats an estimate; a job that cannot run somewhere (0) is never said to run there.
+    A measured speed takes precedence over an estimate, and a job that was measured as unable to run (0) stays at
+    0.
     """
 
     name = ""
 
     @abstractmethod
     def observe(self, measurements: Iterable[Measurement]) -> None:
-        """Take these into account, besides what was observed before."""
+        """Add these measurements to those observed before."""
 
     @abstractmethod
     def estimate(self, wanted: Sequence[Way], level: float = LEVEL) -> list[Estimate]:
-        """What is believed about each of these, with intervals that hold the truth in this share of cases."""
+        """An estimate of each of these, in steps/s, with intervals at this confidence level."""

@@ -1,6 +1,6 @@
-"""How far off the model was with measured cells that were left out, which is what its intervals are made of.
+"""Errors of the model on held-out measured cells, from which the intervals are computed.
 
-Cells are left out one by one, and job type by job type but for a few cells, as they will be when a new job comes.
+Cells are left out one by one, and job type by job type except for a few cells, as for a new job.
 
 Legend: N measured cells, n some of them, G groups of noise.
 """
@@ -11,23 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.estimator.effects import Cells, Space
+from gavelx.estimator.gaussian_process import Errors, Floats, LeftOut, Solved, Whole
 from gavelx.estimator.intervals import inflation
-from gavelx.estimator.kriging import Errors, Floats, LeftOut, Solved, Whole
 
 KNOWN = 2
-"""Cells of a job type that stay when it is left out."""
+"""Cells of a job type that are kept when it is left out."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The variance of noise by device ("" alone), and how many cells' worth of evidence there is of it."""
+    """The variance of noise by device ("" alone), and the evidence for it as a number of cells."""
 
     variance_of: dict[str, float]
     told_of: dict[str, float]
 
     @classmethod
     def of(cls, space: Space, cells: Cells, noise_G: Floats, sd_N: Floats) -> "Noise":
-        """What effects may explain as well says little: what counts is the noise's share in each cell's variance.
+        """The noise and its evidence: each cell counts by the noise's share in its variance.
 
         ``sd_N`` are standard deviations of cells left out.
         """
@@ -41,7 +41,7 @@ class Noise:
         return np.array([self.variance_of.get(name, usual) for name, usual in groups])
 
     def counted(self, space: Space, level: float) -> Floats:
-        """The variance of each group as it counts in intervals, for it is not surely known (``inflation``)."""
+        """The variance of each group as used in intervals, larger because it is uncertain (``inflation``)."""
         told_G = np.array([self.told_of.get(name, 0.0) for name in ("", *space.devices)])
         return self.likely(space) * inflation(told_G, level)
 
@@ -62,13 +62,13 @@ class Calibration:
         return cls(space, Noise.of(space, cells, noise_G, each.sd_N), (each, cells), _job_by_job(left_out, cells))
 
     def like(self, pairs: bool, device: str, level: float) -> list[Errors]:
-        """Of cells of one kind left out one by one: on all devices, and on this one."""
+        """Errors of cells of one kind left out one by one: on all devices, and on this one."""
         errors, cells = self._counted(*self.each, level)
         kind_N = cells.is_pair_N == pairs
         return [errors[kind_N], errors[kind_N & self._on(device, cells)]]
 
     def of_jobs(self, pairs: bool, device: str, level: float) -> tuple[Errors, int]:
-        """Of cells of one kind on a device, their job types left out as a whole; and how many types those are."""
+        """Errors of cells of one kind on a device with their job types left out, and the number of types."""
         errors, cells = self._counted(*self.jobs, level)
         here_N = (cells.is_pair_N == pairs) & self._on(device, cells)
         return errors[here_N], len(np.unique(cells.job_N[here_N]))
@@ -78,13 +78,13 @@ class Calibration:
         return found
 
     def _counted(self, errors: Errors, cells: Cells, level: float) -> tuple[Errors, Cells]:
-        """With the noise as it counts in intervals."""
+        """The errors with the noise as used in intervals."""
         more_G = self.noise.counted(self.space, level) - self.noise.likely(self.space)
         return Errors(errors.error_N, np.sqrt(errors.sd_N**2 + more_G[cells.group_N])), cells
 
 
 def _job_by_job(left_out: LeftOut, cells: Cells) -> tuple[Errors, Cells]:
-    """What was measured of each job type, had it been two cells of it alone only."""
+    """Errors of each job type's cells if only two of its cells alone had been measured."""
     random, found = np.random.default_rng(0), list[tuple[Floats, Floats, Whole]]()
     for job in np.unique(cells.job_N).tolist():
         own_N = cells.job_N == job

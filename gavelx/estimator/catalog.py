@@ -11,17 +11,17 @@ from gavelx.estimator.completion import Completion
 ENTRY_POINTS = "gavelx.estimators"
 DEFAULT = Completion.name
 MakeEstimator = Callable[[DataSheets], Estimator]
-"""What an entry point names: a class or function that makes an estimator, given the data sheets of devices."""
+"""The target of an entry point: a class or function that makes an estimator, given the data sheets of devices."""
 
 
 def estimators() -> dict[str, MakeEstimator]:
-    """Every estimator that has a name, as what makes one."""
+    """Every named estimator, as the function that makes it."""
     installed = {entry.name: _installed(entry.name) for entry in entry_points(group=ENTRY_POINTS)}
     return {**installed, Completion.name: Completion}
 
 
 def make_estimator(name: str = DEFAULT, data_sheets: DataSheets = NO_DATA_SHEETS) -> Estimator:
-    """A new estimator of that name. Raises :class:`OptionError` with the nearest name where there is none."""
+    """A new estimator of that name. Raises :class:`OptionError` with the nearest name if there is none."""
     known = estimators()
     if name not in known:
         raise OptionError(f"{name!r} is no estimator", where="--estimator", hint=did_you_mean(name, known))
@@ -29,17 +29,17 @@ def make_estimator(name: str = DEFAULT, data_sheets: DataSheets = NO_DATA_SHEETS
 
 
 def _installed(name: str) -> MakeEstimator:
-    """What makes the estimator of an installed package, loaded only when it is asked for."""
+    """The function that makes the estimator of an installed package, which is loaded at the first call."""
 
     def make(data_sheets: DataSheets) -> Estimator:
         (entry,) = entry_points(group=ENTRY_POINTS, name=name)
         where = f"entry point {entry.name} = {entry.value}"
         try:
             made = entry.load()(data_sheets)
-        except (Exception, SystemExit) as error:  # whatever the package does wrong is its author's to read
+        except (Exception, SystemExit) as error:  # any failure of the package is reported with its message
             problem = f"cannot be loaded: {type(error).__name__}: {error}"
             raise OptionError(
-                problem, where=where, hint="mend the package that has it, or uninstall it"
+                problem, where=where, hint="fix the package that defines it, or uninstall it"
             ) from error
         if not isinstance(made, Estimator):
             raise OptionError(f"makes {made!r}", where=where, expected="a gavelx.estimator.Estimator")

@@ -1,4 +1,4 @@
-"""The default: every measured speed says something about every other, as far as they have something in common."""
+"""The default estimator: Gaussian-process regression of speeds over job types, devices, shapes and partners."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,20 +7,20 @@ from functools import cached_property
 
 import numpy as np
 
-from gavelx.estimator.amplitude import PAIRS_MIN, likely_amplitudes
 from gavelx.estimator.calibration import Calibration, Noise
+from gavelx.estimator.device_similarity import likely_covariance, well_known
 from gavelx.estimator.effects import EFFECTS, LEARNT, MODE_P, Cells, Covariance, Space
+from gavelx.estimator.gaussian_process import Floats, Solved, Whole, likely_variances
+from gavelx.estimator.interference_scale import PAIRS_MIN, likely_amplitudes
 from gavelx.estimator.intervals import half_widths
 from gavelx.estimator.known import Completing
-from gavelx.estimator.kriging import Floats, Solved, Whole, likely_variances
-from gavelx.estimator.likeness import likely_covariance, well_known
 from gavelx.measurements import Estimate, Way
 
 FITTED_MAX, EXACT_MAX, TURNS = 400, 2500, 3
-"""Cells that variances are fitted to; cells that are solved together; how often all is fitted."""
+"""Cells to which variances are fitted; cells that are solved together; number of rounds of fitting."""
 PARTS, SAMPLE, NEAR_MIN, NEAR_MAX, WORK_MAX = 30, 20, 300, 1000, 1e11
-"""Where there are more: the parts into which job types are cut, the wanted cells of each part that choose measured
-ones, how many of these, and the multiplications that all parts may take together."""
+"""With more cells: the number of parts of job types, the wanted cells of a part that select measured cells, the
+number of these, and the multiplications that all parts may take together."""
 ENTRIES_MAX = 2_000_000
 LOG_MAX = np.log(np.finfo(float).max)
 
@@ -28,10 +28,10 @@ LOG_MAX = np.log(np.finfo(float).max)
 class Completion(Completing):
     """Kriging of the logarithm of speed over job types, devices, shapes and partners; ``effects`` has the model.
 
-    Job types have levels of their own (the unit of steps does not matter), so a job of which nothing was measured
-    is unknown. Costs: variances are fitted to a sample of 400 cells, and up to 2,500 cells are solved together.
-    Where there are more, job types are estimated in parts, each from the 300 to 1,000 cells that have most in
-    common with what is wanted: 200 job types on 10 devices and all their pairs take a minute or two.
+    Each job type has a level of its own (the unit of steps does not matter), so a job type without any measurement
+    is unknown. Running time: variances are fitted to a sample of 400 cells, and up to 2,500 cells are solved
+    together. With more cells, job types are estimated in parts, each from the 300 to 1,000 most similar cells: 200
+    job types on 10 devices and all their pairs take a minute or two.
     """
 
     name = "completion"
@@ -45,11 +45,10 @@ class Completion(Completing):
         return _Fit.of(Space(list(ran), self.data_sheets), ran, [self.error_of[way] for way in ran])
 
     def doubt(self, wanted: Sequence[Way], once: Sequence[Way]) -> Floats:
-        """How unsure these speeds will be once those have been measured as well, whatever comes out.
+        """Uncertainty of the ``wanted`` speeds after the ways in ``once`` have been measured too.
 
-        Standard deviations of the logarithm, without the noise of measurements (M). What is worth measuring
-        lessens them; no speed has to be known for it. Where more was measured than is solved together, a sample
-        counts.
+        Standard deviations of the logarithm, without the noise of measurements (M). They do not depend on the
+        measured values. With more measurements than are solved together, a sample is used.
         """
         fit = self._fit
         space = self._space_of(fit, [*once, *wanted])
@@ -62,7 +61,7 @@ class Completion(Completing):
         return solved.ask(covariance.between(cells, known), covariance.of(cells))[1]
 
     def _space_of(self, fit: "_Fit", more: Sequence[Way]) -> Space:
-        """The space of what was measured and of these ways to run, with what was learnt of devices."""
+        """The space of the measured ways and these ways to run, with the learnt properties of devices."""
         space = Space([*fit.ways, *more], self.data_sheets)
         space.learn_likeness(fit.space.device["learnt"], fit.space.devices)
         space.learn_amplitudes(fit.log_amplitude_D, fit.space.devices)
@@ -91,9 +90,9 @@ class Completion(Completing):
 
 @dataclass(frozen=True)
 class _Fit:
-    """What was made of the measurements: levels, variances, and how well each cell is foretold by all others.
+    """The fitted model: levels, variances, and the prediction of each cell from all others.
 
-    ``y_N`` are logarithms of speed less the prior and the level of the job; ``log_amplitude_D`` is NaN where too
+    ``y_N`` are logarithms of speed minus the prior and the level of the job; ``log_amplitude_D`` is NaN where too
     few pairs are known.
     """
 
@@ -132,15 +131,15 @@ class _Fit:
         return cls(space, ways, y_N, error_N, level_of, log_D, variance_P, solved, calibration)
 
     def examples(self, space: Space) -> list[float]:
-        """By how many examples each device of a space is known: other devices, and job types measured on it."""
+        """The number of examples for each device of a space: other devices, and job types measured on it."""
         jobs_on = Counter(device for _, device in {(way.job_type, way.accelerator) for way in self.ways})
         others = [len(jobs_on) - (name in jobs_on) for name in space.devices]
         return [float(jobs_on[name] + n) for name, n in zip(space.devices, others, strict=True)]
 
     def ask(self, space: Space, wanted: Cells, level: float) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of what is wanted, in a space that has the measured ways as well.
+        """Mean and standard deviation of the wanted cells, in a space that has the measured ways as well.
 
-        The noise counts as it does in intervals of this level, for it is not surely known (``inflation``).
+        The noise is as used in intervals of this level, larger because it is uncertain (``inflation``).
         """
         known, covariance = space.cells(self.ways), space.covariance(self.variance_P)
         noise_G, counted_G = self.noise.likely(space), self.noise.counted(space, level)
@@ -158,7 +157,7 @@ class _Fit:
     def _asked_together(
         self, wanted: Cells, known: Cells, covariance: Covariance
     ) -> Iterator[tuple[Whole, Whole]]:
-        """All wanted cells of all measured ones, or those of a few job types of the ones nearest to them."""
+        """Predict all wanted cells from all measured ones, or in parts from the most similar ones."""
         if len(known) <= EXACT_MAX:
             yield np.arange(len(wanted)), np.arange(len(known))
             return
@@ -174,7 +173,7 @@ class _Fit:
 
 
 def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[Floats, Floats]:
-    """Variances of effects and noise, and in the space which devices are alike: each given the other, in turns."""
+    """Variances of effects and noise, and (in the space) the similarity of devices, fitted in turns."""
     mode_G = space.usual_noise_G
     variance_P, noise_G = MODE_P, mode_G
     learns = well_known(cells.job_N, cells.device_N, len(space.devices)).any()
@@ -206,7 +205,7 @@ def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[F
 
 
 def _log_amplitudes(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> Floats:
-    """How much partners matter on each device, with variances of effects as they are without evidence."""
+    """The scale of interference on each device, with the prior variances of effects."""
     known_D = np.bincount(cells.device_N, cells.is_pair_N, minlength=len(space.devices)) >= PAIRS_MIN
     if not known_D.any():
         return np.full(len(known_D), np.nan)
@@ -218,7 +217,7 @@ def _log_amplitudes(space: Space, cells: Cells, y_N: Floats, error_N: Floats) ->
 
 
 def _sample(cells: Cells, count: int) -> Whole:
-    """So many cells at random, half of them pairs where there are enough of both; the same each time."""
+    """``count`` random cells, half of them pairs if there are enough of both; the same each time."""
     random = np.random.default_rng(0)
     kinds = [random.permutation(np.flatnonzero(cells.is_pair_N == of_pairs)) for of_pairs in (False, True)]
     most = max(count // 2, count - min(map(len, kinds)))

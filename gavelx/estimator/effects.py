@@ -1,4 +1,4 @@
-"""What the speed of a job is made of: effects that ways to run share, each with a kernel that says how far.
+"""The model of speeds: a sum of effects, each with a kernel that says which ways to run share it, and how far.
 
 The logarithm of a speed is a sum
 
@@ -6,25 +6,25 @@ The logarithm of a speed is a sum
     log T(a, d beside b) = log T(a, d, one device) + slowdown,  slowdown = sum of effects of a, d and partner b
 
 An effect is a product of kernels, one for each side, so a line of ``EFFECTS`` reads: *what jobs of one kin have in
-common on one device*. Whatever is in no effect is noise, of its own size alone and for pairs on each device. So a
-job that is known on one device is known on others as far as their data sheets go, and every further measurement
-says more about the job, its kin, the device, and whatever is like them. Slowdowns have an amplitude on each
-device (``amplitude``).
+common on one device*. The rest is noise, with its own variance alone and for pairs on each device. So a job that
+is known on one device is known on others as far as their data sheets tell, and every further measurement informs
+about the job, its kin, the device, and similar ones. Slowdowns have an amplitude on each device
+(``interference_scale``).
 
 =================  =============================================================================================
 of job types       ``all`` are one; ``kin`` are one model at batch sizes near each other; ``own``; ``either``:
-                   of two that run together, whichever is asked about
+                   of two that run together, for both
 of devices         ``all``; ``specs`` (linear in the logarithms of bandwidth, fp32 and tensor arithmetic);
                    ``speed`` (the one figure that the prior makes of them); ``alike`` (near in their
                    specifications); ``own``; ``learnt`` (as ``own``, until speeds say which devices suit the
-                   same jobs: ``likeness``); ``unnamed`` (devices whose specifications nobody knows)
+                   same jobs: ``device_similarity``); ``unnamed`` (devices without specifications)
 of shapes          ``one``: all are; ``several`` devices, more so the more there are; ``spread`` over several
-                   servers, likewise; ``apart``: said to be spread out, even where it is one device; ``size``:
-                   so many devices, and no other number of them
+                   servers, likewise; ``apart``: marked as spread, even a single device; ``size``: exactly this
+                   number of devices
 =================  =============================================================================================
 
-The sizes without evidence come from elsewhere: in vendors' published figures of 131 workloads on 17 accelerators,
-0.65 log(bandwidth) + 0.3 log(fp32) + 0.05 log(tensor) leaves 0.13 of a workload's speed from device to device (the
+The prior variances come from other data: in vendors' published figures of 131 workloads on 17 accelerators, 0.65
+log(bandwidth) + 0.3 log(fp32) + 0.05 log(tensor) leaves 0.13 of a workload's speed from device to device (the
 standard deviation of the logarithm). docs/throughputs.md has more.
 
 Legend: J job types, D devices, S shapes, N and M cells, P effects, G groups of noise.
@@ -40,8 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.accelerators import DataSheets
-from gavelx.estimator.amplitude import foretold_amplitudes
-from gavelx.estimator.kriging import Floats, Whole
+from gavelx.estimator.gaussian_process import Floats, Whole
+from gavelx.estimator.interference_scale import foretold_amplitudes
 from gavelx.estimator.names import read_name
 from gavelx.measurements import Way
 from gavelx.throughputs import Pairing
@@ -49,20 +49,20 @@ from gavelx.throughputs import Pairing
 SPEED = np.array([0.65, 0.3, 0.05])
 """Weights of log bandwidth, log fp32 and log tensor arithmetic in a device's speed."""
 USUAL = np.log([700.0, 15.0, 60.0])
-"""A device in the middle of the market: what one without specifications is taken for."""
+"""The specifications assumed for a device without any: one in the middle of the market."""
 OCTAVES = 2.0
-"""Batch sizes so many doublings apart have little more in common than their model."""
+"""Length scale of batch sizes, in doublings: beyond it, two have little more in common than their model."""
 SCALING, SPREADING, BESIDE = 0.8, -0.15, -0.5
-"""Prior: n devices are n^0.8 as fast, a seventh less over several servers; two on a device get 0.6 each."""
+"""Prior: n devices have n^0.8 times the speed, a seventh less over several servers; jobs of a pair 0.6 each."""
 ALONE_NOISE, PAIR_NOISE = 0.005, 0.01
-"""Variances without evidence."""
+"""Prior variances of noise."""
 
 
 Side = Literal["job_N", "partner_N"]
 
 
 class Effect(NamedTuple):
-    """A kernel for each side, and the variance without evidence; one with a partner is of pairs alone."""
+    """A kernel for each side, and the prior variance; an effect with a partner is for pairs only."""
 
     mode: float
     job: str
@@ -72,7 +72,7 @@ class Effect(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether pairs differ by it; what they all have in common is no larger where the amplitude is."""
+        """Whether pairs differ by it; an effect that all pairs have in common is not scaled by the amplitude."""
         return bool(self.partner) and (self.job, self.partner) != ("all", "all")
 
 
@@ -90,11 +90,11 @@ def _alone() -> list[Effect]:
             ("own", "several"): 0.01,
             ("own", "spread"): 0.01,
             ("own", "apart"): 0.01,
-            ("speed", "spread"): 0.1,  # a network makes fast devices as slow as others
+            ("speed", "spread"): 0.1,  # the network limits fast devices to the speed of others
             ("speed", "several"): 0.03,
         }
         effects += [Effect(size * part, job, device, shape) for (device, shape), size in sizes.items()]
-    # gangs of each size run on servers of their own, which a cloud builds differently for each device
+    # gangs of each size run on server models of their own, which differ by device
     return [*effects, Effect(0.005, "all", "own", "size")]
 
 
@@ -143,7 +143,7 @@ class Cells:
 
     @property
     def group_N(self) -> Whole:
-        """Whose noise: 0 alone, 1 + d of pairs on device d."""
+        """The group of noise: 0 alone, 1 + d for pairs on device d."""
         return np.where(self.is_pair_N, 1 + self.device_N, 0)
 
 
@@ -177,14 +177,14 @@ class Space:
         return job, device, self._shape_of[way.scale_factor, way.consolidated], -1
 
     def learn_likeness(self, C_DD: Floats, devices: Sequence[str]) -> None:
-        """Which of these devices suit the same jobs. Others are by themselves, and differ as much as any."""
+        """Set the similarity of these devices. Others are independent, with the mean variance."""
         at = [self._device_of[name] for name in devices]
         learnt_DD = np.diag(C_DD).max(initial=0.0) * np.eye(len(self.devices))
         learnt_DD[np.ix_(at, at)] = C_DD
         self.device["learnt"] = learnt_DD
 
     def learn_amplitudes(self, log_D: Floats, devices: Sequence[str]) -> None:
-        """How much partners matter on these devices; where it is NaN, and on others, as is foretold."""
+        """Set the amplitudes of these devices; where it is NaN, and for other devices, they are predicted."""
         known_D = np.full(len(self.devices), np.nan)
         known_D[[self._device_of[name] for name in devices]] = log_D
         mean_D, self.doubt_D = foretold_amplitudes(known_D, self._speed_D)
@@ -192,7 +192,7 @@ class Space:
 
     @property
     def usual_noise_G(self) -> Floats:
-        """The variance of each group of noise without evidence: of pairs, larger where partners matter more."""
+        """The prior variance of each group of noise; for pairs it grows with the amplitude."""
         return np.concatenate([[ALONE_NOISE], PAIR_NOISE * self.amplitude_D**2])
 
     def kernels(self, cells: Cells) -> Floats:
@@ -217,7 +217,7 @@ class Space:
         )
 
     def beside(self, a: Cells, b: Cells) -> Callable[[str, str], Floats]:
-        """The kernel of job and partner by their names (M x N); for ``either`` it does not matter who is which."""
+        """The kernel of job and partner by their names (M x N), symmetric in the two for ``either``."""
 
         @cache
         def kernel(name: str, of_a: Side, of_b: Side) -> Floats:
@@ -234,12 +234,12 @@ class Space:
         return both
 
     def covariance(self, variance_P: Floats) -> "Covariance":
-        """How any two cells vary together, with these variances of the effects."""
+        """The covariance of any two cells with these variances of the effects."""
         return Covariance(self, variance_P)
 
 
 class Covariance:
-    """How any two cells vary together: sums of effects that share a side are worked out once."""
+    """The covariance of any two cells; sums of effects that share a side are computed once."""
 
     def __init__(self, space: Space, variance_P: Floats) -> None:
         self._space, self._variance_P = space, variance_P
@@ -276,7 +276,7 @@ class Covariance:
         """The variance of each cell, without noise."""
         space, (j, d, s, p) = self._space, (cells.job_N, cells.device_N, cells.shape_N, cells.partner_N)
         job, total_N = space.job, np.zeros(len(cells))
-        # the amplitude itself is unsure: E[g^2] of a lognormal
+        # the amplitude itself is uncertain: E[g^2] of a lognormal
         square_N = (space.amplitude_D**2 * np.exp(space.doubt_D**2))[d]
         for effect, variance in zip(EFFECTS, self._variance_P, strict=True):
             pairs_N = cells.is_pair_N * (square_N if effect.differs else 1.0)
@@ -303,7 +303,7 @@ def _job_kernels(jobs: Sequence[str]) -> dict[str, Floats]:
 
 
 def _device_kernels(devices: Sequence[str], data_sheets: DataSheets) -> tuple[dict[str, Floats], Floats]:
-    """The kernels, and the logarithm of each device's speed by its specifications."""
+    """The kernels, and the logarithm of each device's speed from its specifications."""
     found = [data_sheets.find(device) for device in devices]
     figures = [(one.bandwidth_gb_s, one.fp32_tflops, one.tensor_tflops) for one in found]
     x_DX = np.log(np.array(figures, float).reshape(-1, 3)) - USUAL
@@ -325,7 +325,7 @@ def _device_kernels(devices: Sequence[str], data_sheets: DataSheets) -> tuple[di
 
 
 def _shape_kernels(shapes: Sequence[tuple[int, bool]]) -> tuple[dict[str, Floats], Floats]:
-    """The kernels, and what each shape is expected to change."""
+    """The kernels, and the expected change of each shape, as a logarithm."""
     octave_S = np.log2([devices for devices, _ in shapes])
     several_S = (octave_S > 0) * 1.0
     apart_S = np.array([not together for _, together in shapes]) * 1.0

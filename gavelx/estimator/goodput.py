@@ -1,12 +1,12 @@
-"""Goodput: how fast an elastic job comes nearer to its end, on any devices, at any batch size.
+"""Goodput: the progress of an elastic job per second, on any devices, at any batch size.
 
     efficiency(M) = (phi + M_0) / (phi + M)               progress per sample, relative to the job's own batch M_0
     goodput       = M / T_step x efficiency(M)            M = K m (s + 1): K devices, s batches accumulated
 
-phi is the gradient noise scale: as long as M is far below it, twice the batch is worth nearly two steps. Source:
+phi is the gradient noise scale: while M is far below it, doubling the batch is worth nearly two steps. Source:
 Pollux (OSDI'21), sections 3.1 and 3.2; McCandlish et al., "An empirical model of large-batch training" (2018).
 
-Which to ask: `StepTime` knows one accelerator type and no statistics; `JobModel` all that an elastic policy or a
+`StepTime` models one accelerator type without statistics; use `JobModel` for all that an elastic policy or a
 simulator needs of one job.
 """
 
@@ -22,9 +22,9 @@ from gavelx.estimator.step_time import Placement, Profile, StepTime, fit_step_ti
 
 Floats = NDArray[np.float64]
 TRIED = 64
-"""Batch sizes looked at between the least and the largest, evenly in logarithms."""
+"""Number of batch sizes tried between the least and the largest, evenly in logarithms."""
 FEW = 20
-"""With fewer profiles than this no range is given: too few are left out of each fit."""
+"""With fewer profiles than this there is no range: too few are left out of each fit."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Efficiency:
 
     @staticmethod
     def of_gradients(batch: float, squared_norm: float, variance: float) -> "Efficiency":
-        """From what training at ``batch`` measured: |gradient|^2, and the variance of its estimate (the trace)."""
+        """From training at ``batch``: |gradient|^2, and the variance of its estimate (the trace)."""
         return Efficiency(batch, batch * variance / squared_norm if squared_norm > 0 else math.inf)
 
     def at(self, total_batch: float | Floats) -> float | Floats:
@@ -47,23 +47,24 @@ class Efficiency:
 
 
 class BatchChoice(NamedTuple):
-    """So many samples on each device, so many batches accumulated before each sync, and what that gives."""
+    """Samples on each device, batches accumulated before each sync, and the resulting goodput."""
 
     local_batch: int
     accumulated: int
     goodput: float
 
     def total(self, placement: Placement) -> int:
-        """Samples that make one step."""
+        """Samples in one step."""
         return sum(placement) * self.local_batch * (self.accumulated + 1)
 
 
 @dataclass(frozen=True)
 class JobModel:
-    """What is known of an elastic job: its steps on each accelerator type, and what a batch size is worth.
+    """Model of an elastic job: its step times on each accelerator type, and the efficiency of a batch size.
 
-    ``local_batch_max`` is what fits the memory of a device of each type. ``range_of`` says by which factor, at
-    most, measured steps were above or below the model in 90 % of held-out profiles; absent where they are too few.
+    ``local_batch_max`` is the largest batch in the memory of a device of each type. ``range_of`` is the factor by
+    which measured steps were above or below the model in 90 % of held-out profiles, at most; absent if they are
+    too few.
     """
 
     steps: Mapping[str, StepTime]
@@ -73,7 +74,7 @@ class JobModel:
 
     @staticmethod
     def fit(profiles: Mapping[str, Sequence[Profile]], efficiency: Efficiency, level: float = 0.9) -> "JobModel":
-        """The model of a job that was profiled on these accelerator types; no larger batch fits than was seen."""
+        """Fit a model to profiles on these accelerator types; the largest batch seen is taken as the limit."""
         steps = {name: fit_step_time(seen) for name, seen in profiles.items()}
         largest = {name: int(max(one.local_batch for one in seen)) for name, seen in profiles.items()}
         ranges = {
@@ -90,7 +91,7 @@ class JobModel:
         return self.steps[accelerator].seconds(placement, local_batch, accumulated)
 
     def step_range(self, accelerator: str, placement: Placement, local_batch: float) -> tuple[float, float]:
-        """(lower, upper) of that, without accumulation; as sure as the model is on profiles it has not seen."""
+        """(lower, upper) of that, without accumulation; the width is that of the errors on held-out profiles."""
         step_s = float(self.step_seconds(accelerator, placement, local_batch))
         factor = self.range_of.get(accelerator, math.inf)
         return step_s / factor, step_s * factor
@@ -105,7 +106,7 @@ class JobModel:
     def goodput(
         self, accelerator: str, placement: Placement, local_batch: float | Floats, accumulated: float | Floats = 0
     ) -> float | Floats:
-        """Samples per second, counted as at the job's own batch size."""
+        """Goodput in samples per second at the job's own batch size."""
         total = sum(placement) * local_batch * (accumulated + 1)
         worth = self.efficiency.at(total)
         return self.throughput(accelerator, placement, local_batch, accumulated) * worth
@@ -113,9 +114,8 @@ class JobModel:
     def best_batch(self, accelerator: str, placement: Placement, batch_max: int) -> BatchChoice | None:
         """The batch size with the most goodput on these devices, from the job's own up to ``batch_max``.
 
-        Samples that do not fit the devices' memory at once are accumulated. None where no size is in between: each
-        device has as many samples as the others in each batch. Source: Pollux (OSDI'21), equation 13, by trying
-        sizes.
+        Samples that do not fit in the devices' memory are accumulated. Every device has the same number of samples
+        in each batch; None if no such size is in between. Source: Pollux (OSDI'21), equation 13, by trying sizes.
         """
         devices, fits = sum(placement), self.local_batch_max[accelerator]
         least, most = math.ceil(self.efficiency.batch / devices), batch_max // devices  # samples on each device

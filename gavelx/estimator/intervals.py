@@ -1,26 +1,26 @@
-"""How wide an interval has to be to hold what it says, read off measured cells that were left out.
+"""Widths of intervals with the right coverage, from measured cells that were left out.
 
-The logarithm of a speed is near normal, but its errors have heavier tails than a normal, and a model fitted to few
-measurements is not sure of its own variances. So each measured cell is predicted from all others; z is its error
-in standard deviations, and the quantile of |z| takes the place of the normal's: split conformal prediction (Vovk,
-Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005) with leave-one-out scores.
+The logarithm of a speed is near normal, but its errors have heavier tails than a normal, and the variances of a
+model fitted to few measurements are uncertain. So each measured cell is predicted from all others; z is its error
+in standard deviations, and the quantile of |z| replaces the normal's: split conformal prediction (Vovk, Gammerman
+and Shafer, "Algorithmic Learning in a Random World", 2005) with leave-one-out scores.
 
-Cells left out one by one have near neighbours, cells of a device that nobody measured have none. How far devices
-differ is known from few examples, so what a wanted cell is less sure of than cells left out is Student's:
+Cells left out one by one have near neighbours, cells of an unmeasured device have none. The variance between
+devices is known from few examples, so the additional uncertainty of such a cell is Student's:
 
     half width^2 = q^2 min(sd^2, u^2) + t^2 (sd^2 - min(sd^2, u^2))
 
 with u the median standard deviation of the cells left out, q their quantile and t Student's. Its degrees of
-freedom are the examples that there are: the other devices, the job types that were measured on this one, and two.
-Where many job types were measured on a device it is new job types that are unsure there. So each is left out as a
-whole, but for two cells, and the more of them there are (beyond EXAMPLES) the nearer t is to the quantile of these
-errors.
+freedom are the number of examples: the other devices, the job types that were measured on this one, and two. If
+many job types were measured on a device, only new job types are uncertain there. So each job type is left out as a
+whole, except two cells, and the more there are (beyond EXAMPLES), the nearer t is to the quantile of these errors.
 
-The errors that count are those on the same device, where there are many: intervals are to hold what they say on
-each device, not only on all together ("Mondrian" prediction, ibidem, section 4.5). Few say little: q and u begin
-as z, the normal's, and 0, go to those of all devices, then to those of this one; PRIOR cells take them half-way.
+If there are many errors on the same device, these are used: intervals should have the right coverage on each
+device, not only on all together ("Mondrian" prediction, ibidem, section 4.5). With few errors, q and u start from
+z (the normal's) and 0, and move to those of all devices, then to those of this one; PRIOR cells take them
+half-way.
 
-The noise of pairs on a device on which few were seen is hardly known itself, and counts for more (``inflation``).
+The noise of pairs on a device with few pairs is uncertain itself, and enters larger (``inflation``).
 """
 
 from collections.abc import Iterable
@@ -29,11 +29,11 @@ from statistics import NormalDist
 import numpy as np
 from scipy.special import stdtrit
 
-from gavelx.estimator.kriging import PRIOR_SHAPE, Errors, Floats
+from gavelx.estimator.gaussian_process import PRIOR_SHAPE, Errors, Floats
 
 PRIOR = 10
 EXAMPLES = 2
-"""What is known of devices beforehand counts as so many."""
+"""The weight of prior knowledge of devices, as a number of examples."""
 
 
 def half_widths(
@@ -41,8 +41,8 @@ def half_widths(
 ) -> Floats:
     """Half the width of each wanted interval, in the unit of sd.
 
-    ``left_out`` are errors and standard deviations of cells left out one by one, those that are most alike last;
-    ``jobs_left_out`` those of so many whole job types.
+    ``left_out`` are errors and standard deviations of cells left out one by one, the most similar cells last;
+    ``jobs_left_out`` are those of whole job types, with their number.
     """
     upper = (1 + level) / 2
     q, u = NormalDist().inv_cdf(upper), 0.0
@@ -61,11 +61,11 @@ def half_widths(
 
 
 def inflation(told_G: Floats, level: float) -> Floats:
-    """How many times its most likely value a variance counts in intervals, known from so many cells' worth.
+    """The factor by which a variance counts in intervals, given the number of cells that it is known from.
 
     If a variance is inverse gamma of shape a and mode v, an error is Student's t with 2 a degrees of freedom and a
     scale of sqrt((a + 1) v / a), so this is (a + 1) / a (t / z)^2, where a = PRIOR_SHAPE + cells / 2 (Gelman and
-    others, "Bayesian Data Analysis", 2013, section 3.2): 6 times where nothing was seen, at a level of 90 %.
+    others, "Bayesian Data Analysis", 2013, section 3.2): 6 without any cell, at a level of 90 %.
     """
     upper = (1 + level) / 2
     shape_G = PRIOR_SHAPE + told_G / 2

@@ -1,4 +1,4 @@
-"""What all our estimators share: they remember what was measured, and only complete what was not."""
+"""The base class of our estimators: it returns measured speeds as measured, and estimates only the others."""
 
 import math
 from abc import abstractmethod
@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 from gavelx.accelerators import NO_DATA_SHEETS, DataSheets
 from gavelx.estimator.base import LEVEL, Estimator
-from gavelx.estimator.cannot_run import CannotRun
+from gavelx.estimator.memory_limits import CannotRun
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.throughputs import Pairing
 
@@ -15,10 +15,10 @@ UNKNOWN = Estimate(math.nan, math.nan, math.nan, "unknown")
 
 
 class Completing(Estimator):
-    """An estimator that has to say something only of ways to run that were not measured.
+    """An estimator that only has to estimate ways to run that were not measured.
 
-    Several measurements of one way count by their errors; without errors, all the same. Where they contradict each
-    other, the interval says so. 0 (it was tried and cannot run) stands until a later measurement says otherwise.
+    Several measurements of one way are weighted by their errors; without errors, equally. If they contradict each
+    other, the interval is wider. 0 (it was tried and cannot run) holds until a later measurement differs.
     """
 
     def __init__(self, data_sheets: DataSheets = NO_DATA_SHEETS) -> None:
@@ -34,7 +34,7 @@ class Completing(Estimator):
             changed.add(one.way)
         for way in changed:
             self.speed_of[way], self.error_of[way] = merged(self._measurements[way])
-        # in one order, however they came
+        # in one order, so that the order of arrival does not matter
         self.speed_of = {way: self.speed_of[way] for way in sorted(self.speed_of, key=_key)}
         self._cannot_run = CannotRun(self.speed_of, self.data_sheets)
         self.forget()
@@ -58,16 +58,16 @@ class Completing(Estimator):
 
     @abstractmethod
     def complete(self, missing: Sequence[Way], level: float) -> list[Estimate | None]:
-        """What is believed of ways to run that were not measured; None where nothing can be said."""
+        """Estimates of ways to run that were not measured; None if unknown."""
 
     def forget(self) -> None:
-        """Something more was measured: what was worked out before no longer holds."""
+        """Discard cached results, because there are new measurements."""
 
 
 def merged(measurements: Sequence[Measurement]) -> tuple[float, float]:
-    """Steps/s and relative error of one way to run, from all that was measured of it: a mean of logarithms.
+    """Steps/s and relative error of one way to run, from all its measurements: a mean of logarithms.
 
-    Measurements that scatter by more than their errors, or say nothing of errors, are as unsure as they scatter
+    If measurements scatter by more than their errors, or have no errors, the error is computed from the scatter
     (Birge, "The Calculation of Errors by the Method of Least Squares", 1932).
     """
     ran = [one for one in measurements if one.steps_per_second > 0]
@@ -86,7 +86,7 @@ def merged(measurements: Sequence[Measurement]) -> tuple[float, float]:
 
 
 def _rounded(answer: Estimate | None) -> Estimate | None:
-    """To six digits, which is more than is known: the last bits of linear algebra differ between processors."""
+    """The estimate to six digits, because the last bits of linear algebra differ between processors."""
     if answer is None:
         return None
     mid, lower, upper = (float(f"{speed:.6g}") for speed in answer[:3])

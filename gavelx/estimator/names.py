@@ -1,4 +1,4 @@
-"""What the name of a job type gives away: the model, and the batch size."""
+"""Model and batch size, parsed from the name of a job type."""
 
 import math
 import re
@@ -13,14 +13,14 @@ _BATCH = re.compile(
 
 
 class JobName(NamedTuple):
-    """``LM (batch size 20)`` is the model ``lm`` at a batch size of 20; NaN where the name does not say."""
+    """``LM (batch size 20)`` is the model ``lm`` at a batch size of 20; NaN if the name has none."""
 
     model: str
     batch_size: float = math.nan
 
 
 def read_name(job_type: str) -> JobName:
-    """The model and batch size of a job type: what is left of its name when the batch size is cut out."""
+    """The batch size of a job type, and the model: the rest of its name."""
     found = _BATCH.search(job_type)
     if found is None:
         return JobName(job_type.strip().lower())

@@ -1,18 +1,18 @@
-"""Speeds from leases: every lease that runs is a measurement, and together they put a table right.
+"""Speeds from leases: every lease is a measurement, and together they correct a throughput table.
 
-Of each way to run the latest ``KEPT`` measurements are kept, y_i = log of the speed, with standard errors e_i.
+For each way to run, the latest ``KEPT`` measurements are kept: y_i = log of the speed, with standard errors e_i.
 
-* *The speed* is the median of y_i: one lease in two may be wrong. Its standard error is 1.25 of that of a mean
-  (Huber and Ronchetti, "Robust Statistics", 1.2), with the larger of what the measurements say of themselves and
-  how they differ, by the median absolute deviation.
+* *The speed* is the median of y_i: up to half of the leases may be wrong. Its standard error is 1.25 of that of a
+  mean (Huber and Ronchetti, "Robust Statistics", 1.2), with the larger of the measurements' own errors and their
+  scatter (median absolute deviation).
 * *Drift*: the standardised distance of each new y_i from the median of those before it goes into a two-sided
   cumulative sum, s = max(0, s + z - 1/2), which raises the alarm above 5 (Page 1954; Montgomery, "Introduction to
-  Statistical Quality Control", 9.1). Distances are cut at 3, so that it takes several; then all but the latest
-  ``ENOUGH`` are forgotten.
-* *Measured beats table*: after ``ENOUGH`` measurements the speed is used instead of what the table says, if they
-  differ by more than the interval and by more than ``MATTERS``. Such a profile is *wrong*, and is named so.
+  Statistical Quality Control", 9.1). Distances are cut at 3, so that one measurement alone raises no alarm; after
+  an alarm, all but the latest ``ENOUGH`` are dropped.
+* *Correction*: after ``ENOUGH`` measurements, the speed replaces that of the table, if they differ by more than
+  the interval and by more than ``MATTERS``. The profile in the table is then called *wrong*.
 
-Pure: what it knows follows from what it observed, in that order.
+Pure: the state follows from the observed measurements and their order.
 """
 
 import math
@@ -21,22 +21,22 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from gavelx.estimator.base import LEVEL
-from gavelx.estimator.steady import interval
+from gavelx.estimator.steady_speed import interval
 from gavelx.measurements import Estimate, Measurement, Way
 
 KEPT = 32
 ENOUGH = 3
 MATTERS = 0.05
-"""Speeds that differ by less are not worth another allocation."""
+"""Relative difference of speeds from which another allocation is worth it."""
 ERROR_MIN, ERROR_MAX = 0.01, 0.5
-"""No lease is known better than that, as devices of one type differ; one that is known worse says nothing."""
+"""Least relative error of a lease, as devices of one type differ; and the error from which a lease is ignored."""
 SPEED_MAX = 1e12
 SLACK, ALARM, CUT = 0.5, 5.0, 3.0
 
 
 @dataclass
 class Learned:
-    """What leases said of one way to run; ``drifted_at`` when its speed last became another one."""
+    """The measurements of leases of one way to run; ``drifted_at`` is the time of its last drift."""
 
     latest: list[Measurement] = field(default_factory=list)
     count: int = 0
@@ -46,7 +46,7 @@ class Learned:
     _down: float = 0.0
 
     def observe(self, measurement: Measurement) -> bool:
-        """Take a measurement into account; whether it shows that the speed has become another one."""
+        """Add a measurement; return whether it shows a drift of the speed."""
         drifted = len(self.latest) >= ENOUGH and self._alarmed(measurement)
         self.count += 1
         self.latest = [*self.latest[-KEPT + 1 :], measurement]
@@ -63,12 +63,12 @@ class Learned:
 
     @property
     def relative_error(self) -> float:
-        """The standard error of the speed, relative to it; all of it at most."""
+        """The standard error of the speed, relative to it; at most 1."""
         return min(1.0, 1.2533 * self._scatter() / math.sqrt(len(self.latest)))
 
     @property
     def seconds(self) -> float:
-        """How long steps were counted."""
+        """Total seconds over which steps were counted."""
         return sum(m.seconds for m in self.latest)
 
     def _alarmed(self, measurement: Measurement) -> bool:
@@ -79,7 +79,7 @@ class Learned:
         return max(self._up, self._down) > ALARM
 
     def _scatter(self) -> float:
-        """How far one measurement is from another, relative: by themselves, or by what they say of themselves."""
+        """Relative error of one measurement: the scatter between them, or their own errors if larger."""
         middle = math.log(self.speed)
         apart = 1.4826 * median(abs(math.log(m.steps_per_second) - middle) for m in self.latest)
         said = math.sqrt(fmean(max(m.relative_error, ERROR_MIN) ** 2 for m in self.latest))
@@ -87,7 +87,7 @@ class Learned:
 
 
 class Online:
-    """A table and what leases say of it. ``table`` is what is believed until then."""
+    """A throughput table with the measurements of leases. ``table`` holds the speeds before any lease."""
 
     def __init__(self, table: Mapping[Way, float]) -> None:
         self._table = table
@@ -98,11 +98,11 @@ class Online:
         return iter(self._learned)
 
     def learned(self, way: Way) -> Learned | None:
-        """What leases said of a way to run; None where none has said anything."""
+        """The measurements of leases of a way to run; None if there are none."""
         return self._learned.get(way)
 
     def observe(self, measurement: Measurement) -> bool:
-        """Take one into account; whether its speed has become another one. What is no speed is left out."""
+        """Add a measurement; return whether it shows a drift. A measurement that is not a speed is ignored."""
         if not (0 < measurement.steps_per_second < SPEED_MAX and 0 <= measurement.relative_error <= ERROR_MAX):
             return False
         drifted = self._learned.setdefault(measurement.way, Learned()).observe(measurement)
@@ -110,17 +110,17 @@ class Online:
         return drifted
 
     def is_known(self, way: Way) -> bool:
-        """Whether leases have said enough."""
+        """Whether there are enough measurements."""
         learned = self._learned.get(way)
         return learned is not None and len(learned.latest) >= ENOUGH
 
     def better(self, way: Way, used: float | None) -> float | None:
-        """The speed to use instead of one that is used now (None: none is); None where that may stand."""
+        """The speed to use instead of ``used`` (None: no speed); None if ``used`` can stay."""
         stands = not self.is_known(way) if used is None else not self.contradicts(way, used)
         return None if stands else self._learned[way].speed
 
     def contradicts(self, way: Way, said: float) -> bool:
-        """Whether leases say something else of this speed, surely and by much."""
+        """Whether leases contradict this speed: significantly, and by more than ``MATTERS``."""
         if not self.is_known(way):
             return False
         learned = self._learned[way]
@@ -128,11 +128,11 @@ class Online:
         return not low / (1 + MATTERS) <= said <= high * (1 + MATTERS)
 
     def wrong(self) -> list[Way]:
-        """Ways to run whose profile in the table is wrong, by what was measured."""
+        """Ways to run whose profile in the table is contradicted by measurements."""
         return [way for way in self._learned if way in self._table and self.contradicts(way, self._table[way])]
 
     def estimate(self, way: Way, level: float = LEVEL) -> Estimate:
-        """What leases say of a way to run."""
+        """An estimate of a way to run from the measurements of leases."""
         learned = self._learned.get(way)
         if learned is None:
             return Estimate(math.nan, math.nan, math.nan, "unknown")

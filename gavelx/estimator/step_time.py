@@ -1,4 +1,4 @@
-"""How long a training step takes on so many devices of one type, placed so, at such a batch size.
+"""Time of a training step, by the number of devices of one type, their placement and the batch size.
 
     T_compute = a_c + b_c m                                        m: batch size on each device
     T_sync    = 0                                     one device
@@ -6,7 +6,7 @@
               = a_n + b_n (K - 2) + c_n (k - 1)       K devices in several servers, k in the fullest of them
     T_step    = s T_compute + (T_compute^p + T_sync^p)^(1/p)     s: batches accumulated before the gradients' sync
 
-p from 1 (sync begins when computing has ended) to 10 (it is all hidden). Source: Pollux (OSDI'21), section 3.2,
+p is from 1 (sync begins after computing) to 10 (sync is hidden). Source: Pollux (OSDI'21), section 3.2,
 equations 8 to 11, which Sia (SOSP'23) has for each accelerator type. The term with c_n is ours: devices of one
 server share its network card. On the public V100 profiles it brings the median error of bert and deepspeech2
 from 11 % to 4 %.
@@ -28,13 +28,13 @@ Placement = tuple[int, ...]
 OUTLIER = 0.1
 """Errors above this (in logarithms) count linearly, not squared: profiles have stalls in them."""
 COMPUTE_WEIGHT = 0.5
-"""What an error in T_compute weighs beside one in T_step, which is what schedulers need."""
+"""Weight of an error in T_compute relative to one in T_step, which schedulers need."""
 NEGLIGIBLE = 1e-9
-"""Of a step's time; logarithms need something above 0."""
+"""Least seconds of a step, because logarithms need a positive number."""
 
 
 class Profile(NamedTuple):
-    """A measured step, and how much of it was waiting for gradients (seconds)."""
+    """A measured step time, and the part of it spent waiting for gradients (seconds)."""
 
     placement: Placement
     local_batch: float
@@ -56,11 +56,11 @@ class StepTime:
     overlap: float
 
     def compute_seconds(self, local_batch: float | Floats) -> float | Floats:
-        """T_compute: one batch forth and back on each device."""
+        """T_compute: forward and backward pass of one batch on each device."""
         return self.compute_s + self.compute_s_per_sample * local_batch
 
     def sync_seconds(self, placement: Placement) -> float:
-        """T_sync: what averaging the gradients takes if nothing hides it."""
+        """T_sync: time to average the gradients without overlap."""
         devices = sum(placement)
         if devices == 1:
             return 0.0
@@ -72,23 +72,23 @@ class StepTime:
     def seconds(
         self, placement: Placement, local_batch: float | Floats, accumulated: float | Floats = 0
     ) -> float | Floats:
-        """T_step, after so many batches that were only accumulated; arrays give arrays."""
+        """T_step, with the batches accumulated before it; arrays give arrays."""
         compute_s = self.compute_seconds(local_batch)
         return accumulated * compute_s + _overlapped(compute_s, self.sync_seconds(placement), self.overlap)
 
 
 def _overlapped(compute_s: float | Floats, sync_s: float | Floats, p: float) -> float | Floats:
-    """(T_compute^p + T_sync^p)^(1/p), without powers of small numbers that vanish."""
+    """(T_compute^p + T_sync^p)^(1/p), without underflow."""
     longer_s, shorter_s = np.maximum(compute_s, sync_s), np.minimum(compute_s, sync_s)
     result: float | Floats = longer_s * (1.0 + (shorter_s / longer_s) ** p) ** (1.0 / p)
     return result
 
 
 def fit_step_time(profiles: Sequence[Profile]) -> StepTime:
-    """The coefficients that explain these profiles best: least squares of logarithms, outliers held back.
+    """Fit the coefficients to these profiles: least squares of logarithms, robust against outliers.
 
-    What was never profiled costs nothing more than what was, as in Pollux (section 4.1, "prior-driven
-    exploration"): gangs over several servers are as fast as in one, and devices in one server sync for free.
+    Placements that were never profiled cost nothing extra, as in Pollux (section 4.1, "prior-driven exploration"):
+    gangs over several servers are as fast as in one, and devices in one server sync for free.
     """
     assert profiles, "nothing to fit"
     devices_N = np.array([sum(one.placement) for one in profiles], dtype=float)

@@ -1,6 +1,5 @@
-"""What an allocation means to those who get it, whatever policy made it.
+"""Explanations of an allocation of any policy.
 
-`properties` measures what each job has against an equal share, whom it envies, and what nobody would miss;
-`reasons` says in words what keeps a job from running faster, and what one more device is worth; `explanation`
-puts both together as data, for people and for programs.
+`properties` computes each job's gain over an equal share, its envy, and the slack to Pareto efficiency; `reasons`
+finds what limits each job, and the value of one more device; `explanation` combines both as data.
 """

@@ -1,4 +1,4 @@
-"""An explanation: everything that can be said of one allocation, computed once, as plain data.
+"""An explanation: reasons, prices and properties of one allocation, as plain data.
 
 Legend: J jobs, A accelerator types.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
-from gavelx.explain.properties import NOBODY, equal_share_gain_J, pareto_slack, utility_J, worst_envy_J
+from gavelx.explain.properties import NO_JOB, equal_share_gain_J, pareto_slack, utility_J, worst_envy_J
 from gavelx.explain.reasons import NEAR, Reasons, one_more_device
 from gavelx.metrics import known
 from gavelx.solvers.program.errors import UnsolvedError
@@ -20,20 +20,21 @@ from gavelx.solvers.program.errors import UnsolvedError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ROUND = 9
-"""Jobs whose gains agree to so many digits stay in their order."""
+"""Jobs whose gains agree to this many digits keep their order."""
 EFFICIENT = 1e-7
 """Gains up to this, in top speeds per job, are rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Reasons, prices and properties of an allocation. Each is computed when it is first asked for.
+    """Reasons, prices and properties of an allocation. Each is computed at its first use.
 
     * ``one_more_device``: relative change of the objective by accelerator type; see :func:`one_more_device`;
-    * ``usd_per_percent``: dollars an hour for each per cent of the objective, at the price of a device, where the
-      price is known and a device changes anything;
-    * ``gain_J``: against an equal share; ``envy_J``, ``envied_J``: the worst envy and whom it is for (an index);
-    * ``pareto_slack``: the gains, in top speeds of a job, that cost nobody anything.
+    * ``usd_per_percent``: dollars an hour for each per cent of the objective, at the price of a device; only for
+      types with a known price, of which one more device changes the objective;
+    * ``gain_J``: against an equal share; ``envy_J``, ``envied_J``: the worst envy of each job, and the job that it
+      envies (an index);
+    * ``pareto_slack``: the gains, in top speeds of a job, that slow no other job down.
     """
 
     allocation: Allocation
@@ -44,7 +45,7 @@ class Explanation:
 
     @cached_property
     def limited_by_J(self) -> list[str]:
-        """What keeps each job from running faster, in words."""
+        """What limits each job's speed, in words."""
         return [self.reasons.limited_by(j) for j in range(len(self.allocation.snapshot.jobs))]
 
     @cached_property
@@ -80,7 +81,7 @@ class Explanation:
 
     @cached_property
     def pareto_slack(self) -> float | None:
-        """None where the solver gives up: the rest can be said all the same."""
+        """See :func:`pareto_slack`; None if the solver fails, which does not affect the rest."""
         try:
             return pareto_slack(self.allocation)
         except UnsolvedError:
@@ -94,18 +95,18 @@ class Explanation:
 
     @cached_property
     def worst_first_J(self) -> Ints:
-        """All jobs (indices), by what they have against an equal share; those that can run nowhere at the end."""
+        """All jobs (indices), by their gain over an equal share; jobs that can run nowhere come last."""
         return np.argsort(self.gain_J.round(ROUND), kind="stable")
 
     @property
     def envious_J(self) -> Ints:
         """The jobs (indices) that envy another, worst first."""
         order_J = np.argsort(-self.envy_J.round(ROUND), kind="stable")
-        return np.asarray(order_J[self.envied_J[order_J] != NOBODY])
+        return np.asarray(order_J[self.envied_J[order_J] != NO_JOB])
 
     @property
     def is_efficient(self) -> bool | None:
-        """Whether nobody can run faster without another running slower; None: not known."""
+        """Whether no job can run faster without another running slower; None: unknown."""
         return None if self.pareto_slack is None else self.pareto_slack <= EFFICIENT * max(1, len(self.gain_J))
 
     @cached_property
@@ -113,7 +114,7 @@ class Explanation:
         return worst_envy_J(self.allocation)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers; None where there is none (see the help of ``gavelx allocate``)."""
+        """The explanation as plain numbers and None (see the help of ``gavelx allocate``)."""
         snapshot, reasons = self.allocation.snapshot, self.reasons
         ids = [job.id for job in snapshot.jobs]
         return {
@@ -133,7 +134,7 @@ class Explanation:
                     "steps_per_s": float(self.throughput_J[j]),
                     "equal_share_gain": known(float(self.gain_J[j])),
                     "envy": known(float(self.envy_J[j])),
-                    "envies": None if self.envied_J[j] == NOBODY else ids[self.envied_J[j]],
+                    "envies": None if self.envied_J[j] == NO_JOB else ids[self.envied_J[j]],
                     "limited_by": self.limited_by_J[j],
                 }
                 for j, job_id in enumerate(ids)

@@ -1,9 +1,9 @@
-"""Is an allocation fair, and does it waste anything? Three properties as numbers, each from the shares alone.
+"""Sharing incentive, envy and Pareto efficiency of an allocation as numbers, computed from the shares alone.
 
-Everything is measured in effective throughput, e_j = sum_c T_jc x_c steps/s, counting only configurations that can
-run in this cluster: a share of time in one that cannot (the isolated allocation has such shares) is worth nothing.
-Weights are not corrected for: a job of weight 5 is meant to have more than one of weight 1, which may then envy it
-and stay below its equal share. The same holds for the deadlines and budgets of a policy.
+All are in effective throughput, e_j = sum_c T_jc x_c steps/s, counting only configurations that can run in this
+cluster: a share of time in another one (the isolated allocation has such shares) is worth nothing. There is no
+correction for weights: a job of weight 5 should have more than a job of weight 1, which may then envy it and stay
+below its equal share. The same holds for the deadlines and budgets of a policy.
 
 Legend: J jobs, A accelerator types, C configurations, B bundles of device-time, K jobs of one chunk.
 """
@@ -21,18 +21,18 @@ from gavelx.solvers.program.statement import Affine, Requirement, Statement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-NOBODY = -1
+NO_JOB = -1
 ROUNDING = 1e-9
 """Envy up to this is rounding."""
 GRID = 1e-12
-"""Throughputs are told apart to this part of a job's top speed; it keeps identical jobs in one class."""
+"""Throughputs are rounded to this part of a job's top speed, which keeps identical jobs in one class."""
 SLACKS = (0.0, 1e-11, 1e-10, 1e-9, 1e-8)
 CHUNK = 1_000_000
-"""Numbers held at a time while envy is looked for."""
+"""Numbers in memory at a time in the search for envy."""
 
 
 def utility_J(allocation: Allocation) -> Floats:
-    """How fast each job runs, steps/s, counting only configurations that can run here."""
+    """Steps/s of each job, counting only configurations that can run here."""
     snapshot = allocation.snapshot
     return np.asarray(snapshot.configurations.throughput_JC @ np.where(snapshot.usable_C, allocation.share_C, 0.0))
 
@@ -63,18 +63,18 @@ def top_speed_J(snapshot: Snapshot) -> Floats:
 
 
 def equal_share_gain_J(allocation: Allocation) -> Floats:
-    """By how much each job runs faster than it would with an equal share of the cluster (0.12: by 12 %).
+    """Relative gain of each job over its speed with an equal share of the cluster (0.12: 12 % faster).
 
     e_j / e_j(equal share) - 1, where the share is W_a / (n s_j) of every type with n the number of jobs, scaled
-    down where the shares of a job add up to more than its whole time. Below 0 the sharing incentive is broken:
-    the job would do better on a cluster of its own with 1/n of the devices. NaN where an equal share gives
-    nothing. Source: Gavel (OSDI'20), section 4; it is what :class:`~gavelx.policies.Isolated` gives.
+    down if the shares of a job add up to more than its whole time. Below 0, the sharing incentive is violated: the
+    job would run faster on a cluster of its own with 1/n of the devices. NaN if an equal share gives nothing.
+    Source: Gavel (OSDI'20), section 4; it is the allocation of :class:`~gavelx.policies.Isolated`.
 
-    On each type the job runs alone, in its best way. A type on which it can never run (no known speed, or a gang
-    wider than the type) gives nothing in an equal share either: its slice stays idle, takes up its part of the
-    job's time, and is not exchanged for another type, as in the denominator of finish-time fairness
+    On each type the job runs alone, in its fastest configuration. A type on which it can never run (no known
+    speed, or a gang wider than the type) gives nothing in an equal share either: its slice stays idle, takes its
+    part of the job's time, and is not exchanged for another type, as in the denominator of finish-time fairness
     (:func:`~gavelx.metrics.equal_share_throughput`). A gang gets the fraction W_a / (n s_j) of the time on all its
-    devices at once, also where W_a / n is less than its width, as if slices could be saved up.
+    devices at once, also if W_a / n is less than its width, as if slices could be saved up.
     """
     snapshot = allocation.snapshot
     n_J = np.full(len(snapshot.jobs), float(len(snapshot.jobs)))
@@ -86,16 +86,16 @@ def equal_share_gain_J(allocation: Allocation) -> Floats:
 
 
 def envy_JJ(allocation: Allocation) -> Floats:
-    """By how much job j (row) would run faster with the device-time of job i (column); 0 or less: no envy.
+    """Relative gain of job j (row) with the device-time of job i (column); 0 or less: no envy.
 
     The bundle of i is the number of devices of each type that it holds on average, d_ia = share_ia s_i; the
     members of a pair hold half a device each. Job j would spend d_ia / s_j of its time on type a, alone, fastest
-    type first, until its whole time is used; that over its own e_j, less 1. Infinite for a job that has nothing
-    and would run with the other's bundle; 0 on the diagonal. A gang may use one device for eight hours like
-    eight for one, as in an equal share. Source: envy-freeness as in Foley, "Resource allocation and the public
-    sector" (Yale Economic Essays 7, 1967); for GPU shares Themis (NSDI'20), section 3.
+    type first, until its whole time is used; the entry is that speed over its own e_j, minus 1. Infinite for a job
+    that has nothing and would run with the other's bundle; 0 on the diagonal. A gang may use one device for eight
+    hours like eight devices for one, as in an equal share. Source: envy-freeness as in Foley, "Resource allocation
+    and the public sector" (Yale Economic Essays 7, 1967); for GPU shares Themis (NSDI'20), section 3.
 
-    J x J numbers: for thousands of jobs take :func:`worst_envy_J`.
+    The result has J x J numbers; for thousands of jobs use :func:`worst_envy_J`.
     """
     snapshot = allocation.snapshot
     with_other_JJ = _speed_with(speed_JA(snapshot), snapshot.scale_factor_J, devices_held_JA(allocation))
@@ -105,10 +105,10 @@ def envy_JJ(allocation: Allocation) -> Floats:
 
 
 def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
-    """How much each job envies the job that it envies most, and which that is (an index).
+    """The largest envy of each job, and the job that it envies most (an index).
 
-    The largest entry of each row of :func:`envy_JJ`: 0 or more, and ``NOBODY`` where it is 0 up to rounding. Jobs
-    with the same bundle are looked at once, and of several that are envied most the first is named.
+    The largest entry of each row of :func:`envy_JJ`: 0 or more, and ``NO_JOB`` where it is 0 up to rounding. Jobs
+    with the same bundle are compared once; of several most envied jobs, the first is returned.
     """
     speeds_JA, scale_J = speed_JA(allocation.snapshot), allocation.snapshot.scale_factor_J
     J = len(scale_J)
@@ -119,26 +119,26 @@ def worst_envy_J(allocation: Allocation) -> tuple[Floats, Ints]:
     )
     last_B = np.zeros(len(bundles_BA), dtype=np.int64)
     np.maximum.at(last_B, bundle_J.ravel(), np.arange(J))
-    worst_J, envied_J, now_J = np.zeros(J), np.full(J, NOBODY), utility_J(allocation)
+    worst_J, envied_J, now_J = np.zeros(J), np.full(J, NO_JOB), utility_J(allocation)
     step = max(1, CHUNK // max(1, bundles_BA.size))
     for jobs_K in np.split(np.arange(J), range(step, J, step)):
         envy_KB = _gain(_speed_with(speeds_JA[jobs_K], scale_J[jobs_K], bundles_BA), now_J[jobs_K, None])
         owner_KB = np.where(first_B == jobs_K[:, None], last_B, first_B)
-        envy_KB[owner_KB == jobs_K[:, None]] = 0.0  # nobody else has this bundle
+        envy_KB[owner_KB == jobs_K[:, None]] = 0.0  # no other job has this bundle
         most_K = _first_largest(envy_KB, owner_KB)
         worst_J[jobs_K] = np.maximum(0.0, np.take_along_axis(envy_KB, most_K[:, None], axis=1)[:, 0])
         envied_J[jobs_K] = np.take_along_axis(owner_KB, most_K[:, None], axis=1)[:, 0]
-    envied_J[worst_J <= ROUNDING] = NOBODY
+    envied_J[worst_J <= ROUNDING] = NO_JOB
     return worst_J, envied_J
 
 
 def pareto_slack(allocation: Allocation) -> float:
-    """How much faster jobs could run, summed, while nobody runs slower; 0 up to 1e-7: Pareto efficient.
+    """The sum of gains that are possible without slowing any job down; 0 up to 1e-7: Pareto efficient.
 
     The largest sum_j (e_j(y) - e_j) / top_j over all feasible shares y with e(y) >= e, by one linear program over
     every configuration that is open in the snapshot, pairs and placements included; top_j is the speed of j's
-    fastest configuration, so 1 is one job going from standstill to full speed. (Relative to e_j itself, a job with
-    no share would gain infinitely.) Who only needs fewer devices for the same throughput gains nothing here: an
+    fastest configuration, so 1 is one job going from standstill to full speed. (Relative to e_j itself, a job
+    without a share would gain infinitely.) Fewer devices for the same throughput are not a gain here: an
     allocation may be efficient and yet not the cheapest.
 
     Raises :class:`UnsolvedError` if the solver fails.
@@ -155,9 +155,9 @@ def pareto_slack(allocation: Allocation) -> float:
 
 
 def _best_on_floors(snapshot: Snapshot, relative: Affine, floor_J: Floats) -> Answer:
-    """The largest sum above all floors; a hair below them where their own shares are feasible to rounding only."""
+    """The largest sum above all floors; slightly below them if the shares are feasible only up to rounding."""
     for slack in SLACKS:
-        floors = Requirement(relative.shifted(-floor_J * (1.0 - slack)), "nobody loses")
+        floors = Requirement(relative.shifted(-floor_J * (1.0 - slack)), "no job loses")
         try:
             return solve_linear(Statement(snapshot, (), relative.total(), (floors,), "Pareto improvement"))
         except UnsolvedError as failure:
@@ -174,7 +174,7 @@ def _speed_with(speeds_KA: Floats, scale_K: Ints, bundles_BA: Floats) -> Floats:
 
 
 def _gain(new: Floats, now: Floats) -> Floats:
-    """new / now - 1; from nothing to something is infinite, from nothing to nothing no gain."""
+    """new / now - 1; infinite if only ``now`` is 0, and 0 if both are."""
     new, now = np.broadcast_arrays(new, now)
     return np.divide(new, now, out=np.where(new > 0, np.inf, 1.0), where=now > 0) - 1.0
 

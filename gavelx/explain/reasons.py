@@ -1,8 +1,8 @@
-"""Why does each job get what it gets? One reason a job, in words, read off the snapshot and the shares.
+"""Reasons in words, one for each job, computed from the snapshot and the shares: what limits its speed.
 
-A reason is a fact about the allocation that anybody can check: all the time on the fastest type, a type in full
-use, devices left free. It is no proof that the policy could not have chosen otherwise. Where devices that a job
-could use stay free only the policy's objective knows why, and the words say that.
+A reason is a fact about the allocation that can be checked: all the time on the fastest type, a type in full use,
+free devices. It does not prove that the policy had no other choice. If devices that a job could use stay free, the
+cause is the policy's objective, and the reason says that.
 
 Legend: J jobs, A accelerator types, C configurations.
 """
@@ -20,17 +20,17 @@ from gavelx.snapshot import Snapshot
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 NEAR = 1e-6
-"""Shares of time, devices and speeds are compared to this part of the whole."""
+"""Relative tolerance for shares of time, devices and speeds."""
 WANTS_NO_MORE = "the policy wants no more"
 
 
 def one_more_device(allocation: Allocation) -> dict[str, float]:
-    """By what part of itself the objective changes with one more device of each type (0.031: rises by 3.1 %).
+    """Relative change of the objective with one more device of each type (0.031: rises by 3.1 %).
 
-    The dual prices of the program over the objective, which is concave in the devices: one more whole device
-    brings at most that, a small part of one brings that part of it. Negative where the objective is made small.
-    The program is the one that was solved: what a policy compares with (a slice of every type, say) stays as it
-    is. Empty where the policy's path knows no prices (ratios, queues) or the objective is 0.
+    The dual prices of the program over the objective, which is concave in the devices: a whole device changes it
+    by at most that, a small part of a device in proportion. Negative if the objective is minimized. The program is
+    the one that was solved: a reference of the policy (such as a slice of every type) stays fixed. Empty if the
+    solver's path gives no prices (ratios, queues) or the objective is 0.
     """
     objective = allocation.certificate.objective
     if not objective:
@@ -40,7 +40,7 @@ def one_more_device(allocation: Allocation) -> dict[str, float]:
 
 @dataclass(frozen=True, eq=False)
 class Reasons:
-    """What there is to say about the types and the jobs of one allocation."""
+    """The reasons of one allocation: types in full use, and the limit of each job."""
 
     allocation: Allocation
 
@@ -56,7 +56,7 @@ class Reasons:
 
     @cached_property
     def idle_A(self) -> Bools:
-        """Whether no device of a type is in use at any time, though there are some."""
+        """Whether a type has devices, and none of them is ever in use."""
         return np.asarray((self.snapshot.devices_A > 0) & (self.in_use_A <= NEAR))
 
     @cached_property
@@ -66,7 +66,7 @@ class Reasons:
         return np.asarray(self.snapshot.configurations.membership_JC @ share_C)
 
     def limited_by(self, j: int) -> str:
-        """What keeps job j (an index) from running faster, in words."""
+        """What limits the speed of job j (an index), in words."""
         if not self._top_J[j] > 0:
             return f"can run nowhere: {why_nowhere(self.snapshot, j)}"
         if self._utility_J[j] >= self._top_J[j] * (1.0 - NEAR):
@@ -76,7 +76,7 @@ class Reasons:
         return self._has_time_left(j)
 
     def _runs_all_the_time(self, j: int) -> str:
-        """Only faster devices would help."""
+        """The reason for a job that runs all the time, and that only faster devices would help."""
         slowest = self._speed_JA[j][self._used_JA[j]].min(initial=np.inf)
         faster_A = self._speed_JA[j] > slowest * (1.0 + NEAR)
         if free := self._names(faster_A & self._has_room_A(j)):
@@ -88,7 +88,7 @@ class Reasons:
         return f"runs all the time on its fastest type ({used}), but beside another job or spread"
 
     def _has_time_left(self, j: int) -> str:
-        """Is there a device for the rest of its time?"""
+        """The reason for a job that does not run all the time."""
         waits = self.time_J[j] <= NEAR
         if waits and not self.allocation.execution.backfill:
             return "waits for its turn: jobs before it come first"
@@ -98,7 +98,7 @@ class Reasons:
         return f"the devices it can use are in full use: {self._names(self._usable_JA[j])}"
 
     def _has_room_A(self, j: int) -> Bools:
-        """Where the job could have more: any free share of time, or where shares are whole, a free gang."""
+        """Types on which the job could get more: with free time or, if shares are whole devices, a free gang."""
         if self.allocation.execution.backfill or self.allocation.execution.quota:
             return ~self.full_A
         free_A = self.snapshot.devices_A - self.in_use_A
@@ -139,7 +139,7 @@ class Reasons:
 
 
 def why_nowhere(snapshot: Snapshot, j: int) -> str:
-    """For a job that can run nowhere, what is in the way on each type: speeds that are 0 or unknown, its width."""
+    """For a job that can run nowhere, the reason on each type: speed 0, unknown speed, or too few devices."""
     table, scale_factor = snapshot.configurations, int(snapshot.scale_factor_J[j])
     mine_C = table.configuration_M[table.job_M == j]
     unknown, zero, narrow = [], [], []

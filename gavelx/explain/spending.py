@@ -1,4 +1,4 @@
-"""What owners spend under an allocation, and what their budgets cost them and everybody else.
+"""Spending of owners under an allocation, and the effect of budgets on each owner.
 
 Legend: J jobs, C configurations, M memberships.
 """
@@ -13,14 +13,14 @@ from gavelx.allocation import Allocation
 
 Floats = NDArray[np.float64]
 FULL = 1.0 - 1e-6
-"""Part of a budget that counts as all of it."""
+"""Part of a budget from which it counts as spent."""
 
 
 class Spending(NamedTuple):
-    """One owner: what he may spend per hour (None: no budget), spends, and would spend if nobody had a budget.
+    """One owner in dollars per hour: budget (None: no budget), spending, and spending without any budgets.
 
-    ``speed`` is the mean over his jobs of their throughput against that without budgets. ``per_dollar`` is by what
-    part of itself the objective would change with one more dollar per hour of his budget; None where the policy
+    ``speed`` is the mean over the owner's jobs of their throughput over that without budgets. ``per_dollar`` is
+    the relative change of the objective with one more dollar per hour in the owner's budget; None if the policy
     has no objective.
     """
 
@@ -45,10 +45,10 @@ def spending(
     budgets: Mapping[str, float],
     wider: Mapping[str, tuple[float, Allocation]],
 ) -> tuple[Spending, ...]:
-    """Each owner with a budget, each team, and all together.
+    """The spending of each owner with a budget, each team, and all together.
 
-    ``wider`` holds the allocation with a little more of one budget, and how much more; from its objective follows
-    what a dollar is worth, as from the multiplier of the budget's row.
+    ``wider`` holds the allocation with one budget a little larger, and the dollars added; its objective gives the
+    value of a dollar, like the multiplier of the budget's row.
     """
     jobs = within.snapshot.jobs
     teams = sorted({job.owner.partition("/")[0] for job in jobs} - {""})
@@ -73,7 +73,7 @@ def spending(
 
 
 def usd_J(allocation: Allocation) -> Floats:
-    """What each job spends per hour; the members of a pair pay equal parts."""
+    """Dollars per hour of each job; the members of a pair pay equal parts."""
     table = allocation.snapshot.configurations
     usd_C = allocation.snapshot.usd_per_hour_A[table.accelerator_C] * table.devices_C * allocation.share_C
     usd_C = np.where(allocation.share_C > 0, usd_C / np.maximum(1, table.members_C), 0.0)

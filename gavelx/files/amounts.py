@@ -9,7 +9,7 @@ from gavelx.files.texts import shown
 
 
 def read_amounts(spec: str, highest: Mapping[str, float], *, where: str, form: str) -> dict[str, float]:
-    """The amounts that ``spec`` names, each from 0 to the ``highest`` of its name.
+    """Read named amounts from ``spec``, each from 0 to the ``highest`` of its name.
 
     ``where`` is the option and ``form`` an example of it. Raises :class:`OptionError`.
 

@@ -1,6 +1,6 @@
-"""Writing a file so that it is there in full, or not at all.
+"""Atomic writing: a file has the old content or the new one, never a part.
 
-Whoever reads the file sees the old text or the new one, never half of it, even when the power fails between.
+This holds for every reader, even if the power fails during the write.
 """
 
 import os
@@ -16,9 +16,9 @@ PRIVATE = 0o600
 def write_atomically(path: str | Path, content: str | bytes, *, private: bool = False) -> None:
     """Write a file in one step: under another name in the same folder first, then renamed.
 
-    Text is written as UTF-8 with the line ends that it has. A link is followed; the permissions of a file that
-    was there stay (``private``: nobody but its owner may read it, at any time); a device or a pipe, which cannot
-    be replaced, is written to directly. On failure nothing is left behind and :class:`OptionError` says why.
+    Text is written as UTF-8 with its line ends unchanged. A link is followed; an existing file keeps its
+    permissions (``private``: only its owner can read it, at any time); a device or a pipe, which cannot be
+    replaced, is written to directly. On failure nothing is left behind, and :class:`OptionError` says why.
     """
     data = content.encode() if isinstance(content, str) else content
     try:
@@ -35,8 +35,8 @@ def write_atomically(path: str | Path, content: str | bytes, *, private: bool = 
 def ensure_writable(path: str | Path, *read: object) -> None:
     """Make sure that ``write_atomically`` will work, before long work begins. Changes nothing.
 
-    ``read`` are what may be the names of files that are read: none of them is written over. Raises
-    :class:`OptionError`: it would be, the folder is missing or closed to us, or the path is a folder itself.
+    Raises :class:`OptionError` if the path is one of the files in ``read``, which would be lost, if its folder is
+    missing or not writable, or if it is a folder itself.
     """
     try:
         target = Path(os.path.realpath(path))
@@ -54,7 +54,7 @@ def ensure_writable(path: str | Path, *read: object) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """Type and permissions of what is at a path; None where nothing is."""
+    """Type and permissions of the file at a path; None if there is none."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def _is_folder(mode: int | None) -> bool:
 
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:
-    """Write a file that has these permissions (None: the usual ones), and never more."""
+    """Write a file that has these permissions (None: the default ones) from the start."""
     if _is_folder(mode):
         raise IsADirectoryError
     part = _beside(target)

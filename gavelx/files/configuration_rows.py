@@ -26,7 +26,7 @@ class ConfigurationRow(NamedTuple):
 
 
 def configurations_of(rows: Sequence[ConfigurationRow], shape: tuple[int, int]) -> Configurations:
-    """The table that has these rows, for so many jobs and accelerator types (J, A)."""
+    """The table with these rows; ``shape`` is the number of jobs and of accelerator types (J, A)."""
     exact = [(speed, speed) for row in rows for speed in row.steps_per_second]
     told = [bounds for row in rows for bounds in row.ranges or [(speed, speed) for speed in row.steps_per_second]]
     range_M2 = np.array(told, dtype=float) if told != exact else None

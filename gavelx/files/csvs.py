@@ -1,8 +1,7 @@
 """Checked reading of CSV files: every mistake names its file, row and column.
 
-Rows come one at a time; their cells are read by kind (``text``, ``number``, ``whole``). The row number is that of
-the line in the file, as an editor shows it: the header is row 1. Blank lines are skipped. Columns that nobody
-asks for are let be.
+Rows are read one at a time, and their cells by kind (``text``, ``number``, ``whole``). The row number is the line
+number of an editor: the header is row 1. Blank lines are skipped, and unused columns are ignored.
 """
 
 import csv
@@ -17,8 +16,7 @@ from gavelx.files.texts import read_lines, shown
 from gavelx.spelling import meant, nearest
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-"""How a number may be written: no blanks, no underscores, no other digits, no ``inf`` or ``nan``,
-and no exponent that only serves to break things."""
+"""The form of a number: no blanks or underscores, only ASCII digits, no ``inf`` or ``nan``, no huge exponent."""
 
 
 class Row:
@@ -35,11 +33,11 @@ class Row:
         return InputFileError(problem, where=where, expected=expected, hint=hint)
 
     def has(self, column: str) -> bool:
-        """Whether the file has the column and this row says something in it."""
+        """Whether the file has the column and the cell of this row is not empty."""
         return bool(self.cells.get(column))
 
     def text(self, column: str, default: str | None = None, *, known: Iterable[str] | None = None) -> str:
-        """The cell without blanks around it; ``default`` where it is empty, an error if there is none."""
+        """The cell without surrounding blanks; ``default`` if it is empty, or an error without a default."""
         text = self.cells.get(column, "")
         if not text:
             if default is None:
@@ -50,7 +48,7 @@ class Row:
         return text
 
     def job_type(self, column: str, known: Collection[str] | None = None) -> str:
-        """The cell as one of the ``known`` job types, however it is spelled; any text where none are given."""
+        """The cell as one of the ``known`` job types, in any spelling; any text if none are given."""
         text = self.text(column)
         name = text if known is None else meant(text, known)
         if name is None:
@@ -97,9 +95,9 @@ def _kind(kind: str, low: float, above: float) -> str:
 def read_rows(path: str | Path, required: Sequence[str], *, hint: str = "") -> Iterator[Row]:
     """The rows of a CSV file whose header has at least the ``required`` columns.
 
-    ``hint`` is what to try with a file that has none of them.
+    ``hint`` says what to try if the file has none of them.
 
-    Raises :class:`InputFileError` for a file that is missing, a folder, empty, no UTF-8 text or no CSV, for
+    Raises :class:`InputFileError` for a file that is missing, a folder, empty, not UTF-8 text or not a CSV, for
     columns that are missing or named twice, and for a row with too few or too many cells.
     """
     header: list[str] | None = None
@@ -134,9 +132,9 @@ def _records(path: str | Path) -> Iterator[tuple[int, list[str]]]:
 def checked_header(
     path: str | Path, line: int, cells: Sequence[str], required: Sequence[str], hint: str = ""
 ) -> list[str]:
-    """The names of the columns. Raises :class:`InputFileError` for one that is missing or there twice.
+    """The names of the columns. Raises :class:`InputFileError` for a missing or repeated column.
 
-    ``hint`` says what to try, rather than another column that is spelled alike.
+    ``hint`` says what to try; without it, the message suggests a column with a similar name.
     """
     header = [cell.strip() for cell in cells]
     where = f"{path}, row {line}"

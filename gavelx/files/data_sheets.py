@@ -25,7 +25,7 @@ def accelerator_aliases() -> dict[str, str]:
 
 
 def meant_by(accelerators: Sequence[str]) -> Callable[[str], str | None]:
-    """Which of these types a name stands for: the type of this name, or one that is the same device.
+    """A function from a name to one of these types: the type of this name, or one that is the same device.
 
     >>> [meant_by(["v100", "k80"])(name) for name in ("K80", "V100-16GB", "a100")]
     ['k80', 'v100', None]

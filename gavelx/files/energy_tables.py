@@ -1,4 +1,4 @@
-"""What devices draw at most, what a data centre adds, and the carbon of a kilowatt-hour of its grid."""
+"""Energy tables: power of devices, overhead of data centres, and carbon of grids."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -12,16 +12,16 @@ from gavelx.files.texts import shown
 
 
 class Grid(NamedTuple):
-    """Grams of CO2 equivalent per kWh where a region's electricity comes from, and who says so."""
+    """Grams of CO2 equivalent per kWh of a region's electricity, with the source."""
 
     g_co2_per_kwh: float
     source: str
 
 
 def load_tdp_w(accelerators: Sequence[str]) -> dict[str, float]:
-    """Thermal design power of one device of each type, in watts; types of which it is not known are left out.
+    """Thermal design power of one device of each type, in watts; types with an unknown power are left out.
 
-    A name that stands for several forms of a card (``a100-80gb``: PCIe, SXM) has the highest of them.
+    A name that stands for several forms of a card (``a100-80gb``: PCIe, SXM) has the highest power of them.
     """
     tdp_w: dict[str, float] = {}
     for row in read_rows(data_path("throughputs", "accelerators"), ("accelerator", "tdp_w")):
@@ -44,7 +44,7 @@ def load_pue() -> Mapping[str, float]:
 
 
 def find_grid(cloud: str, region: str) -> Grid | None:
-    """The grid of a cloud's region; of several sources the first in the table. None where nothing is known."""
+    """The grid of a cloud's region; of several sources the first in the table. None if unknown."""
     return _grids().get((cloud.lower(), _plain(region)))
 
 

@@ -1,4 +1,4 @@
-"""Policy instances as published with reference results, taken over as snapshots.
+"""Policy instances published with reference results, read as snapshots.
 
 ====================  ==============================================================================
 ``cluster``           ``{"v100": 4, "p100": 2}``: devices by accelerator type
@@ -10,9 +10,9 @@
 ``prices_usd_per_hour``  optional: dollars per device-hour by accelerator type
 ====================  ==============================================================================
 
-Other keys are ignored. An instance does not say how long its jobs are in all: their total steps are those
-remaining. Its jobs queue in the order of their ids, whatever the time since their start (the published results of
-first come, first served are so), hence all arrive at 0.
+Other keys are ignored. An instance lacks the total steps of its jobs, so these are set to the remaining steps. Its
+jobs queue in the order of their ids and not by the time since their start (as in the published results of first
+come, first served), so all arrive at 0.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from gavelx.snapshot import Snapshot
 
 
 def is_instance(node: Node) -> bool:
-    """Whether this is an instance rather than a snapshot of our own form: speeds stand inside the jobs."""
+    """Whether this is an instance, and not a snapshot in our own form: it has the speeds inside the jobs."""
     if "prices_usd_per_hour" in node:
         return True
     jobs = node.value.get("jobs") if isinstance(node.value, dict) else None
@@ -69,7 +69,7 @@ def _job(node: Node, slos: Node) -> Job:
         total_steps=node["steps_remaining"].number(above=0),
         scale_factor=node["scale_factor"].whole(low=1, high=SCALE_FACTOR_MAX),
         weight=node["priority"].number(above=0),
-        slo=None if left_s is None else 1.0,  # a job due in its own duration from its arrival, which is now
+        slo=None if left_s is None else 1.0,  # the job is due one duration after its arrival, which is now
         duration_s=left_s,
     )
 

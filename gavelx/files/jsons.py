@@ -1,7 +1,7 @@
-"""Checked reading of JSON: every mistake names its file and the path of keys that leads to it.
+"""Checked reading of JSON: every mistake names its file and the path of keys.
 
-A :class:`Node` is a value together with the way to it (``cluster.servers[2].device_count``); it is taken apart
-by kind, and whatever is not of the kind asked for is an error there.
+A :class:`Node` is a value with its path (``cluster.servers[2].device_count``). It is read by kind, and a value of
+another kind is an error at this path.
 """
 
 import json
@@ -35,7 +35,7 @@ def read_json(path: str | Path) -> "Node":
 
 
 def read_pages(path: str | Path) -> Iterator["Node"]:
-    """The answers of a service that a file holds, after each other or as a list; also just one.
+    """The JSON answers of a service in a file: one, several after each other, or a list.
 
     Raises :class:`InputFileError` as :func:`read_json` does.
     """
@@ -54,12 +54,12 @@ def read_pages(path: str | Path) -> Iterator["Node"]:
 
 
 def _next(text: str, start: int) -> int:
-    """Where the next letter is that is not blank."""
+    """Position of the next character that is not blank."""
     return next((at for at in range(start, len(text)) if not text[at].isspace()), len(text))
 
 
 class Node:
-    """A value of a JSON file that knows where it stands."""
+    """A value of a JSON file with its path."""
 
     def __init__(self, value: Any, file: str, path: str = "") -> None:
         self.value, self.file, self.path = value, file, path
@@ -73,7 +73,7 @@ class Node:
         return isinstance(self.value, dict) and self.value.get(key) is not None
 
     def __getitem__(self, key: str) -> "Node":
-        """The value under a key; a missing key is an error that says which are there."""
+        """The value of a key; a missing key is an error that lists the existing ones."""
         fields = self._of(dict, "an object")
         if key not in fields:
             there = ", ".join(shown(name) for name in list(fields)[:12]) or "none"
@@ -90,7 +90,7 @@ class Node:
         return [Node(value, self.file, f"{self.path}[{i}]") for i, value in enumerate(values)]
 
     def text(self, default: str | None = None) -> str:
-        """A string that is not empty, unless ``default`` is."""
+        """A string that is not empty; ``default`` for an empty one."""
         text: str = self._of(str, "a text")
         if not text and default is None:
             raise self.mistake("the text is empty", expected="a name")

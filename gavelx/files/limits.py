@@ -1,4 +1,4 @@
-"""How large the things in a file may be. Beyond these a mistake is likelier than a need."""
+"""Limits of sizes in files. A larger value is probably a mistake."""
 
 LINE_LIMIT = 100_000
 """The longest line, in bytes, that a file of rows may hold."""

@@ -1,8 +1,8 @@
-"""Where the data that gavelx ships lies: throughput tables, prices, traces and carbon.
+"""Paths of the data that gavelx ships: throughput tables, prices, traces and carbon.
 
-An installed package carries them in ``gavelx/_data``; a checkout (or an editable install) has them in its top
-folders ``throughputs``, ``prices``, ``traces`` and ``carbon``. Beside each ``NAME.csv`` lies ``NAME.toml``, which
-says where and when the numbers came from, in which unit, and under which licence.
+An installed package has them in ``gavelx/_data``; a checkout (or an editable install) has them in its top folders
+``throughputs``, ``prices``, ``traces`` and ``carbon``. Beside each ``NAME.csv`` is a ``NAME.toml`` with the source
+and date of the numbers, their unit, and their licence.
 """
 
 import tomllib
@@ -32,14 +32,14 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def data_path(kind: str, name: str) -> Path:
-    """The file of a shipped table. Raises :class:`OptionError` with the nearest name where there is none."""
+    """The file of a shipped table. Raises :class:`OptionError` with the nearest name if there is none."""
     if name not in (known := names(kind)):
         raise OptionError(f"{name!r} is not among the {kind} that gavelx ships", hint=did_you_mean(name, known))
     return data_folder(kind) / f"{name}.csv"
 
 
 def provenance(kind: str, name: str) -> dict[str, Any]:
-    """Where a shipped table came from: ``title, unit, derivation, rows`` and ``sources``.
+    """The provenance of a shipped table: ``title, unit, derivation, rows`` and ``sources``.
 
     Each source has ``name, version, date, licence``.
     """

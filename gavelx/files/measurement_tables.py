@@ -1,16 +1,16 @@
-"""Measured speeds in files, and speeds that somebody wants to know.
+"""Files of measured speeds, and of speeds to estimate.
 
-Two kinds of rows, in one file or in several; a row with a ``job_type_a`` is of the second kind:
+There are two kinds of rows, in one file or in several; a row with a ``job_type_a`` is of the second kind:
 
 * one job type: ``job_type, accelerator`` and, if wanted, ``scale_factor`` (1) and ``consolidated`` (1 in one
   server, 0 spread over several; 1), with the speed in ``steps_per_second``;
 * a pair that shares one device: ``job_type_a, job_type_b, accelerator`` with the speeds of both in
   ``steps_per_second_a`` and ``steps_per_second_b``.
 
-A ``status`` is understood as in throughput tables: 0 or ``not_runnable`` says that it was tried in vain; an empty
+A ``status`` is read as in throughput tables: 0 or ``not_runnable`` means that the job cannot run there; an empty
 speed or ``absent`` that nothing was measured. The columns ``relative_error`` (of pairs also with ``_a`` and
-``_b``), ``seconds, measured_at, source`` are those of :class:`~gavelx.measurements.Measurement`. A row may be
-there twice: it was measured twice. All other columns are let be, and handed on where wanted rows are written.
+``_b``), ``seconds, measured_at, source`` are those of :class:`~gavelx.measurements.Measurement`. Repeated rows are
+repeated measurements. All other columns are ignored, and kept when wanted rows are written.
 """
 
 import csv
@@ -31,19 +31,19 @@ BOUNDS = ("estimate", "lower", "upper", "origin")
 
 
 class WantedRow(NamedTuple):
-    """A row of a file, and the speeds it asks for by the ending of their columns: ``""``, or ``_a`` and ``_b``."""
+    """A row to estimate, with its ways to run by the suffix of their columns: ``""``, or ``_a`` and ``_b``."""
 
     cells: Mapping[str, str]
     ways: Mapping[str, Way]
 
 
 def read_measurements(path: str | Path) -> list[Measurement]:
-    """What was measured, by a file. Raises :class:`InputFileError` naming file, row and column."""
+    """The measurements of a file. Raises :class:`InputFileError` that names file, row and column."""
     return [one for row in read_rows(path, ("accelerator",)) for one in _measurements(row)]
 
 
 def read_wanted(path: str | Path) -> list[WantedRow]:
-    """What is wanted, by a file. Raises :class:`InputFileError`, also where the file has no row."""
+    """The rows of a file to estimate. Raises :class:`InputFileError`, also if the file has no row."""
     rows = [WantedRow(row.cells, _ways(row)) for row in read_rows(path, ("accelerator",))]
     if not rows:
         raise InputFileError("no row says what is wanted", where=str(path), expected="at least one row")
@@ -53,7 +53,7 @@ def read_wanted(path: str | Path) -> list[WantedRow]:
 def estimated_rows(
     wanted: Sequence[WantedRow], estimate_of: Mapping[Way, Estimate]
 ) -> list[dict[str, str | float | None]]:
-    """The wanted rows with ``estimate, lower, upper, origin``, of pairs for a and b; None where unknown."""
+    """The wanted rows with ``estimate, lower, upper, origin``, for pairs of both a and b; None if unknown."""
     return [
         {
             **row.cells,
@@ -68,7 +68,7 @@ def estimated_rows(
 
 
 def rows_as_csv(rows: Iterable[Mapping[str, str | float | None]]) -> str:
-    """Rows as the text of a CSV file; columns in the order in which rows name them, empty where they do not."""
+    """Rows as the text of a CSV file, with columns in the order in which rows name them; other cells are empty."""
     rows = list(rows)
     text = io.StringIO()
     columns = list(dict.fromkeys(column for row in rows for column in row))

@@ -1,4 +1,4 @@
-"""What stopping and restarting costs: two numbers for all jobs, or a table by job type."""
+"""Overheads of checkpoints and restarts: two numbers for all jobs, or a table by job type."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -10,15 +10,15 @@ from gavelx.overheads import Overhead, Overheads
 
 FORM = "--overheads checkpoint=10,restart=30"
 SECONDS_MAX = 1e5
-"""More than a day to write or to read a checkpoint is a slip of the pen."""
+"""The most seconds, a day; a larger number is probably a typing mistake."""
 
 
 def load_overheads(spec: str, job_types: Collection[str]) -> Overheads:
-    """Overheads from ``checkpoint=10,restart=30`` (seconds, each 0 without a word) or from a CSV file.
+    """Overheads from ``checkpoint=10,restart=30`` (seconds, default 0) or from a CSV file.
 
-    The columns of the file are ``job_type, checkpoint_s, restart_s``; job types without a row cost nothing.
-    Raises :class:`OptionError` for what is no list, and :class:`InputFileError` for what is wrong in the file:
-    a job type that is not among ``job_types``, or is there twice, or no time.
+    The columns of the file are ``job_type, checkpoint_s, restart_s``; job types without a row cost nothing. Raises
+    :class:`OptionError` for a bad list, and :class:`InputFileError` for a mistake in the file: a job type that is
+    not among ``job_types``, or is repeated, or a bad time.
     """
     is_path = bool(spec.strip()) and (exists(spec) or bool(Path(spec).suffix))
     if "=" in spec or not is_path:

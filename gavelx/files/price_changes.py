@@ -1,4 +1,4 @@
-"""Prices that change while jobs run: a table of times, accelerator types, and prices from then on."""
+"""Price changes during a run: a table of times, accelerator types, and prices from then on."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -13,18 +13,18 @@ from gavelx.files.texts import shown
 from gavelx.prices import Prices
 
 SLIP = 0.8
-"""So alike a name that nobody knows is to one of the cluster's where it was meant for it."""
+"""Similarity from which an unknown name counts as a misspelt type of the cluster."""
 
 
 def load_price_changes(
     path: str | Path, prices: Prices, accelerators: Sequence[str]
 ) -> tuple[tuple[float, Prices], ...]:
-    """Times in seconds and the prices from then on, in order; ``prices`` are those before the first change.
+    """Times in seconds with all prices from then on, in order; ``prices`` are those before the first change.
 
-    The columns are ``time_s, accelerator, usd_per_hour`` (of one device). Rows may come in any order; those of
-    types that are not among ``accelerators`` are passed over. Types are known by their aliases too, as in price
-    tables. Raises :class:`InputFileError` for what is wrong in the file: a type that changes twice at one time,
-    one that is nearly spelled like one of these, or no row of any of these types.
+    The columns are ``time_s, accelerator, usd_per_hour`` (of one device). Rows may be in any order; those of types
+    that are not in ``accelerators`` are skipped. Aliases of types are accepted, as in price tables. Raises
+    :class:`InputFileError` for a mistake in the file: two changes of a type at one time, a misspelt type of the
+    cluster, or no row for any of these types.
     """
     changes: dict[float, dict[str, float]] = {}
     meant = meant_by(accelerators)
@@ -53,7 +53,7 @@ def load_price_changes(
 
 
 def _check_no_slip(row: Row, seen: str, accelerators: Sequence[str]) -> None:
-    """A type that is not in the cluster is known, or at least not spelled nearly like one that is."""
+    """Raise :class:`InputFileError` for an unknown type that is spelled like one of the cluster."""
     sheets = load_data_sheets()
     if sheets.aliases.get(seen, seen) in sheets.by_name:
         return

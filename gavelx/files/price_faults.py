@@ -1,7 +1,7 @@
-"""Prices that cannot stand: numbers that mean that there is none, and one thing for two prices.
+"""Faulty prices: numbers that stand for an unknown price, and two prices of one offer.
 
-``gavelx prices check`` looks at a whole table for them. Here they are refused where such a row would be used, so
-that no bill is made of one.
+``gavelx prices check`` finds them in a whole table. Here, a row with such a price is refused when it would be
+used, so that no bill contains one.
 """
 
 from collections.abc import Hashable, Iterable
@@ -12,24 +12,24 @@ from gavelx.files.data_sheets import accelerator_aliases
 from gavelx.files.price_rows import PriceRow
 
 SENTINELS = (Decimal(0), Decimal(700), Decimal(9999), Decimal(99999))
-"""Prices that catalogues write where they know none."""
-NO_SENTINEL = "a price; catalogues write this where they know none"
+"""Numbers that catalogues write for an unknown price."""
+NO_SENTINEL = "a price; catalogues write this for an unknown price"
 
 
 def offer_key(row: PriceRow) -> Hashable:
-    """What has one price: an instance type, or so many devices of a source, at one place and date, of one kind."""
+    """The key of a price: an instance type (or number of devices of a source), place, date and kind."""
     device = accelerator_aliases().get(row.accelerator, row.accelerator)
     what = (row.instance_type,) if row.instance_type else (device, row.devices, row.source)
     return row.cloud, row.region, row.zone, row.kind, row.as_of, what
 
 
 def name_of(row: PriceRow) -> str:
-    """An instance as a person names it."""
+    """A readable name of an instance."""
     return " ".join(filter(None, (row.cloud, row.zone or row.region, row.instance_type or row.accelerator)))
 
 
 def check_usable(rows: Iterable[PriceRow], table: str) -> None:
-    """Each of these rows of a table may be used. Raises :class:`InputFileError` for the first that may not."""
+    """Raise :class:`InputFileError` for the first of these rows with a faulty price."""
     first: dict[Hashable, PriceRow] = {}
     for row in rows:
         where, hint = f"{table}, row {row.row}", "leave the row out; gavelx prices check shows all such rows"

@@ -1,17 +1,17 @@
-"""One row of a price table: what one instance costs per hour, at one date.
+"""One row of a price table: the price of one instance per hour, at one date.
 
 ========================  ==================================================================
 ``accelerator``           a type: ``V100-16GB``; in any case
 ``price_usd_per_hour``    of the whole instance, its host included
 ``accelerator_count``     devices in the instance; 1 where the column or the cell is missing
 ``cloud, region, zone``   where it is sold; a price without a zone holds in the whole region
-``instance_type``         what the cloud calls it
+``instance_type``         the cloud's name of it
 ``vcpus, memory_gib``     of its host
 ``price_kind``            ``on_demand`` (where missing), ``spot`` or ``reserved``
-``as_of``                 2023-09-21, or 2023-09; blank where nobody wrote it down
-``as_of_precision``       how exactly that is known: day, month, inferred or unknown
-``currency``              of the price, where it is not US dollars; needs a rate
-``source``                where the row can be looked up
+``as_of``                 2023-09-21, or 2023-09; blank if unknown
+``as_of_precision``       precision of that date: day, month, inferred or unknown
+``currency``              of the price, if it is not US dollars; needs a rate
+``source``                where to look the row up
 ========================  ==================================================================
 
 All columns but the first two are optional. Amounts are decimal from here to the bill: $0.10 is a tenth.
@@ -33,9 +33,9 @@ from gavelx.files.texts import shown
 KINDS = ("on_demand", "spot", "reserved")
 USD = "USD"
 PRICE_MAX = 1e9
-"""Of any currency per hour; more is no price, and too much for a bill to the cent."""
+"""The highest price per hour in any currency; a higher one is a mistake, and too large for a bill to the cent."""
 PRICE_MIN = Decimal("1e-6")
-"""Less is a slip of the pen; 0 is a price that somebody did not know, which is seen to where it would be used."""
+"""The lowest price above 0. A price of 0 stands for an unknown one, and is refused when it would be used."""
 DEVICES_MAX = 10_000
 COLUMNS = (
     *("cloud", "region", "zone", "instance_type", "accelerator", "accelerator_count", "vcpus", "memory_gib"),
@@ -67,12 +67,12 @@ class PriceRow(NamedTuple):
 
     @property
     def usd_per_device(self) -> Decimal:
-        """What one device costs per hour; :class:`decimal.Decimal` with 28 digits."""
+        """Dollars per hour of one device; :class:`decimal.Decimal` with 28 digits."""
         return self.usd / Decimal(repr(self.devices))
 
     @property
     def usd_per_hour(self) -> float:
-        """What one device costs per hour."""
+        """Dollars per hour of one device."""
         return float(self.usd_per_device)
 
 
@@ -92,7 +92,7 @@ def is_date(text: str) -> bool:
 
 
 def precision_of(as_of: str) -> str:
-    """How exactly a date is known.
+    """The precision of a date.
 
     >>> [precision_of(text) for text in ("2023-09-21", "2023-09", "")]
     ['day', 'month', 'unknown']
@@ -101,7 +101,7 @@ def precision_of(as_of: str) -> str:
 
 
 def price_row(row: Row, rates: Rates | None = None) -> PriceRow:
-    """The offer that one row of a table makes. Raises :class:`InputFileError` naming row and column."""
+    """The offer in one row of a table. Raises :class:`InputFileError` that names row and column."""
     as_of = row.text("as_of", "")
     if as_of and not is_date(as_of):
         raise row.mistake("as_of", f"{shown(as_of)} is no date", expected="a date such as 2023-09-21")

@@ -1,17 +1,17 @@
-"""Price tables: what one device of each accelerator type costs per hour.
+"""Price tables: dollars per hour of one device of each accelerator type.
 
 Clouds sell instances, not devices. A row of a table is the price of one instance at one date, its host included;
-what a device costs is that price divided by the devices in the instance. Of all instances of an accelerator type
-we take the cheapest per device, over all regions of the table, at the latest date on which the cloud prices that
-type on demand: one price per type, which anybody can look up again, and no mix of dates within a type.
+the price of a device is that price divided by the devices in the instance. Of all instances of an accelerator
+type, the cheapest per device is used, over all regions of the table, at the latest date on which the cloud prices
+that type on demand: one price per type, which a user can look up, and no mix of dates within a type.
 
 * A row without a date is older than any row with one.
-* A negotiated discount lowers prices on demand and reserved ones, before the cheapest is taken; spot prices stay.
-* Instances that hold a fraction of a device are left out: no job can run on a quarter of one.
-* Every row prices whole instances, so all types are compared with their hosts; a list of bare device prices
-  (which some clouds also publish) must not be mixed in.
+* A negotiated discount lowers on-demand and reserved prices, before the cheapest is chosen; spot prices stay.
+* Instances with a fraction of a device are left out: no job can run on a quarter of one.
+* Every row prices whole instances, so all types are compared with their hosts; do not mix in a list of bare device
+  prices, which some clouds also publish.
 
-An accelerator type is found by its name, in any case, or by the device that both names stand for in
+An accelerator type is found by its name, in any case, or by the device that both names have in
 ``accelerator_aliases.csv``: ``v100`` and ``V100-16GB`` are both the 16 GB SXM card of the throughput tables.
 """
 
@@ -35,18 +35,18 @@ from gavelx.prices import Prices
 
 FORM = "--prices v100=1.6,p100=1.35,k80=0.9"
 SPEC_SHOWN = 60
-"""So long a table is repeated in a message."""
+"""The longest list of prices that a message repeats."""
 DISCOUNT_FORM = "--discount aws=10%,aws:p3=20%"
 _ADDED = re.compile(r"\+(?=[^=+,]*=)")
-"""A plus before TYPE=DOLLARS; the one in 1e+3 is none."""
+"""A plus before TYPE=DOLLARS, but not the one in 1e+3."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """At which date, of which kind, and at which negotiated discounts prices are taken.
+    """The date, kind and negotiated discounts of prices.
 
     ``discounts`` are parts of the price by ``cloud`` or ``cloud:instance family``, in lower case. Raises
-    :class:`OptionError` for what is no date or no kind.
+    :class:`OptionError` for a bad date or kind.
     """
 
     as_of: str | None = None
@@ -62,7 +62,7 @@ class Terms:
             )
 
     def usd(self, row: PriceRow) -> Decimal:
-        """What one device of an offer costs per hour; the discount of the longest family that fits."""
+        """Dollars per hour of one device of an offer, with the discount of the longest family that matches."""
         if row.kind == "spot":
             return row.usd_per_device
         fits = [name for name in self.discounts if _is_of(row, name)]
@@ -82,7 +82,7 @@ def _is_of(row: PriceRow, name: str) -> bool:
 
 
 class Quote(NamedTuple):
-    """What one device of a type costs per hour, and the row that says so (none: the user named the price)."""
+    """Dollars per hour of one device of a type, and its row in the table (None: the user named the price)."""
 
     usd: Decimal
     row: PriceRow | None = None
@@ -91,16 +91,16 @@ class Quote(NamedTuple):
 def load_prices(
     spec: str | Path, accelerators: Sequence[str], *, strict: bool = True, as_of: str | None = None
 ) -> Prices:
-    """Prices on demand of these accelerator types, as :func:`load_quotes` finds them."""
+    """On-demand prices of these accelerator types, found as in :func:`load_quotes`."""
     found = load_quotes(spec, accelerators, Terms(as_of), strict=strict)
     known = {name: float(quote.usd) for name, quote in found.items()}
     return Prices(known, name=f"{spec}@{as_of}" if as_of else str(spec))
 
 
 def load_all_prices(spec: str | Path) -> Prices:
-    """Prices on demand of every type that ``spec`` has, by each name of its device: for types yet to come.
+    """On-demand prices of every type in ``spec``, by each name of its device, for types that join later.
 
-    Raises :class:`OptionError` where it has none, and what :func:`load_quotes` raises.
+    Raises :class:`OptionError` if it has none, and the errors of :func:`load_quotes`.
     """
     rows, named = _source(str(spec))
     aliases = accelerator_aliases()
@@ -118,13 +118,13 @@ def load_quotes(
 
     ``spec`` is a cloud (``aws``, ``gcp``, ``azure``...) or one of its regions (``gcp:us-central1``), a list
     (``v100=1.6,p100=1.35``; dollars per device-hour) or a CSV with the columns ``accelerator, price_usd_per_hour``
-    and, if wanted, ``accelerator_count`` (devices that this price buys) and the other columns of ``prices.csv``.
-    ``aws+p100=1.35`` is a cloud with a price added, or put in the place of its own. With ``terms.as_of``
-    (2023-09-21, or 2023-09) only rows up to that date count; rows without a date always do.
+    and, optionally, ``accelerator_count`` (devices that this price buys) and the other columns of ``prices.csv``.
+    ``aws+p100=1.35`` is a cloud with a price added or replaced. With ``terms.as_of`` (2023-09-21, or 2023-09) only
+    rows up to that date count; rows without a date always do.
 
-    Raises :class:`OptionError` when a type has no price (unless not ``strict``: then it is left out), or when
-    ``spec`` is none of the three; :class:`InputFileError` for what is wrong in a file, and for prices of these
-    types that cannot stand (`gavelx.files.price_faults`).
+    Raises :class:`OptionError` if a type has no price (if not ``strict``, it is left out), or if ``spec`` is none
+    of the three; :class:`InputFileError` for a mistake in a file, and for faulty prices of these types
+    (`gavelx.files.price_faults`).
     """
     spec = str(spec)
     rows, named = _source(spec)
@@ -145,7 +145,7 @@ def load_quotes(
 
 
 def listed_quotes(spec: str, accelerators: Sequence[str]) -> dict[str, Quote]:
-    """Of these types, those whose price the user named: ``as-run+p100=1.35``. Raises :class:`OptionError`."""
+    """The prices of these types in the user's own list: ``as-run+p100=1.35``. Raises :class:`OptionError`."""
     added = parts_of(spec)[1]
     named, aliases = _listed(added, spec) if added else {}, accelerator_aliases()
     found = {name: _quote_of(name, named, aliases) for name in accelerators}
@@ -155,7 +155,7 @@ def listed_quotes(spec: str, accelerators: Sequence[str]) -> dict[str, Quote]:
 def _nothing_of(
     missing: Sequence[str], spec: str, rows: Sequence[PriceRow], offered: Iterable[str], terms: Terms
 ) -> str:
-    """What to say of types without a price: what there is instead, and since when."""
+    """The message about types without a price: the prices that there are, and their first date."""
     until = f" up to {terms.as_of}" if terms.as_of else ""
     kind = "" if terms.kind == "on_demand" else f" ({terms.kind})"
     there = ", ".join(offered) or "nothing"
@@ -175,7 +175,7 @@ def _sellers(missing: Sequence[str], terms: Terms) -> str:
 
 
 def with_prices_of(missing: Sequence[str], spec: str) -> str:
-    """What to try where a table has no price of some types: prices of the user's own beside it.
+    """The hint for a table without a price of some types: add prices of your own to it.
 
     >>> with_prices_of(["p100", "k80"], "aws")
     '--prices "aws+p100=DOLLARS+k80=DOLLARS" with prices of yours'
@@ -253,7 +253,7 @@ def read_discounts(spec: str | None) -> dict[str, Decimal]:
 
 
 def check_discounts(discounts: Mapping[str, Decimal], specs: Iterable[str]) -> None:
-    """Each is of something that one of these tables sells. Raises :class:`OptionError` for one that is not."""
+    """Raise :class:`OptionError` for a discount on a cloud or family that none of these tables has."""
     rows = [row for spec in specs for row in _source(spec)[0]] if discounts else []
     for name in discounts:
         if not any(_is_of(row, name) for row in rows):
@@ -271,7 +271,7 @@ def _one_of(option: str, value: str, known: Iterable[str]) -> str:
 
 
 def _source(spec: str) -> tuple[Sequence[PriceRow], dict[str, Quote]]:
-    """The rows of whatever the user named, and the prices that he named himself."""
+    """The rows of the table that the user named, and the prices in the user's own list."""
     if not spec.strip():
         raise OptionError("a table without a name", where="--prices", expected="one between commas", hint=FORM)
     table, added = parts_of(spec)
@@ -334,13 +334,13 @@ def _rows(path: str | Path) -> Iterator[PriceRow]:
 
 
 def _counts(row: PriceRow, terms: Terms) -> bool:
-    """Whether this is a price of the kind and date asked for, of a whole device at least."""
+    """Whether this is a price of the wanted kind and date, of at least one whole device."""
     as_of = terms.as_of
     return row.kind == terms.kind and row.devices >= 1 and not (as_of and row.as_of[: len(as_of)] > as_of)
 
 
 def _cheapest(rows: Iterable[PriceRow], terms: Terms) -> dict[str, PriceRow]:
-    """The rule of this module: per device, by whatever name, the latest date, then the cheapest whole one."""
+    """The rule of this module: for each device, by any name, the latest date, then the cheapest whole instance."""
     best: dict[str, PriceRow] = {}
     aliases = accelerator_aliases()
     for row in rows:

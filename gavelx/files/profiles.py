@@ -1,6 +1,6 @@
-"""Measured speeds with where they come from: a throughput table with more columns, and its pairs beside it.
+"""Measured speeds with their provenance: a throughput table with more columns, and a second file of pairs.
 
-``speeds.csv`` is a table as of `throughput_tables`; what is known of each number stands in further columns:
+``speeds.csv`` is a table as in `throughput_tables`, with these further columns:
 
 ================== ==========================================================================================
 ``relative_error`` the standard error of the speed, relative to it
@@ -8,7 +8,7 @@
 ``memory_mib``     at most, of all processes together
 ``utilization``    of the devices, 0 to 1
 ``measured_at``    when, in UTC: ``2026-07-01T12:00:00Z``
-``source``         by whom or what
+``source``         origin of the measurement
 ================== ==========================================================================================
 
 Pairs that share a device are in ``speeds.pairs.csv``, as in the shipped ``colocated.csv``: ``job_type_a``,
@@ -44,7 +44,7 @@ Cells = dict[str, str]
 
 
 class Profile(NamedTuple):
-    """A measurement, and what the job took meanwhile; None where nobody knows."""
+    """A measurement with the memory and utilization of the job; None if unknown."""
 
     measurement: Measurement
     memory_mib: float | None = None
@@ -52,9 +52,9 @@ class Profile(NamedTuple):
 
 
 def read_profiles(name_or_path: str | Path) -> list[Profile]:
-    """Every speed of a table, alone and in pairs, with what is known of where it comes from.
+    """Every speed of a table, alone and in pairs, with its provenance.
 
-    Raises what :func:`gavelx.files.throughput_tables.load_throughputs` raises.
+    Raises the errors of :func:`gavelx.files.throughput_tables.load_throughputs`.
     """
     source = PUBLISHED.get(str(name_or_path), "")
     profiles = []
@@ -69,7 +69,7 @@ def read_profiles(name_or_path: str | Path) -> list[Profile]:
 
 
 def read_estimates(name_or_path: str | Path) -> dict[Way, Estimate]:
-    """What a table says of jobs alone that nobody measured: its columns ``estimate, lower, upper``, or nothing."""
+    """The estimates in a table: its columns ``estimate, lower, upper`` for jobs alone, or nothing."""
     found = dict[Way, Estimate]()
     for row in isolated_rows(name_or_path, COLUMNS[:3]):
         if row.has("estimate"):
@@ -83,7 +83,7 @@ def read_estimates(name_or_path: str | Path) -> dict[Way, Estimate]:
 PUBLISHED = dict.fromkeys(TABLES[:2], "stanford-futuredata/gavel, published 2022") | {
     TABLES[2]: "uw-mad-dash/shockwave, published 2022"
 }
-"""Where the shipped tables come from; throughputs/*.toml has it in full."""
+"""Sources of the shipped tables; throughputs/*.toml has the details."""
 
 
 def _profile(row: Row, way: Way, speed: float, side: str, source: str) -> Profile:
@@ -103,10 +103,10 @@ def _maybe(row: Row, column: str) -> float | None:
 
 
 def write_profiles(path: str | Path, profiles: Sequence[Profile]) -> None:
-    """Add measurements to a table, or begin one. A newer one takes the place of the same way to run.
+    """Add measurements to a table, or make one. A newer measurement replaces that of the same way to run.
 
-    Rows of others and columns that we do not know stay as they are. Of a pair both members are to be given.
-    Raises :class:`InputFileError` for a file that is no table, :class:`OptionError` where it cannot be written.
+    Other rows and unknown columns stay as they are. Of a pair, both members must be given. Raises
+    :class:`InputFileError` for a file that is not a table, :class:`OptionError` if it cannot be written.
     """
     alone = [p for p in profiles if isinstance(p.measurement.way, Setting)]
     if alone:
@@ -124,12 +124,12 @@ def write_profiles(path: str | Path, profiles: Sequence[Profile]) -> None:
 
 
 def _of_two(a: str, b: str, accelerator: str) -> Hashable:
-    """Whoever is named first."""
+    """A key of the pair that does not depend on the order of its members."""
     return frozenset((a, b)), accelerator.lower()
 
 
 def _write(path: str | Path, before: Mapping[Hashable, Cells], new: Mapping[Hashable, Cells]) -> None:
-    """What was there, then what is new; columns keep their order."""
+    """Write the existing rows, then the new ones; columns keep their order."""
     rows = {**before, **{key: before.get(key, {}) | cells for key, cells in new.items()}}
     header = dict.fromkeys(name for row in (*before.values(), *new.values()) for name in row)
     text = io.StringIO()

@@ -1,4 +1,4 @@
-"""Results that were written with ``--json``, read back for their bills: who held which devices for how long."""
+"""Results written with ``--json``, read back for bills: device-seconds of each job and type."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from pathlib import Path
 from gavelx.files.jsons import Node, read_json
 
 SECONDS_MAX = 1e15
-"""Of devices: thirty thousand of them for a thousand years."""
+"""The most device-seconds: thirty thousand devices for a thousand years."""
 ROUNDING = 1e-6
-"""Part of a sum of seconds by which its parts may miss it."""
+"""Relative tolerance between a sum of seconds and its parts."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Period:
-    """Time in which prices stayed: dollars per device-hour (None: not known), and device-seconds that idled."""
+    """A period of constant prices: dollars per device-hour (None: unknown), and idle device-seconds."""
 
     from_s: float
     usd_per_hour: Mapping[str, Decimal | None]
@@ -34,10 +34,10 @@ class Period:
 
 @dataclass(frozen=True)
 class Usage:
-    """The device time of one run: job by job, and what was there and billed to nobody (idle), by type.
+    """The device time of one run by type: of each job, and idle (available and billed to no job).
 
-    ``prices`` is what the prices were called at which it ran, ``periods`` what they were; of a result of before
-    results kept them there are none.
+    ``prices`` is the name of the prices of the run, ``periods`` holds the prices themselves; an old result,
+    written before results kept their prices, has none.
     """
 
     policy: str
@@ -52,14 +52,14 @@ class Usage:
         return tuple(self.idle_device_s)
 
     def usd_per_hour(self, accelerator: str) -> set[Decimal]:
-        """Every price that a type had in the run, of those that were known."""
+        """Every known price that a type had in the run."""
         return {usd for period in self.periods if (usd := period.usd_per_hour[accelerator]) is not None}
 
 
 def read_usages(path: str | Path) -> tuple[Usage, ...]:
     """The runs of a file that ``simulate --json`` or ``compare --json`` wrote.
 
-    Raises :class:`InputFileError` with the path of keys, also for a result of before there were bills.
+    Raises :class:`InputFileError` with the path of keys, also for an old result without idle times.
     """
     node = read_json(path)
     runs = node["runs"].elements() if "runs" in node else [node]
@@ -112,7 +112,7 @@ def _period(node: Node, types: Mapping[str, float]) -> Period:
 
 
 def _usd(node: Node) -> Decimal | None:
-    """A price as it was written; null where it was not known."""
+    """A price exactly as it was written; None if it was unknown."""
     return None if node.value is None else Decimal(repr(node.number(low=0)))
 
 
@@ -126,7 +126,7 @@ def _of_types(node: Node, types: Mapping[str, float]) -> dict[str, float]:
 
 
 def _check_sum(node: Node, parts: Collection[Mapping[str, float]], whole: Mapping[str, float]) -> None:
-    """The seconds of the periods are all that there are."""
+    """Raise :class:`InputFileError` if the seconds of the periods do not add up to the whole."""
     for name in {*whole, *(name for part in parts for name in part)}:
         seconds, total_s = sum(part.get(name, 0.0) for part in parts), whole.get(name, 0.0)
         if abs(seconds - total_s) > ROUNDING * max(1.0, total_s):

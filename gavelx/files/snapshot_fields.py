@@ -1,4 +1,4 @@
-"""The parts that both forms of snapshot files have in common.
+"""Fields that both forms of snapshot files have in common.
 
 Legend: A accelerator types, J jobs.
 """
@@ -22,7 +22,7 @@ def device_counts(node: Node) -> dict[str, int]:
 
 
 def job_indices(jobs: Sequence[Job], nodes: Sequence[Node]) -> dict[int, int]:
-    """Job id -> index; a job that is there twice is an error."""
+    """Job id -> index; a repeated job is an error."""
     index_of: dict[int, int] = {}
     for j, job in enumerate(jobs):
         if (first := index_of.setdefault(job.id, j)) != j:
@@ -39,6 +39,6 @@ def member_index(node: Node, index_of: Mapping[int, int]) -> int:
 
 
 def usd_per_hour(node: Node, accelerators: Sequence[str]) -> NDArray[np.float64]:
-    """usd_per_hour_A; NaN for a type that is not there or null."""
+    """usd_per_hour_A; NaN for a type that is missing or null."""
     known = {name.lower(): usd.number(low=0) for name, usd in node.items() if usd.value is not None}
     return np.array([known.get(name, np.nan) for name in accelerators], dtype=float)

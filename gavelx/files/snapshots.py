@@ -1,4 +1,4 @@
-"""Snapshots as JSON: one instant of a scheduler, saved so that any decision can be made again.
+"""Snapshots as JSON: the input of a policy at one instant, saved so that a decision can be repeated.
 
 ===============  =================================================================================
 ``format``       ``gavelx-snapshot-1``
@@ -18,8 +18,8 @@
 ``prices``       dollars per device-hour by accelerator type; null where unknown
 ===============  =================================================================================
 
-Reading what was written gives the same arrays, bit for bit, provided that the members of each configuration
-stand together in them; otherwise they are brought together, which changes nothing but their order.
+Writing and reading gives the same arrays, bit for bit, if the members of each configuration are adjacent in them;
+otherwise they are made adjacent, which changes only their order.
 
 The instances published with reference results (:mod:`gavelx.files.instances`) are recognised and read as well.
 """
@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from gavelx.cluster import Cluster, Server
-from gavelx.configuration import AS_ASKED, NOBODY, ConfigurationSet
+from gavelx.configuration import ALONE, AS_ASKED, ConfigurationSet
 from gavelx.configurations import Configurations
 from gavelx.errors import OptionError
 from gavelx.files.atomic import write_atomically
@@ -148,13 +148,13 @@ def _snapshot(node: Node) -> Snapshot:
 
 
 def _of_kinds(node: Node, known: Configurations, jobs: Sequence[Job]) -> Configurations:
-    """The same table with the kinds that the file tells, if it does."""
+    """The same table with the kinds of jobs in the file, if it has them."""
     if "kinds" not in node:
         return known
     kinds = [kind.whole(low=0) for kind in node["kinds"].elements()]
     if len(kinds) != len(jobs):
         raise node["kinds"].mistake(f"there are {len(kinds)} kinds", expected=f"{len(jobs)}, one per job")
-    number_J = np.unique(kinds, return_inverse=True)[1].astype(np.int64)  # a file may number them as it likes
+    number_J = np.unique(kinds, return_inverse=True)[1].astype(np.int64)  # a file may use any numbers
     told = replace(known, kind_J=number_J)
     if (pair := told.unlike()) is not None:
         first, second = (jobs[j].id for j in pair)
@@ -256,7 +256,7 @@ def _ranges(node: Node, speeds: Sequence[float]) -> tuple[tuple[float, float], .
 
 
 def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:
-    """What was promised, one entry for each way to run."""
+    """Promises as JSON, one entry for each configuration."""
     each = zip(promised.configurations.named(promised.accelerators), promised.share_P.tolist(), strict=True)
     return [
         {
@@ -271,7 +271,7 @@ def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:
 
 
 def _promises(node: Node) -> Promises:
-    """Jobs that have left since may be named."""
+    """The promises of a file; they may name jobs that have left since."""
     rows = node.elements()
     jobs = [[job.whole(low=0) for job in row["jobs"].elements()] for row in rows]
     for row, members in zip(rows, jobs, strict=True):
@@ -283,7 +283,7 @@ def _promises(node: Node) -> Promises:
     accelerators = tuple(dict.fromkeys(names))
     configurations = ConfigurationSet.of(
         np.array([min(members) for members in jobs], dtype=np.int64),
-        np.array([max(m) if len(m) == 2 else NOBODY for m in jobs], dtype=np.int64),
+        np.array([max(m) if len(m) == 2 else ALONE for m in jobs], dtype=np.int64),
         np.array([accelerators.index(name) for name in names], dtype=np.int64),
         np.array([row["devices"].whole(low=1) if "devices" in row else AS_ASKED for row in rows], dtype=np.int64),
         np.array(["spread" in row and row["spread"].truth() for row in rows], dtype=bool),
@@ -293,7 +293,7 @@ def _promises(node: Node) -> Promises:
 
 
 def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]) -> dict[str, Any]:
-    """What is known of each job's past, as the arrays of a snapshot."""
+    """The progress of each job, as the arrays of a snapshot."""
     entry_of: dict[int, Node] = {}
     for entry in node.elements():
         j = member_index(entry["job_id"], index_of)

@@ -1,11 +1,11 @@
-"""Spot availability: which part of the nodes that were asked for a cloud had, and for how long.
+"""Spot availability: the part of the requested nodes that a cloud had over time.
 
-A CSV with ``accelerator, nodes_requested, offset_s, duration_s, nodes_available`` and, if wanted, ``cloud, zone,
-accelerators_per_node, start_date, kind`` (which keep series apart): from ``offset_s`` on, for ``duration_s``, so
-many of the nodes were there. What lies between two rows is as before them.
+A CSV with ``accelerator, nodes_requested, offset_s, duration_s, nodes_available`` and, optionally, ``cloud, zone,
+accelerators_per_node, start_date, kind`` (which identify a series): from ``offset_s`` on, for ``duration_s``, this
+number of the nodes was available. Between two rows, the earlier row holds.
 
-Of several series of a type the one with the most nodes is taken (it knows parts, and not only all or nothing),
-then the longest, then the first.
+Of several series of a type, the one with the most nodes is used (its parts are the finest), then the longest, then
+the first.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _APART = ("kind", "cloud", "zone", "accelerators_per_node", "nodes_requested", "
 DURATION_S_MAX = 1e10
 
 Shares = tuple[tuple[float, float], ...]
-"""Seconds, and the part of the nodes that was there for so long."""
+"""Seconds, and the part of the nodes that was available for that time."""
 
 
 def load_availability(

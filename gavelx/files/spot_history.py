@@ -1,15 +1,14 @@
-"""Spot prices over time: what devices cost as a run goes on, replayed from a recorded history.
+"""Spot prices over time, replayed from a recorded history.
 
 A history is a CSV (``timestamp, accelerator, accelerator_count, price_usd_per_hour`` and, if wanted, ``cloud,
 region, zone, instance_type``; the shipped one is called ``spot_history``), or what ``describe-spot-price-history``
 printed. A *series* is an instance type in a zone, or in a region where there are no zones; its price holds until
 its next row.
 
-Each accelerator type of a cluster is bought where a user would have bought it: in the series that is the cheapest
-per device when the replay starts, and it stays there. A series that has ended by then is taken where there is no
-other: nobody knows what became of it. Time 0 of the run is the start of the replay: as given, or
-the first time at which every series of these types has a price, so that the choice is among all of them. After the
-end of a series its last price holds.
+Each accelerator type of a cluster is bought in the series that is the cheapest per device when the replay starts,
+as a user would do, and stays there. A series that has ended by then is used only if there is no other. Time 0 of
+the run is the start of the replay: as given, or the first time at which every series of these types has a price,
+so that the choice is among all of them. After the end of a series, its last price holds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,11 +30,11 @@ from gavelx.files.texts import read_head, shown
 from gavelx.prices import Prices
 
 WHEN = "%Y-%m-%d %H:%M UTC"
-"""How times are shown: whatever the offset was with which they were written."""
+"""Format of times in messages, always in UTC."""
 
 
 class Place(NamedTuple):
-    """Where and as what devices are bought."""
+    """The cloud, region, zone and instance type in which devices are bought."""
 
     cloud: str
     region: str
@@ -43,7 +42,7 @@ class Place(NamedTuple):
     instance_type: str
 
     def is_in(self, place: str) -> bool:
-        """Whether this is in the cloud, region or zone of that name."""
+        """Whether this place is in the cloud, region or zone of that name."""
         return place.lower() in (self.cloud, self.region, self.zone)
 
     def __str__(self) -> str:
@@ -52,9 +51,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class SpotPrices:
-    """The prices of a run: those at its start, and the times in seconds at which they become others.
+    """The prices of a run: those at its start, and the changes with their times in seconds.
 
-    The name of the prices says where each type is bought; types that the history does not have keep theirs.
+    The name of the prices says where each type is bought; types that are not in the history keep their prices.
     """
 
     prices: Prices
@@ -82,11 +81,11 @@ def load_spot_history(
     place: str | None = None,
     start: str | None = None,
 ) -> SpotPrices:
-    """The prices of a run under a recorded history; ``prices`` are those of types that it does not have.
+    """The prices of a run under a recorded history; ``prices`` are used for types that it does not have.
 
     ``place`` is the cloud, region or zone in which devices are bought, ``start`` the time of the history at which
-    the run starts. Raises :class:`InputFileError` for what is wrong in the file, or where it has none of the types
-    there; :class:`OptionError` for a start that it does not have.
+    the run starts. Raises :class:`InputFileError` for a mistake in the file, or if it has none of the types in
+    that place; :class:`OptionError` for a start outside of the history.
     """
     is_shipped = str(spec) in names("prices") and not Path(spec).is_file()
     path = data_path("prices", str(spec)) if is_shipped else Path(spec)
@@ -101,7 +100,7 @@ def load_spot_history(
 
 
 def _cheapest(name: str, places: dict[Place, _Series], begin: datetime) -> Place:
-    """Where a device of this type costs the least when the replay starts."""
+    """The place in which a device of this type is cheapest when the replay starts."""
     at_start = {where: usd for where, one in places.items() if (usd := one.at(begin)) is not None}
     if not at_start:
         first = min(one.times[0] for one in places.values())
@@ -111,7 +110,7 @@ def _cheapest(name: str, places: dict[Place, _Series], begin: datetime) -> Place
 
 
 def _changes(used: dict[str, _Series], begin: datetime, prices: Prices) -> Iterator[tuple[float, Prices]]:
-    """Every time at which a price becomes another, and all prices from then on."""
+    """Every time at which a price changes, with all prices from then on."""
     events = sorted(
         (when, name, usd)
         for name, one in used.items()
@@ -126,7 +125,7 @@ def _changes(used: dict[str, _Series], begin: datetime, prices: Prices) -> Itera
 
 
 def _start(start: str | None, series: dict[str, dict[Place, _Series]], path: Path) -> datetime:
-    """When the replay starts: as typed, or as soon as there is every place to choose from."""
+    """The start of the replay: as typed, or the first time at which every place has a price."""
     last = max(one.times[-1] for places in series.values() for one in places.values())
     if start is None:
         return max(one.times[0] for places in series.values() for one in places.values())
@@ -142,7 +141,7 @@ def _start(start: str | None, series: dict[str, dict[Place, _Series]], path: Pat
 
 
 def _read(path: Path, place: str | None, accelerators: Sequence[str]) -> dict[str, dict[Place, _Series]]:
-    """The series of each type of the cluster. Raises :class:`InputFileError` where there are none."""
+    """The series of each type of the cluster. Raises :class:`InputFileError` if there are none."""
     meant = meant_by(accelerators)
     series: dict[str, dict[Place, _Series]] = {}
     there: set[str] = set()
@@ -201,7 +200,7 @@ def _json_rows(path: Path) -> Iterator[_Item]:
 
 
 def _time(text: str) -> datetime | None:
-    """A time as ISO 8601 writes it, in UTC; without a zone it is that already."""
+    """An ISO 8601 time in UTC; a time without a zone is taken as UTC."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

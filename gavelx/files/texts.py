@@ -1,7 +1,7 @@
-"""Reading text that somebody gave us, and saying plainly when it is none.
+"""Reading a user's text file, with a clear message if it is not one.
 
-Anything may lie behind a path: nothing, a folder, a picture, ten megabytes without a line end. Each gets one
-short message that names the file, and gets it quickly.
+A path may lead to nothing, a folder, a picture, or ten megabytes without a line end. For each there is one short
+message that names the file, without a long wait.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from gavelx.files.limits import LINE_LIMIT, TEXT_LIMIT
 def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
     """The lines of a UTF-8 file, one at a time, with their line ends; a byte-order mark is skipped.
 
-    With ``replace`` a line with other bytes is not refused: U+FFFD stands for them.
+    With ``replace``, bytes that are not UTF-8 become U+FFFD instead of an error.
 
-    Raises :class:`InputFileError`: missing, a folder, unreadable, empty, not UTF-8, or no text at all.
+    Raises :class:`InputFileError`: missing, a folder, unreadable, empty, not UTF-8, or not text at all.
     """
     with _opened(path) as file:
         number = 0
@@ -46,9 +46,9 @@ def read_text(path: str | Path) -> str:
 
 
 def read_head(path: str | Path, size: int = 65_536) -> str:
-    """The beginning of a file, to see what kind of file it is; U+FFFD stands for what is not UTF-8.
+    """The beginning of a file, to detect its format; bytes that are not UTF-8 become U+FFFD.
 
-    Raises :class:`InputFileError`: missing, a folder, unreadable, empty, or no text from its first line.
+    Raises :class:`InputFileError`: missing, a folder, unreadable, empty, or not text from its first line.
     """
     with _opened(path) as file:
         content = file.read(size)
@@ -60,7 +60,7 @@ def read_head(path: str | Path, size: int = 65_536) -> str:
 
 
 def exists(path: str | Path) -> bool:
-    """Whether anything is at a path; a text that can be no path is none."""
+    """Whether there is anything at a path; False also for a text that cannot be a path."""
     try:
         return Path(path).exists()
     except (OSError, ValueError):
@@ -68,7 +68,7 @@ def exists(path: str | Path) -> bool:
 
 
 def shown(value: object, limit: int = 40) -> str:
-    """A value as a message shows it: quoted, and cut where it is long.
+    """A value for a message: quoted, and cut if it is long.
 
     >>> shown("x" * 100, limit=5)
     "'xxxxx...'"
@@ -107,7 +107,7 @@ def _decoded(content: bytes, where: str) -> str:
 
 
 def _no_text(content: bytes, where: str) -> InputFileError:
-    """The error about NUL bytes, with a word on what such files often are."""
+    """The error about NUL bytes, with a hint on what such files often are."""
     hints = {b"\x1f\x8b": "it is compressed: gunzip it", b"\xff\xfe": "save it as UTF-8, not UTF-16"}
     hint = hints.get(content[:2], "")
     return InputFileError("the file holds NUL bytes: it is no text", where=where, expected="UTF-8 text", hint=hint)

@@ -1,18 +1,18 @@
-"""Throughput tables: how fast each job type runs on each accelerator type.
+"""Throughput tables as files: steps/s of each job type on each accelerator type.
 
-A table is a CSV with the columns ``job_type, scale_factor, accelerator, steps_per_second`` and, if wanted,
-``consolidated`` (1 in one server, 0 spread over several; 1 where nothing is said) and ``status``:
+A table is a CSV with the columns ``job_type, scale_factor, accelerator, steps_per_second`` and, optionally,
+``consolidated`` (1 in one server, 0 spread over several; default 1) and ``status``:
 
 =================  ==================================================================
-``ok``             measured; this is what a number without a status means
-``not_runnable``   known not to run there (out of memory, say): a speed of 0
-``absent``         nothing is known, as for an empty cell: the setting has no entry
+``ok``             measured; the default for a number
+``not_runnable``   known not to run there (such as out of memory): a speed of 0
+``absent``         unknown, as for an empty cell: the setting has no entry
 =================  ==================================================================
 
 gavelx ships three tables, named ``simulation``, ``physical`` and ``shockwave_tacc``.
 
-How fast two jobs are that share one device stands in a second file, ``speeds.pairs.csv`` beside ``speeds.csv``,
-with the columns ``job_type_a, job_type_b, accelerator, steps_per_second_a, steps_per_second_b``.
+Speeds of two jobs that share one device are in a second file, ``speeds.pairs.csv`` beside ``speeds.csv``, with the
+columns ``job_type_a, job_type_b, accelerator, steps_per_second_a, steps_per_second_b``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,18 +32,18 @@ STATUSES = ("ok", "not_runnable", "absent")
 
 
 def load_throughputs(name_or_path: str | Path) -> Throughputs:
-    """A shipped table by its name, or any file of the same columns by its path.
+    """Load a shipped table by its name, or any file with the same columns by its path.
 
-    The tables ``simulation`` and ``physical`` also know how fast two jobs are that share one device (measured
-    once, for both). Accelerator names become lower case.
+    The tables ``simulation`` and ``physical`` also have speeds of two jobs that share one device (measured once,
+    for both). Accelerator names become lower case.
 
-    Raises :class:`OptionError` when it is neither a table nor a file, :class:`InputFileError` for what is wrong
-    in a file.
+    Raises :class:`OptionError` if it is neither a table nor a file, :class:`InputFileError` for a mistake in a
+    file.
     """
     name = str(name_or_path)
     isolated = _isolated(isolated_rows(name))
     if not isolated:
-        raise InputFileError("no row says how fast anything is", where=name, expected="at least one speed")
+        raise InputFileError("no row has a speed", where=name, expected="at least one speed")
     return Throughputs(isolated, _colocated(pair_rows(name)), name)
 
 
@@ -60,7 +60,7 @@ def isolated_rows(name_or_path: str | Path, columns: Sequence[str] = COLUMNS) ->
 
 
 def pair_rows(name_or_path: str | Path) -> Iterator[Row]:
-    """The rows of a table about two jobs on one device; none where it has no such file beside it."""
+    """The rows of a table about two jobs on one device; none without such a file beside it."""
     name = str(name_or_path)
     if name in TABLES:
         return read_rows(data_path("throughputs", "colocated"), PAIR_COLUMNS) if name != TABLES[2] else iter(())
@@ -69,7 +69,7 @@ def pair_rows(name_or_path: str | Path) -> Iterator[Row]:
 
 
 def pairs_path(path: str | Path) -> Path:
-    """Where the pairs of a table are.
+    """The path of the pairs of a table.
 
     >>> print(pairs_path("mine/speeds.csv"))
     mine/speeds.pairs.csv
@@ -93,7 +93,7 @@ def _isolated(rows: Iterable[Row]) -> dict[Setting, float]:
 
 
 def setting_of(row: Row) -> Setting:
-    """What a row of a table is about."""
+    """The setting of a row of a table."""
     return Setting(
         row.text("job_type"),
         row.text("accelerator").lower(),
@@ -103,7 +103,7 @@ def setting_of(row: Row) -> Setting:
 
 
 def speed_of(row: Row) -> float | None:
-    """Steps/s; 0 where the job type cannot run, None where nothing is known."""
+    """Steps/s; 0 if the job type cannot run there, None if unknown."""
     status = row.text("status", "ok" if row.has("steps_per_second") else "absent", known=STATUSES)
     if status == "absent":
         return None

@@ -1,7 +1,7 @@
-"""Traces: the list of jobs that a simulation runs, as a CSV that anybody can write.
+"""Traces: the list of jobs that a simulation runs, as a CSV file.
 
 ===================  ==========================================================================
-``job_id``           a whole number, each once
+``job_id``           a whole number, unique
 ``arrival_s``        seconds; no job arrives before the one above it
 ``job_type``         a name of the throughput table
 ``scale_factor``     devices that the job needs at once
@@ -10,11 +10,11 @@
 ``slo``              optional: a multiple of ``duration_s`` that the job should be done in
 ``duration_s``       optional: seconds that the job needs on the reference device
 ``owner``            optional: a path such as ``team/user``
-``preemptible``      optional: ``yes``, ``no`` or ``auto`` (the default): may the job be stopped for others
-``checkpoints``      optional: ``yes`` (the default), or ``no``: stopped, the job begins anew
+``preemptible``      optional: ``yes``, ``no`` or ``auto`` (the default): whether it may be stopped for others
+``checkpoints``      optional: ``yes`` (the default), or ``no``: after a stop, the job begins anew
 ===================  ==========================================================================
 
-Further columns are ignored. Numbers are written so that reading gives the same float back.
+Further columns are ignored. Numbers are written so that reading gives the same float.
 """
 
 import csv
@@ -40,7 +40,7 @@ OPTIONAL = ("slo", "duration_s", "owner", "preemptible", "checkpoints")
 def find_trace(name_or_path: str | Path) -> Path:
     """The file of a trace: a path, or the bare name of a trace that gavelx ships (``gavel_msr_0e4a51``).
 
-    Raises :class:`InputFileError` where there is neither, with the nearest shipped name.
+    Raises :class:`InputFileError`, with the nearest shipped name, if there is neither.
     """
     path, name = Path(name_or_path), str(name_or_path)
     if name in (shipped := names("traces")) and not path.is_file():
@@ -54,8 +54,8 @@ def find_trace(name_or_path: str | Path) -> Path:
 def read_trace(path: str | Path, known_job_types: Collection[str] | None = None) -> tuple[Job, ...]:
     """The jobs of a trace, in the order of the file, which is that of arrival.
 
-    With ``known_job_types`` (the throughput table's) any other job type is an error, and one that is spelled
-    otherwise becomes the table's. Raises :class:`InputFileError` naming row and column.
+    With ``known_job_types`` (of the throughput table), any other job type is an error, and another spelling is
+    replaced by the table's. Raises :class:`InputFileError` that names row and column.
     """
     jobs: list[Job] = []
     line_of: dict[int, int] = {}
@@ -74,8 +74,7 @@ def read_trace(path: str | Path, known_job_types: Collection[str] | None = None)
 def write_trace(path: str | Path, jobs: Iterable[Job]) -> None:
     """Write jobs as a trace that :func:`read_trace` reads back exactly.
 
-    The optional columns are there when some job needs them. Raises :class:`OptionError` when the file cannot be
-    written.
+    Optional columns are written if some job needs them. Raises :class:`OptionError` if the file cannot be written.
     """
     jobs = tuple(jobs)
     default = {entry.name: entry.default for entry in fields(Job)}
@@ -89,7 +88,7 @@ def write_trace(path: str | Path, jobs: Iterable[Job]) -> None:
 
 
 def out_of_order(arrival_s: float, before_s: float) -> dict[str, str]:
-    """What to say about a job that arrives before the one above it."""
+    """The parts of the message about a job that arrives before the one above it."""
     problem = f"the job arrives at {arrival_s:.15g} s, before the job above it at {before_s:.15g} s"
     return {"problem": problem, "expected": "arrivals in order", "hint": "sort the rows by arrival"}
 
@@ -112,7 +111,7 @@ def job_of(row: Row, known_job_types: Collection[str] | None = None) -> Job:
 
 
 def _one_of(row: Row, column: str, words: Sequence[str]) -> str:
-    """The cell as one of these words, the first one where it is empty."""
+    """The cell as one of these words; the first word if it is empty."""
     if (word := row.text(column, words[0])) not in words:
         raise row.mistake(column, f"{shown(word)} is not known", expected=" or ".join(words))
     return word

@@ -9,7 +9,7 @@ Legend: J live jobs, A accelerator types, L leases.
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import NOBODY, ConfigurationSet
+from gavelx.configuration import ALONE, ConfigurationSet
 from gavelx.mechanism.attained_service import received_s
 from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.live import NO_WAY, LiveJobs
@@ -50,7 +50,7 @@ class Accounts:
     def as_they_run(self, j_L: Ints) -> ConfigurationSet:
         """The configurations in which these jobs run now."""
         live = self.live
-        k_L = np.array([live.index.get(i, NOBODY) for i in live.partner[j_L].tolist()], dtype=np.int64)
+        k_L = np.array([live.index.get(i, ALONE) for i in live.partner[j_L].tolist()], dtype=np.int64)
         together = np.zeros(len(j_L), dtype=bool)
         return ConfigurationSet.of(j_L, k_L, live.type[j_L], live.held_devices[j_L], together)
 
@@ -97,7 +97,7 @@ class Accounts:
         live = self.live
         live.lease_held_s[j_L] += seconds_L
         live.held_s[j_L] += seconds_L
-        shared_L = live.partner[j_L] != NOBODY
+        shared_L = live.partner[j_L] != ALONE
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
         self._charge(j_L, live.type[j_L], live.held_devices[j_L], half_s_L)
         way_L = live.way[j_L]

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import NOBODY, ConfigurationSet, PromisedSet
+from gavelx.configuration import ALONE, ConfigurationSet, PromisedSet
 from gavelx.mechanism.live import LiveJobs
 from gavelx.promises import Promises
 
@@ -46,8 +46,8 @@ class Entitlements(PromisedSet):
 
     def moved(self, row_J: Ints) -> Self:
         """The same after rows were renumbered (-1: gone), without those of jobs that are gone."""
-        job, partner = row_J[self.job], np.where(self.partner == NOBODY, NOBODY, row_J[self.partner])
-        stays = (job >= 0) & ((partner >= 0) | (self.partner == NOBODY))
+        job, partner = row_J[self.job], np.where(self.partner == ALONE, ALONE, row_J[self.partner])
+        stays = (job >= 0) & ((partner >= 0) | (self.partner == ALONE))
         moved = self.take(stays)
         moved.job, moved.partner = job[stays], partner[stays]
         return moved
@@ -62,10 +62,10 @@ def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]
     type_A = np.array([accelerators.index(name) for name in promises.accelerators], dtype=np.int64)
     job = np.array([row.get(i, -1) for i in given.job.tolist()], dtype=np.int64)
     partner = np.array([row.get(i, -1) for i in given.partner.tolist()], dtype=np.int64)
-    alone, type_ = given.partner == NOBODY, type_A[given.type]
+    alone, type_ = given.partner == ALONE, type_A[given.type]
     here = (job >= 0) & (alone | (partner >= 0))
     here[here] &= live.throughput[job[here], type_[here]] > 0
-    partner, together = np.where(alone, NOBODY, partner), np.zeros(len(job), dtype=bool)
+    partner, together = np.where(alone, ALONE, partner), np.zeros(len(job), dtype=bool)
     found = ConfigurationSet.of(job, partner, type_, given.devices, together).take(here)
     ways = Entitlements.to(found, promises.share_P[here])
     return ways.in_order(merged=bool(given.spread.any()))

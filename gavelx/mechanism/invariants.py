@@ -9,7 +9,7 @@ from collections import Counter
 
 import numpy as np
 
-from gavelx.configuration import NOBODY
+from gavelx.configuration import ALONE
 from gavelx.mechanism.commands import Device, Lease
 from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.leasing import Leasing
@@ -36,7 +36,7 @@ def _rows_hold_what_leases_say(live: LiveJobs, leasing: Leasing) -> None:
         assert leasing.accelerators[live.type[j]] == lease.accelerator, (lease, int(live.type[j]))
         assert int(live.held_devices[j]) == len(lease.devices) == lease.configuration.devices, lease
     waits_J = live.type == WAITING
-    for name, nothing in (("held_devices", 0), ("partner", NOBODY), ("way", NO_WAY), ("spread", False)):
+    for name, nothing in (("held_devices", 0), ("partner", ALONE), ("way", NO_WAY), ("spread", False)):
         assert (getattr(live, name)[waits_J] == nothing).all(), f"a job that waits has {name}"
 
 
@@ -64,7 +64,7 @@ def _are_a_pair(leases: list[Lease]) -> bool:
 def _entitlements_are_of_live_jobs(live: LiveJobs, ways: Entitlements) -> None:
     J, partner = len(live), ways.partner
     assert ((ways.job >= 0) & (ways.job < J)).all(), "a job that is gone is entitled to something"
-    assert ((partner == NOBODY) | ((partner > ways.job) & (partner < J))).all(), "partners are mixed up"
+    assert ((partner == ALONE) | ((partner > ways.job) & (partner < J))).all(), "partners are mixed up"
     way_J = live.way
     assert (way_J < len(ways)).all(), "a job runs in a way that is gone"
     runs = np.flatnonzero(way_J != NO_WAY)

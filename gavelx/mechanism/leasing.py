@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
-from gavelx.configuration import NOBODY, Configuration
+from gavelx.configuration import ALONE, Configuration
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
@@ -142,7 +142,7 @@ class Leasing:
         left = {self.live.index[i] for i in self._left_alone if i in self.leases}
         self._left_alone.clear()
         for j, partner, _, _, number in chosen if left else ():
-            if j in left and partner == NOBODY and number != NO_WAY:
+            if j in left and partner == ALONE and number != NO_WAY:
                 self._settle(np.array([j]), self.now_s)
                 self.live.way[j] = number
 
@@ -150,10 +150,10 @@ class Leasing:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
         live, claimed, stays = self.live, set[tuple[Device, ...]](), set[int]()
         types, counts = live.type.tolist(), live.held_devices.tolist()
-        if not (live.partner != NOBODY).any() and all(way.partner == NOBODY for way in chosen):
+        if not (live.partner != ALONE).any() and all(way.partner == ALONE for way in chosen):
             return {w.job for w in chosen if types[w.job] == w.type and counts[w.job] == w.devices}
         for way in chosen:
-            members = [m for m in (way.job, way.partner) if m != NOBODY]
+            members = [m for m in (way.job, way.partner) if m != ALONE]
             here = [m for m in members if types[m] == way.type and counts[m] == way.devices]
             if not here:
                 continue
@@ -180,7 +180,7 @@ class Leasing:
         commands, given, placed = list[Command](), list[Given](), set[int]()
         self.left_out = []
         queue = [
-            w for w in ways if types[w.job] == WAITING or (w.partner != NOBODY and types[w.partner] == WAITING)
+            w for w in ways if types[w.job] == WAITING or (w.partner != ALONE and types[w.partner] == WAITING)
         ]
         queue.sort(key=lambda way: -way.devices)
         for way in queue:  # it grows: a job that makes room is narrower, and comes later
@@ -203,11 +203,11 @@ class Leasing:
     def _as_it_runs(self, j: int) -> Choice:
         """How a job runs alone, to be given the same again elsewhere."""
         live = self.live
-        return Choice(j, NOBODY, int(live.type[j]), int(live.held_devices[j]), int(live.way[j]))
+        return Choice(j, ALONE, int(live.type[j]), int(live.held_devices[j]), int(live.way[j]))
 
     def _devices(self, way: Choice) -> tuple[tuple[Device, ...] | None, list[int]]:
         """Devices for this way to run, or who has to move first; None where a gang can only run together."""
-        for member in (way.job, way.partner) if way.partner != NOBODY else ():
+        for member in (way.job, way.partner) if way.partner != ALONE else ():
             if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
                 return beside.devices, []
         free, width = self.free[way.type], way.devices
@@ -235,7 +235,7 @@ class Leasing:
     def _tenants(self, a: int, width: int) -> dict[int, list[Tenant]]:
         """By server, the jobs of a type that may move for a gang of this width, and can run wherever they go."""
         live, tenants = self.live, dict[int, list[Tenant]]()
-        rows = np.flatnonzero((live.type == a) & (live.held_devices < width) & (live.partner == NOBODY))
+        rows = np.flatnonzero((live.type == a) & (live.held_devices < width) & (live.partner == ALONE))
         for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
             devices = self.leases[live.jobs[j].id].devices
             if self._may_move(j) and (len(devices) == 1 or self._spread_speed(j, a) > 0.0):
@@ -260,11 +260,11 @@ class Leasing:
         """Launch the members of these ways that do not run yet on these devices."""
         live, new = self.live, list[tuple[int, Given]]()
         for way, devices in given:
-            members = [way.job] if way.partner == NOBODY else [way.job, way.partner]
+            members = [way.job] if way.partner == ALONE else [way.job, way.partner]
             for member, other in zip(members, reversed(members), strict=True):
                 if live.jobs[member].id in self.leases:
                     self._settle(np.array([member]), self.now_s)  # until now it ran alone
-                live.partner[member] = live.jobs[other].id if other != member else NOBODY
+                live.partner[member] = live.jobs[other].id if other != member else ALONE
                 live.way[member] = way.number
             new += [(m, (way, devices)) for m in members if live.jobs[m].id not in self.leases]
         return [Launch(lease) for lease in self._leases(new, until_s)] if new else []
@@ -301,7 +301,7 @@ class Leasing:
     def _named(self, j: int, a: int, devices: tuple[Device, ...]) -> Configuration:
         """How a job is launched, under the ids of its members."""
         job_id, partner = self.live.jobs[j].id, int(self.live.partner[j])
-        members = (job_id,) if partner == NOBODY else (min(job_id, partner), max(job_id, partner))
+        members = (job_id,) if partner == ALONE else (min(job_id, partner), max(job_id, partner))
         return Configuration(members, self.accelerators[a], len(devices), self._is_spread(devices, a))
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
@@ -320,7 +320,7 @@ class Leasing:
             return []
         live, j_L = self.live, np.array(rows)
         self._settle(j_L, self.now_s)
-        price_L = np.where(live.partner[j_L] != NOBODY, 0.5, 1.0)
+        price_L = np.where(live.partner[j_L] != ALONE, 0.5, 1.0)
         held = (live.type[j_L], live.held_devices[j_L], live.lease_held_s[j_L], price_L)
         stops = list[Command]()
         for j, a, devices, held_s, price in zip(rows, *(column_L.tolist() for column_L in held), strict=True):
@@ -339,18 +339,18 @@ class Leasing:
     def _give_back(self, j: int, a: int) -> None:
         """The devices of a job are free, or its partner's alone."""
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
-        if (partner := int(live.partner[j])) != NOBODY and partner in self.leases:
+        if (partner := int(live.partner[j])) != ALONE and partner in self.leases:
             k_L = np.array([live.index[partner]])
             self._settle(k_L, self.now_s)  # until now it had half of the devices' time
             self._left_alone.add(partner)
-            live.partner[k_L] = NOBODY
+            live.partner[k_L] = ALONE
         else:
             self.free[a].give_back(lease.devices)
 
     def _wait(self, j_L: Ints) -> None:
         """These jobs hold nothing any more."""
         live = self.live
-        live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, NOBODY, NO_WAY
+        live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, ALONE, NO_WAY
         live.held_devices[j_L] = 0
         live.spread[j_L] = False
         live.stopped_s[j_L] = self.now_s

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gavelx.configuration import ABSENT, NOBODY
+from gavelx.configuration import ABSENT, ALONE
 from gavelx.jobs import Job
 from gavelx.mechanism.columns import Bools, Columns, Floats, Ints
 from gavelx.overheads import NOTHING, Overhead
@@ -49,7 +49,7 @@ class LiveJobs(Columns):
 
     type: Ints  # the accelerator type that it holds, or WAITING
     held_devices: Ints  # of that type; 0 while it waits
-    partner: Ints  # the job id that it shares its devices with, or NOBODY
+    partner: Ints  # the job id that it shares its devices with, or ALONE
     way: Ints  # the entitlement under which it runs, an index; or NO_WAY
     spread: Bools  # the devices sit in several servers
     lease: Ints  # the lease that it holds; else the last one, from which reports still count
@@ -96,8 +96,8 @@ class LiveJobs(Columns):
             restart_s=overhead.restart_s,
             protected=job.preemptible == "no",
             type=WAITING,
-            partner=NOBODY,
-            lease=NOBODY,
+            partner=ALONE,
+            lease=ALONE,
             way=NO_WAY,
         )
 

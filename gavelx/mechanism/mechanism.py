@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
-from gavelx.configuration import NOBODY, ConfigurationSet
+from gavelx.configuration import ALONE, ConfigurationSet
 from gavelx.configurations import Configurations
 from gavelx.execution import Execution
 from gavelx.jobs import Job
@@ -423,7 +423,7 @@ class Mechanism:
         if self.rules.backfill is not None and self.execution.backfill and not runs_J.all():
             return False
         way_L = self.live.way[runs_J]
-        paired = (self.live.partner[runs_J] != NOBODY).sum() // 2
+        paired = (self.live.partner[runs_J] != ALONE).sum() // 2
         if self.execution.quota and (ways.share < 1.0 - NEGLIGIBLE).any():
             return False
         runs_all = len(way_L) - paired == len(ways) and not (way_L == NO_WAY).any()
@@ -478,7 +478,7 @@ class Mechanism:
         if not any(free):
             return []
         left_J = np.ones(len(self.live), dtype=bool) if candidate_J is None else candidate_J.copy()
-        left_J[[member for way in chosen for member in (way.job, way.partner) if member != NOBODY]] = False
+        left_J[[member for way in chosen for member in (way.job, way.partner) if member != ALONE]] = False
         if not left_J.any():
             return []
         devices = self.leasing.devices()

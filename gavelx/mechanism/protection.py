@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import NOBODY
+from gavelx.configuration import ALONE
 from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.live import LiveJobs
 from gavelx.mechanism.rules import Rules
@@ -108,7 +108,7 @@ class Protection:
 
     def may_begin(self, j: int, a: int) -> bool:
         """Whether a job may run there, after all who were passed over."""
-        if j == NOBODY or not self._waits[j]:
+        if j == ALONE or not self._waits[j]:
             return True
         if not (self.filling or self._has_room(j, a)):
             return False
@@ -116,7 +116,7 @@ class Protection:
 
     def begins(self, j: int, a: int, devices: int) -> None:
         """A job runs there from now on, on so many devices."""
-        if j == NOBODY:
+        if j == ALONE:
             return
         for gangs in self._gangs:
             gangs.discard(j)
@@ -127,7 +127,7 @@ class Protection:
 def _quotas(live: LiveJobs, ways: Entitlements, devices_A: Sequence[int]) -> Floats:
     """Devices of each type that other owners were not promised, N x A; a pair counts half for each member."""
     N, A = int(live.owner.max(initial=0)) + 1, len(devices_A)
-    alone_V = ways.partner == NOBODY
+    alone_V = ways.partner == ALONE
     devices_V = ways.share * ways.devices * np.where(alone_V, 1.0, 0.5)
     owner_J, pair_V = live.owner, ~alone_V
     job = np.concatenate([ways.job, ways.partner[pair_V]])

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import NOBODY
+from gavelx.configuration import ALONE
 from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import to_the_end_s
@@ -37,7 +37,7 @@ def _owed_by_round_end_s(ways: Entitlements, live: LiveJobs, rules: Rules, now_s
     """Seconds that each way will be owed in a round from now if it does not run: a ceiling lets it run so long."""
     owed_s = ways.credit_s + ways.share * rules.round_s
     j = (live.way != NO_WAY).nonzero()[0]
-    half_L = np.where(live.partner[j] != NOBODY, 0.5, 1.0)
+    half_L = np.where(live.partner[j] != ALONE, 0.5, 1.0)
     np.subtract.at(owed_s, live.way[j], (now_s - live.since_s[j]) * half_L)
     return owed_s
 
@@ -61,7 +61,7 @@ def _unbroken_s(ways: Entitlements, live: LiveJobs) -> Floats:
     """For how long each way has to run on: a protected job to its end, and for as long as it has lost so far."""
     seconds_V = np.zeros(len(ways))
     for member in (ways.job, ways.partner):
-        there = member != NOBODY
+        there = member != ALONE
         j, a = member[there], ways.type[there]
         needs_s = np.where(live.protected[j], np.maximum(to_the_end_s(live, j, a), live.lost_s[j]), 0.0)
         seconds_V[there] = np.maximum(seconds_V[there], needs_s)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import NOBODY, ConfigurationSet
+from gavelx.configuration import ALONE, ConfigurationSet
 from gavelx.execution import Execution
 from gavelx.mechanism.accounts import Accounts
 from gavelx.mechanism.entitlements import Entitlements
@@ -29,7 +29,7 @@ CHUNK = 64
 
 
 class Choice(NamedTuple):
-    """A configuration that is to run: jobs (rows; ``NOBODY`` for no partner) on devices of a type.
+    """A configuration that is to run: jobs (rows; ``ALONE`` for no partner) on devices of a type.
 
     ``number`` is its place among the entitlements, or ``NO_WAY``.
     """
@@ -69,7 +69,7 @@ def select(
     ``protection`` says which protected jobs may begin. Also says how many devices of each type are left.
     """
     if candidate_J is not None:
-        ways, partner_J = candidates.configurations, np.append(candidate_J, True)  # NOBODY always may
+        ways, partner_J = candidates.configurations, np.append(candidate_J, True)  # ALONE always may
         may_V = candidate_J[ways.job] & partner_J[ways.partner]
         if protection is None:  # else it has to know who is passed over
             may_V &= ways.devices <= np.array(free_A)[ways.type]
@@ -101,7 +101,7 @@ class _Taking:
                 if j in taken or k in taken or not self._may_take(j, k, a, width):
                     continue
                 taken.add(j)
-                if k != NOBODY:
+                if k != ALONE:
                     taken.add(k)
                 free[a] -= width
                 left -= width
@@ -168,7 +168,7 @@ def _in_turns(key: Floats, ways: Entitlements, live: LiveJobs, rules: Rules, now
     that will be complete within a round stays: it would wait long for so little.
     """
     turn_J = np.maximum(rules.round_s, rules.turn * live.held_s)
-    turn_V, pairs = turn_J[ways.job], (ways.partner != NOBODY).any()
+    turn_V, pairs = turn_J[ways.job], (ways.partner != ALONE).any()
     if pairs:
         turn_V = np.minimum(turn_V, np.append(turn_J, math.inf)[ways.partner])
     j = (live.way != NO_WAY).nonzero()[0]
@@ -177,7 +177,7 @@ def _in_turns(key: Floats, ways: Entitlements, live: LiveJobs, rules: Rules, now
         gain_s = turn_V[way] + loss_s(live, j) - (now_s - live.since_s[j])
         gain_s[ends_within(rules.round_s, live, j, now_s)] = STAYS_S
         if pairs:
-            gain_s = np.where(live.partner[j] != NOBODY, gain_s / 2, gain_s)  # half from each of the two
+            gain_s = np.where(live.partner[j] != ALONE, gain_s / 2, gain_s)  # half from each of the two
         np.add.at(key, way, gain_s)
     key /= turn_V
 
@@ -224,7 +224,7 @@ def ends_within(seconds: float, live: LiveJobs, j: Ints, now_s: float) -> Bools:
     speed = live.throughput[j, live.type[j]]
     since_s = np.maximum(0.0, now_s - live.steps_at_s[j])
     steps_left = live.total_steps[j] - live.steps_done[j] - speed * since_s
-    ends: Bools = (steps_left > 0) & (steps_left <= speed * seconds) & (live.partner[j] == NOBODY)
+    ends: Bools = (steps_left > 0) & (steps_left <= speed * seconds) & (live.partner[j] == ALONE)
     return ends
 
 

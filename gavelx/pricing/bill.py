@@ -1,20 +1,20 @@
 """Bills that add up to the cent: device time of a run times the prices of a table, or of the run itself.
 
     busy  = sum of device-seconds billed to jobs x dollars per device-hour / 3600        by job and type
-    idle  = device-seconds that were there and billed to nobody x the same price
+    idle  = device-seconds available and billed to no job x the same price
     total = busy + idle
 
-Amounts are decimal: seconds are taken as they were written, prices as the table has them, and nothing is rounded
-before the end. Then busy and idle are rounded to the smallest unit of the bill's currency, a cent if those are
-dollars (half to even), and what a job or a type pays is busy in whole units by largest remainders (Hamilton): each
-gets the exact amount rounded down, and the units that are left go to the largest fractions. So parts add up to
-their sum exactly, and no job's is a unit off or more.
+Amounts are decimal: seconds are exactly those of the result, prices those of the table, and nothing is rounded
+before the end. Then busy and idle are rounded to the smallest unit of the bill's currency, such as a cent (half to
+even). Busy is divided among jobs, and among types, in whole units by largest remainders (Hamilton): each gets the
+exact amount rounded down, and the remaining units go to the largest fractions. So parts add up to their sum
+exactly, and every part is less than a unit off.
 
-Where prices changed as the run went on, each second counts at the price of its time: a result says how many there
-were of each period (`gavelx.files.results`).
+If prices changed during the run, each second counts at the price of its time: a result has the seconds of each
+period (`gavelx.files.results`).
 
-A type that is used, or idle, and has no price is an error and never $0: of a table that is seen to where it is
-read, of the run's own prices here.
+A type that is used, or idle, and has no price is an error and never $0: for a table it is reported when the table
+is read, for the run's own prices here.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -30,18 +30,18 @@ from gavelx.files.texts import shown
 CENT = Decimal("0.01")
 HOUR_S = Decimal(3600)
 EXACT = Context(prec=60)
-"""Enough digits for the product of any two floats of ours: sums and products lose nothing."""
+"""Enough digits for the product of any two floats of ours: sums and products are exact."""
 DECIMALS = {
     **dict.fromkeys(("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI"), 0),
     **dict.fromkeys(("VND", "VUV", "XAF", "XOF", "XPF"), 0),
     **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
     **dict.fromkeys(("CLF", "UYW"), 4),
 }
-"""How many decimals amounts have in the currencies that do not have two (ISO 4217, list one)."""
+"""Decimals of the currencies that do not have two (ISO 4217, list one)."""
 Amounts = Mapping[str, Decimal]
 """Dollars by accelerator type."""
 Tariff = Mapping[str, Decimal | None]
-"""Dollars per device-hour by accelerator type; None where not known."""
+"""Dollars per device-hour by accelerator type; None if unknown."""
 Seconds = Mapping[int, Mapping[str, float]]
 """Device-seconds by period and accelerator type."""
 Key = TypeVar("Key", bound=Hashable)
@@ -49,7 +49,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run costs under one table, exactly: of each job (its id and owner), and what was idle, by type."""
+    """The exact cost of one run under one table: for each job (id and owner), and of idle time, by type."""
 
     policy: str
     prices: str
@@ -60,7 +60,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Bill:
-    """What one run costs under one table; amounts in whole cents.
+    """The cost of one run under one price table, in whole cents.
 
     ``by_job`` is in the order of the run's jobs, ``idle_by_accelerator`` adds up to ``idle_usd``.
     """
@@ -90,7 +90,7 @@ class Bill:
         return self.busy_usd + self.idle_usd
 
     def in_currency(self, name: str, usd: Decimal) -> "Bill":
-        """The same in a currency that is worth so many dollars, rounded once, to its smallest unit."""
+        """The bill in a currency that is worth ``usd`` dollars, rounded once, to its smallest unit."""
         return _rounded(self.cost, usd, Decimal(1).scaleb(-DECIMALS.get(name, 2)))
 
 
@@ -103,9 +103,9 @@ def bill_of(usage: Usage, quotes: Mapping[str, Quote], prices: str, as_of: str |
 
 
 def bill_as_run(usage: Usage, prices: str, quotes: Mapping[str, Quote]) -> Bill:
-    """The bill of a run at its own prices, each second at that of its time; ``quotes`` take the place of some.
+    """The bill of a run at its own prices, each second at that of its time; ``quotes`` replace some of them.
 
-    Raises :class:`OptionError` for a result that does not say its prices, or where one was not known.
+    Raises :class:`OptionError` if the result has no prices, or if one that is needed was unknown.
     """
     if not usage.periods:
         problem = f"the result of {shown(usage.policy)} was written before results kept their prices"
@@ -122,7 +122,7 @@ def bill_as_run(usage: Usage, prices: str, quotes: Mapping[str, Quote]) -> Bill:
 
 
 def _check_known(seconds: Iterable[Seconds], usd_K: Sequence[Tariff], usage: Usage, prices: str) -> None:
-    """Raises :class:`OptionError` that names every type that was there at a time when it had no price."""
+    """Raise :class:`OptionError` that names every type that was available at a time when it had no price."""
     there = {(k, name) for parts in seconds for k, part in parts.items() for name in part if part[name] > 0}
     unpriced = {name for k, name in there if usd_K[k][name] is None}
     if missing := [name for name in usage.accelerators if name in unpriced]:
@@ -131,7 +131,7 @@ def _check_known(seconds: Iterable[Seconds], usd_K: Sequence[Tariff], usage: Usa
 
 
 def _rounded(cost: Cost, usd: Decimal = Decimal(1), unit: Decimal = CENT) -> Bill:
-    """The bill in a currency that is worth so many dollars: every amount is rounded once, to whole units."""
+    """The bill in a currency that is worth ``usd`` dollars: every amount is rounded once, to whole units."""
     with localcontext(EXACT):
         jobs = {n: _sum(amounts.values()) / usd for n, (_, _, amounts) in enumerate(cost.by_job)}
         spent = _added_up(part for _, _, amounts in cost.by_job for part in amounts.items())
@@ -152,7 +152,7 @@ def _rounded(cost: Cost, usd: Decimal = Decimal(1), unit: Decimal = CENT) -> Bil
 
 
 def in_whole_units(exact: Mapping[Key, Decimal], total: Decimal, unit: Decimal = CENT) -> dict[Key, Decimal]:
-    """The amounts in whole units, so that they add up to ``total``: their sum, rounded to the unit.
+    """The amounts in whole units that add up to ``total``, which is their sum rounded to the unit.
 
     >>> third = Decimal(10) / 3
     >>> [str(usd) for usd in in_whole_units({"a": third, "b": third, "c": third}, Decimal(10)).values()]
@@ -168,7 +168,7 @@ def in_whole_units(exact: Mapping[Key, Decimal], total: Decimal, unit: Decimal =
 
 
 def _over_time(device_s_K: Seconds, usd_K: Sequence[Tariff]) -> dict[str, Decimal]:
-    """What seconds in several periods cost, by type."""
+    """The cost of seconds in several periods, by type."""
     return _added_up(part for k, device_s in device_s_K.items() for part in _amounts(device_s, usd_K[k]).items())
 
 
@@ -178,7 +178,7 @@ def _amounts(device_s: Mapping[str, float], usd: Tariff) -> Amounts:
 
 def _amount(seconds: float, usd_per_hour: Decimal | None) -> Decimal:
     if not seconds:
-        return Decimal(0)  # whatever the price is, known or not
+        return Decimal(0)  # also without a known price
     assert usd_per_hour is not None, "a price that is missing was refused"
     return Decimal(repr(seconds)) * usd_per_hour / HOUR_S
 
@@ -188,7 +188,7 @@ def _sum(amounts: Iterable[Decimal]) -> Decimal:
 
 
 def _added_up(amounts: Iterable[tuple[str, Decimal]]) -> dict[str, Decimal]:
-    """What each name pays in all."""
+    """The sum of each name."""
     total: dict[str, Decimal] = {}
     for name, usd in amounts:
         total[name] = total.get(name, Decimal(0)) + usd

@@ -1,9 +1,9 @@
-"""The alarms that real price tables need: what is wrong in a table, and what is strange.
+"""Alarms about price tables: errors, and warnings about oddities.
 
 An *error* would make bills wrong: a row that cannot be read, an unknown currency, two prices for one thing, a
-price that stands for something else (700.0, where a catalogue knows none; less than the electricity costs; ten
-times the others or a tenth of them), boards of two devices counted as one device. A *warning* may be right, but
-asks for a look: spot as dear as on demand, a fraction of a device, a date that nobody wrote down.
+price that stands for something else (700.0 in a catalogue for an unknown price; less than the cost of the
+electricity; ten times the others or a tenth of them), boards of two devices counted as one device. A *warning* may
+be correct, but should be looked at: spot as expensive as on demand, a fraction of a device, a missing date.
 """
 
 from collections import defaultdict
@@ -24,17 +24,17 @@ from gavelx.files.price_rows import REQUIRED, PriceRow, price_row
 
 ERROR, WARNING = "error", "warning"
 USD_PER_KWH = 0.05
-"""Cheap electricity: whoever sells a device for less than it draws does not sell a whole one."""
+"""Price of cheap electricity: an offer below the electricity that a device draws is not for a whole device."""
 OUTLIER = 10.0
-"""So many times the median price of its type and kind, or so small a part of it, is an error."""
+"""Factor above, or below, the median price of its type and kind from which a price is an error."""
 ENOUGH = 3
-"""So many prices make a median."""
+"""The number of prices that a median needs."""
 GPU_PART = Decimal("0.5")
-"""An instance for less than this part of another of its name is likely one without its devices."""
+"""An instance for less than this part of another of the same name is probably without its devices."""
 
 
 class Alarm(NamedTuple):
-    """What is wrong or strange in a row: what was seen, what was expected, what to do."""
+    """An error or warning about a row: the value seen, the value expected, and what to do."""
 
     level: str
     trap: str
@@ -49,7 +49,7 @@ class Alarm(NamedTuple):
 
 @dataclass(frozen=True)
 class Checked:
-    """How many rows were read, and all alarms about them in the order of the rows."""
+    """The number of rows, and all alarms about them in the order of the rows."""
 
     rows: int
     alarms: tuple[Alarm, ...]
@@ -60,7 +60,7 @@ class Checked:
 
 
 def check_table(path: str | Path) -> Checked:
-    """Look at every row of a table. Raises :class:`InputFileError` for a file that is no table at all."""
+    """Check every row of a price table. Raises :class:`InputFileError` for a file that is not a table."""
     rows: list[PriceRow] = []
     alarms: list[Alarm] = []
     read = 0
@@ -83,7 +83,7 @@ def _unreadable(path: Path, number: int, error: InputFileError) -> Alarm:
 
 
 def sentinels(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
-    """A number that stands for no price."""
+    """Numbers that stand for an unknown price."""
     for row in rows:
         if row.usd in SENTINELS:
             yield Alarm(
@@ -93,7 +93,7 @@ def sentinels(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
 
 
 def disagreeing(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
-    """One instance type, place, kind and date, and two contents or two prices: maybe one without the devices."""
+    """Two contents or two prices for one instance type, place, kind and date: one may be without the devices."""
     for first, *others in _grouped(rows, offer_key):
         for row in others:
             prices = f"${row.usd} for {name_of(row)}, ${first.usd} in row {first.row}"
@@ -113,7 +113,7 @@ def disagreeing(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
 
 
 def spot_not_below(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
-    """Spot is sold below the price on demand; where it is not, one of the two is wrong or stale."""
+    """Spot prices that are not below the price on demand: one of the two is wrong or stale."""
     for same in _grouped(rows, lambda row: (row.cloud, row.region, row.instance_type, row.as_of)):
         regular = [row.usd for row in same if row.kind == "on_demand"]
         for row in same:
@@ -124,7 +124,7 @@ def spot_not_below(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
 
 
 def fractions(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
-    """A part of a device: no job can run on it, so prices of types leave such rows out."""
+    """Parts of a device: no job can run on one, so prices of types leave such rows out."""
     for row in rows:
         if row.devices != int(row.devices):
             seen = f"{name_of(row)} holds {_holds(row)}"
@@ -134,7 +134,7 @@ def fractions(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
 
 
 def boards(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
-    """A K80 is a board of two GK210: clouds sell the halves, and some catalogues count boards."""
+    """K80 boards: a K80 is a board of two GK210; clouds sell the halves, and some catalogues count boards."""
     for row in rows:
         held = inside(row.cloud, row.instance_type)
         if row.accelerator == "k80" and held is not None and held.devices == 2 * row.devices:
@@ -144,7 +144,7 @@ def boards(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
 
 
 def dates(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
-    """A price without a date counts as older than any other."""
+    """Prices without a date, which count as older than any other."""
     for row in rows:
         if not row.as_of:
             seen, hint = f"no date for {name_of(row)}", "write 2023-09-21 or 2023-09 in as_of"
@@ -152,7 +152,7 @@ def dates(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
 
 
 def outliers(rows: Sequence[PriceRow]) -> Iterator[Alarm]:
-    """A device for far less, or far more, than others of its type; or for less than its electricity."""
+    """Prices of a device far below or above others of its type, or below its electricity."""
     tdp_w = load_tdp_w(sorted({row.accelerator for row in rows}))
     priced = [row for row in rows if row.usd not in SENTINELS]
     for same in _grouped(priced, lambda row: (row.accelerator, row.kind)):

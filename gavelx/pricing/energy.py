@@ -1,13 +1,12 @@
-"""Energy and carbon of a run: an estimate from what devices draw at most.
+"""Energy and carbon of a run: an estimate from the thermal design power (TDP) of the devices.
 
     kWh = TDP x (device-seconds billed to jobs x busy + idle device-seconds x idle) / 3.6e6 x PUE
     kg of CO2 equivalent = kWh x grams per kWh of the grid / 1000
 
-``busy`` and ``idle`` are the parts of its thermal design power that a device draws on average; 1 and 0 unless said
-otherwise: the power of the card times its utilization, which a thesis names as future work.
-Real training draws less than TDP, idle devices draw more than nothing, and hosts, disks and networks are left out,
-so this ranks policies and regions, and is no measurement. The grid is the annual average of the region where the
-price was found, or of one that is named.
+``busy`` and ``idle`` are the parts of its TDP that a device draws on average; the defaults are 1 and 0: the power
+of the card times its utilization, which a thesis names as future work. Real training draws less than TDP, idle
+devices draw more than nothing, and hosts, disks and networks are left out, so use this to rank policies and
+regions, not as a measurement. The grid is the annual average of the region of the price, or of a named one.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ J_PER_KWH = 3.6e6
 
 @dataclass(frozen=True)
 class Draw:
-    """Which part of its TDP a device draws while a job holds it, and while none does."""
+    """The part of its TDP that a device draws while a job holds it, and while it is idle."""
 
     busy: float = 1.0
     idle: float = 0.0
@@ -28,7 +27,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Energy by accelerator type, PUE included, and carbon; None where a figure is not known of every type."""
+    """Energy by accelerator type, PUE included, and carbon; None if a figure is unknown for a type."""
 
     kwh_by_accelerator: Mapping[str, float | None]
     kg_co2_by_accelerator: Mapping[str, float | None]

@@ -1,15 +1,15 @@
-"""The cheapest cluster for a list of jobs with deadlines, and the simulator's word on it.
+"""The cheapest cluster for a list of jobs with deadlines, confirmed by simulation.
 
-The program of `gavelx.solvers.planning.purchase` says which whole instances suffice on paper: with jobs as a fluid
-and all arrivals known in advance. A scheduler has rounds and does not know who will come. So the answer is
-simulated under a policy that knows no more than a scheduler does; where deadlines are missed, that cluster and all
-within it are ruled out, a little more work is asked for, and the next cheapest is tried. What comes of it are
-three figures, in ascending order: the least that any cluster could cost (``lower_bound_usd_per_hour``), what the
-cheapest cluster costs that suffices on paper, and what the cluster costs in which the simulator met every
+The program of `gavelx.solvers.planning.purchase` finds the whole instances that suffice on paper: with jobs as a
+fluid, and all arrivals known in advance. A scheduler has rounds and does not know future arrivals. So the cluster
+is simulated under a policy that knows no more than a scheduler does. If deadlines are missed, that cluster and all
+clusters within it are excluded, the required work is raised a little, and the next cheapest cluster is tried. The
+results are three figures, in ascending order: a lower bound for any cluster (``lower_bound_usd_per_hour``), the
+price of the cheapest cluster that suffices on paper, and the price of the cluster in which the simulator met every
 deadline.
 
 Instances are held from the first arrival to the last deadline. Gangs run within one kind of instance, at the speed
-that is known for one server where they fit into one, and else for several.
+of one server if they fit into one, and otherwise of several.
 
 Legend: J jobs, O offers (each is a pool of devices), G accelerator types, K intervals.
 """
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.asking import Answers
+from gavelx.asking import Allocator
 from gavelx.errors import OptionError, SolverError, WorkloadError
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
@@ -40,9 +40,9 @@ Ints = NDArray[np.int64]
 Answer = TypeVar("Answer")
 TRIES = 10
 MARGIN = 0.0025
-"""The part of every job by which more is asked for after the first cluster that failed; it doubles from there."""
+"""The part by which the work of every job is raised after the first failed cluster; it doubles each time."""
 RULES = replace(DEFAULT, turn=0.0)
-"""Every round counts where deadlines are near, so nobody has long turns."""
+"""Rules without long turns, because near a deadline every round counts."""
 ROUNDING_S = 1e-6
 NEAR = 1e-6
 
@@ -56,12 +56,12 @@ class Try(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """What one more device of a type is worth beside what it costs, in dollars per hour.
+    """The value and the price of one more device of a type, in dollars per hour.
 
-    ``worth_usd_per_hour`` is what it would save if it were held all the time (the multiplier of its devices in the
-    lower bound's program, where parts of instances can be had), ``peak_usd_per_hour`` what it would save in the
-    hours in which it saves most. ``whole_usd_per_hour`` is by how much the cluster that suffices on paper would be
-    cheaper, its own price included, if one whole instance more of the type could be had than there may be.
+    ``worth_usd_per_hour`` is the saving if it is held all the time (the multiplier of its devices in the lower
+    bound's program, which allows parts of instances), ``peak_usd_per_hour`` the saving in the hours in which it is
+    largest. ``whole_usd_per_hour`` is the saving of the cluster on paper, with the price of the new instance
+    included, if the limit of the type were one whole instance higher.
     """
 
     accelerator: str
@@ -73,11 +73,11 @@ class Worth(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether one more should be had.
+        """Whether to get one more device.
 
-        ``buy``: one whole instance more makes the cluster cheaper; only a type that is limited can be worth that.
-        ``break-even``: a device is worth its price all the time, but no whole instance more makes it cheaper.
-        ``rent``: a device is worth its price in some hours. ``drop``: never.
+        ``buy``: one whole instance more makes the cluster cheaper; possible only for a type with a limit.
+        ``break-even``: a device is worth its price all the time, but one whole instance more makes nothing
+        cheaper. ``rent``: a device is worth its price in some hours. ``drop``: never.
         """
         least = self.price_usd_per_hour * (1.0 - NEAR)
         if self.whole_usd_per_hour > 0:
@@ -89,7 +89,7 @@ class Worth(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Mix:
-    """The answer: what to buy, how good that is, and how it was found.
+    """The result: the instances to buy, the bounds, and the clusters that were tried.
 
     ``paper_usd_per_hour`` is the price of the cheapest cluster that suffices on paper, which cannot cost less than
     ``proven_usd_per_hour``; ``lower_bound_usd_per_hour`` the same without whole numbers. The last of the ``tries``
@@ -113,12 +113,12 @@ class Mix:
         return self.tries[-1]
 
     def bought(self) -> list[tuple[Offer, int]]:
-        """Which instances, and how many of each."""
+        """The instances to buy, and the number of each."""
         pairs = zip(self.task.offers, self.answer.instances_O.tolist(), strict=True)
         return [(offer, int(count)) for offer, count in pairs if count]
 
     def to_json(self) -> dict[str, Any]:
-        """What to buy, the bounds, every try, and what one more device is worth."""
+        """The instances, the bounds, every try, and the value of one more device."""
         return {
             "instances": [{**offer._asdict(), "count": count} for offer, count in self.bought()],
             "usd_per_hour": self.answer.usd_per_hour,
@@ -161,15 +161,15 @@ def cheapest_mix(
     offers: Sequence[Offer],
     *,
     most: Mapping[str, int] | None = None,
-    policy: Answers | None = None,
+    policy: Allocator | None = None,
     rules: Rules = RULES,
     seconds: float = 60.0,
     on_try: Callable[[int], None] = lambda _: None,
 ) -> Mix:
-    """The cheapest instances with which every job meets its deadline, as the simulator confirms.
+    """Find the cheapest instances with which every job meets its deadline, confirmed by simulation.
 
-    Each program may take so many ``seconds``. Raises :class:`WorkloadError` for a job that no instance lets meet
-    its deadline, :class:`OptionError` where ``most`` devices are too few, :class:`SolverError` out of time.
+    Each program may take ``seconds``. Raises :class:`WorkloadError` for a job that cannot meet its deadline on any
+    instance, :class:`OptionError` if ``most`` devices are too few, :class:`SolverError` if the time is up.
     """
     task = Task(jobs, throughputs, _undominated(jobs, throughputs, offers), most or {})
     _check_alone(task)
@@ -185,14 +185,14 @@ def cheapest_mix(
         try:
             with limited(seconds):
                 answer = purchase.cheapest(MARGIN * (2 ** (number + 1) - 1), [one.instances_O for one in tries])
-        except UnsolvedError:  # there is no larger cluster of use, or no time to find it
+        except UnsolvedError:  # no larger cluster helps, or there was no time to find it
             break
     worth = _worth(task, purchase, bound, lambda name: _saved(task, name, paper.cost, seconds))
     return Mix(task, bound.usd_per_hour, paper.bound, paper.cost, tuple(tries), worth, str(policy))
 
 
 def _solved(task: Task, seconds: float, solve: Callable[[], Answer]) -> Answer:
-    """What ``solve`` answers; where it has no answer, because there is none or because its time is up."""
+    """The answer of ``solve``, with its failures as errors: no cluster is possible, or the time is up."""
     try:
         with limited(seconds):
             return solve()
@@ -205,14 +205,14 @@ def _solved(task: Task, seconds: float, solve: Callable[[], Answer]) -> Answer:
 
 
 def _late_s(result: Result) -> dict[int, float]:
-    """By how much each job missed its deadline, of those that did; infinite for one that was never done."""
+    """Seconds by which jobs missed their deadlines; infinite for a job that was never complete."""
     late_s_J = result.completion_s_J - np.array([due_s(job) for job in result.jobs])
     late_s_J = np.where(np.isnan(late_s_J), np.inf, late_s_J)
     return {result.jobs[j].id: float(late_s_J[j]) for j in np.flatnonzero(late_s_J > ROUNDING_S).tolist()}
 
 
 def _undominated(jobs: Sequence[Job], throughputs: Throughputs, offers: Sequence[Offer]) -> tuple[Offer, ...]:
-    """Without the offers in whose place smaller ones of the same type do as well for no more money."""
+    """The offers without those that smaller ones of the same type can replace for no more money."""
     task = Task(jobs, throughputs, offers, {})
 
     def replaces(better: int, worse: int) -> bool:
@@ -229,7 +229,7 @@ def _undominated(jobs: Sequence[Job], throughputs: Throughputs, offers: Sequence
 
 
 def _check_alone(task: Task) -> None:
-    """Every job meets its deadline with all the time of its fastest type. Raises :class:`WorkloadError`."""
+    """Raise :class:`WorkloadError` for a job that misses its deadline even alone on its fastest type."""
     most_O = np.array([task.most.get(offer.accelerator, np.inf) for offer in task.offers])
     fastest_J = np.where(task.scale_J[:, None] <= most_O, task.throughput_JO, 0.0).max(axis=1)
     for job, fastest in zip(task.jobs, fastest_J.tolist(), strict=True):
@@ -245,9 +245,9 @@ def _check_alone(task: Task) -> None:
 
 
 def _saved(task: Task, name: str, usd_per_hour: float, seconds: float) -> float:
-    """By how much the cluster on paper is cheaper with one whole instance more of a type than there may be."""
+    """The saving of the cluster on paper if the limit of a type were one whole instance higher."""
     if name not in task.most:
-        return 0.0  # it holds as many as are of use
+        return 0.0  # without a limit, the cluster has as many as are of use
     smallest = min(offer.devices for offer in task.offers if offer.accelerator == name)
     wider = replace(task, most={**task.most, name: task.most[name] + smallest})
     try:
@@ -259,7 +259,7 @@ def _saved(task: Task, name: str, usd_per_hour: float, seconds: float) -> float:
 
 
 def _worth(task: Task, purchase: Purchase, bound: Bound, saved: Callable[[str], float]) -> tuple[Worth, ...]:
-    """For each type its cheapest instance by device, and the most that a device of the type is worth."""
+    """For each type, its cheapest instance by device, and the value of a device of the type."""
     part_K = purchase.fluid.length_s_K / purchase.fluid.length_s_K.sum()
     rows = []
     for name in task.accelerators:

@@ -1,8 +1,8 @@
-"""What can be bought: whole instances of accelerator types, from clouds, lists and files.
+"""Offers: whole instances of accelerator types that can be bought, from clouds, lists and files.
 
-Of each cloud, accelerator type and number of devices the cheapest on demand counts, over all regions, at the
-latest date on which the cloud prices that type: the rule of `gavelx.files.price_tables`, kept apart by size.
-Instances that hold a fraction of a device are left out.
+For each cloud, accelerator type and number of devices, the cheapest on-demand instance counts, over all regions,
+at the latest date on which the cloud prices that type: the rule of `gavelx.files.price_tables`, for each size.
+Instances with a fraction of a device are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ FORM = "--prices aws,gcp, or --prices my_prices.csv, or --prices v100=2.48,k80=0
 
 
 class Offer(NamedTuple):
-    """An instance that can be had: so many devices of one accelerator type for so many dollars per hour."""
+    """An instance for sale: a number of devices of one accelerator type, and its dollars per hour."""
 
     accelerator: str
     devices: int
@@ -30,18 +30,18 @@ class Offer(NamedTuple):
     source: str = ""
 
     def __str__(self) -> str:
-        """A name that no other offer has: the cloud, and what it calls the instance."""
+        """A unique name: the cloud, and its name of the instance."""
         named = "_".join(self.instance_type.split()) or f"{self.devices}x{self.accelerator}"
         return "/".join(filter(None, (self.cloud, named)))
 
 
 def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = None) -> tuple[Offer, ...]:
-    """What ``spec`` sells of these accelerator types, the first named first, small instances before large ones.
+    """The offers of ``spec`` for these accelerator types, in their order, small instances before large ones.
 
     ``spec`` names clouds, regions of clouds (``gcp:us-central1``), files of prices and single prices
-    (``v100=2.48``: one device; ``aws+p100=1.35``: beside a cloud's), between commas. Raises :class:`OptionError`
-    for what is none of these, for a free instance, and where nothing is for sale; :class:`InputFileError` for what
-    is wrong in a file.
+    (``v100=2.48``: one device; ``aws+p100=1.35``: beside a cloud's), separated by commas. Raises
+    :class:`OptionError` for any other text, for a free instance, and if nothing is for sale;
+    :class:`InputFileError` for a bad file.
     """
     parts = [part.strip() for part in spec.split(",")]
     if not all(parts):
@@ -60,7 +60,7 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
 
 
 def _sold(spec: str, accelerators: Sequence[str], as_of: str | None) -> Iterator[Offer]:
-    """What one cloud, file or list sells of these types; a price that is added is of a single device."""
+    """The offers of one cloud, file or list for these types; an added price is of a single device."""
     table, added = parts_of(spec)
     listed = load_prices(added, accelerators, strict=False).usd_per_hour if added else {}
     yield from (Offer(name, 1, usd) for name, usd in listed.items())
@@ -71,7 +71,7 @@ def _sold(spec: str, accelerators: Sequence[str], as_of: str | None) -> Iterator
 
 
 def _is_whole(row: PriceRow) -> bool:
-    """Whether it can be had at once, and holds whole devices."""
+    """Whether it is sold on demand, and holds whole devices."""
     return row.kind == ON_DEMAND and row.devices >= 1 and row.devices == int(row.devices)
 
 

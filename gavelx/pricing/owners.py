@@ -1,4 +1,4 @@
-"""What owners got out of a run: their jobs' times, their fairness and their dollars, and what a budget changed.
+"""Figures of owners in a run: completion times, fairness and dollars of their jobs, and the effect of a budget.
 
 Legend: J jobs, K instants at which an owner's jobs come or go.
 """
@@ -14,13 +14,13 @@ from gavelx.result import Result
 
 Floats = NDArray[np.float64]
 TOTAL = "total"
-NOBODY = "(nobody)"
+NO_OWNER = "(no owner)"
 
 
 class OwnerFigures(NamedTuple):
-    """The jobs of one owner and of those below him: how many, how long they took, what they cost.
+    """Figures of the jobs of one owner, with those of owners below: number, completion times, cost.
 
-    ``usd_per_hour`` counts the hours in which any of his jobs was there; None where a price is unknown.
+    ``usd_per_hour`` is over the hours in which the owner had any job; None if a price is unknown.
     """
 
     jobs: int
@@ -32,9 +32,9 @@ class OwnerFigures(NamedTuple):
 
 
 def owner_figures(result: Result, path: str) -> OwnerFigures:
-    """The figures of one owner; ``total`` is everybody, ``(nobody)`` the jobs without an owner.
+    """The figures of one owner; ``total`` is all jobs, ``(no owner)`` the jobs without an owner.
 
-    Jobs and their times are those that are measured; dollars are of the whole run, as in its summary.
+    Jobs and their times are those in the measured window; dollars are of the whole run, as in its summary.
     """
     mine_J = np.array([_is_of(job.owner, path) for job in result.jobs], dtype=bool)
     counts_J = np.zeros(len(result.jobs), dtype=bool)
@@ -53,8 +53,8 @@ def owner_figures(result: Result, path: str) -> OwnerFigures:
 
 
 def budget_effect(without: Result, within: Result, budgets: Mapping[str, float]) -> dict[str, Any]:
-    """For everybody with a budget, every team and the total: the figures without budgets and within them."""
-    teams = sorted({job.owner.partition("/")[0] or NOBODY for job in within.jobs})
+    """For each owner with a budget, each team and the total: the figures without budgets and within them."""
+    teams = sorted({job.owner.partition("/")[0] or NO_OWNER for job in within.jobs})
     paths = dict.fromkeys([*(path for path in budgets if path != TOTAL), *teams, TOTAL])
     return {
         path: {
@@ -67,13 +67,13 @@ def budget_effect(without: Result, within: Result, budgets: Mapping[str, float])
 
 
 def _is_of(owner: str, path: str) -> bool:
-    if path == NOBODY:
+    if path == NO_OWNER:
         return not owner
     return path == TOTAL or f"{owner}/".startswith(f"{path}/")
 
 
 def _live_s(result: Result, mine_J: NDArray[np.bool_]) -> float:
-    """Seconds in which at least one of these jobs was there."""
+    """Seconds in which at least one of these jobs was live."""
     leave_s_J = np.where(np.isnan(result.completion_s_J), result.end_s, result.completion_s_J)[mine_J]
     total_s, until_s = 0.0, 0.0
     for arrival_s, leave_s in sorted(zip(result.arrival_s_J[mine_J].tolist(), leave_s_J.tolist(), strict=True)):

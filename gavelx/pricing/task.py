@@ -1,4 +1,4 @@
-"""What is to be done and what may be bought for it: a task as a program, and as a simulation.
+"""A task: jobs with deadlines and the offers to buy for them, as a program and as a simulation.
 
 Legend: J jobs, O offers (each is a pool of devices).
 """
@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.asking import Answers
+from gavelx.asking import Allocator
 from gavelx.cluster import Cluster, Server
 from gavelx.jobs import Job
 from gavelx.mechanism import Rules
@@ -25,12 +25,12 @@ from gavelx.throughputs import Setting, Throughputs
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 INTERVALS = 48
-"""The most intervals of the program; more of them take longer and come nearer to what can be done."""
+"""The most intervals of the program; more take longer and make it more exact."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be done, and what may be bought for it: at most so many devices of a type (``most``)."""
+    """Jobs with deadlines, and the offers to buy for them: at most ``most`` devices of a type."""
 
     jobs: Sequence[Job]
     throughputs: Throughputs
@@ -39,7 +39,7 @@ class Task:
 
     @cached_property
     def throughput_JO(self) -> Floats:
-        """Steps/s of each job on each kind of instance; 0 where it cannot run or nothing is known."""
+        """Steps/s of each job on each kind of instance; 0 if it cannot run or its speed is unknown."""
         return np.column_stack([self._speeds(offer) for offer in self.offers])
 
     def _speeds(self, offer: Offer) -> Floats:
@@ -59,7 +59,7 @@ class Task:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """A name for each kind of instance; it stands for an accelerator type in the simulation."""
+        """A name for each kind of instance, which is an accelerator type in the simulation."""
         texts = [str(offer).lower() for offer in self.offers]
         return tuple(text if texts.count(text) == 1 else f"{text}#{o}" for o, text in enumerate(texts))
 
@@ -90,8 +90,8 @@ class Task:
             limit_G=np.array([float(self.most.get(name, np.inf)) for name in self.accelerators]),
         )
 
-    def simulated(self, instances_O: Ints, policy: Answers, rules: Rules) -> Result:
-        """What happens in this cluster, each kind of instance being an accelerator type of its own."""
+    def simulated(self, instances_O: Ints, policy: Allocator, rules: Rules) -> Result:
+        """Simulate this cluster, with each kind of instance as an accelerator type of its own."""
         held = [o for o in range(len(self.offers)) if instances_O[o]]
         kinds = [o for o in held for _ in range(int(instances_O[o]))]
         servers = tuple(
@@ -114,6 +114,6 @@ class Task:
 
 
 def due_s(job: Job) -> float:
-    """When the job must be done; every job of a task has a deadline."""
+    """The job's deadline in seconds; every job of a task has one."""
     assert job.deadline_s is not None, job
     return job.deadline_s

@@ -1,4 +1,4 @@
-"""What is to be run to know a job: widths, batch sizes, partners, repetitions; and what is known then."""
+"""The plan to measure a job (scale factors, batch sizes, partners, repetitions), and its results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from gavelx.errors import OptionError
-from gavelx.estimator.steady import Rejected, Sample, Steady, measure, together
+from gavelx.estimator.steady_speed import Rejected, Sample, SteadySpeed, measure, together
 from gavelx.files.profiles import Profile
 from gavelx.measurements import Measurement, Way
 from gavelx.profiler.running import How, Job, Ran, run
@@ -19,11 +19,11 @@ SOURCE = "gavelx throughputs measure"
 
 @dataclass(frozen=True)
 class Plan:
-    """A job type by its command, where ``{batch_size}`` may stand; and all that is to be known of it.
+    """A job type with its command, which may contain ``{batch_size}``, and the measurements to make.
 
-    * ``workers``: the widths; ``batch_sizes``: each is a job type of its own, named as in the shipped tables;
+    * ``workers``: scale factors; ``batch_sizes``: each is a job type of its own, named as in the shipped tables;
     * ``beside``: partners that share one device with it; a pair is measured for both;
-    * ``repeat``: starts of each, so that the interval knows how they differ.
+    * ``repeat``: starts of each, so that the interval includes the variation between starts.
     """
 
     job_type: str
@@ -37,14 +37,14 @@ class Plan:
     def __post_init__(self) -> None:
         there = any(BATCH_SIZE in word for word in self.command)
         if there and not self.batch_sizes:
-            problem = f"the command has a place for {BATCH_SIZE}, and nobody says which"
+            problem = f"the command has a place for {BATCH_SIZE}, and no batch size is given"
             raise OptionError(problem, where="--batch-sizes", expected="such as --batch-sizes 16,32")
         if self.batch_sizes and not there:
             problem = f"the command has no place for {BATCH_SIZE}"
             raise OptionError(problem, where="--batch-sizes", hint=f"-- python train.py --batch-size {BATCH_SIZE}")
 
     def runs(self) -> Iterator[tuple[Job, ...]]:
-        """Jobs that are to run on the same devices, one after the other."""
+        """The runs to make, one after the other, each as the jobs that share the same devices."""
         for batch_size in self.batch_sizes or (None,):
             for workers in self.workers:
                 yield (self._job(batch_size, workers),)
@@ -59,7 +59,7 @@ class Plan:
 
 
 class Refused(NamedTuple):
-    """A way to run of which nothing is known after all, and why."""
+    """A way to run that could not be measured, and why."""
 
     way: Way
     reason: str
@@ -68,9 +68,9 @@ class Refused(NamedTuple):
 def profiles(
     plan: Plan, how: How, begins: Callable[[Sequence[Job], int], None] = lambda _jobs, _n: None
 ) -> Iterator[Profile | Refused]:
-    """Run what the plan says, one run after the other; of each way to run what came of it.
+    """Make the runs of the plan, one after the other; return the result of each way to run.
 
-    ``begins`` hears of every run before it. Raises :class:`UserError` for a job that fails.
+    ``begins`` is called before every run. Raises :class:`UserError` for a job that fails.
     """
     for jobs in plan.runs():
         times = list[list[Ran]]()
@@ -85,7 +85,7 @@ def profiles(
 def conclude(
     jobs: Sequence[Job], times: Sequence[Sequence[Ran]], how: How, source: str
 ) -> list[Profile | Refused]:
-    """What is known of each of the jobs after they were run so often. A pair is known only if both are."""
+    """The result for each of the jobs after its runs. A pair has one only if both jobs have."""
     rans = list(zip(*times, strict=True))
     ways = [_way(jobs, n, how.devices.accelerator) for n in range(len(jobs))]
     if any(ran.no_room for ran in times[-1]):
@@ -103,7 +103,7 @@ def conclude(
             use,
         )
         for way, speed in zip(ways, found, strict=True)
-        if isinstance(speed, Steady)
+        if isinstance(speed, SteadySpeed)
     ]
 
 
@@ -113,15 +113,15 @@ def _way(jobs: Sequence[Job], n: int, accelerator: str) -> Way:
     return Pairing(jobs[n].job_type, jobs[1 - n].job_type, accelerator)
 
 
-def _speed(runs: Sequence[Sequence[Sample]]) -> Steady | Rejected:
-    """Of the runs that can be used, together; why not, where none can."""
+def _speed(runs: Sequence[Sequence[Sample]]) -> SteadySpeed | Rejected:
+    """The speed over all runs that can be used, or the reason if none can."""
     found = [measure(samples) for samples in runs]
-    good = [each for each in found if isinstance(each, Steady)]
+    good = [each for each in found if isinstance(each, SteadySpeed)]
     return together(good) if good else next(each for each in found if isinstance(each, Rejected))
 
 
 def _in_all(rans: Sequence[Sequence[Ran]], name: str) -> float | None:
-    """Of all jobs that ran together, on the average of the runs."""
+    """The sum over the jobs that ran together, averaged over the runs."""
     known = [[value for ran in each if (value := getattr(ran, name)) is not None] for each in rans]
     return sum(fmean(values) for values in known) if all(known) else None
 

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from gavelx.errors import OptionError, UserError
-from gavelx.estimator.steady import Sample
+from gavelx.estimator.steady_speed import Sample
 from gavelx.profiler.steps import Steps, steps_of
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.ports import free_port
@@ -28,14 +28,14 @@ POLL_S = 0.1
 METER_EVERY_S = 1.0
 GRACE_S = 5.0
 LEASE_S = 30.0
-"""Who is killed leaves jobs behind that end so soon."""
+"""Seconds after which jobs end if this process is killed."""
 ENDLESS = 1e12
-"""More steps than anybody does: the job trains until it is stopped."""
+"""A number of steps beyond any run: the job trains until it is stopped."""
 NO_ROOM = re.compile(r"out of memory|OutOfMemoryError|MemoryError|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
 
 
 class Job(NamedTuple):
-    """What is run: its type, an argument vector, devices."""
+    """A job to run: its type, argument vector and number of devices."""
 
     job_type: str
     command: tuple[str, ...]
@@ -44,9 +44,9 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class How:
-    """How long to count steps (until ``steps`` are done, where that is said), and how they are known.
+    """How to measure: for how long (or until ``steps`` are done), and how steps are counted.
 
-    ``start_s``: a job that has done no step by then never will. ``devices``: what there is.
+    ``start_s``: the longest time to the first step. ``devices``: the devices of this machine.
     """
 
     devices: Devices
@@ -58,9 +58,9 @@ class How:
 
 
 class Ran(NamedTuple):
-    """What was seen of one job: its steps while all ran, memory at most, use of its devices on the average.
+    """The measurement of one job: its steps while all ran, peak memory, and mean use of its devices.
 
-    ``no_room``: it ended for want of memory, and cannot run so.
+    ``no_room``: it ran out of memory, so it cannot run in this way.
     """
 
     samples: list[Sample]
@@ -137,20 +137,20 @@ class _Run:
         self.runner.poll()
 
     def _counting_from_s(self) -> float | None:
-        """When the last of the jobs did its first step."""
+        """The time at which the last of the jobs did its first step."""
         firsts = [_first_step_s(steps.samples) for steps in self.counts.values()]
         return None if None in firsts else max(first_s for first_s in firsts if first_s is not None)
 
     def _goes_on(self) -> bool:
         if self.runner.ended():
-            return False  # one ended: they are not all here any more
+            return False  # one ended, so not all jobs run any more
         now_s, from_s = time.monotonic(), self._counting_from_s()
         if from_s is None:
             return now_s < self.began_s + self.how.start_s
         return self.how.steps is not None or now_s < from_s + self.how.seconds
 
     def _stop(self) -> None:
-        """Jobs save and leave, or are killed when the grace time has passed."""
+        """Stop the jobs: they save and exit, or are killed after the grace time."""
         for lease_id in list(self.runner.standing()):
             self.runner.stop(lease_id, "measured")
         while self.runner.standing():
@@ -161,7 +161,7 @@ class _Run:
         return next((ended for ended in self.runner.ended() if ended.failed), None)
 
     def _no_room(self, ended: wire.Ended) -> list[Ran]:
-        """Cannot run for want of memory; any other failure is the user's to mend."""
+        """The result of a job that ran out of memory. Raises :class:`UserError` for any other failure."""
         lease = self.runner.folder.lease(ended.lease_id)
         printed = b"".join(path.read_bytes()[-1 << 16 :] for path in lease.path.glob("out.*.log"))
         if NO_ROOM.search(printed.decode(errors="replace")):
@@ -186,7 +186,7 @@ class _Run:
         return [self._of(lease_id) for lease_id in self.jobs]
 
     def _of(self, lease_id: int) -> Ran:
-        """Of one job; of a pair, while both do steps. The last sample says until when nothing more was done."""
+        """The result of one job; of a pair, while both do steps. The last sample is at the end of the counting."""
         samples, from_s = self.counts[lease_id].samples, self._counting_from_s()
         samples = [*samples, Sample(self.counted_until_s, samples[-1].steps)]
         if len(self.jobs) > 1 and from_s is not None:
@@ -202,7 +202,7 @@ def _first_step_s(samples: Sequence[Sample]) -> float | None:
 
 
 def check_devices(devices: Devices, workers: int) -> None:
-    """There are so many. Raises :class:`OptionError`."""
+    """Raise :class:`OptionError` if there are fewer than ``workers`` devices."""
     there = len(set(devices.ids)) if any(devices.ids) else len(devices.ids)
     if workers > there:
         raise OptionError(f"{workers} devices", where="--workers", expected=f"at most {there}, as are here")

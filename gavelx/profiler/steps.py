@@ -1,26 +1,26 @@
-"""How many steps a job has done: as it reports itself, or as the lines that it prints say."""
+"""The steps of a job: from its own reports, or from the lines that it prints."""
 
 import math
 import re
 import time
 from typing import Protocol
 
-from gavelx.estimator.steady import Sample
+from gavelx.estimator.steady_speed import Sample
 from gavelx.worker.logs import segments_of
 from gavelx.worker.state import LeaseFolder
 
 
 class Steps(Protocol):
-    """Whatever knows a job's steps; samples are in order of time, on this machine's monotonic clock."""
+    """A source of a job's steps; samples are in order of time, on this machine's monotonic clock."""
 
     samples: list[Sample]
 
     def look(self) -> None:
-        """Take note of what is new."""
+        """Read new reports."""
 
 
 class Reported:
-    """What the job writes into its report file, with the time at which it says that it was so."""
+    """Steps in the job's report file, with the time in the report."""
 
     def __init__(self, folder: LeaseFolder) -> None:
         self.samples: list[Sample] = []
@@ -55,7 +55,7 @@ class Printed:
                 self._take(found, now_s)
 
     def _new(self) -> bytes:
-        """What was printed since we looked last; where the beginning of it was dropped, what is left."""
+        """The output since the last look, without a part that was dropped."""
         text = b""
         for start, path in segments_of(self._path).get(0, []):
             with path.open("rb") as file:
@@ -65,7 +65,7 @@ class Printed:
         return text
 
     def _take(self, found: "re.Match[str]", now_s: float) -> None:
-        """One sample for all lines that came at once."""
+        """Add one sample for all lines that were read at once."""
         if self._pattern.groups:
             try:
                 steps = float(found[1].replace(",", ""))
@@ -79,5 +79,5 @@ class Printed:
 
 
 def steps_of(folder: LeaseFolder, pattern: "re.Pattern[str] | None") -> Steps:
-    """The one or the other."""
+    """Steps from printed lines if there is a pattern, otherwise from reports."""
     return Reported(folder) if pattern is None else Printed(folder, pattern)

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gavelx.configuration import NOBODY
+from gavelx.configuration import ALONE
 from gavelx.simulator.runs import Run
 from gavelx.throughputs import Pairing, Setting
 
 
 class Chosen(NamedTuple):
-    """A job (a row) that gets devices of a type in this round, and the job beside it, or ``NOBODY``."""
+    """A job (a row) that gets devices of a type in this round, and the job beside it, or ``ALONE``."""
 
     job: int
     partner: int
@@ -18,7 +18,7 @@ class Chosen(NamedTuple):
 
     @property
     def members(self) -> tuple[int, ...]:
-        return (self.job,) if self.partner == NOBODY else (self.job, self.partner)
+        return (self.job,) if self.partner == ALONE else (self.job, self.partner)
 
 
 @dataclass(slots=True)

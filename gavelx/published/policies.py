@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
-from gavelx.asking import Answers
+from gavelx.asking import Allocator
 from gavelx.policies.agnostic import agnostic
 from gavelx.policies.baselines.allox import Allox, by_matrix
 from gavelx.policies.baselines.gandiva import Gandiva
@@ -31,7 +31,7 @@ BISECTED_S, CLOSE = (100.0, 1e6), 1.05
 """Where the published bisection begins, and the ratio of its ends at which it stops."""
 
 
-def as_published(policy: Answers) -> Answers:
+def as_published(policy: Allocator) -> Allocator:
     """The policy as its published code answers; any other as it is."""
     if isinstance(policy, Modifier):
         inner = as_published(policy.policy)

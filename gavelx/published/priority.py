@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import NOBODY, ConfigurationSet, PromisedSet, keys
+from gavelx.configuration import ALONE, ConfigurationSet, PromisedSet, keys
 from gavelx.promises import Promises
 from gavelx.snapshot import WAITING
 
@@ -54,7 +54,7 @@ def promised_ways(
     given, together = promises.configurations, np.zeros(len(promises), dtype=bool)
     type_A = np.array([types.index(name) for name in promises.accelerators], dtype=np.int64)
     job = np.array([row[i] for i in given.job.tolist()], dtype=np.int64)
-    partner = np.array([row.get(i, NOBODY) for i in given.partner.tolist()], dtype=np.int64)
+    partner = np.array([row.get(i, ALONE) for i in given.partner.tolist()], dtype=np.int64)
     type_ = type_A[given.type]
     runs = throughput_JA[job, type_] > 0
     how = ConfigurationSet(job, partner, type_, given.devices, together).take(runs)
@@ -105,7 +105,7 @@ class Priority:
         old.owed_s += old.share * since_s - (old.received_s - self._first_s)
         place = np.array([known.pop(key, -1) for key in old_key.tolist()], dtype=np.int64)
         old.share = np.append(promised.share, 0.0)[place]
-        kept = old.take((old.partner == NOBODY) | (place >= 0))
+        kept = old.take((old.partner == ALONE) | (place >= 0))
         self.ways = kept.joined(promised.take(np.array(list(known.values()), dtype=np.int64))) if known else kept
         self.ways.received_s[:] = self._first_s
         self._all_received_s_A[:] = max(1, jobs) * self._first_s

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster, Server
-from gavelx.configuration import NOBODY, Configuration
+from gavelx.configuration import ALONE, Configuration
 from gavelx.configurations import Configurations
 from gavelx.errors import OptionError
 from gavelx.execution import Execution
@@ -69,7 +69,7 @@ def refuse(rules: PublishedRules, faults: Faults, capacities: Sequence[Capacity]
     asked |= {"slow_solves": faults.slow_solves, "capacities": len(capacities), "watch": watch is not None}
     for name, wanted in asked.items():
         if wanted:
-            problem = f"the rules {rules.name!r} know nothing like it"
+            problem = f"the rules {rules.name!r} do not support it"
             raise OptionError(problem, where=name, expected="the rules 'default'")
 
 
@@ -250,7 +250,7 @@ class PublishedRun:
         table, way_L, seconds_L = self._table, list[int](), list[float]()
         usd_per_s_A = self.prices.array(self._types) / 3600.0
         for run, chosen in self._round:
-            j, half = run.row, 1.0 if chosen.partner == NOBODY else 0.5
+            j, half = run.row, 1.0 if chosen.partner == ALONE else 0.5
             if not run.began:
                 continue
             if self._held.get(j) is run:
@@ -399,7 +399,7 @@ class PublishedRun:
         """
         table, job = self._table, self.submitted[j]
         speed = float(table.throughput[j, way.type])
-        if way.partner != NOBODY:
+        if way.partner != ALONE:
             partner = self.submitted[way.partner if j == way.job else way.job]
             speed = self.told.colocated[Pairing(job.job_type, partner.job_type, self._types[way.type])]
         done = float(table.steps_done[j])
@@ -408,7 +408,7 @@ class PublishedRun:
         return until_step, restart_s + (until_step - done) / speed
 
     def _price_part(self, way: Chosen) -> float:
-        return 0.5 if way.partner != NOBODY and self.rules.split_price else 1.0
+        return 0.5 if way.partner != ALONE and self.rules.split_price else 1.0
 
     # -- what happens -----------------------------------------------------------------------------------------
 
@@ -580,7 +580,7 @@ class PublishedRun:
         return speed * self._chance.speed(run.job.id)
 
     def _how(self, run: RoundRun, way: Chosen) -> Setting | Pairing:
-        if way.partner == NOBODY:
+        if way.partner == ALONE:
             return Setting(run.job.job_type, run.lease.accelerator, run.job.scale_factor)
         partner = self.submitted[way.partner if run.row == way.job else way.job]
         return Pairing(run.job.job_type, partner.job_type, run.lease.accelerator)

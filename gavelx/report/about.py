@@ -1,4 +1,4 @@
-"""What a report says of a run beyond what its results know. Light: no matplotlib."""
+"""Facts of a report that are not in the results. Light: no matplotlib."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""A report of a comparison: one HTML file that needs nothing else, light or dark, wide or narrow.
+"""A report of a comparison: one self-contained HTML file, light or dark, wide or narrow.
 
-The report holds no clock time of ours (how long policies took to answer is in the JSON), so the same run gives the
-same report, byte for byte.
+The report holds no wall-clock time (the JSON has the solve times of policies), so the same run gives the same
+report, byte for byte.
 """
 
 import math
@@ -24,7 +24,7 @@ LONGEST_JOBS = 5
 
 
 class Column(NamedTuple):
-    """A figure in the table of policies: its key in a summary, how it looks, and which end is better."""
+    """A figure in the table of policies: its key in a summary, its format, and whether less or more is better."""
 
     heading: str
     unit: str
@@ -45,7 +45,7 @@ COLUMNS = (
     Column("mu mean", "", "mu_mean", number, min),
     Column("mu max", "", "mu_max", number, min),
     Column("worse off", "than alone", "unfair_fraction", percent, min),
-    Column("utilization", "", "utilization", percent, None),  # busy on slow devices is no merit
+    Column("utilization", "", "utilization", percent, None),  # neither end is better: slow devices are busy longer
     Column("restarts", "", "restarts", "{:,}".format, None),
 )
 
@@ -53,7 +53,7 @@ COLUMNS = (
 def html_report(results: Sequence[Result], about: About, failed: Sequence[tuple[str, str]] = ()) -> str:
     """The whole page. ``results``, at least one, are of the same jobs on the same cluster, one for each policy.
 
-    ``failed`` are further policies that did not run to their end, and why.
+    ``failed`` are the policies that failed, with the reasons.
     """
     source = files("gavelx.report").joinpath("report.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -74,7 +74,7 @@ def html_report(results: Sequence[Result], about: About, failed: Sequence[tuple[
 
 
 def _breakable(name: str) -> Markup:
-    """A name that may be broken after brackets and underscores, so that a long one does not widen a table."""
+    """A name with possible line breaks after brackets and underscores, so that it does not widen a table."""
     return Markup(re.sub(r"([(_])", r"\1<wbr/>", str(escape(printable(name)))))
 
 
@@ -90,9 +90,9 @@ def order(summaries: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def best_value(column: Column, summaries: Sequence[Mapping[str, Any]]) -> float | None:
-    """The best value of a column, or None where nobody is better than another.
+    """The best value of a column, or None if all policies are equal.
 
-    Only policies that completed the most jobs take part: dropping jobs must not win.
+    Only policies that completed the most jobs are compared, so that dropping jobs is no advantage.
     """
     most = max(summary["jobs_completed"] for summary in summaries)
     taking_part = [summary[column.key] for summary in summaries if summary["jobs_completed"] == most]
@@ -134,7 +134,7 @@ def _swatch(position: int) -> dict[str, str]:
 
 
 def _facts(first: Result, about: About) -> list[tuple[str, str]]:
-    """What was run, line by line."""
+    """The facts of the run, one on a line."""
     facts = [("Jobs", about.jobs)]
     if first.measured:
         last = first.measured.stop - 1
@@ -149,7 +149,7 @@ def _facts(first: Result, about: About) -> list[tuple[str, str]]:
 
 
 def _policy(position: int, result: Result, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The section of one policy: where the device-hours went, and which jobs took longest."""
+    """The section of one policy: the use of device-hours, and the jobs that took longest."""
     return {
         "anchor": f"policy-{position}",
         "name": result.policy,

@@ -1,10 +1,10 @@
-"""Three plots of a comparison: how long jobs took, how busy the devices were, what it cost.
+"""Three plots of a comparison: completion times, busy devices, and cost.
 
-Each draws into a figure that it is given, so that one PNG can hold all three and a page can hold them apart.
-Nothing here touches matplotlib's global state, and the same results give the same bytes.
+Each draws into a given figure, so that a PNG can hold all three and a page can hold them apart. Nothing here
+changes matplotlib's global state, and the same results give the same bytes.
 
-Colours: a policy has one of the six of Okabe and Ito that stand out from both paper and night, then the same
-with dashes; an accelerator type has a step of viridis. Both survive colour blindness.
+Colours: a policy has one of the six colours of Okabe and Ito that are visible on light and dark, then the same
+with dashes; an accelerator type has a step of viridis. Both are safe for colour blindness.
 """
 
 import io
@@ -29,7 +29,7 @@ from gavelx.result import Result
 
 Canvas = Figure | SubFigure
 INK, GRID = "#1a1c20", "#8c929b"
-"""Text, which a page recolours to its own; and lines that are seen on light and dark alike."""
+"""Colours of text, which a page replaces by its own, and of lines, which are visible on light and dark."""
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 WIDTH_IN = 9.0
@@ -58,7 +58,7 @@ STYLE: dict[Any, Any] = {
 
 
 class Plot(NamedTuple):
-    """A plot: what draws it, and how high it wants to be, in inches, for these results."""
+    """A plot: its name, the function that draws it, and its height in inches for given results."""
 
     name: str
     draw: Callable[[Canvas, Sequence[Any]], None]
@@ -76,7 +76,7 @@ def type_colors(count: int) -> list[str]:
 
 
 def draw_completion(figure: Canvas, results: Sequence[Result]) -> None:
-    """The share of jobs that took at most so long, one curve for each policy; time on a logarithmic axis."""
+    """Draw the cumulative share of jobs by completion time, one curve for each policy, on a logarithmic axis."""
     axes = figure.subplots()
     curves = [completion_curve(result) for result in results]
     every_h = np.concatenate([jct_h for jct_h, _ in curves])
@@ -108,7 +108,7 @@ def draw_completion(figure: Canvas, results: Sequence[Result]) -> None:
 
 
 def draw_busy(figure: Canvas, results: Sequence[Result]) -> None:
-    """A panel for each policy, and in it a lane for each accelerator type, filled as far as it was busy."""
+    """Draw a panel for each policy, with a lane for each accelerator type, filled to its busy part."""
     end_s = max(result.end_s for result in results)
     panels = figure.subplots(len(results), 1, sharex=True, squeeze=False)[:, 0]
     for axes, result in zip(panels, results, strict=True):
@@ -118,7 +118,7 @@ def draw_busy(figure: Canvas, results: Sequence[Result]) -> None:
 
 
 def draw_cost(figure: Canvas, results: Sequence[Result]) -> None:
-    """Dollars billed under each policy, by accelerator type; a note where a price is not known."""
+    """Draw the dollars billed under each policy, by accelerator type, with a note if a price is unknown."""
     axes = figure.subplots()
     axes.set_title("Cost of the devices held by jobs")
     axes.set_xlabel("US dollars")
@@ -158,7 +158,7 @@ def png_plot(results: Sequence[Result]) -> bytes:
 
 
 def svg_plots(results: Sequence[Result]) -> dict[str, str]:
-    """Each plot by name, as an SVG element that can stand in a page and takes over its text colour and font."""
+    """Each plot by name, as an SVG element for a page, with the page's text colour and font."""
     return {plot.name: svg_of(plot, results) for plot in PLOTS}
 
 
@@ -186,7 +186,7 @@ def _figure(height_in: float) -> Figure:
 @contextmanager
 def _style() -> Iterator[None]:
     with rc_context(STYLE), warnings.catch_warnings():
-        # A letter that the font lacks is drawn as a box; nobody needs to hear of it.
+        # A letter that the font lacks is drawn as a box, without a warning.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 

@@ -1,4 +1,4 @@
-"""What a report draws, computed from a result: completions, busy devices over time, hours and dollars by type.
+"""The data of plots, computed from a result: completions, busy devices over time, hours and dollars by type.
 
 Legend: A accelerator types, B bins of time, K instants of change, L leases.
 """
@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def completion_curve(result: Result) -> tuple[Floats, Floats]:
-    """The share of measured jobs that took at most so long: sorted JCTs in hours, and the share from each on.
+    """The cumulative share of measured jobs by completion time: sorted JCTs in hours, and the share from each on.
 
     Jobs that did not complete count in the share, so that the curve of a starving policy stays below 1.
     """
@@ -22,7 +22,7 @@ def completion_curve(result: Result) -> tuple[Floats, Floats]:
 
 
 def busy_shares(result: Result, end_s: float, bins: int) -> tuple[Floats, Floats]:
-    """How busy each type was: the edges of equal bins of time in hours, and the mean share of devices busy.
+    """Busy devices of each type: the edges of equal bins of time in hours, and the mean share of busy devices.
 
     Shapes (B + 1,) and (B, A). Means are exact: the integral of a step function is piecewise linear, so
     interpolating it at the edges loses nothing, however many changes a bin holds.

@@ -1,4 +1,4 @@
-"""How figures look to a person: hours, dollars, shares and ratios, short enough for a table.
+"""Figures as text: hours, dollars, shares and ratios, short enough for a table.
 
 Imports nothing of ours.
 """
@@ -20,7 +20,7 @@ def hours(seconds: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """A positive number with about three digits, and none of them lost before the point."""
+    """A positive number with about three digits, and all digits before the point."""
     if value is None:
         return NOTHING
     digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 999.95 else 0
@@ -28,7 +28,7 @@ def number(value: float | None) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """US dollars; cents only where they matter. What is not known is None or NaN.
+    """US dollars, with cents for small amounts; ``unknown`` for None or NaN.
 
     >>> [dollars(v) for v in (3.14159, 12345.6, None, math.nan)]
     ['$3.14', '$12,346', 'unknown', 'unknown']
@@ -44,12 +44,12 @@ def percent(share: float | None) -> str:
 
 
 def seconds(value: float) -> str:
-    """Seconds of our own work."""
+    """Seconds of wall-clock time."""
     return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
 
 
 def whole_seconds(value: float) -> str:
-    """Seconds where a fraction says nothing.
+    """Seconds, rounded to whole ones.
 
     >>> [whole_seconds(v) for v in (-0.3, 1234.5)]
     ['0 s', '1,234 s']
@@ -58,7 +58,7 @@ def whole_seconds(value: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Text from a user on one line, without what a terminal, a font or UTF-8 cannot take.
+    """Text from a user on one line, without characters that a terminal, a font or UTF-8 cannot show.
 
     >>> printable("a\\nb")
     'a\\ufffdb'
@@ -67,7 +67,7 @@ def printable(text: str) -> str:
 
 
 def short(text: str, length: int = 40) -> str:
-    """A name that fits beside a plot: a long one loses its middle.
+    """A name that fits beside a plot; a long name is cut in the middle.
 
     >>> short("agnostic(max_min_fairness)", 12)
     'agnos…rness)'

@@ -1,6 +1,7 @@
 """A development CA: certificates for the service and its agents, good enough for a laboratory.
 
-The CA's key lies in the same folder; whoever has it can be anybody. A site with a CA of its own uses that.
+The CA's key is in the same folder; with it, anyone can make a certificate for any name. If your site has a CA of
+its own, use that.
 """
 
 import ipaddress
@@ -32,9 +33,9 @@ class Pair:
 def make_certificates(
     folder: str | Path, hosts: Sequence[str], agents: Sequence[str], days: float = 365.0
 ) -> dict[str, Pair]:
-    """Certificates by name: ``ca``, ``server`` for these hosts, and one for each agent; those that are there stay.
+    """Make certificates: ``ca``, ``server`` for these hosts, and one for each agent; existing files stay.
 
-    Raises :class:`OptionError` where the folder cannot be written.
+    Returns all of them by name. Raises :class:`OptionError` if the folder cannot be written.
     """
     place = Path(folder)
     try:
@@ -101,7 +102,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _write(pair: Pair, certificate: x509.Certificate, key: Key) -> None:
-    """The key first, so that there never is a certificate without one; nobody else may read it."""
+    """Write the key, readable only by its owner, and then the certificate, which so never lacks a key."""
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

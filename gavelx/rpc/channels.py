@@ -1,6 +1,6 @@
 """Channels to the scheduler: keepalive, TLS, a bearer token, and refusals as our errors.
 
-Without keepalive a cut link goes unnoticed for half a minute or for ever; with it, for 15 s at most.
+Without keepalive, a broken link goes unnoticed for half a minute or for ever; with it, for at most 15 s.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,12 +40,12 @@ Answer = TypeVar("Answer")
 
 
 class ServiceError(GavelxError):
-    """The scheduler is out of reach, or cannot do it now."""
+    """The scheduler cannot be reached, or cannot do it now."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where the scheduler is, and with what right one speaks to it; file names, but for the token."""
+    """Address of the scheduler and credentials: names of files, except the token itself."""
 
     scheduler: str
     token: str | None = None
@@ -55,7 +55,7 @@ class Access:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """To be sent with every call."""
+        """The metadata of every call."""
         return () if self.token is None else (("authorization", f"Bearer {self.token}"),)
 
     def credentials(self) -> grpc.ChannelCredentials | None:
@@ -93,7 +93,7 @@ def stub_of(opened: grpc.Channel) -> wire_pb2_grpc.SchedulerStub:
 
 
 def call(access: Access, method: Callable[..., Answer], request: Any, timeout_s: float | None = CALL_S) -> Answer:
-    """One call. Raises :class:`UserError` for what is refused, :class:`ServiceError` where it cannot be done."""
+    """Make a call. Raises :class:`UserError` if it is refused, :class:`ServiceError` if it cannot be done."""
     try:
         return method(request, metadata=access.metadata, timeout=timeout_s)
     except grpc.RpcError as error:
@@ -101,7 +101,7 @@ def call(access: Access, method: Callable[..., Answer], request: Any, timeout_s:
 
 
 def stream(access: Access, method: Callable[..., Iterator[Answer]], request: Any) -> Iterator[Answer]:
-    """A call with many answers; errors as of :func:`call`."""
+    """Make a call with a stream of answers; errors as in :func:`call`."""
     try:
         yield from method(request, metadata=access.metadata)
     except grpc.RpcError as error:
@@ -109,7 +109,7 @@ def stream(access: Access, method: Callable[..., Iterator[Answer]], request: Any
 
 
 def translated(error: grpc.RpcError, access: Access) -> GavelxError:
-    """A refusal as an error of ours."""
+    """A gRPC error as one of our errors."""
     code, details = error.code(), " ".join((error.details() or "").split())[:500]
     if code in USERS_MISTAKES:
         return UserError(details)

@@ -1,7 +1,7 @@
-"""From what was sent to what it means, and every check that can be made without knowing the cluster.
+"""Decoding and checks of messages that need no knowledge of the cluster.
 
-Names are letters, digits, dot, dash and underscore: nothing that a user sends can be taken for a path, an option
-or markup. Raises :class:`UserError` that names the field.
+Names are letters, digits, dot, dash and underscore, so that no name can be mistaken for a path, an option or
+markup. The checks raise :class:`UserError` that names the field.
 """
 
 import math
@@ -39,7 +39,7 @@ OURS = re.compile(
 
 
 def check_message(message: Message) -> None:
-    """It is of a version that we speak, and holds nothing that we would ignore."""
+    """Check the version, and that there are no unknown fields. Raises :class:`UserError`."""
     version = getattr(message, "version", VERSION)
     if version != VERSION:
         raise UserError(
@@ -53,13 +53,13 @@ def check_message(message: Message) -> None:
 
 
 def check_ids(job_ids: Collection[int]) -> None:
-    """As many jobs as one call may ask about. Raises :class:`UserError`."""
+    """Check the number of jobs in one call. Raises :class:`UserError`."""
     if len(job_ids) > IDS_MAX:
         raise UserError(f"{len(job_ids)} job ids", expected=f"at most {IDS_MAX} in a call")
 
 
 def name_of(text: str, what: str) -> str:
-    """A name that can stand in a file name, a command and a table."""
+    """The text, checked to be safe in a file name, a command and a table. Raises :class:`UserError`."""
     if not NAME.fullmatch(text):
         form = "1 to 64 letters, digits, dots, dashes, underscores; a letter or digit first"
         raise UserError(f"{what} is {text[:80]!r}", expected=form)
@@ -67,7 +67,7 @@ def name_of(text: str, what: str) -> str:
 
 
 def check_spec(spec: wire.JobSpec) -> None:
-    """A job that somebody could run. Raises :class:`UserError` naming the field."""
+    """Check that a job can be run somewhere. Raises :class:`UserError` that names the field."""
     check_message(spec)
     if spec.name:
         name_of(spec.name, "name")
@@ -118,7 +118,7 @@ def _check_command(command: Sequence[str], environment: Mapping[str, str]) -> No
 
 
 def note_of(spec: wire.JobSpec) -> dict[str, Any]:
-    """What of a job the mechanism does not know, as plain values; only what was said."""
+    """The fields of a job that the mechanism does not use, as plain values; without empty ones."""
     said = {
         "name": spec.name,
         "type": spec.job_type,
@@ -131,12 +131,12 @@ def note_of(spec: wire.JobSpec) -> dict[str, Any]:
 
 
 def safe_number(value: float, most: float = STEPS_MAX) -> float:
-    """A number from an agent that we can reckon with: what is not finite or negative counts as 0."""
+    """A number from an agent, safe for arithmetic: one that is not finite, or is negative, counts as 0."""
     return min(value, most) if math.isfinite(value) and value > 0 else 0.0
 
 
 def check_from_agent(message: wire.FromAgent | UserError, *, first: bool) -> None:
-    """Something that an agent could say now, and no bytes that could not be read. Raises :class:`UserError`."""
+    """Check that an agent may send this message now, and that it was decoded. Raises :class:`UserError`."""
     if isinstance(message, UserError):
         raise message
     kind = message.WhichOneof("message")
@@ -154,7 +154,7 @@ def check_from_agent(message: wire.FromAgent | UserError, *, first: bool) -> Non
 
 
 def check_hello(hello: wire.Hello) -> None:
-    """An agent that could take part. Raises :class:`UserError` naming the field."""
+    """Check an agent's hello. Raises :class:`UserError` that names the field."""
     check_message(hello)
     name_of(hello.name, "name")
     name_of(hello.accelerator, "accelerator")

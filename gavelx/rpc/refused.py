@@ -1,4 +1,4 @@
-"""A call that is refused for another reason than its content: the status that says so."""
+"""Calls that are refused for another reason than their content, with a gRPC status."""
 
 import grpc
 
@@ -6,7 +6,7 @@ from gavelx.errors import GavelxError
 
 
 class RefusedError(GavelxError):
-    """A call that is refused for another reason than what it says; ``code`` is its gRPC status."""
+    """A call that is refused for another reason than its content; ``code`` is the gRPC status."""
 
     def __init__(self, code: grpc.StatusCode, problem: str) -> None:
         super().__init__(problem)

@@ -1,4 +1,4 @@
-"""Tokens: who may speak to the scheduler, as whom. The file holds their hashes only.
+"""Tokens that authenticate users and agents at the scheduler. The file holds only their hashes.
 
 A token is 32 random bytes, so a plain SHA-256 of it is as hard to guess as itself.
 
@@ -22,7 +22,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token: its hash, whose it is, what it is for, and until when (None: for ever)."""
+    """A token in the file: its hash, owner, role and expiry (None: never)."""
 
     sha256: str
     owner: str
@@ -34,12 +34,12 @@ class Token:
 
 
 def digest(token: str) -> str:
-    """What of a token is kept."""
+    """The hash of a token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def new_token(owner: str, role: str, days: float | None) -> tuple[str, Token]:
-    """A fresh token, to be shown once, and what is kept of it. Raises :class:`OptionError`."""
+    """A new token, to be shown once, and its entry in the file. Raises :class:`OptionError`."""
     if role not in ROLES:
         raise OptionError(f"no role is called {role!r}", where="--role", hint=did_you_mean(role, ROLES))
     expires = None if days is None else (datetime.now(UTC) + timedelta(days=days)).isoformat()
@@ -70,7 +70,7 @@ def _token(entry: object, n: int, path: str | Path) -> Token:
 
 
 def add_token(path: str | Path, token: Token) -> None:
-    """One more token in the file, which others cannot read; the file is made if there is none."""
+    """Add a token to the file, which other users cannot read; the file is made if there is none."""
     file = Path(path)
     is_new = not file.exists()
     tokens = [token] if is_new else [*read_tokens(file).values(), token]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gavelx.asking import Answers
+from gavelx.asking import Allocator
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
 from gavelx.prices import Prices
@@ -13,7 +13,7 @@ from gavelx.throughputs import Throughputs
 
 
 def compare(
-    policies: Iterable[Answers],
+    policies: Iterable[Allocator],
     jobs: Sequence[Job],
     cluster: Cluster,
     throughputs: Throughputs,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gavelx.allocation import Allocation
-from gavelx.asking import Answers
+from gavelx.asking import Allocator
 from gavelx.cluster import Cluster
 from gavelx.drive import Backend, drive
-from gavelx.fallback import Steady
+from gavelx.fallback import FallbackPolicy
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism, Rules
 from gavelx.prices import Prices
@@ -37,7 +37,7 @@ SLEEP_S = 1e6
 
 
 def simulate(
-    policy: Answers,
+    policy: Allocator,
     jobs: Iterable[Job],
     cluster: Cluster,
     throughputs: Throughputs,
@@ -82,7 +82,7 @@ def simulate(
             jobs, cluster, throughputs, rules, measured, faults, price_changes, capacities, ledger=ledger
         )
         mechanism = Mechanism(told, prices, replace(rules, sleep_s=SLEEP_S), opens)
-        stopwatch = _Stopwatch(Steady(policy), ran, on_progress)
+        stopwatch = _Stopwatch(FallbackPolicy(policy), ran, on_progress)
         seen = watch(mechanism, ran) if watch else ran
         if lessons is not None:
             ran.ran, seen = lessons.ran, Learning(seen, lessons)
@@ -94,7 +94,7 @@ def simulate(
         run.refuse(rules, faults, capacities, watch)
         facts = (jobs, cluster, throughputs, rules, measured, faults, price_changes, ledger)
         ran = run.PublishedRun(*facts, told, prices, opens, lessons)
-        stopwatch = _Stopwatch(Steady(policies.as_published(policy)), ran, on_progress)
+        stopwatch = _Stopwatch(FallbackPolicy(policies.as_published(policy)), ran, on_progress)
         known = ran.run(stopwatch.allocate)
     stopwatch.report()
     result = replace(_result(ran, known, stopwatch, prices, window), policy=str(policy))
@@ -172,7 +172,7 @@ def _check_books(result: Result, ran: "Ran", known: Known) -> None:
         ledger.check_bill_by_type(dict(zip(types, result.cost_usd_A.tolist(), strict=True)))
 
 
-def policy_opens(policy: Answers) -> frozenset[Kind]:
+def policy_opens(policy: Allocator) -> frozenset[Kind]:
     """The kinds of configuration that a policy is to be told of; one that is not ours may say nothing of it."""
     return getattr(policy, "opens", frozenset())
 
@@ -181,7 +181,7 @@ def policy_opens(policy: Answers) -> frozenset[Kind]:
 class _Stopwatch:
     """Asks the policy, measures how long it took, and reports progress on the way."""
 
-    policy: Steady
+    policy: FallbackPolicy
     ran: "Ran"
     on_progress: Callable[[int, int], None] | None
     seconds: float = 0.0

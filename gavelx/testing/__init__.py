@@ -1,13 +1,12 @@
-"""Is my policy a good citizen? One class to subclass, and pytest tries it on generated clusters.
+"""Tests for authors of policies: subclass one class, and pytest checks your policy on generated clusters.
 
     class TestMine(PolicyConformance):
         policy = my_policy
 
-`policies` is that class, made of `answers` (feasible and honest), `invariance` (what must not matter), `promises`
-(fairness and efficiency, where the policy claims them), `weights`, `runs` (short simulations) and `clocks`;
-`snapshots` generates clusters and jobs;
-`changes` makes the same instant look different; `plain` counts shares from scratch; `checks` asks and words
-failures. `estimators` is the same for estimators of throughput:
+`policies` has that class, made of `answers` (feasible and honest), `invariance` (changes that must not matter),
+`promises` (fairness and efficiency, if the policy claims them), `weights`, `runs` (short simulations) and
+`clocks`; `snapshots` generates clusters and jobs; `changes` makes equivalent snapshots; `plain` recomputes shares
+from scratch; `checks` asks the policy and words failures. `estimators` is the same for estimators of throughput:
 
     class TestMine(EstimatorConformance):
         estimator = MyEstimator

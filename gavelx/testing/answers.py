@@ -27,24 +27,24 @@ REPAIR = "gavelx.solvers.repaired(snapshot, share_C) takes out rounding"
 
 
 class Answers(Checks):
-    """What a policy answers, on generated snapshots and on the ones at the edge."""
+    """Checks of a policy's answers, on generated snapshots and on edge cases."""
 
     def test_allocations_are_feasible(self) -> None:
         """No share below 0, no job in two places, no type oversubscribed; counted row by row."""
         self.for_all(self.snapshots())(self.check_feasible)
 
     def test_no_share_where_a_job_cannot_run(self) -> None:
-        """Time on a type where a job makes no progress, or whose devices are too few for it, helps nobody."""
+        """A job gets no time on a type where it makes no progress, or that has too few devices for it."""
         self.for_all(self.snapshots())(self.check_useful)
 
     def test_the_certificate_is_honest(self) -> None:
-        """Violation and objective are what the shares give, and no allocation passes the bound."""
+        """Violation and objective are those of the shares, and no allocation passes the bound."""
         self.for_all(self.snapshots())(self.check_certificate)
 
     @only_if(lambda test: program_of(test.make_policy()) is None)  # that of a program is recomputed
     def test_the_certificate_of_a_class_can_be_believed(self) -> None:
-        """What can be known of an objective that only its author knows: it differs where jobs do, its bound is on
-        one side of it, and it is what ``gain`` says, if the policy says how good shares are.
+        """Checks of an objective that cannot be recomputed: it differs between different jobs, its bound is on one
+        side of it, and it agrees with ``gain``, if the policy has that.
         """
         policy, answers = self.make_policy(), list[Allocation]()
         for J in range(3, 11):
@@ -106,7 +106,7 @@ class Answers(Checks):
             self._check_json(first, snapshot)
 
     def test_the_snapshot_is_left_as_it_was(self) -> None:
-        """A policy reads the snapshot; others read it after it."""
+        """A policy must not change the snapshot, because others read it afterwards."""
 
         @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:
@@ -118,7 +118,7 @@ class Answers(Checks):
                 self.fail("a policy leaves its snapshot as it was", seen, snapshot, "work on a copy: array.copy()")
 
     def test_no_job(self) -> None:
-        """Nobody gets anything, and that is an answer."""
+        """A snapshot without jobs gets an empty allocation."""
         self._check_case([])
 
     def test_one_job(self) -> None:
@@ -126,11 +126,11 @@ class Answers(Checks):
         self._check_case([[2.0, 1.0]])
 
     def test_one_job_on_one_type(self) -> None:
-        """The end of every run on a cluster of one type: a single way to run, and nothing to choose."""
+        """The end of every run on a cluster of one type: a single configuration, and no choice."""
         self._check_case([[2.0]], {"v100": 3})
 
     def test_several_jobs_on_one_type(self) -> None:
-        """As many ways to run as jobs; or a single one, where only one of them runs."""
+        """As many configurations as jobs; or a single one, if only one of them can run."""
         self._check_case([[2.0], [1.0], [2.0]], {"v100": 2})
         self._check_case([[0.0], [1.0], [0.0]], {"v100": 2})
 
@@ -139,18 +139,18 @@ class Answers(Checks):
         self._check_case([[2.0, 1.0], [1.0, 3.0], [4.0, NAN]] * 10)
 
     def test_jobs_that_can_run_nowhere(self) -> None:
-        """Known not to run, or nothing known, or a wide gang: the others are served all the same."""
+        """Jobs that cannot run, with unknown speeds, or too wide: the other jobs are still served."""
         self._check_case(
             [[0.0, 0.0], [2.0, 1.0], [NAN, NAN], [0.0, NAN], [3.0, 3.0]], scale_factors=[1, 1, 1, 1, 9]
         )
         self._check_case([[0.0, 0.0], [NAN, NAN]])
 
     def test_identical_jobs(self) -> None:
-        """Nothing tells them apart but their number."""
+        """Jobs that differ only in their id."""
         self._check_case([[2.0, 1.0]] * 9)
 
     def test_gangs_wider_than_a_type(self) -> None:
-        """Eight devices at once where one type has four of them: only the other type will do."""
+        """Eight devices at once, and one type has only four: only the other type can be used."""
         self._check_case([[2.0, 1.0], [2.0, 1.0], [9.0, 1.0]], {"v100": 4, "k80": 8}, scale_factors=[8, 1, 4])
 
     def test_types_without_devices(self) -> None:
@@ -163,7 +163,7 @@ class Answers(Checks):
         devices: dict[str, int] | None = None,
         scale_factors: list[int] | None = None,
     ) -> None:
-        """One snapshot, with all that can be said of one answer."""
+        """Every check of one answer, on one snapshot."""
         scales = (scale_factors if self.gangs else None) or [1] * len(speeds)
         jobs = [
             Job(j, f"kind {row}", 1000.0, scale_factor=s)
@@ -179,7 +179,7 @@ class Answers(Checks):
             self.check_certificate(snapshot)
 
     def check_feasible(self, snapshot: Snapshot) -> None:
-        """Raises :class:`NonConformance` unless the answer is feasible."""
+        """Raise :class:`NonConformance` unless the answer is feasible."""
         allocation = self.ask(snapshot)
         self._check_rows(allocation, snapshot)
         share_C, rule = allocation.share_C, "allocations are feasible"
@@ -204,7 +204,7 @@ class Answers(Checks):
             self.fail("an answer shares out the configurations of its snapshot", figures, snapshot, OFFERED)
 
     def check_useful(self, snapshot: Snapshot) -> None:
-        """Raises :class:`NonConformance` where a job gets time that is of no use."""
+        """Raise :class:`NonConformance` if a job gets time in which it cannot run."""
         allocation = self.ask(snapshot)
         if self.idle_slices:
             return
@@ -220,7 +220,7 @@ class Answers(Checks):
                 self.fail("no share where a job cannot run", seen, snapshot, hint)
 
     def check_certificate(self, snapshot: Snapshot) -> None:
-        """Raises :class:`NonConformance` where the certificate says what the shares do not."""
+        """Raise :class:`NonConformance` if the certificate does not agree with the shares."""
         allocation = self.ask(snapshot)
         used, seen = plain.use(allocation.snapshot.configurations, allocation.share_C), allocation.certificate
         excess = max(
@@ -280,7 +280,7 @@ class Answers(Checks):
 
 
 def _contents(snapshot: Snapshot) -> dict[str, Any]:
-    """All that could be changed in a snapshot, to compare."""
+    """Everything in a snapshot that could be changed, for a comparison."""
     fields = {**vars(snapshot), **{f"known.{name}": value for name, value in vars(snapshot.known).items()}}
     arrays = {name: value.tobytes() for name, value in fields.items() if isinstance(value, np.ndarray)}
     return {**arrays, "jobs": snapshot.jobs, "cluster": snapshot.cluster, "opened": snapshot.opened}

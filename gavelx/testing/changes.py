@@ -1,4 +1,4 @@
-"""The same instant seen differently: jobs in another order, other names, other units, a lie about speed.
+"""Changed snapshots: jobs in another order, other names, other units, a misreported speed.
 
 Legend: J jobs, A accelerator types, C configurations, M memberships.
 """
@@ -81,7 +81,7 @@ def in_other_money(snapshot: Snapshot, factor: float) -> Snapshot:
 
 
 def later(snapshot: Snapshot, seconds: float) -> Snapshot:
-    """The same instant, so much later: all came later, and their deadlines are later, too."""
+    """The same instant, ``seconds`` later: all arrivals and deadlines are later, too."""
     jobs = tuple(dataclasses.replace(job, arrival_s=job.arrival_s + seconds) for job in snapshot.jobs)
     return snapshot.replace(jobs=jobs, time_s=snapshot.time_s + seconds)
 
@@ -92,18 +92,16 @@ def weighing(snapshot: Snapshot, weight: float) -> Snapshot:
 
 
 def misreported(snapshot: Snapshot, j: int, factor_A: Sequence[float]) -> Snapshot:
-    """What job j would have a scheduler believe: its speed on each type times a factor, alone and in pairs."""
+    """The snapshot if job j misreports its speeds: on each type times a factor, alone and in pairs."""
     table = snapshot.known
     mine_M = table.job_M == j
     factor_M = np.where(mine_M, np.array(factor_A)[table.accelerator_C[table.configuration_M]], 1.0)
     lied = table.with_speeds(lambda speed_M: speed_M * factor_M)
-    return snapshot.replace(
-        known=dataclasses.replace(lied, kind_J=None)
-    )  # what is known of alike jobs is so no more
+    return snapshot.replace(known=dataclasses.replace(lied, kind_J=None))  # jobs that were alike no longer are
 
 
 def knowing_only(snapshot: Snapshot, opened: frozenset[str]) -> Snapshot:
-    """The same instant in which nothing is known of the kinds of configuration that are not opened."""
+    """The same instant without the kinds of configuration that are not opened."""
     table = snapshot.known
     keep_C = np.ones(len(table), dtype=bool)
     if "pairs" not in opened:

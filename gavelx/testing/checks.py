@@ -1,4 +1,4 @@
-"""How the kit asks a policy, on how many generated snapshots, and how it words what it found."""
+"""The base of all checks: it asks a policy on generated snapshots, and words the failures."""
 
 import json
 import re
@@ -32,15 +32,15 @@ DEFAULTS: dict[str, Any] = {
     "held_s": 0.0,
     "running": None,
 }
-"""What need not be written of a job and its progress, since reading puts it there."""
+"""Fields of a job and its progress that need not be written, because they are the defaults."""
 
 
 class NonConformance(AssertionError):  # noqa: N818  (what it is called in a report)
-    """A policy breaks a property; the message names policy, property, job and figures, and holds the snapshot."""
+    """A policy breaks a property; the message names policy, property, job and figures, with the snapshot."""
 
 
 class RefusedError(Exception):
-    """The policy says that no allocation meets its constraints, and may say so."""
+    """The policy says that no allocation meets its constraints, which is allowed for it."""
 
 
 Check = TypeVar("Check", bound=Callable[..., None])
@@ -57,7 +57,7 @@ def only_if(applies: Callable[[Any], bool]) -> Callable[[Check], Check]:
 
 
 class Checks:
-    """What a subclass says about its policy, and the tools of all checks.
+    """The attributes that a subclass sets for its policy, and the tools of all checks.
 
     * ``policy``: the policy, or a class made without arguments; or override :meth:`make_policy`;
     * ``unique``: its effective throughputs are unique, so invariance is checked on them; otherwise on the
@@ -67,14 +67,14 @@ class Checks:
     * ``may_refuse``: on some clusters its constraints cannot be met, and it raises
       :class:`~gavelx.errors.ProgramError`;
     * ``idle_slices``: it gives time on types where a job cannot run, as the isolated allocation does;
-    * ``by_the_clock``: it goes by the time of day, or is made anew every so often (a random order, say);
+    * ``by_the_clock``: it depends on the time of day, or changes from time to time (such as a random order);
     * ``patience``: how many times as long as max-min fairness it may take for an answer;
     * ``gangs``: False for a policy that is only for jobs of one device;
     * ``among_equals``: promises of fairness are meant among one-device jobs of equal weight; False: among all;
     * ``examples``: generated snapshots per check; ``tolerance``: relative, in throughput and objective.
 
-    A check that does not apply is taken out by setting it to None in the subclass; those of promises that the
-    policy does not make are taken out already.
+    To remove a check that does not apply, set it to None in the subclass. Checks of promises that the policy does
+    not make are removed already.
     """
 
     policy: Policy | type[Policy]
@@ -103,7 +103,7 @@ class Checks:
         return self.policy() if isinstance(self.policy, type) else self.policy
 
     def snapshots(self, **changes: Any) -> st.SearchStrategy[Snapshot]:
-        """Generated snapshots such as the policy is for."""
+        """Generated snapshots of the kind that the policy is for."""
         return snapshots(**changes) if self.gangs else snapshots(**{**changes, "scale_factors": st.just(1)})
 
     def for_all(self, *strategies: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], None]:
@@ -184,7 +184,7 @@ class Checks:
 
 
 def _first(flaky: Flaky) -> BaseException:
-    """What went wrong at first in a check that went otherwise when repeated."""
+    """The first failure of a check that gave another result when repeated."""
     for error in getattr(flaky, "exceptions", ()):
         if isinstance(error, NonConformance):
             return NonConformance(
@@ -199,7 +199,7 @@ def program_of(policy: Policy) -> Maximize | None:
 
 
 def short_json(snapshot: Snapshot) -> str:
-    """The snapshot as JSON on one line without what reading puts there anyway."""
+    """The snapshot as JSON on one line, without default values."""
     value = snapshot_to_json(snapshot)
     for part in ("jobs", "progress"):
         value[part] = [

@@ -1,8 +1,8 @@
-"""What clocks may not say: a policy does not read them, does not wait, and does not work for too long.
+"""Checks with clocks: a policy does not read them, does not wait, and does not work for too long.
 
-No check goes by the time that passes while other programs run. Waiting is what is left of the time that passed
-after the processor time of this process and the time that it stood in line for a processor; an answer's processor
-time is measured in answers of max-min fairness to the same snapshot. The least of several tries counts.
+No check depends on the load of other programs. Waiting is the elapsed time minus the processor time of this
+process and the time that it was ready to run; the processor time of an answer is measured relative to max-min
+fairness on the same snapshot. The least of several tries counts.
 """
 
 import datetime
@@ -27,19 +27,19 @@ from gavelx.testing.snapshots import of_size
 SCHEDSTAT = Path("/proc/thread-self/schedstat")
 TRIES = 4
 WAIT_S = 0.1
-"""To wait for less than this, in the best of all tries, is no waiting."""
+"""Seconds of waiting that are allowed, in the best of all tries."""
 LEAST_S = 0.002
-"""Of processor time that an answer of max-min fairness counts for, at least."""
+"""Least seconds of processor time that an answer of max-min fairness counts as."""
 SIZES = (8, 12, 16, 18, 20, 22, 24, 26, 28, 32, 48, 64)
-"""Of jobs; so near to each other that who looks at every set of them is found before it takes for ever."""
+"""Numbers of jobs, so close that a policy which tries every subset is found before it takes for ever."""
 CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
 
 
 class Clocks(Checks):
-    """The policy and the time that it takes, or goes by."""
+    """Checks of a policy's time: what it takes, and that it reads no clock."""
 
     def test_the_wall_clock_does_not_matter(self) -> None:
-        """Asked again when all clocks are a day, an hour, a minute and a second later, it answers the same."""
+        """With all clocks a day, an hour, a minute and a second later, the answer is the same."""
         snapshot = of_size(6)
         with suppress(RefusedError):
             first = self.ask(snapshot)
@@ -56,7 +56,7 @@ class Clocks(Checks):
 
     @only_if(lambda test: SCHEDSTAT.exists())  # only Linux tells waiting from standing in line
     def test_an_answer_waits_for_nothing(self) -> None:
-        """No sleep, no network, no other program: all that a policy needs is in the snapshot."""
+        """No sleep, no network, no other program: the snapshot has everything that a policy needs."""
         snapshot = of_size(6)
         waited_s = self._least(partial(_waited_s, partial(self.ask, snapshot)), enough=WAIT_S)
         if waited_s > WAIT_S:
@@ -66,7 +66,7 @@ class Clocks(Checks):
             )
 
     def test_an_answer_takes_no_longer_than_it_must(self) -> None:
-        """Of 8 to 64 jobs: at most ``patience`` times the processor time of max-min fairness."""
+        """For 8 to 64 jobs, at most ``patience`` times the processor time of max-min fairness."""
         for size in SIZES:
             snapshot = of_size(size)
             reference_s = self._least(partial(_worked_s, partial(MaxMinFairness().allocate, snapshot)))
@@ -80,7 +80,7 @@ class Clocks(Checks):
                 self.fail(rule, seen, snapshot, hint)
 
     def _least(self, measure: Callable[[], float], enough: float = 0.0) -> float:
-        """The least of several tries, or the first that is little enough; nothing for a refusal."""
+        """The least of several tries, or the first that is small enough; 0 for a refusal."""
         least = np.inf
         for _ in range(TRIES):
             try:
@@ -100,20 +100,20 @@ def _worked_s(answer: Callable[[], object]) -> float:
 
 
 def _waited_s(answer: Callable[[], object]) -> float:
-    """Time in which neither this process worked nor this thread stood in line for a processor."""
+    """Time in which neither this process worked nor this thread was ready to run."""
     started_s, line_s = time.perf_counter(), _in_line_s()
     worked_s = _worked_s(answer)
     return time.perf_counter() - started_s - worked_s - (_in_line_s() - line_s)
 
 
 def _in_line_s() -> float:
-    """How long this thread was ready to run so far while others had the processor."""
+    """Total time in which this thread was ready to run while others had the processor."""
     return int(SCHEDSTAT.read_text(encoding="ascii").split()[1]) / 1e9
 
 
 @contextmanager
 def clocks_later(policy: Policy, seconds: float) -> Iterator[None]:
-    """Inside, all clocks that the policy's modules read by name are so much later, and those of ``time``."""
+    """Inside, all clocks that the policy's modules read by name, and those of ``time``, are ``seconds`` later."""
     others: dict[int, Any] = {id(datetime.datetime): _later_datetime(), id(datetime.date): _later_date()}
     for name in CLOCKS:
         real, offset = getattr(time, name), int(seconds * 1e9) if name.endswith("_ns") else seconds
@@ -133,7 +133,7 @@ def clocks_later(policy: Policy, seconds: float) -> Iterator[None]:
 
 
 def _modules_of(policy: Any) -> set[Any]:
-    """Where the code of a policy stands, and of those that it is made of."""
+    """The modules of a policy, and of the policies that it is made of."""
     found = set()
     while policy is not None:
         found |= {sys.modules[kind.__module__] for kind in type(policy).__mro__ if kind.__module__ in sys.modules}

@@ -1,4 +1,4 @@
-"""The class that an estimator's author subclasses."""
+"""Tests for authors of estimators: one class to subclass."""
 
 import itertools
 import json
@@ -28,9 +28,9 @@ class EstimatorConformance:
         class TestMine(EstimatorConformance):
             estimator = MyEstimator
 
-    pytest then checks, on generated tables, what must hold whatever an estimator believes: measured speeds and
-    zeros come back, intervals hold their middle and widen with the level, units, order and repetition do not
-    matter, and names that nobody knows do no harm.
+    pytest then checks, on generated tables, what must hold for every estimator: measured speeds and zeros are
+    returned unchanged, intervals contain their middle and widen with the level, units, order and repetition do not
+    matter, and unknown names do no harm.
 
     * ``estimator``: a class or function that makes one, given the data sheets of devices;
     * ``examples``: generated tables per check; ``tolerance``: relative, between answers that should be equal.
@@ -47,7 +47,7 @@ class EstimatorConformance:
     def ask(
         self, measurements: Sequence[Measurement], wanted: Sequence[Way], level: float = 0.9
     ) -> dict[Way, Estimate]:
-        """What a new estimator believes after these measurements."""
+        """The estimates of a new estimator after these measurements."""
         estimator = self.make_estimator()
         estimator.observe(measurements)
         return dict(zip(wanted, estimator.estimate(wanted, level), strict=True))
@@ -72,7 +72,7 @@ class EstimatorConformance:
         quietly(given(tables())(drawn))()
 
     def test_what_was_measured_is_what_is_believed(self) -> None:
-        """A measured speed beats an estimate, and a job that cannot run somewhere is never said to run there."""
+        """A measured speed takes precedence over an estimate, and a job that cannot run (0) stays at 0."""
 
         def check(table: Table) -> None:
             answers = self.ask(table.measured, [one.way for one in table.measured])
@@ -88,7 +88,7 @@ class EstimatorConformance:
         self.for_all(check)
 
     def test_intervals_hold_their_middle_and_widen_with_the_level(self) -> None:
-        """0 < lower <= estimate <= upper, and an interval that is to hold more often is no narrower."""
+        """0 < lower <= estimate <= upper, and an interval at a higher level is no narrower."""
 
         def check(table: Table) -> None:
             half, most = (self.ask(table.measured, table.wanted, level) for level in (0.5, 0.95))
@@ -106,7 +106,7 @@ class EstimatorConformance:
         self.for_all(check)
 
     def test_more_measurements_do_not_widen_intervals_much(self) -> None:
-        """With twice as many measurements intervals are no wider on the whole, give or take a factor of three."""
+        """With twice as many measurements, intervals are no wider on the whole, up to a factor of three."""
 
         def check(table: Table) -> None:
             half = table.measured[::2]
@@ -125,7 +125,7 @@ class EstimatorConformance:
         self.for_all(check)
 
     def test_the_unit_of_steps_does_not_matter(self) -> None:
-        """A job that counts its steps by the thousand is estimated by the thousand, and the others as before."""
+        """A job that counts its steps by the thousand is estimated by the thousand; others are unchanged."""
 
         def check(table: Table) -> None:
             job = table.measured[0].way.job_type
@@ -157,7 +157,7 @@ class EstimatorConformance:
         self.for_all(check)
 
     def test_the_same_measurements_twice_do_no_harm(self) -> None:
-        """What was seen again is believed as before."""
+        """Repeated measurements do not change the estimates."""
 
         def check(table: Table) -> None:
             once = self.ask(table.measured, table.wanted)
@@ -184,7 +184,7 @@ class EstimatorConformance:
         self.for_all(check)
 
     def test_names_that_nobody_knows_do_no_harm(self) -> None:
-        """Devices and job types without measurements or data sheets: some answer, and the others as before."""
+        """Devices and job types without measurements or data sheets: some estimate, and others are unchanged."""
 
         def check(table: Table) -> None:
             job, other = table.measured[0].way.job_type, "Nobody's Model (batch size 7)"
@@ -238,7 +238,7 @@ class EstimatorConformance:
 
 
 class Table:
-    """A generated table: what was measured of it, and all ways to run that somebody may want to know."""
+    """A generated table: its measurements, and all ways to run to estimate."""
 
     def __init__(self, measured: Sequence[Measurement], wanted: Sequence[Way]) -> None:
         self.measured, self.wanted = list(measured), list(wanted)

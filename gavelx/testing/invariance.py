@@ -1,7 +1,7 @@
-"""What must not matter: the order of jobs, names, units, and what is known but not opened.
+"""Changes that must not matter: the order of jobs, names, units, and kinds of configuration that are not opened.
 
-Throughputs are compared where the policy says that its answer is unique. Otherwise both answers are weighed by
-the objective of the original snapshot, where the policy is a program, or by what their certificates say.
+Throughputs are compared if the policy says that its answer is unique. Otherwise both answers are compared by the
+objective of the original snapshot, if the policy is a program, or by their certificates.
 
 Legend: J jobs, A accelerator types, C configurations.
 """
@@ -16,15 +16,15 @@ from gavelx.testing import changes, plain
 from gavelx.testing.checks import Checks, RefusedError, only_if, program_of
 
 FACTOR = 7.3
-"""One unit in another; no power of two, so that rounding differs."""
+"""Factor between two units; not a power of two, so that rounding differs."""
 LATER_S = 86_400.0 + 3_600.0 + 60.0 + 1.0
 
 
 class Invariance(Checks):
-    """The same instant seen differently gets the same decision."""
+    """Equivalent snapshots get the same decision."""
 
     def test_the_order_of_jobs_does_not_matter(self) -> None:
-        """Jobs listed in another order get what they got."""
+        """Jobs in another order get the same."""
 
         @self.for_all(self.snapshots(), st.randoms(use_true_random=False))
         def check(snapshot: Snapshot, random: Random) -> None:
@@ -34,7 +34,7 @@ class Invariance(Checks):
             self._check_same(snapshot, other, "the order of jobs does not matter", "order jobs by arrival or id")
 
     def test_the_names_of_types_do_not_matter(self) -> None:
-        """A type is what it has and costs, not what it is called; the very same shares."""
+        """With other names for the types, the shares are exactly the same."""
 
         @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:
@@ -65,7 +65,7 @@ class Invariance(Checks):
 
     @only_if(lambda test: not test.by_the_clock)
     def test_the_time_of_day_does_not_matter(self) -> None:
-        """All of it a day, an hour, a minute and a second later, an odd number of each; or half a day."""
+        """Everything later, by an odd number of days, hours, minutes and seconds, or by half a day."""
 
         @self.for_all(self.snapshots(), st.sampled_from((LATER_S, 43_201.0)))
         def check(snapshot: Snapshot, seconds: float) -> None:
@@ -74,7 +74,7 @@ class Invariance(Checks):
 
     @only_if(lambda test: "weights" in test.make_policy().ignores)
     def test_weights_do_not_matter_where_they_are_ignored(self) -> None:
-        """A policy that says that it ignores weights gives the same, whatever they are."""
+        """A policy that declares that it ignores weights gives the same for all weights."""
 
         @self.for_all(self.snapshots())
         def check(snapshot: Snapshot) -> None:
@@ -104,7 +104,7 @@ class Invariance(Checks):
     def _check_same(
         self, snapshot: Snapshot, other: Snapshot, rule: str, hint: str, same_units: bool = True
     ) -> None:
-        """The other snapshot's answer is as good for this one; objectives compare if both have the same units."""
+        """Check that the other snapshot's answer is as good for this one, comparing objectives if units agree."""
         one, two = self._both(snapshot, other, rule)
         back_C = plain.in_the_order_of(two, one.snapshot)
         program = program_of(self.make_policy())

@@ -1,6 +1,6 @@
-"""What shares amount to, counted row by row from the table of configurations.
+"""Time, devices and throughput of shares, computed row by row from the table of configurations.
 
-Shares nothing with the package's own checks, which multiply sparse matrices.
+It is independent of the package's own checks, which multiply sparse matrices.
 
 Legend: J jobs, A accelerator types, C configurations.
 """
@@ -17,7 +17,7 @@ from gavelx.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
 Key = tuple[tuple[int, ...], int, int, bool]
-"""A configuration by what it is: job ids, accelerator type (an index), devices, spread."""
+"""The name of a configuration: job ids, accelerator type (an index), devices, spread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Use:
 
 
 def use(table: Configurations, share_C: Floats) -> Use:
-    """What these shares take and give."""
+    """Time, devices and throughput of these shares."""
     J, A = table.shape
     found = Use(np.zeros(J), np.zeros(A), np.zeros(J))
     for row, share in zip(rows_of(table), share_C.tolist(), strict=True):
@@ -47,7 +47,7 @@ def rows_by_key(snapshot: Snapshot, table: Configurations) -> dict[Key, Configur
 
 
 def key(snapshot: Snapshot, row: ConfigurationRow) -> Key:
-    """The name of a configuration, whatever the order of jobs; members in order of their ids."""
+    """The name of a configuration, with members in order of their ids, so independent of the order of jobs."""
     return tuple(sorted(snapshot.jobs[j].id for j in row.jobs)), row.accelerator, row.devices, row.spread
 
 

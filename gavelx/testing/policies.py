@@ -1,4 +1,4 @@
-"""The class that a policy's author subclasses."""
+"""The class that authors of policies subclass."""
 
 from gavelx.testing.answers import Answers
 from gavelx.testing.clocks import Clocks
@@ -17,6 +17,6 @@ class PolicyConformance(Answers, Invariance, Promises, Weights, Runs, Clocks):
     pytest then checks, on generated clusters, that allocations are feasible and certificates honest, that the
     order of jobs, names, units and the time of day do not matter, that there is an answer to every snapshot, the
     same each time, without waiting, that weights count, that all jobs of short simulations are done, and those
-    economic properties that ``policy.promises`` names. :class:`~gavelx.testing.checks.Checks` lists
-    what a subclass can say about its policy.
+    economic properties that ``policy.promises`` names. :class:`~gavelx.testing.checks.Checks` lists the attributes
+    that a subclass can set.
     """

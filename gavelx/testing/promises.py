@@ -1,4 +1,4 @@
-"""What a policy promises, and only that: fairness and efficiency, measured from its shares.
+"""Fairness and efficiency, measured from shares; only the properties that a policy promises are checked.
 
 Legend: J jobs, A accelerator types.
 """
@@ -32,7 +32,7 @@ class Promises(Checks):
     """Each promise that ``policy.promises`` names, on generated clusters."""
 
     def test_promises_are_known_words(self) -> None:
-        """A promise that nobody checks is none."""
+        """Every promise of the policy has a check."""
         if unknown := [word for word in self.make_policy().promises if word not in PROMISES]:
             pytest.fail(f"{self.make_policy()} promises {unknown}, expected words among {PROMISES}", pytrace=False)
 
@@ -62,14 +62,14 @@ class Promises(Checks):
             slack = pareto_slack(self.ask(snapshot))
             target(slack)
             if slack > self.tolerance:
-                seen = f"without a loss to anyone, jobs could gain {slack:.6g} of their full speeds in all"
+                seen = f"without a loss to any job, jobs could gain {slack:.6g} of their full speeds in total"
                 self.fail(
                     "Pareto efficiency", seen, snapshot, f"a second stage that uses what is left, or {OR_NOT}"
                 )
 
     @only_if_promised("envy_freeness")
     def test_envy_freeness(self) -> None:
-        """No job would rather have another's devices."""
+        """No job would run faster with the devices of another."""
 
         @self.for_all(self._jobs())
         def check(snapshot: Snapshot) -> None:

@@ -1,6 +1,6 @@
 """Short simulations: every job is done, gangs included, and a second run is like the first.
 
-Idle devices are not filled with jobs that were promised nothing there, so what is done is what the policy let run.
+Idle devices are not filled with jobs without a share there, so only the policy decides which jobs run.
 """
 
 from contextlib import suppress
@@ -36,10 +36,10 @@ JOBS, SEEDS = 10, 3
 
 
 class Runs(Checks):
-    """The policy at work, from the first job to the last."""
+    """Checks of whole runs of the policy."""
 
     def test_every_job_is_done_in_a_short_simulation(self) -> None:
-        """Ten jobs that come one after another, among them gangs as wide as a type."""
+        """Ten jobs that arrive one after another, among them gangs as wide as a type."""
         for jobs in map(self._arriving, range(SEEDS)):
             left: tuple[int, ...] = ()
             with suppress(RefusedError):
@@ -51,7 +51,7 @@ class Runs(Checks):
                 self.fail("every job is done", seen, _start(jobs), hint)
 
     def test_a_second_run_is_like_the_first(self) -> None:
-        """The same policy object, used again, has kept nothing of the run before."""
+        """The same policy object, used again, keeps no state of the run before."""
         policy = self.make_policy()
         with suppress(RefusedError):
             before = [self._run(policy, self._arriving(seed)) for seed in range(SEEDS - 1)]
@@ -91,5 +91,5 @@ class Runs(Checks):
 
 
 def _start(jobs: tuple[Job, ...]) -> Snapshot:
-    """The instant at which all of them are there, to be shown with a failure."""
+    """The snapshot with all of these jobs, for the message of a failure."""
     return Snapshot.of(jobs, CLUSTER, TABLE, PRICES)

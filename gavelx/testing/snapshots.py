@@ -1,8 +1,8 @@
-"""Generated snapshots: the cases that break schedulers are all in here, and common.
+"""Generated snapshots, in which the cases that break schedulers are common.
 
-Zero and unknown throughputs, gangs wider than a type, types without devices, more jobs than devices, jobs that
-can run nowhere, identical jobs, no job at all, deadlines and owners or none, and names that nobody would give an
-accelerator. Many snapshots know pairs and placements as well, which a policy sees only where it opens them.
+Zero and unknown throughputs, gangs wider than a type, types without devices, more jobs than devices, jobs that can
+run nowhere, identical jobs, no job at all, deadlines and owners or none, and strange names of accelerators. Many
+snapshots know pairs and placements as well, which a policy sees only if it opens them.
 
 Legend: J jobs, A accelerator types.
 """
@@ -32,7 +32,7 @@ OWNERS = st.sampled_from(("", "a", "a/ann", "a/bob", "b", "b/cy"))
 SLOS = st.sampled_from((None, None, 1.2, 3.0, 50.0))
 STEPS = st.sampled_from((30.0, 200.0, 900.0, 4e3, 2e4, 1e5, 6e5))
 LEFT = st.sampled_from((1.0, 0.75, 0.4, 0.05))
-"""Of the steps, the part that is still to do."""
+"""Part of the steps that is still to do."""
 AGES_S = st.sampled_from((0.0, 60.0, 800.0, 3600.0, 2e4, 9e4))
 NOW_S = st.integers(300, 1_000).map(lambda hours: 3600.0 * hours + 123.0)
 IDS = st.integers(0, 9_999)
@@ -64,8 +64,8 @@ def snapshots(
 ) -> Snapshot:
     """Some jobs of a few kinds on some cluster, each of them somewhere between its start and its end.
 
-    Half of the clusters are small, so that jobs get into each other's way. ``extras``: whether pairs and
-    placements are known too; left out, they often are.
+    Half of the clusters are small, so that jobs compete. ``extras``: whether pairs and placements are known too;
+    by default, they often are.
     """
     crowded = draw(st.booleans())
     cluster = draw(clusters(max_types, min_devices, min(2, max_devices) if crowded else max_devices))
@@ -77,21 +77,19 @@ def snapshots(
     slo_J = draw(st.lists(SLOS, min_size=len(kind_J), max_size=len(kind_J)))
     id_J = draw(st.lists(IDS, min_size=len(kind_J), max_size=len(kind_J), unique=True))
     now_s = draw(NOW_S)
-    jobs = (
-        tuple(  # how long, how old and how important a job is, and its number, have nothing to do with each other
-            Job(
-                id=id_J[j],
-                job_type=f"kind {kind}",
-                total_steps=draw(STEPS),
-                scale_factor=draw(scale_factors),
-                weight=draw(weights),
-                arrival_s=now_s - draw(AGES_S),
-                slo=slo_J[j],
-                duration_s=None if slo_J[j] is None else draw(AGES_S) + 3600.0,
-                owner=draw(OWNERS),
-            )
-            for j, kind in enumerate(kind_J)
+    jobs = tuple(  # length, age, weight and number of a job are independent of each other
+        Job(
+            id=id_J[j],
+            job_type=f"kind {kind}",
+            total_steps=draw(STEPS),
+            scale_factor=draw(scale_factors),
+            weight=draw(weights),
+            arrival_s=now_s - draw(AGES_S),
+            slo=slo_J[j],
+            duration_s=None if slo_J[j] is None else draw(AGES_S) + 3600.0,
+            owner=draw(OWNERS),
         )
+        for j, kind in enumerate(kind_J)
     )
     table = speeds(kinds, cluster.accelerators, jobs)
     extras = draw(st.sampled_from((True, True, False))) if extras is None else extras
@@ -179,7 +177,7 @@ def snapshot_of(
 
 
 def of_size(J: int, widest: int = 1) -> Snapshot:
-    """So many jobs, all different, on a cluster for half of them; every third needs ``widest`` devices."""
+    """Jobs, all different, on a cluster for half of them; every third needs ``widest`` devices."""
     random = np.random.default_rng(J)
     steps_J, age_s_J = random.integers(100, 100_000, J), random.integers(0, 50_000, J)
     jobs = [

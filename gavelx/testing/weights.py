@@ -30,7 +30,7 @@ counted = only_if(lambda test: "weights" not in test.make_policy().ignores)
 
 
 class Weights(Checks):
-    """What weights do, for every policy that does not say that it ignores them."""
+    """The effect of weights, for every policy that does not declare that it ignores them."""
 
     @counted
     def test_a_heavier_job_is_never_worse_off(self) -> None:
@@ -50,7 +50,7 @@ class Weights(Checks):
 
     @counted
     def test_weights_count(self) -> None:
-        """Somewhere that job runs faster than its twin: weights that change nothing are ignored."""
+        """In some case that job runs faster than its twin: otherwise the policy ignores weights."""
         clusters = [case for case in CONTESTED_BY_TWO if self.gangs or case[-1] == 1]
         with suppress(RefusedError):
             if not any(self._is_preferred(*case) for case in clusters):

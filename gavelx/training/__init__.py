@@ -1,4 +1,4 @@
-"""What a training script imports: a plain PyTorch loop becomes one that can be stopped and moved at any step.
+"""The interface for training scripts: a PyTorch loop that can be stopped and moved at any step.
 
     from gavelx.training import Training
 
@@ -7,10 +7,10 @@
             ...                                     # a step as ever
             training.done(loss=loss)
 
-``docs/training.md`` is the user's page. One idea a file: `training` (the loop), `checkpoints` (a folder of files
-that no crash can spoil), `position` (where in the data), `randomness` (every source of chance), `lease` (how
-long we may run), `reports` (what the agent learns), `gang` (several processes). Needs torch, and nothing else of
-gavelx than its errors.
+``docs/training.md`` is the user's guide. The files: `training` (the loop), `checkpoints` (crash-safe files),
+`position` (the position in the data), `randomness` (the state of random generators), `lease` (the time that is
+left), `reports` (messages to the agent), `gang` (several processes). It needs torch, and of gavelx only its
+errors.
 """
 
 from gavelx.training.checkpoints import CheckpointError, TrainingWarning

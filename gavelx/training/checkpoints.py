@@ -1,10 +1,9 @@
-"""A folder of checkpoints that no crash can spoil, and none of whose damage goes unseen.
+"""A folder of checkpoints that survive a crash; damage is detected.
 
     checkpoint-000007-step-4200-<digest>.pt
 
-is a plain file of ``torch.save``; its name holds a number that rises, the step, and the first half of the
-SHA-256 of what is in it. It is written under another name, forced to disk, and then renamed: either it is there
-in full or not at all.
+is a plain file of ``torch.save``; its name has a rising number, the step, and the first half of the SHA-256 of its
+content. It is written under another name, forced to disk, and then renamed, so it is complete or absent.
 """
 
 import contextlib
@@ -29,11 +28,11 @@ BLOCK_BYTES = 1 << 20
 
 
 class CheckpointError(GavelxError):
-    """A checkpoint cannot be written, or what it holds does not fit this script."""
+    """A checkpoint cannot be written, or its content does not fit this script."""
 
 
 class TrainingWarning(UserWarning):
-    """Training goes on, but something is not as it should be: a damaged checkpoint, a full disk."""
+    """Training continues, but there is a problem: a damaged checkpoint, a full disk."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Saved:
 
 
 class Checkpoints:
-    """The checkpoints of one job; the last ``keep`` of them stay.
+    """The checkpoints of one job; the latest ``keep`` of them are kept.
 
     The folder is made when something is saved. One process at a time may write to it.
     """
@@ -58,8 +57,8 @@ class Checkpoints:
     def save(self, content: dict[str, Any], step: int) -> Saved:
         """Write a checkpoint and force it to disk; then remove the oldest ones.
 
-        Raises ``OSError`` where it cannot be written: then all is as it was before. Raises
-        :class:`CheckpointError` where it could be written but not be read again.
+        Raises ``OSError`` if it cannot be written; the folder is then unchanged. Raises :class:`CheckpointError`
+        if it was written but cannot be read again.
         """
         begin_s = time.monotonic()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -77,9 +76,9 @@ class Checkpoints:
         return Saved(path, path.stat().st_size, time.monotonic() - begin_s)
 
     def newest(self) -> tuple[Path, dict[str, Any]] | None:
-        """The newest checkpoint that is not damaged, and where it is; None where there is none.
+        """The path and content of the newest checkpoint that is not damaged; None if there is none.
 
-        A damaged one is put aside under another name, with a :class:`TrainingWarning`.
+        A damaged checkpoint is renamed, with a :class:`TrainingWarning`.
         """
         for path in reversed(self._files()):
             damage = _damage(path)
@@ -101,7 +100,7 @@ class Checkpoints:
         return _load(path)
 
     def clean(self) -> None:
-        """Remove what writers that were killed have left."""
+        """Remove partial files of writers that were killed."""
         for part in self.folder.glob(f".checkpoint-*{PART}"):
             part.unlink(missing_ok=True)
 
@@ -120,14 +119,14 @@ class Checkpoints:
                 path.unlink()
 
     def _check_readable(self, part: Path) -> None:
-        """Once a run: a checkpoint that cannot be read again is better found out now than after the preemption."""
+        """Read the first checkpoint of a run again, so that a failure shows now, and not after a preemption."""
         if not self._readable:
             _load(part, device="meta")
             self._readable = True
 
 
 class _Hashed:
-    """A file that knows the digest of all that was written to it.
+    """A file with the digest of everything written to it.
 
     torch writes from C++, where an exception of ours would end the process: a failure is kept until it is asked
     for.
@@ -161,13 +160,13 @@ def _write(path: Path, content: dict[str, Any]) -> str:
         file.flush()
         os.fsync(file.fileno())
     finally:
-        with contextlib.suppress(OSError):  # what cannot be flushed fails once more
+        with contextlib.suppress(OSError):  # closing flushes again, and fails again
             file.close()
     return hashed.digest.hexdigest()[:32]
 
 
 def _damage(path: Path) -> str | None:
-    """What is wrong with a file, by its digest; None if nothing is."""
+    """The damage of a file, found by its digest; None if it is intact."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -194,7 +193,7 @@ def _load(path: Path, device: str = "cpu") -> dict[str, Any]:
 
 
 def _put_aside(path: Path) -> None:
-    """The last damaged one is kept, for whoever wants to know why."""
+    """Rename a damaged checkpoint; only the latest one is kept, to find the cause."""
     with contextlib.suppress(OSError):
         for old in path.parent.glob(f"{DAMAGED}*.pt"):
             old.unlink()
@@ -202,7 +201,7 @@ def _put_aside(path: Path) -> None:
 
 
 def _force_to_disk(folder: Path) -> None:
-    """A rename is safe only when the folder is."""
+    """Force a folder to disk, which makes a rename in it durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,10 +1,10 @@
-"""Several processes that train one model: joining, agreeing on when to stop, and leaving without hanging.
+"""Several processes that train one model: they join, agree on when to stop, and leave without hanging.
 
     with Gang() as gang:
         model = gang.parallel(Net().to(gang.device))
 
-The lease says who is who (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), as torchrun does. With one
-process nothing is started.
+The lease sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun does. With one process, no
+process group is made.
 """
 
 import gc
@@ -22,10 +22,10 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Gang:
-    """The processes of one job: NCCL where each has a device of its own, gloo elsewhere.
+    """The processes of one job, with NCCL if each has a device of its own, and otherwise gloo.
 
-    ``device`` is this process's (a CPU where there is no GPU), ``rank`` its number, ``world_size`` how many
-    there are.
+    ``device`` is the device of this process (the CPU without a GPU), ``rank`` its number, ``world_size`` the
+    number of processes.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -38,24 +38,24 @@ class Gang:
             torch.cuda.set_device(self.device)
         if self.world_size > 1:
             if os.environ.get("MASTER_ADDR") in ("127.0.0.1", "localhost"):
-                os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host's name may lead elsewhere
+                os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host's name may resolve to another address
             dist.init_process_group("nccl" if self._has_own_device() else "gloo")
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """Take the wrappers apart, then leave: a wrapper that outlives the group was seen to hang the process."""
+        """Delete the wrappers, then leave: a wrapper that outlived the group made the process hang."""
         for wrapper in self._parallel:
             for part in ("reducer", "logger", "process_group"):
                 wrapper.__dict__.pop(part, None)
         self._parallel.clear()
         gc.collect()
         if dist.is_initialized():
-            if error is None or issubclass(error, SystemExit):  # else the others may never come
+            if error is None or issubclass(error, SystemExit):  # otherwise the others may never arrive here
                 dist.barrier()
             dist.destroy_process_group()
 
     def parallel(self, model: M) -> M | DistributedDataParallel:
-        """The model, wrapped in ``DistributedDataParallel`` where there are several processes."""
+        """The model, wrapped in ``DistributedDataParallel`` if there are several processes."""
         if self.world_size == 1:
             return model
         wrapper = DistributedDataParallel(model, device_ids=[self.device] if self.device.type == "cuda" else None)
@@ -63,15 +63,15 @@ class Gang:
         return wrapper
 
     def _has_own_device(self) -> bool:
-        """NCCL refuses two processes on one device."""
+        """Whether each process has a device of its own, without which NCCL does not work."""
         here = int(os.environ.get("LOCAL_WORLD_SIZE", self.world_size))
         return self.device.type == "cuda" and torch.cuda.device_count() >= here and dist.is_nccl_available()
 
 
 class Agreement:
-    """What all processes do at the same step: stop, save, and agree again.
+    """The agreement of all processes on the steps at which they stop, save, and vote again.
 
-    Its own gloo group, so that a vote neither waits for a GPU nor disturbs one.
+    It has a gloo group of its own, so that a vote neither waits for a GPU nor disturbs one.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Agreement:
         self._group = dist.new_group(backend="gloo") if self.world_size > 1 else None
 
     def vote(self, stop: bool, save: bool, within: int) -> tuple[bool, bool, int]:
-        """(anybody stops, anybody saves, steps until the next vote: the least that anybody asks for)."""
+        """(whether any process stops, whether any saves, the least number of steps until the next vote)."""
         if self._group is None:
             return stop, save, within
         votes = torch.tensor([stop, save, -within])
@@ -95,7 +95,7 @@ class Agreement:
         return bool(stops), bool(saves), -least
 
     def gather(self, mine: Any) -> list[Any]:
-        """What each process gave, by rank; only for the first process, for the others an empty list."""
+        """The values of all processes, by rank, for the first process; an empty list for the others."""
         if self._group is None:
             return [mine]
         everyone: list[Any] | None = [None] * self.world_size if self.rank == 0 else None
@@ -103,7 +103,7 @@ class Agreement:
         return everyone or []
 
     def from_first(self, value: Any) -> Any:
-        """What the first process has, for all."""
+        """The value of the first process, for all."""
         if self._group is None:
             return value
         values = [value]
@@ -120,12 +120,12 @@ def world_size() -> int:
 
 
 def unwrapped(part: Any) -> Any:
-    """The model within the wrapper, so that checkpoints do not depend on how many processes there were."""
+    """The model inside the wrapper, so that checkpoints do not depend on the number of processes."""
     return part.module if isinstance(part, DistributedDataParallel) else part
 
 
 def own_device(name: str | None = None) -> torch.device:
-    """The named device; else this process's GPU, or the CPU where there is none."""
+    """The named device; by default this process's GPU, or the CPU without one."""
     if name or not torch.cuda.is_available():
         return torch.device(name or "cpu")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())

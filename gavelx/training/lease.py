@@ -1,11 +1,11 @@
-"""How long we may run: until someone asks us to stop, the lease runs out, or its steps are done.
+"""The lease of a training process: it ends at a request to stop, at its time, or after its steps.
 
 The agent keeps a small file with the lease (``GAVELX_LEASE_FILE``), which it replaces whenever the lease is
 renewed:
 
     {"lease_id": 7, "until_monotonic_s": 5120.5, "until_step": 20000, "stop": false}
 
-and sends SIGTERM when the job is to save and leave. Without a file, only the signal counts.
+and sends SIGTERM when the job must save and leave. Without a file, only the signal counts.
 """
 
 import json
@@ -18,11 +18,11 @@ from types import FrameType
 from typing import Any
 
 POLL_S = 0.1
-"""The file is looked at no more often than that."""
+"""Least seconds between reads of the file."""
 
 
 class Lease:
-    """The right to run, as far as we know of it."""
+    """The right to run, as read from the lease file and the signal."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class Lease:
         self._before: Any = None
 
     def __enter__(self) -> "Lease":
-        """Take SIGTERM as a request from now on; only the main thread can."""
+        """Handle SIGTERM as a request to stop from now on; only the main thread can."""
         try:
             self._before = signal.signal(signal.SIGTERM, self._ask)
         except ValueError:
@@ -47,7 +47,7 @@ class Lease:
             signal.signal(signal.SIGTERM, self._before)
 
     def over(self, step: int, need_s: float) -> bool:
-        """Whether to save and leave now, given what saving and the next step need.
+        """Whether to save and leave now, if saving and the next step take ``need_s`` seconds.
 
         ``need_s`` counts for half of a renewal at most: a job that saves for longer than its lease would never
         begin.
@@ -61,7 +61,7 @@ class Lease:
         self.asked = True
 
     def _look(self) -> None:
-        """Read the file if it is another one. A file that is gone or makes no sense changes nothing."""
+        """Read the file if it was replaced. A missing or malformed file changes nothing."""
         now_s = time.monotonic()
         if self.path is None or now_s < self._looked_s + POLL_S:
             return

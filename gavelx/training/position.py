@@ -1,9 +1,8 @@
-"""Where in the data: going through a loader, and going on in the middle of an epoch as if nothing had been.
+"""The position in the data: iterate over a loader, and resume in the middle of an epoch.
 
-At the beginning of an epoch the state of all generators is kept. To go on after ``seen`` batches, the generators
-are put back there, the epoch begins anew, what was seen is left out, and then the generators are put to where
-they were when the checkpoint was made. So shuffling is the same whoever does it, and nothing has to be told
-about it.
+At the beginning of an epoch the state of all generators is kept. To resume after ``seen`` batches, that state is
+restored, the epoch begins again without the seen batches, and then the generators get their state of the
+checkpoint. So shuffling is the same for any kind of loader, without any configuration.
 """
 
 import copy
@@ -18,13 +17,13 @@ from gavelx.errors import UserError
 
 
 def generators_of(loader: Iterable[Any]) -> list[torch.Generator]:
-    """The generators that a loader was given, each once."""
+    """The generators of a loader, each once."""
     found = [getattr(owner, "generator", None) for owner in _with_samplers(loader)]
     return list({id(one): one for one in found if isinstance(one, torch.Generator)}.values())
 
 
 def set_epoch(loader: Iterable[Any], epoch: int) -> None:
-    """Tell samplers that shuffle by the number of the epoch, as torch's ``DistributedSampler``."""
+    """Set the epoch of samplers that shuffle by its number, such as torch's ``DistributedSampler``."""
     for owner in _with_samplers(loader):
         if hasattr(owner, "set_epoch"):
             owner.set_epoch(epoch)
@@ -38,14 +37,14 @@ def _with_samplers(loader: Any) -> list[Any]:
 def begin(loader: Iterable[Any], seen: int = 0, replay: bool = False) -> Iterator[Any]:
     """Begin an epoch, without the first ``seen`` batches.
 
-    A ``DataLoader`` over a dataset with an index just does not load them; anything else is gone through again.
-    So is everything if ``replay`` is set: a dataset that draws from generators of its own, or in processes of
-    its own, needs it to be exact.
+    A ``DataLoader`` over a dataset with an index does not load them; any other loader is iterated again. With
+    ``replay``, every loader is: set it for a dataset that draws from generators of its own, or in processes of its
+    own.
     """
     if isinstance(loader, Iterator):
         raise UserError(
             "batches() was given an iterator",
-            expected="something that can be gone through again, once an epoch",
+            expected="an object that can be iterated again in each epoch",
             hint="the DataLoader itself, or a list",
         )
     if seen and not replay and _has_index(loader):
@@ -65,18 +64,18 @@ def _has_index(loader: Iterable[Any]) -> bool:
 
 
 def _begin_after(loader: Any, seen: int) -> Iterator[Any]:
-    """A copy of the loader whose sampler has been through what was seen. The copy shares all the rest."""
+    """A copy of the loader whose sampler starts after the seen batches. The copy shares everything else."""
     rest_of = copy.copy(loader)
     which = "sampler" if loader.batch_sampler is None else "batch_sampler"
     rest = _Rest(getattr(loader, which), seen)
     rest_of.__dict__.update({which: rest, "_iterator": None})
     iterator: Iterator[Any] = iter(rest_of)
-    rest.begin()  # now, since a sampler draws its seed when it is first asked
+    rest.begin()  # now, because a sampler draws its seed at its first use
     return iterator
 
 
 class _Rest:
-    """What a sampler gives after the first ``seen``."""
+    """A sampler without its first ``seen`` items."""
 
     def __init__(self, sampler: Any, seen: int) -> None:
         self.sampler, self.seen = sampler, seen

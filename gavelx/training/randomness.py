@@ -1,4 +1,4 @@
-"""Every source of chance that a training script draws from, as plain data that a checkpoint can hold."""
+"""The state of all random generators of a training script, as plain data for a checkpoint."""
 
 import random
 import sys
@@ -9,8 +9,7 @@ import torch
 
 
 def capture(generators: Sequence[torch.Generator] = ()) -> dict[str, Any]:
-    """The state of the generators of Python, numpy (if it is in use) and torch on every device, and of those
-    given."""
+    """The state of ``generators``, and of those of Python, numpy (if it is in use) and torch on every device."""
     numpy = sys.modules.get("numpy")
     return {
         "python": random.getstate(),
@@ -22,7 +21,7 @@ def capture(generators: Sequence[torch.Generator] = ()) -> dict[str, Any]:
 
 
 def restore(state: dict[str, Any], generators: Sequence[torch.Generator] = ()) -> None:
-    """Put all back as it was captured. Devices that are not here are left out."""
+    """Restore a captured state. Devices that are not here are left out."""
     random.setstate(state["python"])
     if state["numpy"] is not None and (numpy := sys.modules.get("numpy")):
         numpy.random.set_state(state["numpy"])

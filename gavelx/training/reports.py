@@ -1,6 +1,6 @@
-"""What the agent learns of a job: how many steps are done, how many of them are safe.
+"""Reports of a job to the agent: the number of steps that are done, and that are saved.
 
-One small file (``GAVELX_REPORT_FILE``), replaced in one step, so that whoever reads it sees a whole report.
+One small file (``GAVELX_REPORT_FILE``), replaced atomically, so that a reader always sees a complete report.
 Counts are totals since the job began.
 """
 
@@ -18,7 +18,7 @@ EVERY_S = 1.0
 
 
 class Reports:
-    """Writes reports, at most one in ``EVERY_S`` unless it matters. Without a path it does nothing."""
+    """Writes reports, at most one in ``EVERY_S`` except important ones. Without a path it does nothing."""
 
     def __init__(self, path: Path | None, lease_id: str | None) -> None:
         self.path = path
@@ -49,6 +49,6 @@ class Reports:
 
 
 def finite(loss: Any) -> float | None:
-    """A loss as JSON knows it: a number, or None."""
+    """A loss for JSON: a finite number, or None."""
     value = None if loss is None else float(loss)
     return value if value is not None and math.isfinite(value) else None

@@ -1,13 +1,12 @@
-"""A loop that can be stopped at any step and goes on elsewhere as if it had not been.
+"""A training loop that can be stopped at any step and continue elsewhere with the same result.
 
     with Training(model=model, optimizer=optimizer, total_steps=10_000) as training:
         for batch in training.batches(loader):
             loss = step(batch)
             training.done(loss=loss)
 
-A step ends with ``done``. Between two steps, when the loop asks for its next batch, we report, save what is due,
-and leave by ``SystemExit(0)`` when the lease ends. So what comes after the block runs only once training is
-complete.
+A step ends with ``done``. Between two steps, when the loop asks for its next batch, we report, save if it is due,
+and leave with ``SystemExit(0)`` when the lease ends. So code after the block runs only after training is complete.
 """
 
 import os
@@ -28,24 +27,25 @@ from gavelx.training.reports import Reports, finite
 
 FORMAT = 1
 VOTE_EVERY_S = 1.0
-"""Several processes agree about so often; a vote takes a fraction of a millisecond."""
+"""Seconds between votes of several processes; a vote takes a fraction of a millisecond."""
 SPARE_S = 1.0
-"""Kept free before a lease runs out, beside what saving takes."""
+"""Seconds kept free before the end of a lease, besides the time to save."""
 
 
 class Training:
     """Makes a PyTorch loop lease-aware.
 
-    ``parts`` are what is to be saved, under names of your own: models, optimizers, schedulers, scalers, anything
-    with ``state_dict()`` and ``load_state_dict()``, and ``torch.Generator``. On entering, they are put to where
-    the newest good checkpoint has them, and with them every generator (Python, numpy, torch, CUDA) and the
+    ``parts`` are the objects to save, under names of your choice: models, optimizers, schedulers, scalers,
+    anything with ``state_dict()`` and ``load_state_dict()``, and ``torch.Generator``. On entering, they are
+    restored from the newest good checkpoint, together with every generator (Python, numpy, torch, CUDA) and the
     position in the data.
 
-    * ``total_steps``: where training is complete. What was submitted (GAVELX_TOTAL_STEPS) counts more;
-    * ``every_s``: a checkpoint is made when the last one is so old, and always before leaving;
-    * ``folder``: for checkpoints; a relative one lies in the job's folder (GAVELX_JOB_DIR) or, outside of
-      gavelx, where the script runs;
-    * ``keep``: so many checkpoints stay.
+    * ``total_steps``: the step at which training is complete. The submitted number (GAVELX_TOTAL_STEPS) has
+      precedence;
+    * ``every_s``: seconds between checkpoints; one is always made before leaving;
+    * ``folder``: for checkpoints; a relative one is in the job's folder (GAVELX_JOB_DIR) or, outside of gavelx, in
+      the working directory;
+    * ``keep``: the number of checkpoints to keep.
 
     ``step`` counts the steps done since the job began, ``epoch`` the passes through the data, ``complete`` is
     true after the block. ``checkpoint`` is the last one made (path, bytes, seconds), ``restart_s`` the seconds
@@ -117,7 +117,7 @@ class Training:
         """
         if self.total_steps is None and not self._by_epoch:
             raise UserError(
-                "nobody said when training is complete",
+                "no total number of steps is given",
                 where="Training",
                 expected="total_steps, or a loop over epochs",
                 hint="Training(total_steps=...), or: for epoch in training.epochs(10)",
@@ -129,13 +129,13 @@ class Training:
             self._next_epoch()
 
     def epochs(self, count: int | None = None) -> Iterator[int]:
-        """Numbers of epochs, from the one we are in. What follows the batches of an epoch is run once for each."""
+        """Numbers of epochs, from the current one. Code after the batches of an epoch runs once for each."""
         self._by_epoch = True
         while not self.finished and (count is None or self.epoch < count):
             yield self.epoch
             self._changed = True
             if self.finished:
-                return  # maybe in the middle of it: with more steps it would go on there
+                return  # maybe in the middle of an epoch: with more steps it would continue there
             self._next_epoch()
 
     def steps(self) -> Iterator[int]:
@@ -148,7 +148,7 @@ class Training:
             self._between_steps()
 
     def done(self, loss: Any = None) -> None:
-        """A step is done: parameters are updated. ``loss`` is for the report (a tensor is not waited for)."""
+        """Call this after each step, when parameters are updated. ``loss`` is reported, without waiting for it."""
         self.step += 1
         self._changed = True
         self._loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
@@ -161,7 +161,7 @@ class Training:
             self._batch += 1
             self._first_batch_is_out()
             yield batch
-            if self.step > before:  # else the step is made of several batches
+            if self.step > before:  # otherwise the step takes several batches
                 self._between_steps()
             if self.finished:
                 return
@@ -174,7 +174,7 @@ class Training:
         self._generators = position.generators_of(loader)
         position.set_epoch(loader, self.epoch)
         resumed, self._resumed = self._resumed, None
-        if self._batch and resumed is None:  # a loop that was left by break, and is begun again
+        if self._batch and resumed is None:  # a loop that was left by break, and is started again
             resumed = randomness.capture(self._generators)
         if resumed is not None:
             randomness.restore(self._epoch_began or resumed, self._generators)
@@ -196,7 +196,7 @@ class Training:
     # -- between two steps ----------------------------------------------------------------------------------
 
     def _between_steps(self) -> None:
-        """Report, save and leave, as far as they are due and all processes agree."""
+        """Report, save and leave, if these are due and all processes agree."""
         if self._reports.due():
             self._report()
         if self.step < self._vote_at:
@@ -217,11 +217,11 @@ class Training:
             self._save()
 
     def _need_s(self, step_s: float) -> float:
-        """What must be left of a lease: one step more, and time to save."""
+        """Seconds of a lease that must be left for one more step and for saving."""
         return 1.5 * (self.checkpoint.seconds if self.checkpoint else 0.0) + 2 * step_s + SPARE_S
 
     def _steps_until_vote(self, step_s: float) -> int:
-        """One process looks at every step; several about once a second, and not beyond the lease's last step."""
+        """One process votes at every step; several about once a second, and not beyond the lease's last step."""
         if self._gang.world_size == 1:
             return 1
         left = self._lease.until_step - self.step
@@ -232,7 +232,7 @@ class Training:
         raise SystemExit(0)
 
     def _finish(self) -> None:
-        """Complete: what was trained is safe, or it is a failure."""
+        """Save at the end of training. Raises :class:`CheckpointError` if that fails."""
         if self._changed and not self._save():
             raise CheckpointError(f"training is complete at step {self.step}, but could not be saved")
         self.complete = True
@@ -254,7 +254,7 @@ class Training:
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def _save(self) -> bool:
-        """Save, unless nothing changed; whether it is safe. The first process writes, for all."""
+        """Save, unless nothing changed, and return whether it succeeded. The first process writes for all."""
         if not self._changed:
             return True
         chance = {"now": randomness.capture(self._generators), "epoch_began": self._epoch_began}
@@ -281,14 +281,14 @@ class Training:
         except OSError as error:
             warnings.warn(
                 f"no checkpoint at step {self.step}: {error.strerror or error}; "
-                f"training goes on, and {self.saved_steps} steps are safe",
+                f"training continues, and {self.saved_steps} steps are safe",
                 TrainingWarning,
                 stacklevel=2,
             )
             return None
 
     def _resume(self) -> None:
-        """Put everything to where the newest good checkpoint has it; all processes take the same one."""
+        """Restore the newest good checkpoint; all processes use the same one."""
         found = None
         if self._gang.rank == 0:
             self._checkpoints.clean()
@@ -327,7 +327,7 @@ def _path(name: str | None) -> Path | None:
 
 
 def _total_steps(submitted: str | None, in_script: int | None) -> int | None:
-    """The scheduler's number, since progress is counted by it; else the script's."""
+    """The scheduler's number, because it counts progress; otherwise the script's."""
     if not submitted:
         return in_script
     try:
@@ -363,12 +363,12 @@ def _put_state(part: Any, state: Any) -> None:
     else:
         part.load_state_dict(state)
     if isinstance(part, torch.optim.Optimizer):
-        # or schedulers warn that their first step comes before the optimizer's, which it did long ago
+        # without this, schedulers warn that their first step comes before the optimizer's
         part._opt_called = True  # type: ignore[attr-defined]
 
 
 def _made_with() -> dict[str, Any]:
-    """What the bits of a result depend on beside the script."""
+    """The versions and the device on which the bits of a result depend."""
     return {
         "torch": str(torch.__version__),
         "threads": torch.get_num_threads(),
@@ -378,7 +378,7 @@ def _made_with() -> dict[str, Any]:
 
 
 def _seconds_since_start() -> float:
-    """How long this process has been there, on Linux; elsewhere since its clock began."""
+    """Seconds since this process started, on Linux; elsewhere since its clock began."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")

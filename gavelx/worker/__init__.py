@@ -1,6 +1,6 @@
-"""The agent on a machine with devices: it takes leases from the scheduler and keeps what they promise.
+"""The agent on a machine with devices: it takes leases from the scheduler and runs their jobs.
 
-`agent` is what it says and does, without a socket; `connection` joins it to the scheduler's stream. What runs is
-behind `Runner` (`running`): real processes (`runner`, each lease below a `shim` that outlives the agent), or jobs
+`agent` is its logic, without a socket; `connection` connects it to the scheduler's stream. Jobs run behind
+`Runner` (`running`): as real processes (`runner`, each lease below a `shim` that outlives the agent), or as jobs
 that only sleep (`emulation`).
 """

@@ -1,7 +1,7 @@
-"""What an agent says to the scheduler and does for it: messages in, messages out, no socket.
+"""The logic of an agent: messages in, messages out, no socket.
 
-A lease may run until the sending time of the last heartbeat that the scheduler answered, plus what the answer
-allows, all on this machine's own clock: clocks are never compared, and a late message prolongs nothing.
+A lease may run until the sending time of the last answered heartbeat plus the time that the answer allows, on this
+machine's own clock: clocks are never compared, and a late message extends no lease.
 """
 
 import logging
@@ -18,13 +18,13 @@ from gavelx.worker.running import CannotRunError, Runner, job_in
 log = logging.getLogger("gavelx.worker")
 WIRE_VERSION = 1
 RESEND_S = 10.0
-"""After so long without acknowledgement a report is sent again on the same stream."""
+"""Seconds after which a report without acknowledgement is sent again on the same stream."""
 TAIL_S = 0.3
-"""How often a log that is followed is looked at."""
+"""Seconds between reads of a log that is followed."""
 LEAVE_S = 10.0
-"""Beyond the grace time, how long an agent that leaves waits for the scheduler to hear of it."""
+"""Seconds, beyond the grace time, that a leaving agent waits for the scheduler's acknowledgement."""
 SILENCE_S = 10.0
-"""How long a scheduler that answers no heartbeat is waited for, at least."""
+"""Least seconds without an answer to a heartbeat, before the agent opens another stream."""
 
 
 class Agent:
@@ -40,9 +40,9 @@ class Agent:
         self._launched_s: dict[int, float] = {}
         """Sending time of the heartbeat that each launch answers."""
         self._never: set[int] = set()
-        """Leases that were to be stopped before we heard of them: a launch that was overtaken comes too late."""
+        """Leases with a Stop before their Launch: the Launch was overtaken, and must be ignored."""
         self._sent_s: dict[str, float] = {}
-        """When each report was sent last on this stream."""
+        """Time at which each report was last sent on this stream."""
         self._renewed_s = -math.inf
         """Sending time of the last heartbeat that was answered."""
         self._beat_at_s = math.inf
@@ -54,7 +54,7 @@ class Agent:
     # -- a stream begins --
 
     def hello(self) -> wire.FromAgent:
-        """The first message of every stream: who we are, and what runs here."""
+        """The first message of every stream: the agent's identity, and the leases that run here."""
         self._outbox.clear()
         self._sent_s.clear()
         self._never.clear()
@@ -77,10 +77,10 @@ class Agent:
             )
         )
 
-    # -- what the scheduler says --
+    # -- messages of the scheduler --
 
     def receive(self, message: wire.ToAgent) -> None:
-        """Do what one message asks for."""
+        """Handle one message."""
         self._heard_s = self.runner.now_s()
         match message.WhichOneof("message"):
             case "welcome":
@@ -107,7 +107,7 @@ class Agent:
         log.info("%s is server %d of the scheduler", self.name, self.server_id)
 
     def _renew(self, renewed: wire.Renewed) -> None:
-        """Prolong what stands, and stop what does not, unless it was launched after this answer was written."""
+        """Extend the leases that stand; stop the others, except those launched after this answer was written."""
         if not self._renewed_s <= renewed.sent_s <= self.runner.now_s():
             return  # late, or not from our clock
         self._renewed_s = renewed.sent_s
@@ -120,7 +120,7 @@ class Agent:
                 self.runner.stop(lease_id, "its lease was given up")
 
     def _launch(self, launch: wire.Launch) -> None:
-        """Run it, or refuse what can never run here; what cannot be now is ignored, and will be sent again."""
+        """Start a lease, or refuse one that can never run here; one that cannot start now is sent again later."""
         if (known := self.runner.job_of(launch.lease_id)) is not None:
             self._launch_again(launch, known)
             return
@@ -139,7 +139,7 @@ class Agent:
             self._refuse(launch, str(error))
 
     def _launch_again(self, launch: wire.Launch, known: tuple[int, str]) -> None:
-        """It is here, or was, and what became of it is said once more; or the number is another job's."""
+        """Handle a repeated launch: report its outcome again, or refuse it if the number is another job's."""
         if known == job_in(launch):
             self.runner.tell_again(launch.lease_id)
             return
@@ -153,7 +153,7 @@ class Agent:
         self._outbox.append(wire.FromAgent(refused=refused))
 
     def _stop(self, stop: wire.Stop) -> None:
-        """What is not here needs no stopping, and will not be: the scheduler need not wait for it."""
+        """Stop a lease; if it is not here, refuse it, so that the scheduler does not wait."""
         if stop.lease_id in self.runner.standing():
             self.runner.stop(stop.lease_id, stop.reason or "the scheduler asked for it")
         elif self.runner.job_of(stop.lease_id) is not None:
@@ -172,10 +172,10 @@ class Agent:
         else:
             self._tails[request.request_id] = Tail(request, self.name)
 
-    # -- what we say --
+    # -- messages to the scheduler --
 
     def due(self) -> list[wire.FromAgent]:
-        """Everything that is to be sent now."""
+        """The messages to send now."""
         self.runner.poll()
         now_s = self.runner.now_s()
         messages = [*self._outbox]
@@ -204,7 +204,7 @@ class Agent:
         return parts
 
     def wait_s(self) -> float:
-        """How long nothing has to be sent, unless a message comes in."""
+        """Seconds until the next message is due, if none comes in."""
         if any(not tail.request.follow and tail.room > 0 for tail in self._tails.values()):
             return 0.0
         wait_s = max(0.0, min(self._beat_at_s, self.runner.poll_at_s()) - self.runner.now_s())
@@ -216,15 +216,15 @@ class Agent:
 
     @property
     def silent(self) -> bool:
-        """The scheduler has not said a word for so long that another stream may do better."""
+        """Whether the scheduler has been silent for so long that another stream is worth a try."""
         return self.runner.now_s() - self._heard_s > max(SILENCE_S, 4 * self.heartbeat_s)
 
     # -- leaving --
 
     def leave(self) -> None:
-        """Stop everything softly, and take nothing new; the scheduler hears that first, or it would send more.
+        """Stop every lease with a checkpoint and take no new ones; the scheduler is told first, to send no more.
 
-        Said again, on each stream, it changes nothing: what is waited for is waited for once.
+        Repeated calls, one for each stream, have no further effect.
         """
         if self.leaving:
             return
@@ -239,7 +239,7 @@ class Agent:
 
     @property
     def left(self) -> bool:
-        """Nothing runs here any more, and the scheduler knows all of it; or it cannot be told now."""
+        """Whether no lease runs here and the scheduler has every report, or cannot be reached now."""
         if not self.leaving:
             return False
         told = self._renewed_s >= self._leave_s or not self.welcomed

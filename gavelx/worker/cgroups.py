@@ -1,15 +1,15 @@
-"""Where we may make a cgroup for each lease: then nothing that it starts can hide, and it is killed at once."""
+"""A cgroup for each lease, if we may make one: then all of its processes are known, and can be killed at once."""
 
 import contextlib
 import os
 from pathlib import Path
 
 PREFERRED = ("cgroup2", "freezer")
-"""Version 2 anywhere; of version 1 the freezer, which is there for such things and limits nothing."""
+"""Version 2, or the freezer of version 1, which groups processes and limits nothing."""
 
 
 def writable_cgroup() -> Path | None:
-    """The cgroup that we are in, where we may make others below it; None where there is none."""
+    """Our own cgroup, if we may make others below it; otherwise None."""
     ours = _memberships()
     mounts = _mounts()
     for kind in PREFERRED:

@@ -1,4 +1,4 @@
-"""An agent on the scheduler's stream: connect, say what is due, do what is asked; for ever, whatever breaks."""
+"""The agent's connection: connect to the scheduler, send and handle messages, and reconnect after failures."""
 
 import asyncio
 import contextlib
@@ -15,9 +15,9 @@ from gavelx.rpc.wire_pb2_grpc import AgentsStub
 from gavelx.worker.agent import Agent
 
 BACKOFF_S = (0.1, 5.0)
-"""The first wait after a stream that broke, and the longest."""
+"""The first and the longest wait after a broken stream, in seconds."""
 WRITE_S = 10.0
-"""A message that cannot be sent for so long means that the stream is dead."""
+"""Seconds after which a message that cannot be sent means that the stream is dead."""
 BROKEN = (grpc.RpcError, asyncio.InvalidStateError, TimeoutError, EOFError, OSError)
 Metadata = Sequence[tuple[str, str]]
 log = logging.getLogger("gavelx.worker")
@@ -29,7 +29,7 @@ async def attend(
     leave: asyncio.Event | None = None,
     metadata: Metadata = (),
 ) -> None:
-    """Serve the scheduler until ``leave`` is set and everything has ended and was reported.
+    """Serve the scheduler until ``leave`` is set and every lease has ended and was reported.
 
     ``metadata`` goes with every stream: ``(("authorization", "Bearer TOKEN"),)``.
     """
@@ -56,9 +56,10 @@ def _in_words(error: BaseException) -> str:
 
 
 async def serve(agent: Agent, channel: Callable[[], grpc.aio.Channel], metadata: Metadata = ()) -> None:
-    """`attend`, as a program: SIGTERM or SIGINT makes it leave softly, another one at once.
+    """`attend` as a program: at SIGTERM or SIGINT it stops its jobs and leaves; at a second one it leaves at once.
 
-    Whoever leaves at once leaves his jobs running until their leases lapse; an agent that comes back finds them.
+    An agent that leaves at once leaves its jobs running until their leases expire; an agent that is started again
+    finds them.
     """
     leave, loop = asyncio.Event(), asyncio.get_running_loop()
     attending = asyncio.create_task(attend(agent, channel, leave, metadata))
@@ -75,7 +76,7 @@ async def serve(agent: Agent, channel: Callable[[], grpc.aio.Channel], metadata:
 
 
 class Stream:
-    """One stream, for as long as it holds."""
+    """One stream, until it breaks."""
 
     def __init__(
         self, agent: Agent, connection: grpc.aio.Channel, leave: asyncio.Event, metadata: Metadata
@@ -85,7 +86,7 @@ class Stream:
         self.woken = asyncio.Event()
 
     async def run(self) -> None:
-        """Both directions at once; the first that ends, ends it."""
+        """Read and write until either direction ends."""
         tasks = [asyncio.create_task(work()) for work in (self._listen, self._speak, self._heed_leave)]
         try:
             done, _ = await asyncio.wait(tasks[:2], return_when=asyncio.FIRST_COMPLETED)

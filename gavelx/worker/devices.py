@@ -1,4 +1,4 @@
-"""What a machine offers: devices of one accelerator type, found with NVML or declared by the user."""
+"""The devices of a machine: of one accelerator type, found with NVML or declared by the user."""
 
 import contextlib
 import os
@@ -18,8 +18,8 @@ _FORM = "TYPE=COUNT, for example v100=2 or cpu=4"
 class Devices:
     """Slots that can be leased, all of one type.
 
-    ``ids`` are what CUDA_VISIBLE_DEVICES calls the device of each slot; slots without a GPU behind them are
-    numbers that mean nothing.
+    ``ids`` are the names of the slots' devices in CUDA_VISIBLE_DEVICES; for slots without a GPU, they are
+    arbitrary numbers.
     """
 
     accelerator: str
@@ -31,7 +31,7 @@ class Devices:
 
 
 def find_devices(declared: str | None) -> Devices:
-    """Those declared (``v100=2``), or all GPUs of this machine. Raises :class:`OptionError`."""
+    """The declared devices (``v100=2``), or all GPUs of this machine. Raises :class:`OptionError`."""
     gpus = _gpus()
     if declared is None:
         return _of_one_type(gpus)
@@ -73,7 +73,7 @@ def _of_one_type(gpus: list[tuple[str, str]]) -> Devices:
 
 
 def short_name(product: str) -> str:
-    """The accelerator type by which tables and prices know a product.
+    """The accelerator type of a product in tables and prices.
 
     >>> short_name("Tesla K80"), short_name("NVIDIA H100 80GB HBM3"), short_name("NVIDIA GeForce RTX 3090")
     ('k80', 'h100', 'rtx3090')
@@ -87,7 +87,7 @@ def short_name(product: str) -> str:
 
 
 def _gpus() -> list[tuple[str, str]]:
-    """Type and UUID of each GPU that we may see; none where there is no driver."""
+    """Type and UUID of each GPU that we may use; none without a driver."""
     with nvml() as library:
         if library is None:
             return []
@@ -101,20 +101,20 @@ def _gpus() -> list[tuple[str, str]]:
 
 
 def _may_see(index: int, uuid: str) -> bool:
-    """Whether whoever started us (Slurm, say) gave us this one."""
+    """Whether CUDA_VISIBLE_DEVICES (set by Slurm, for example) allows this GPU."""
     allowed = visible_ids()
     return allowed is None or any(one == str(index) or (one and uuid.startswith(one)) for one in allowed)
 
 
 def visible_ids() -> list[str] | None:
-    """What CUDA_VISIBLE_DEVICES leaves to us; None where it says nothing."""
+    """The devices in CUDA_VISIBLE_DEVICES; None if it is not set."""
     value = os.environ.get("CUDA_VISIBLE_DEVICES")
     return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
 
 
 @contextlib.contextmanager
 def nvml() -> Iterator[Any]:
-    """NVML, ready for use; None where there is no driver, no GPU, or no nvidia-ml-py."""
+    """NVML, initialized; None without a driver, a GPU, or nvidia-ml-py."""
     try:
         import pynvml  # noqa: PLC0415  (an extra)
 
@@ -122,7 +122,7 @@ def nvml() -> Iterator[Any]:
     except ImportError:
         yield None
         return
-    except pynvml.NVMLError:  # NVMLError_LibraryNotFound where there is no driver
+    except pynvml.NVMLError:  # NVMLError_LibraryNotFound without a driver
         yield None
         return
     try:
@@ -132,5 +132,5 @@ def nvml() -> Iterator[Any]:
 
 
 def text_of(value: str | bytes) -> str:
-    """NVML's strings were bytes once."""
+    """A string of NVML, which was bytes in older versions."""
     return value.decode() if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""Jobs that only sleep: the same agent, the same wire, and no processes.
+"""Jobs that only sleep: the same agent and the same protocol, without processes.
 
 A lease makes progress at the speed that its launch names and completes at its last step. A job whose environment
 says ``CHECKPOINTS=no`` saves nothing and begins anew each time. Many such agents share one event loop; a test of
@@ -21,7 +21,7 @@ from gavelx.worker.running import CannotRunError, job_in
 
 @dataclass(frozen=True)
 class Failures:
-    """Jobs die at random, after so many seconds on average, and lose what they did since the last checkpoint."""
+    """Random failures: the mean seconds until a job fails and loses its work since the last checkpoint."""
 
     mean_s: float
     checkpoint_s: float = 60.0
@@ -53,7 +53,7 @@ class Sleep:
 
 
 class SleepRunner:
-    """The `Runner` of jobs that sleep. ``speed`` multiplies how fast all of them are."""
+    """The `Runner` of jobs that sleep. ``speed`` multiplies the speed of all jobs."""
 
     log_bytes = 0
     ready = True
@@ -119,7 +119,7 @@ class SleepRunner:
         return min((self._end_of(sleep) for sleep in self._running.values()), default=math.inf)
 
     def _end_of(self, sleep: Sleep) -> float:
-        """When it completes, fails or lapses, whichever comes first."""
+        """The time at which it completes, fails or expires, whichever is first."""
         return min(sleep.complete_s, sleep.fails_s, sleep.until_s - self.grace_s)
 
     def _end(self, lease_id: int, end_s: float, reason: str) -> None:
@@ -180,7 +180,7 @@ class SleepRunner:
             self._ended[ended.report_id] = ended
 
     def leases_of(self, job_id: int) -> Sequence[Path]:
-        return ()  # who sleeps says nothing
+        return ()  # a sleeping job prints nothing
 
 
 def sleeping_agent(

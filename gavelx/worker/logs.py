@@ -1,4 +1,4 @@
-"""What jobs printed, handed out in parts: from the beginning or further on, and on and on where it is followed."""
+"""The output of jobs, sent in parts from any offset, and continuously if it is followed."""
 
 import math
 import re
@@ -10,15 +10,15 @@ from gavelx.rpc import wire_pb2 as wire
 
 CHUNK_BYTES = 1 << 16
 CHUNKS_AT_ONCE = 4
-"""Then other messages have their turn."""
+"""Parts that are sent before other messages get their turn."""
 _NAME = re.compile(r"out\.(\d+)(?:\.(\d+))?\.log")
 
 
 class Tail:
     """One request for a job's output on this server: all of its leases here in turn, rank by rank.
 
-    The first ``offset`` bytes are left out. With ``follow`` it never ends by itself. ``room``: so many parts more
-    may be sent, until the reader says that he has taken some.
+    The first ``offset`` bytes are left out. With ``follow``, it never ends by itself. ``room`` is the number of
+    parts that may still be sent before the reader acknowledges some.
     """
 
     def __init__(self, request: wire.SendLog, server: str) -> None:
@@ -27,10 +27,10 @@ class Tail:
         self.room: float = request.room or math.inf
         self.ended = False
         self._at: dict[tuple[int, int], int] = {}
-        """How far each lease's rank has been read."""
+        """The bytes already read of each lease's rank."""
 
     def parts(self, leases: Iterable[Path]) -> list[wire.FromAgent]:
-        """What there is to send now, a few parts at a time; the last one says so."""
+        """The messages to send now, a few parts at a time; the last one is marked."""
         most = int(min(CHUNKS_AT_ONCE, self.room))
         parts = [self._part(chunk) for chunk in islice(self._chunks(leases), most)]
         self.room -= len(parts)
@@ -49,7 +49,7 @@ class Tail:
                     yield from self._rest_of(int(lease.name), rank, start, path)
 
     def _rest_of(self, lease_id: int, rank: int, start: int, path: Path) -> Iterator[wire.LogChunk]:
-        """What is new in one segment; what lies between it and the one before was dropped."""
+        """The new bytes of one segment; bytes between it and the segment before were dropped."""
         at = self._at.get((lease_id, rank), 0)
         gap, at = max(0, start - at), max(at, start)
         try:
@@ -66,11 +66,11 @@ class Tail:
                         )
                     gap = 0
         except OSError:
-            return  # forgotten while we read
+            return  # deleted while we read
 
 
 def segments_of(lease: Path) -> dict[int, list[tuple[int, Path]]]:
-    """The files of each rank's output, and where in the whole each begins."""
+    """The files of each rank's output, with the offset at which each begins."""
     found: dict[int, list[tuple[int, Path]]] = {}
     for path in lease.glob("out.*.log"):
         match = _NAME.fullmatch(path.name)

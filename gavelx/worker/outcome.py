@@ -1,18 +1,18 @@
-"""How a lease ended: what the shim saw and what the job said, read as one.
+"""The outcome of a lease, from the shim's exit file and the job's own report.
 
-| it                                              | is                                                     |
+| the lease                                       | outcome                                                |
 |-------------------------------------------------|--------------------------------------------------------|
 | could not be started, or a rank failed unasked  | failed                                                 |
 | said so in its report                           | complete                                               |
 | exited with 0, unasked, and reports nothing     | complete, with all of its steps                        |
 | exited with 0, unasked, and has saved more      | stopped by itself in time: what is saved counts        |
-| the same, with nothing more saved               | failed: it would be launched for nothing, for ever     |
+| the same, with nothing more saved               | failed: otherwise it would be launched for ever        |
 | the same, as it was to stop or to lapse anyway  | stopped                                                |
 | was asked to stop, whatever its exit code       | stopped: what is saved counts                          |
 | was asked by its shim, and not by the agent     | stopped if it has saved more, else failed              |
-| left no word, as its shim was killed            | failed                                                 |
-| left no word, as its folder was taken away      | failed                                                 |
-| left no word, as its shim could not even begin  | stopped: that is no fault of the job's                 |
+| has no exit file, as its shim was killed        | failed                                                 |
+| has no exit file, as its folder was removed     | failed                                                 |
+| has no exit file, as its shim could not start   | stopped: it is not the job's fault                     |
 """
 
 import math
@@ -26,7 +26,7 @@ STEPS_MAX = 1e15
 
 @dataclass(frozen=True)
 class Said:
-    """A job's own report, with all that is no number taken out."""
+    """A job's own report, without values that are not numbers."""
 
     steps_done: float = 0.0
     saved_steps: float = 0.0
@@ -46,7 +46,7 @@ def _steps(value: object) -> float:
 
 
 def is_exit(exit: Json) -> bool:
-    """Whether a shim may have written this; a job that kills its shim can write what it likes."""
+    """Whether this has the form of a shim's exit file; a job that kills its shim can write anything."""
     ended_s, codes, failed = (exit.get(name) for name in ("ended_s", "exit_codes", "failed"))
     return (
         isinstance(ended_s, float)
@@ -85,11 +85,11 @@ def outcome(
     began: bool = True,
     leaving: bool = False,
 ) -> Outcome:
-    """Judge one lease. ``last_words`` is the end of what the job printed, for people.
+    """The outcome of one lease. ``last_words`` is the end of the job's output, for the message.
 
-    ``began``: processes of it were started, as far as we know. ``leaving``: it was to stop or about to lapse, as
-    far as the agent knows. The job may have seen that before the shim did; and the shim may have seen what is not
-    so, in files that the job can write.
+    ``began``: its processes were started, as far as we know. ``leaving``: it was to stop or about to expire, as
+    far as the agent knows. The job may have seen that before the shim did, and the shim may have read wrong values
+    in files that the job can write.
     """
     said = Said.of(report)
     saved = max(float(launch["saved_steps"]), said.saved_steps if said else 0.0)

@@ -1,6 +1,6 @@
-"""Runs leases as real processes, each below a shim that outlives us.
+"""Runs leases as real processes, each below a shim that outlives the agent.
 
-Everything that we must know is in the agent's folder, so one that was killed and comes back goes on where it was.
+The whole state is in the agent's folder, so an agent that was killed continues after a restart.
 """
 
 import contextlib
@@ -31,13 +31,13 @@ from gavelx.worker.usage import Measured, Meter
 SHIM_FILE = Path(__file__).with_name("shim.py")
 POLL_S = 0.2
 STUCK_S = 0.5
-"""A shim that has not ended its lease so long after its time is stuck, and we do it."""
+"""Seconds after its end at which a lease's shim counts as stuck, and the agent kills the lease itself."""
 PAUSE_S = 2.0
-"""After a launch that failed by our own fault (a full disk, say) no other is taken for so long."""
+"""Seconds without new launches after one that failed by our own fault, such as a full disk."""
 PACE_POINTS = 16
-"""A job's speed is measured over so many of its reports."""
+"""The number of reports over which a job's speed is measured."""
 OURS = ("GAVELX_", "SLURM_", "PMI_", "PMIX_")
-"""Variables that begin so are the agent's own, and not passed on."""
+"""Prefix of the agent's own environment variables, which are not passed on."""
 JOB_FOLDER = re.compile(r"([0-9a-z][0-9a-z-]{0,63})?")
 Json = dict[str, Any]
 
@@ -52,43 +52,43 @@ class Running:
     stop: str = ""
     """Why it was asked to stop."""
     shim: subprocess.Popen[bytes] | None = None
-    """None: an agent before us started it."""
+    """None: an earlier run of the agent started it."""
     complete_s: float = math.inf
-    """When the job said that it has done all of its steps."""
+    """Time at which the job reported that all of its steps are done."""
     points: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=PACE_POINTS))
-    """When we saw it how far."""
+    """Times and steps of its latest reports."""
 
     @property
     def lease_id(self) -> int:
         return self.folder.lease_id
 
     def pace(self, now_s: float, steps: float) -> float:
-        """Steps per second lately; 0: unknown."""
+        """Recent steps per second; 0: unknown."""
         if not self.points or steps != self.points[-1][1]:
             self.points.append((now_s, steps))
         (first_s, first), (last_s, last) = self.points[0], self.points[-1]
         return max(0.0, (last - first) / (last_s - first_s)) if last_s > first_s else 0.0
 
     def shim_lives(self) -> bool:
-        """The shim holds a lock; of our own child we know without, as a job may remove the file."""
+        """Whether the shim lives: as our child, or by its lock (a job may remove the lock file)."""
         return self.folder.shim_lives() if self.shim is None else self.shim.poll() is None
 
     @property
     def began(self) -> bool:
-        """Whether the shim, which is gone, had started the job, as far as we know.
+        """Whether the shim, which has ended, had started the job, as far as we know.
 
-        It wrote so; or it was killed, or says so by its exit code; or the folder that we made is there no more.
+        True if the shim wrote so, was killed, or has that exit status, or if the lease's folder was removed.
         """
         code = 0 if self.shim is None else self.shim.returncode
         return code < 0 or code == SPEECHLESS or self.folder.shim() is not None or not self.folder.path.exists()
 
     def was_leaving(self, ended_s: float) -> bool:
-        """Whether the job was to stop, or its lease had not been renewed for long, when it ended."""
+        """Whether the job had been asked to stop, or its lease was about to expire, when it ended."""
         long_s = max(self.launch.get("valid_for_s", 0.0) / 2, self.launch["grace_s"])
         return bool(self.stop) or self.until_s - ended_s <= long_s
 
     def lease(self) -> Json:
-        """What its lease file says."""
+        """The content of its lease file."""
         return {
             "lease_id": self.lease_id,
             "boot_id": self.launch["boot_id"],
@@ -100,9 +100,9 @@ class Running:
 
 
 class ProcessRunner:
-    """The `Runner` of real machines. Checkpoints go to ``shared``/jobs/FOLDER, of a job's own.
+    """The `Runner` of real machines. Checkpoints go to ``shared``/jobs/FOLDER, one folder for each job.
 
-    Processes begin there too, unless ``run_in`` says where.
+    Processes start there too, unless ``run_in`` names another folder.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ProcessRunner:
         """The job of each lease, and its folder."""
         self.log_mark = ""
         self._moving_to = ""
-        """The log that we shall belong to once nothing of another one runs."""
+        """The log to belong to as soon as no lease of another log runs."""
         self._ready_at_s = -math.inf
         self._meter = Meter(self.measured)
         self._find_again()
@@ -136,10 +136,10 @@ class ProcessRunner:
     def now_s(self) -> float:
         return time.monotonic()
 
-    # -- what was here before us --
+    # -- leases from before a restart --
 
     def _find_again(self) -> None:
-        """Take up what an agent before us left: leases that run, and reports that nobody has."""
+        """Restore the state of an earlier run of the agent: running leases, and unacknowledged reports."""
         for folder in self.folder.all():
             ended, launch = folder.ended(), folder.launch()
             if launch is not None:
@@ -164,7 +164,7 @@ class ProcessRunner:
         )
 
     def _kill_strangers(self) -> None:
-        """Kill what belongs to leases of this folder that we know nothing of."""
+        """Kill processes of unknown leases of this folder."""
         known = {self._mark(running.folder) for running in self._running.values()}
         prefix = f"GAVELX_LEASE_FILE={self.folder.leases}/".encode()
         for pid, mark in marked(prefix):
@@ -173,7 +173,7 @@ class ProcessRunner:
 
     @staticmethod
     def _mark(folder: LeaseFolder) -> bytes:
-        """What the environment of every process of a lease contains."""
+        """A text in the environment of every process of a lease."""
         return f"GAVELX_LEASE_FILE={folder.lease_file}".encode()
 
     # -- starting --
@@ -228,7 +228,7 @@ class ProcessRunner:
         self._running[launch.lease_id] = running
 
     def _order(self, launch: wire.Launch, until_s: float) -> Json:
-        """What the shim goes by, and we after a restart."""
+        """The launch file: the input of the shim, and of the agent after a restart."""
         folder = self.folder.lease(launch.lease_id)
         job_folder = self.shared / "jobs" / job_in(launch)[1]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
@@ -328,7 +328,7 @@ class ProcessRunner:
         )
 
     def measured(self) -> Mapping[int, Measured]:
-        """What there is to measure, for whoever does."""
+        """The running leases, for measurements of their usage."""
         found = {}
         for running in list(self._running.values()):
             shim = running.folder.shim()
@@ -339,12 +339,12 @@ class ProcessRunner:
 
     @staticmethod
     def _held_s(running: Running, until_s: float) -> float:
-        """Since its launch; what ran before the machine was restarted cannot be timed."""
+        """Seconds since its launch; unknown for a lease from before a restart of the machine."""
         if running.launch["boot_id"] != boot_id():
             return 0.0
         return max(0.0, until_s - float(running.launch["started_s"]))
 
-    # -- how it ends --
+    # -- ends of leases --
 
     def poll_at_s(self) -> float:
         return self.now_s() + POLL_S if self._running else math.inf
@@ -359,7 +359,7 @@ class ProcessRunner:
         self._move()
 
     def _hurry_if_complete(self, running: Running) -> None:
-        """A job that has done all of its steps and does not exit holds devices for nothing."""
+        """Stop a job that has done all of its steps and does not exit."""
         said = Said.of(running.folder.report())
         if said is None or not said.complete:
             return
@@ -383,7 +383,7 @@ class ProcessRunner:
             self._job_of.pop(lease_id, None)
 
     def _nothing_left(self, running: Running) -> bool:
-        """Kill what a shim could not that was itself killed, or is stuck."""
+        """Kill the remaining processes of a lease whose shim was killed or is stuck; whether none is left."""
         cgroup = Path(running.launch["cgroup"]) if running.launch["cgroup"] else None
         left = [pid for pid, mark in marked(self._mark(running.folder)) if mark == self._mark(running.folder)]
         for pid in left:
@@ -394,7 +394,7 @@ class ProcessRunner:
         return False
 
     def _keep(self, folder: LeaseFolder, launch: Json, result: Outcome, held_s: float) -> None:
-        """Hold on to a report until it is acknowledged, on disk wherever there is room."""
+        """Keep a report until it is acknowledged, on disk if there is room."""
         ended = {
             "report_id": f"{self.folder.identity}.{folder.lease_id}",
             "lease_id": folder.lease_id,
@@ -427,7 +427,7 @@ class ProcessRunner:
         return [self.folder.lease(lease_id).path for lease_id in self._leases_of.get(job_id, [])]
 
     def close(self) -> None:
-        """Let go of everything; what runs goes on without us."""
+        """Release everything; running leases continue without the agent."""
         for running in self._running.values():
             if running.shim is not None:
                 running.shim.returncode = 0  # we shall not wait for it
@@ -436,7 +436,7 @@ class ProcessRunner:
 
 
 def last_words(folder: LeaseFolder, exit: Json | None) -> str:
-    """The last line that the rank that failed has printed."""
+    """The last line of output of the rank that failed."""
     rank = ((exit or {}).get("failed") or {}).get("rank")
     if rank is None:
         return ""

@@ -1,4 +1,4 @@
-"""What an agent asks of whatever runs its jobs: real processes, or jobs that only sleep."""
+"""The interface between an agent and the runner of its jobs: real processes, or jobs that only sleep."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -8,40 +8,40 @@ from gavelx.rpc import wire_pb2 as wire
 
 
 class CannotRunError(Exception):
-    """A launch that this server can never take; the message is for people."""
+    """A launch that this server can never take; the message is for users."""
 
 
 def job_in(launch: wire.Launch) -> tuple[int, str]:
-    """The job of a launch, and the name of its folder, which no job of another log has."""
+    """The job of a launch, and the name of its folder, unique among all logs."""
     return launch.job_id, launch.folder or str(launch.job_id)
 
 
 class Runner(Protocol):
-    """Runs leases, and keeps what became of each until somebody has heard it.
+    """Runs leases, and keeps the outcome of each until it is acknowledged.
 
     Times are seconds on the runner's own monotonic clock, ``now_s``.
     """
 
     boot_id: str
     log_mark: str
-    """The last that the scheduler gave us: it names a record of its log."""
+    """The latest mark of the scheduler, which names a record of its log."""
     grace_s: float
     log_bytes: int
 
     @property
     def ready(self) -> bool:
-        """Whether launches are welcome now."""
+        """Whether launches can be taken now."""
 
     def now_s(self) -> float: ...
 
     def belong_to(self, log_id: str) -> None:
-        """Serve the scheduler with this log: leases of another one are over, and their numbers mean nothing."""
+        """Serve the scheduler with this log: leases of another log are over, and their numbers are invalid."""
 
     def start(self, launch: wire.Launch, until_s: float) -> None:
         """Run a lease until a time, unless it is known already. Raises :class:`CannotRunError`."""
 
     def job_of(self, lease_id: int) -> tuple[int, str] | None:
-        """The job whose lease of this number runs or ran here, and its folder; None where there was none."""
+        """The job whose lease of this number runs or ran here, and its folder; None if there was none."""
 
     def standing(self) -> Collection[int]:
         """The leases that run here."""
@@ -53,22 +53,22 @@ class Runner(Protocol):
         """Ask a lease to checkpoint and end; it is killed when the grace time has passed."""
 
     def poll(self) -> None:
-        """Take note of what ended."""
+        """Find leases that have ended."""
 
     def poll_at_s(self) -> float:
-        """When to look again; infinity if nothing runs."""
+        """Time of the next poll; infinity if nothing runs."""
 
     def reports(self) -> list[wire.LeaseReport]:
-        """How far each lease is."""
+        """The progress of each lease."""
 
     def ended(self) -> Collection[wire.Ended]:
-        """What ended and was not acknowledged."""
+        """Reports of ended leases without acknowledgement."""
 
     def acknowledge(self, report_id: str) -> None:
-        """The scheduler has it on its disk."""
+        """Drop a report, because the scheduler has it on its disk."""
 
     def tell_again(self, lease_id: int) -> None:
-        """Report an ended lease once more, as the scheduler seems not to know."""
+        """Report an ended lease once more, because the scheduler seems not to have it."""
 
     def leases_of(self, job_id: int) -> Sequence[Path]:
-        """Folders with what a job printed here, oldest lease first."""
+        """Folders with the output of a job on this server, oldest lease first."""

@@ -1,15 +1,15 @@
-"""The keeper of one lease's processes: it outlives the agent, and nothing that it started outlives the lease.
+"""The parent of one lease's processes: it outlives the agent, and no process that it started outlives the lease.
 
 Run as ``python -I -S shim.py LEASE_FOLDER``; standard library only, so that it starts in 30 ms and stays small. It
 reads ``launch.json`` once and ``lease.json`` again and again, runs one process for each rank in a session of its
-own, writes what they print into log files of limited size, and says in ``exit.json`` how it ended.
+own, writes their output into log files of limited size, and writes the outcome into ``exit.json``.
 
-Who is to stop is asked by SIGTERM to his process group: when the agent says so (``stop`` in the lease file, or no
-lease file), when one rank failed, when the lease is about to lapse. After the grace time, and in any case when the
-lease lapses, the whole tree is killed. A child that called setsid is in no group of ours, so the tree is found
-otherwise: by a cgroup, where one can be made, and by parents, since orphans below us become our children
-(PR_SET_CHILD_SUBREAPER). Whoever kills the shim itself kills its ranks (PR_SET_PDEATHSIG); the agent finds the
-rest.
+A rank is asked to stop by SIGTERM to its process group: when the agent says so (``stop`` in the lease file, or no
+lease file), when another rank failed, or when the lease is about to expire. After the grace time, and in any case
+when the lease expires, the whole tree is killed. A child that called setsid is in no group of ours, so the tree is
+found by a cgroup, if one can be made, and by parents, since orphans below us become our children
+(PR_SET_CHILD_SUBREAPER). If the shim itself is killed, its ranks are killed too (PR_SET_PDEATHSIG); the agent
+finds the rest.
 
 All times are CLOCK_MONOTONIC of this machine since its boot.
 """
@@ -33,21 +33,21 @@ from typing import Any
 
 LAUNCH, LEASE, REPORT, EXIT, SHIM = "launch.json", "lease.json", "report.json", "exit.json", "shim.json"
 EXIT_BYTES = 4096
-"""Set aside for ``exit.json`` before anything runs, so that a full disk cannot silence us."""
+"""Bytes reserved for ``exit.json`` before the job starts, so that it can be written on a full disk."""
 LOOK_S = 0.2
-"""How often the lease file is read."""
+"""Seconds between reads of the lease file."""
 LATE_S = 0.1
-"""So long after the job's end SIGTERM to us still counts as the reason for it."""
+"""Seconds after the job's end for which a SIGTERM to us still counts as its reason."""
 STUCK_S = 0.1
-"""So long after the lease has lapsed the guard takes our main loop for stuck."""
+"""Seconds after the lease's end from which the guard counts our main loop as stuck."""
 KILL_S = 0.02
-"""How often a tree that will not die is killed again."""
+"""Seconds between repeated kills of a tree that does not die."""
 READ_BYTES = 1 << 16
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LAPSED = "no word from the scheduler: the lease lapsed"
 CANNOT_RUN, NOT_FOUND = 126, 127  # exit codes, as a shell gives them
 SPEECHLESS = 3
-"""Our own exit code when the job began and we cannot say how it ended: somebody took our files away."""
+"""Our own exit status if the job began and its end is unknown, because our files were removed."""
 
 Json = dict[str, Any]
 _libc = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
@@ -57,9 +57,9 @@ _libc = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
 
 
 def read_json(path: Path) -> Json | None:
-    """An object from a file; None where there is none, or it cannot be read as one.
+    """A JSON object from a file; None if there is no file or no object in it.
 
-    A job may have put anything there, a pipe that nobody writes to as well: we do not wait.
+    A job may have put anything there, even a pipe without a writer, so this never waits.
     """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -81,12 +81,12 @@ def write_json(path: Path, value: Json, *, durable: bool = False, length: int = 
 
 
 def boot_id() -> str:
-    """Which boot of this machine we are in: what was written in another one is about processes that are gone."""
+    """The id of this boot of the machine: files of another boot are about processes that are gone."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; with its pid, its name for ever. None: it is gone."""
+    """Start of a process in clock ticks since boot, unique with its pid; None: it is gone."""
     stat = _stat(pid)
     return None if stat is None or stat[0] == "Z" else int(stat[19])
 
@@ -124,7 +124,7 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
 
 
 def marked(prefix: bytes) -> list[tuple[int, bytes]]:
-    """Processes whose environment has a variable that begins so, and the whole of it."""
+    """Processes whose environment has a variable with this prefix, and that variable."""
     found = []
     for pid in pids():
         with contextlib.suppress(OSError):
@@ -134,7 +134,7 @@ def marked(prefix: bytes) -> list[tuple[int, bytes]]:
 
 
 def kill_cgroup(cgroup: Path | None) -> bool:
-    """Kill whatever is in a cgroup; True once it is empty or gone."""
+    """Kill every process in a cgroup; True once it is empty or gone."""
     if cgroup is None:
         return True
     with contextlib.suppress(OSError):
@@ -158,11 +158,11 @@ def remove_cgroup(cgroup: Path | None) -> None:
 
 
 class Log:
-    """What a process prints, in a few files that never hold more than ``limit`` bytes.
+    """The output of a process, in a few files that never hold more than ``limit`` bytes.
 
-    The first half of the limit keeps how it began. What comes after goes into segments of an eighth each, of which
-    the last four are kept. A segment's name is where in the whole output it starts (``out.0.log`` is the
-    beginning of rank 0, ``out.0.4096.log`` goes on at byte 4096), so a gap is what was dropped.
+    The first half of the limit keeps the beginning. The rest goes into segments of an eighth each, of which the
+    last four are kept. A segment's name is its offset in the whole output (``out.0.log`` is the beginning of rank
+    0, ``out.0.4096.log`` starts at byte 4096), so a gap between segments was dropped.
     """
 
     def __init__(self, folder: Path, rank: int, limit: int) -> None:
@@ -185,7 +185,7 @@ class Log:
             text = text[len(part) :]
 
     def _next(self) -> None:
-        """Begin a segment, and forget the oldest that is too much."""
+        """Begin a segment, and delete the oldest if there are too many."""
         self.close()
         name = f"out.{self.rank}.{self.written}.log" if self.written else f"out.{self.rank}.log"
         path = self.folder / name
@@ -203,7 +203,7 @@ class Log:
             self._segments.append(path)
 
     def _put(self, text: bytes) -> int:
-        """How many bytes the disk took."""
+        """Write, and return the number of bytes that fitted on the disk."""
         try:
             return os.write(self._fd, text) if self._fd >= 0 else 0
         except OSError:
@@ -227,7 +227,7 @@ WHY_NOT = {
 def why_not_started(
     error: OSError, command: list[str], environment: dict[str, str], folder: Path
 ) -> tuple[str, int]:
-    """What a user understands of a command that did not start, and the exit code that a shell would give."""
+    """The message about a command that did not start, and the exit status that a shell would give."""
     name = command[0]
     if not folder.is_dir():
         return f"the job's folder {str(folder)!r} is missing: {error.strerror}", CANNOT_RUN
@@ -250,7 +250,7 @@ def _interpreter(path: Path) -> str:
 
 
 def in_child(parent: int, cgroup: Path | None) -> Callable[[], None]:
-    """What a rank does between fork and exec: die with the shim, and enter the lease's cgroup."""
+    """The setup of a rank between fork and exec: die with the shim, and enter the lease's cgroup."""
 
     def prepare() -> None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -272,22 +272,22 @@ class Rank:
     log: Log
     exit_code: int | None = None
     watched: bool = False
-    """Its end is an event of the selector."""
+    """Readable when the process has ended."""
 
 
 @dataclass
 class Shim:
-    """One lease's life on this server."""
+    """One lease on this server, from its start to its end."""
 
     folder: Path
     launch: Json
     ranks: list[Rank] = field(default_factory=list)
     asked: str = ""
-    """Why it was asked to stop."""
+    """Why the job was asked to stop."""
     asked_s: float = 0.0
     killed: bool = False
     failed: Json | None = None
-    """Who failed first, before anybody was asked to stop."""
+    """The first failure, before any rank was asked to stop."""
 
     def __post_init__(self) -> None:
         self.grace_s = float(self.launch["grace_s"])
@@ -319,7 +319,7 @@ class Shim:
                 self._copy(self._wait_s())
                 self._reap()
             self._hear_late()
-            self._kill_all()  # what a rank left behind
+            self._kill_all()  # processes that a rank left behind
         finally:
             os.close(wakeup)
         self._copy(0.0)
@@ -327,7 +327,7 @@ class Shim:
         remove_cgroup(self.cgroup)
 
     def _hear_late(self) -> None:
-        """Who stops a machine (Slurm, say) signals jobs and shims in any order: nothing failed or completed."""
+        """A late SIGTERM, as when Slurm stops a machine and signals jobs and shims in any order: not a failure."""
         end_s = time.monotonic() + LATE_S
         while not self.asked and (wait_s := end_s - time.monotonic()) > 0.0:
             self._copy(wait_s)
@@ -393,15 +393,15 @@ class Shim:
         self._watch(self.ranks[-1])
 
     def _watch(self, rank: Rank) -> None:
-        """Hear of ranks in the order in which they end, however late we look: wait() knows of no order."""
+        """Watch a rank, so that ends are seen in their order, which wait() does not tell."""
         with contextlib.suppress(OSError, AttributeError):  # Linux before 5.3: then wait() has to do
             self.selector.register(os.pidfd_open(rank.pid), selectors.EVENT_READ, rank)
             rank.watched = True
 
-    # -- what is to be done now --
+    # -- actions that are due --
 
     def _obey(self) -> None:
-        """Look at the lease and the clock, and ask or kill."""
+        """Read the lease and the clock; ask the ranks to stop, or kill them, if it is time."""
         lease = read_json(self.folder / LEASE)
         if lease is not None:
             until_s = lease.get("until_monotonic_s")
@@ -445,7 +445,7 @@ class Shim:
                     os.killpg(rank.pid, signal.SIGTERM)
 
     def _kill_all(self) -> None:
-        """Kill until nothing is left. What cannot die, in a driver say, still holds its devices, so we stay."""
+        """Kill until nothing is left. A process stuck in a driver still holds its devices, so we wait for it."""
         while True:
             empty = kill_cgroup(self.cgroup)
             for pid in descendants(os.getpid()):
@@ -455,7 +455,7 @@ class Shim:
             self._copy(KILL_S)
 
     def _reap(self) -> bool:
-        """Take note of who ended. True when no child is left; a rank that is watched is left to :meth:`_copy`."""
+        """Collect ended children; True if none is left. A watched rank is left to :meth:`_copy`."""
         while True:
             try:
                 child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -473,7 +473,7 @@ class Shim:
 
     def _ended(self, rank: Rank) -> None:
         rank.exit_code = os.waitstatus_to_exitcode(os.waitpid(rank.pid, 0)[1])
-        if rank.exit_code and time.monotonic() >= self.until_s:  # somebody had to do it for us
+        if rank.exit_code and time.monotonic() >= self.until_s:  # another process killed it in our place
             self.asked = self.asked or LAPSED
         if rank.exit_code and not self.asked:
             self._fail(rank.rank, "", rank.exit_code)
@@ -483,13 +483,13 @@ class Shim:
             self.failed = {"rank": rank, "reason": reason, "exit_code": exit_code}
 
     def _copy(self, wait_s: float) -> None:
-        """Move what the ranks printed into their logs, and note who ended; waits while there is nothing."""
+        """Copy the output of the ranks into their logs, and note ended ranks; waits while there is nothing."""
         for key, _ in self.selector.select(wait_s):
             if isinstance(key.data, Rank):
                 self._ended(key.data)
                 self._forget(key.fd)
                 continue
-            for _ in range(16):  # then somebody else's turn
+            for _ in range(16):  # then it is the turn of another rank
                 try:
                     text = os.read(key.fd, READ_BYTES)
                 except BlockingIOError:
@@ -505,7 +505,7 @@ class Shim:
         os.close(descriptor)
 
     def _write_exit(self) -> None:
-        """Say how it ended, into the blocks that were set aside."""
+        """Write the outcome into the reserved blocks."""
         value = {
             "lease_id": self.launch["lease_id"],
             "ended_s": time.monotonic(),

@@ -1,6 +1,6 @@
-"""The agent's folder: what it must still know after kill -9.
+"""The agent's folder: the state that must survive kill -9.
 
-    FOLDER/identity.json        who we are (a new folder is another agent), and the scheduler that we serve
+    FOLDER/identity.json        id of the agent (a new folder is another agent), and of the scheduler's log
     FOLDER/lock                 held by the one agent that uses it
     FOLDER/leases/LEASE_ID/     launch.json lease.json report.json exit.json shim.json out.*.log, and
                                 ended.json until the scheduler has acknowledged it, acknowledged.json from then on
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 class LockedError(Exception):
-    """Somebody else holds it."""
+    """Another process holds the lock."""
 
 
 def lock(path: Path) -> int:
@@ -48,7 +48,7 @@ def lock(path: Path) -> int:
 
 @dataclass(frozen=True)
 class LeaseFolder:
-    """What the disk knows of one lease."""
+    """The folder of one lease."""
 
     path: Path
 
@@ -71,7 +71,7 @@ class LeaseFolder:
         write_json(self.path / LAUNCH, launch, durable=True)
 
     def write_lease(self, lease: Json) -> None:
-        """Replace the lease; on a full disk write over the blocks that it has, so that jobs run on."""
+        """Replace the lease; on a full disk, overwrite the blocks in place, so that jobs continue."""
         try:
             write_json(self.lease_file, lease, length=LEASE_BYTES)
         except OSError:
@@ -82,7 +82,7 @@ class LeaseFolder:
         return read_json(self.lease_file)
 
     def exit(self) -> Json | None:
-        """What the shim wrote at the end; None for what no shim writes."""
+        """The exit file of the shim; None if it is missing or not of the form that a shim writes."""
         exit = read_json(self.path / EXIT)
         return exit if exit is not None and is_exit(exit) else None
 
@@ -90,12 +90,12 @@ class LeaseFolder:
         return read_json(self.path / SHIM)
 
     def report(self) -> Json | None:
-        """What rank 0 said last about this lease. A job writes it, so anything may be in it."""
+        """The latest report of rank 0 about this lease. The job writes it, so it may contain anything."""
         report = read_json(self.report_file)
         return report if report is not None and report.get("lease_id") == self.lease_id else None
 
     def lock_for_shim(self) -> int:
-        """Taken before the shim is started and inherited by it: held until it is gone, whatever becomes of us."""
+        """Take the lock before the shim starts; the shim inherits it, and holds it until it ends."""
         return lock(self.path / LOCK)
 
     def shim_lives(self) -> bool:
@@ -111,7 +111,7 @@ class LeaseFolder:
         write_json(self.path / ENDED, ended, durable=True)
 
     def ended(self) -> Json | None:
-        """The report that nobody has acknowledged yet."""
+        """The report without acknowledgement."""
         return read_json(self.path / ENDED)
 
     def acknowledged(self) -> Json | None:
@@ -123,7 +123,7 @@ class LeaseFolder:
 
 
 class Folder:
-    """The whole of it, held by one agent at a time. Raises :class:`OptionError` where it cannot be used."""
+    """The agent's folder, locked by one agent at a time. Raises :class:`OptionError` if it cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -141,7 +141,7 @@ class Folder:
             raise OptionError(problem, where="--folder", expected="a folder that we may write to") from None
         self.identity, self.log_id = str(known["id"]), str(known.get("log_id", ""))
         self.boot_id = f"{boot_id()}.{self.identity}"
-        """A new one means that everything that ran is gone: another boot, or a folder that knows nothing."""
+        """A new one means that no earlier process runs: another boot of the machine, or an empty folder."""
 
     def _identity(self) -> Json:
         known = read_json(self.path / IDENTITY)
@@ -151,16 +151,16 @@ class Folder:
         return known
 
     def belong_to(self, log_id: str) -> None:
-        """Remember which scheduler's leases these are, by its log."""
+        """Store the log of the scheduler whose leases these are."""
         self.log_id = log_id
-        with contextlib.suppress(OSError):  # a full disk stops nobody
+        with contextlib.suppress(OSError):  # a full disk must not stop the agent
             write_json(self.path / IDENTITY, {"id": self.identity, "log_id": log_id}, durable=True)
 
     def lease(self, lease_id: int) -> LeaseFolder:
         return LeaseFolder(self.leases / str(int(lease_id)))
 
     def all(self) -> Iterator[LeaseFolder]:
-        """Every lease that the disk knows, oldest first."""
+        """Every lease on the disk, oldest first."""
         ids = sorted(int(path.name) for path in self.leases.iterdir() if path.name.isdigit())
         yield from (self.lease(lease_id) for lease_id in ids)
 
@@ -170,7 +170,7 @@ class Folder:
         return folder
 
     def prune(self) -> list[int]:
-        """Forget the oldest leases that ended and were acknowledged; which those are."""
+        """Delete the oldest leases that ended and were acknowledged; return their ids."""
         done = [lease for lease in self.all() if (lease.path / ACKNOWLEDGED).exists()]
         for lease in done[:-LEASES_KEPT]:
             shutil.rmtree(lease.path, ignore_errors=True)

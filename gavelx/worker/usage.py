@@ -1,8 +1,8 @@
-"""How much memory and of its devices each lease uses, measured beside the agent's work.
+"""Memory and device utilization of each lease, measured on a thread of its own.
 
-On GPUs NVML is asked: by process where the driver tells, by device otherwise. On CPU slots it is the resident
-memory of the lease's processes, and their processor time per slot. A driver that hangs stops the measuring and
-nothing else, as it has a thread of its own.
+On GPUs, NVML gives the figures: by process if the driver allows it, otherwise by device. On CPU slots it is the
+resident memory of the lease's processes, and their processor time per slot. If a driver hangs, only the measuring
+stops.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Use:
-    """Of one lease. ``device_use`` is between 0 and 1, or -1 where nobody knows."""
+    """Usage of one lease. ``device_use`` is between 0 and 1, or -1 if unknown."""
 
     memory_bytes: int = 0
     device_use: float = -1.0
@@ -32,7 +32,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Measured:
-    """What there is to measure: the lease's shim, its devices (ids as in CUDA_VISIBLE_DEVICES) and its slots."""
+    """A lease to measure: its shim, its devices (ids as in CUDA_VISIBLE_DEVICES) and its slots."""
 
     shim_pid: int
     device_ids: tuple[str, ...]
@@ -40,7 +40,7 @@ class Measured:
 
 
 class Meter:
-    """Measures again and again, on a thread of its own; ``of`` says what was found last."""
+    """Measures periodically, on a thread of its own; ``of`` returns the latest figures."""
 
     def __init__(self, leases: Callable[[], Mapping[int, Measured]]) -> None:
         self._leases = leases
@@ -100,7 +100,7 @@ def resident_bytes(pid: int) -> int:
 
 
 class Gpus:
-    """The GPUs of this machine, as NVML knows them; none without it."""
+    """The GPUs of this machine in NVML; none without it."""
 
     def __init__(self, library: Any) -> None:
         self.library = library
@@ -115,7 +115,7 @@ class Gpus:
 
 
 def _memory_bytes(library: Any, handle: Any, pids: set[int]) -> int:
-    """Of these processes; of the whole device where the driver hides processes (in a container, say)."""
+    """Memory of these processes, or of the whole device if the driver hides processes (as in a container)."""
     with contextlib.suppress(library.NVMLError):
         running = library.nvmlDeviceGetComputeRunningProcesses(handle)
         ours = [process.usedGpuMemory or 0 for process in running if process.pid in pids]
@@ -124,7 +124,7 @@ def _memory_bytes(library: Any, handle: Any, pids: set[int]) -> int:
 
 
 def _device_use(library: Any, handle: Any, pids: set[int]) -> float:
-    """Of these processes, where the driver tells; of the whole device otherwise."""
+    """Utilization by these processes if the driver tells, otherwise of the whole device."""
     with contextlib.suppress(library.NVMLError):
         since_us = int((time.time() - EVERY_S) * 1e6)
         samples = library.nvmlDeviceGetProcessUtilization(handle, since_us)

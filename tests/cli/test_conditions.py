@@ -140,7 +140,7 @@ def test_who_never_finds_enough_spot_servers_is_told_before_the_run(
         ({"backfill": "1.5"}, r"--backfill: cannot read '1\.5'"),
         (
             {"rules": "published", "backfill": "0.5"},
-            r"--backfill 0\.5: the rules 'published' know nothing like it",
+            r"--backfill 0\.5: the rules 'published' do not support it",
         ),
         (
             {"rules": "published", "min_run": 9.0},
@@ -256,7 +256,7 @@ def test_the_rules_published_know_no_jobs_that_are_not_to_be_preempted(tmp_path:
     for cells, said in (("no,yes", "preemptible=no"), ("auto,no", "no checkpoints")):
         trace.write_text(f"{header}7,0,A3C,1,100,{cells}\n")
         assert len(scenario(jobs=None, trace=str(trace)).jobs) == 1
-        with pytest.raises(UserError, match=f"job 7: {said}, and the rules 'published' know nothing like it"):
+        with pytest.raises(UserError, match=f"job 7: {said}, and the rules 'published' do not support it"):
             scenario(jobs=None, trace=str(trace), rules="published")
 
 

@@ -97,8 +97,8 @@ def test_a_job_without_room_cannot_run_there(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("options", "command", "said"),
     [
-        ((), job(3), "nothing could be measured of mine: too short"),
-        (("--seconds", 3), job(-20), "nothing could be measured of mine: stalled: no step in the last"),
+        ((), job(3), "no speed of mine could be measured: too short"),
+        (("--seconds", 3), job(-20), "no speed of mine could be measured: stalled: no step in the last"),
         ((), (sys.executable, "-c", "pass"), r"mine: no step was reported; .*--step-pattern"),
         ((), (sys.executable, "-c", "raise SystemExit('no data')"), "mine: .*exit code 1: no data"),
         (("--step-pattern", "("), job(20), r"--step-pattern: '\(' is no regular expression"),

@@ -179,7 +179,7 @@ def test_a_comparison_within_budgets(shell: Shell, trace: str) -> None:
         ("ml=-1", "cannot read"),
         ("ml=nan", "cannot read"),
         ("ml=1,ml=2", "ml is named twice"),
-        ("lm=1", "no job is of 'lm'; expected an owner of jobs. Try: did you mean 'ml'?"),
+        ("lm=1", "no job belongs to 'lm'; expected an owner of jobs. Try: did you mean 'ml'?"),
         ("=1", "=1"),
         ("ml=1)", "brackets"),
         ("ml=1), fifo", "--budget"),

@@ -75,7 +75,7 @@ def test_one_bill_by_type_owner_and_job(shell: Shell, runs: Path, tmp_path: Path
     one = tmp_path / "one.json"
     one.write_text(json.dumps(document))
     ran = shell("bill", "--result", one, "--prices", "gcp")
-    assert all(word in ran.out for word in ("vision/ann", "(nobody)", "k80", "accelerator", "owner"))
+    assert all(word in ran.out for word in ("vision/ann", "(no owner)", "k80", "accelerator", "owner"))
 
 
 def test_runs_of_one_policy_are_told_apart_by_their_files(shell: Shell, runs: Path, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_the_prices_of_a_run_have_no_date_no_kind_and_no_discount(
     shell: Shell, runs: Path, options: tuple[str, str]
 ) -> None:
     ran = shell("bill", "--result", runs, "--prices", "as-run", *options)
-    assert ran.code == 2 and f"{options[0]}: the prices of the run are what they were" in ran.err
+    assert ran.code == 2 and f"{options[0]}: the prices of the run cannot be changed" in ran.err
     cloud = "gcp" if options[0] == "--kind" else "aws"
     assert shell("bill", "--result", runs, "--prices", f"as-run,{cloud}", *options).code == 0
 
@@ -309,7 +309,7 @@ def test_nothing_to_show_is_an_error(shell: Shell, json: tuple[str, ...]) -> Non
     ran = shell("prices", "show", "--cloud", "gcp", "--accelerators", "k80", "--as-of", "2019-01-01", *json)
     assert ran.code == 2 and "no row of the price table matches" in ran.err and not ran.out
     ran = shell("prices", "show", "--accelerators", "v100,nonsense", *json)
-    assert ran.code == 2 and "no row of the price table is of 'nonsense'" in ran.err and not ran.out
+    assert ran.code == 2 and "the price table has no row for 'nonsense'" in ran.err and not ran.out
 
 
 # -- spot ---------------------------------------------------------------------------------------------------------

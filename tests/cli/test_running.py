@@ -170,7 +170,7 @@ def test_jobs_that_are_never_done_are_counted(shell: Shell) -> None:
     ran = shell("simulate", "--policy", "max_min_fairness", *SMALL, "--budget", "total=0", "--json", "-")
     assert ran.code == 0
     assert ran.json["jobs_completed"] == 0
-    assert ": 4 jobs are not done, and the run ended where nobody got any further" in ran.err
+    assert ": 4 jobs are not done, and the run ended because no job made progress" in ran.err
 
 
 def test_what_is_read_is_not_written_over(shell: Shell, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_all_is_known_unless_one_says_otherwise(tmp_path: Path) -> None:
     ("rows", "said"),
     [
         ([], "there is no measurement in .*; expected each job type of the run on one accelerator at least"),
-        (["A3C,1,v100,1"], r"tells how fast 'LM \(batch size 20\)' is"),
+        (["A3C,1,v100,1"], r"says nothing about the speed of 'LM \(batch size 20\)'"),
     ],
 )
 def test_a_job_type_of_which_nothing_is_known_is_named(tmp_path: Path, rows: list[str], said: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from gavelx.cli.stopping import Stoppable, is_ours, stoppable
 from gavelx.errors import PolicyError, SolverError
-from gavelx.fallback import Steady
+from gavelx.fallback import FallbackPolicy
 from gavelx.policies import load_policy
 from gavelx.service.loop import policy_process as elsewhere
 from gavelx.solvers import using
@@ -59,7 +59,7 @@ def test_it_is_stopped_when_its_time_is_spent_and_asked_again_later(tmp_path: Pa
     with stoppable(text) as policy:
         with pytest.raises(SolverError, match=r"own.py:mine took longer than 0.31 s and was stopped"):
             policy.allocate(SNAPSHOT)
-        steady = Steady(policy)
+        steady = FallbackPolicy(policy)
         assert "carried over" in steady.allocate(SNAPSHOT).certificate.path
         flag.unlink()
         with using(budget_s=60.0):

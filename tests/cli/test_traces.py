@@ -77,7 +77,7 @@ def test_bad_rows_are_skipped_and_listed(shell: Shell, tmp_path: Path) -> None:
     assert lines[2:] == [
         "left out, took no time: 1",
         "jobs with a drawn job type: 2",
-        "jobs with more devices than recorded, for as much less time: 1",
+        "jobs with more devices than recorded, for less time (same device-time): 1",
     ]
     figures = shell(*options, "--json").json
     assert [bad["row"] for bad in figures["skipped"]] == [2]

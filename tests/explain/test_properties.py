@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from gavelx.configurations import Configurations, joined
 from gavelx.explain import properties
 from gavelx.explain.properties import (
-    NOBODY,
+    NO_JOB,
     envy_JJ,
     equal_share_gain_J,
     pareto_slack,
@@ -61,10 +61,10 @@ def test_envy() -> None:
     # Apart: job 1 would run at 2 with the v100 instead of 1, job 0 at 1 instead of 4.
     np.testing.assert_allclose(envy_JJ(APART), [[0.0, -0.75], [1.0, 0.0]])
     worst_J, envied_J = worst_envy_J(APART)
-    assert (worst_J.tolist(), envied_J.tolist()) == ([0.0, 1.0], [NOBODY, 0])
+    assert (worst_J.tolist(), envied_J.tolist()) == ([0.0, 1.0], [NO_JOB, 0])
     # With halves of each, the other's bundle is one's own.
     np.testing.assert_allclose(envy_JJ(HALVES), np.zeros((2, 2)), atol=1e-12)
-    assert worst_envy_J(HALVES)[1].tolist() == [NOBODY, NOBODY]
+    assert worst_envy_J(HALVES)[1].tolist() == [NO_JOB, NO_JOB]
 
 
 def test_a_job_uses_a_larger_bundle_fastest_type_first_for_its_whole_time_and_no_more() -> None:
@@ -132,11 +132,11 @@ def test_who_does_badly_in_a_pair_envies_the_other_member_but_not_itself() -> No
     # Side by side job 0 has 1 step/s; half of the device alone, which job 1 holds as well, would give it 2.
     opened = paired((1.0, 1.8)).open("pairs")
     worst_J, envied_J = worst_envy_J(certified(opened, np.array([0.0, 0.0, 1.0]), path="", seconds=0))
-    assert (worst_J.tolist(), envied_J.tolist()) == ([1.0, 0.0], [1, NOBODY])
+    assert (worst_J.tolist(), envied_J.tolist()) == ([1.0, 0.0], [1, NO_JOB])
     # A quarter alone and half of the time side by side: 4 / 4 + 1 / 2 = 1.5, on half a device in all. Alone that
     # would be 2, but nobody else holds as much: job 1 has a quarter of the device, which is 1 to job 0.
     allocation = certified(opened, np.array([0.25, 0.0, 0.5]), path="", seconds=0)
-    assert worst_envy_J(allocation)[1][0] == NOBODY
+    assert worst_envy_J(allocation)[1][0] == NO_JOB
     assert envy_JJ(allocation)[0].tolist() == [0.0, pytest.approx(1 / 1.5 - 1)]
 
 
@@ -166,7 +166,7 @@ def test_worst_envy_is_the_largest_of_each_row(name: str, snapshot: Snapshot) ->
     envy, (worst_J, envied_J) = envy_JJ(allocation), worst_envy_J(allocation)
     np.testing.assert_allclose(worst_J, envy.max(axis=1, initial=0.0), rtol=1e-9, atol=1e-9)
     for j, i in enumerate(envied_J):
-        assert (worst_J[j] <= 1e-9) if i == NOBODY else (i != j and envy[j, i] == pytest.approx(worst_J[j]))
+        assert (worst_J[j] <= 1e-9) if i == NO_JOB else (i != j and envy[j, i] == pytest.approx(worst_J[j]))
 
 
 @pytest.mark.parametrize("chunk", [1, 40])

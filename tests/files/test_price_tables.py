@@ -181,7 +181,7 @@ def test_texts_that_can_be_nothing(spec: str) -> None:
     [
         (
             "h100,0,1,,,,2025-01",
-            r"row 3: \$0 for h100; expected a price; catalogues write this where they know none",
+            r"row 3: \$0 for h100; expected a price; catalogues write this for an unknown price",
         ),
         ("h100,700.0,1,,,,2025-01", r"row 3: \$700.0 for h100"),
         ("k80,0.5,1,,,,2025-01", r"row 3: two prices of k80: \$0.5 for 1 in row 3, \$0.9 for 1 in row 2"),

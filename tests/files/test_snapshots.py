@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavelx.cluster import Cluster, Server
-from gavelx.configuration import AS_ASKED, NOBODY, ConfigurationSet
+from gavelx.configuration import ALONE, AS_ASKED, ConfigurationSet
 from gavelx.configurations import Configurations
 from gavelx.errors import InputFileError, OptionError
 from gavelx.files.configuration_rows import ConfigurationRow, configurations_of
@@ -91,7 +91,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
 @st.composite
 def promises(draw: st.DrawFn, types: list[str]) -> Promises:
     """Of any jobs, also of some that have left since; types in the order in which they are first used."""
-    pairs = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(10, 19) | st.just(NOBODY)), max_size=4))
+    pairs = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(10, 19) | st.just(ALONE)), max_size=4))
     names = [draw(st.sampled_from(types)) for _ in pairs] if types else []
     accelerators = tuple(dict.fromkeys(names))
     pairs = pairs[: len(names)]

@@ -68,7 +68,7 @@ def test_the_fewest_columns(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ("job_type,scale_factor,steps_per_second\n", "row 1: the column 'accelerator' is missing"),
-        (HEADER, "no row says how fast anything is"),
+        (HEADER, "no row has a speed"),
         (HEADER + "a,1,x,-1,,\n", "row 2, column steps_per_second: '-1' cannot be used"),
         (HEADER + "a,1,x,NaN,,\n", "row 2, column steps_per_second: 'NaN' cannot be used"),
         (HEADER + "a,1,x,,,ok\n", "row 2, column steps_per_second: the cell is empty"),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from gavelx.configuration import NOBODY
+from gavelx.configuration import ALONE
 from gavelx.mechanism import Mechanism
 from gavelx.mechanism.events import Allocated, JobSubmitted, Wake
 from gavelx.mechanism.live import NO_WAY
@@ -108,4 +108,4 @@ def test_servers_and_devices_can_be_read() -> None:
     mechanism = running()
     assert [server.id for server in mechanism.servers()] == [0]
     assert (mechanism.devices(), mechanism.free(), mechanism.running()) == ({"fast": 3}, {"fast": 0}, 2)
-    assert np.all(mechanism.live.partner == NOBODY)
+    assert np.all(mechanism.live.partner == ALONE)

@@ -9,7 +9,7 @@ import pytest
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
-from gavelx.configuration import NOBODY
+from gavelx.configuration import ALONE
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism, Rules
 from gavelx.mechanism.commands import Command, Extend, GiveUp, Launch, Lease, Solve, Stop, WakeAt
@@ -465,7 +465,7 @@ def test_a_pair_is_split_again_and_one_member_keeps_the_device() -> None:
     assert stopped(commands) == [{0: first, 1: second}[moved.job_id].id]
     assert moved.devices[0].server_id == 9
     assert moved.shares_with is None
-    assert mechanism.live.partner.tolist() == [NOBODY, NOBODY]
+    assert mechanism.live.partner.tolist() == [ALONE, ALONE]
 
 
 def test_whose_partner_is_done_goes_on_alone() -> None:
@@ -473,7 +473,7 @@ def test_whose_partner_is_done_goes_on_alone() -> None:
     mechanism.handle(ended(100.0, first, 1e6))
     assert stopped(settle(mechanism, Wake(100.0), [1.0])) == []
     assert mechanism.leasing.leases == {1: second}
-    assert mechanism.live.partner.tolist() == [NOBODY, NOBODY]
+    assert mechanism.live.partner.tolist() == [ALONE, ALONE]
 
 
 def test_a_job_comes_to_the_device_of_its_new_partner() -> None:

@@ -128,7 +128,7 @@ def test_status_and_replay_show_what_is_unknown_and_what_was_not_answered(
         assert json.loads(said("status", "0", "--json"))["jobs"][0]["spent_usd"] is None
         table = said("status", "0")
         assert "unknown" in table and "$" not in table
-        assert "the allocation before stands in: Cost(): no price is known for v100" in " ".join(table.split())
+        assert "so the previous allocation is used: Cost(): no price is known for v100" in " ".join(table.split())
         assert (
             "unknown" in said("explain", "0") and json.loads(said("explain", "0", "--json"))["spent_usd"] is None
         )

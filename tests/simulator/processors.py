@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info
 
 from gavelx.cluster import Cluster
 from gavelx.estimator import make_estimator
-from gavelx.estimator.believed import Believed, ways_of
+from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs

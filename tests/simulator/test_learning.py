@@ -7,7 +7,7 @@ import pytest
 
 from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError
-from gavelx.estimator.believed import Believed, throughputs_of, ways_of
+from gavelx.estimator.estimated_table import Believed, throughputs_of, ways_of
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement, Way

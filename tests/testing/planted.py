@@ -22,6 +22,7 @@ from gavelx.policies.greedy import Handout
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired
 from gavelx.testing.changes import weighing
+from gavelx.testing.invariance import LATER_S
 
 
 class Fair(MaxMinFairness):
@@ -301,10 +302,10 @@ class Clock(Plain):
 
 
 class Calendar(Plain):
-    """Half of everything in even hours of the day."""
+    """Half of everything in every other stretch of a day, an hour, a minute and a second."""
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return halved(super().allocate(snapshot), datetime.datetime.now().hour % 2 == 0)
+        return halved(super().allocate(snapshot), datetime.datetime.now().timestamp() // LATER_S % 2 == 0)
 
 
 class Grateful(Plain):

@@ -196,7 +196,7 @@ def test_training_goes_on_over_a_full_disk(tmp_path: Path, monkeypatch: pytest.M
         elif step == 5:
             monkeypatch.undo()
 
-    with pytest.warns(TrainingWarning, match="No space left on device; training goes on, and 1 steps are safe"):
+    with pytest.warns(TrainingWarning, match="No space left on device; training continues, and 1 steps are safe"):
         assert trained(tmp_path, 6, full_at_two).saved_steps == 6
 
 

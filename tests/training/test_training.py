@@ -250,7 +250,7 @@ def test_misuse_is_explained(tmp_path: Path, misuse: object, message: str) -> No
 def test_misuse_of_the_class_is_explained(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"Training\(model=...\): a int has no state_dict"):
         Training(model=3)
-    with pytest.raises(UserError, match="nobody said when"), some_training(tmp_path) as training:
+    with pytest.raises(UserError, match="no total number of steps is given"), some_training(tmp_path) as training:
         next(training.batches([1]))
     with pytest.raises(UserError, match="GAVELX_TOTAL_STEPS: 'many'; expected a number"):
         some_training(tmp_path, environment={"GAVELX_TOTAL_STEPS": "many"})

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from experiments.estimation.baselines.column_mean import two_way
 from experiments.estimation.baselines.matrices import MatrixEstimator
-from gavelx.estimator.kriging import Floats
+from gavelx.estimator.gaussian_process import Floats
 
 RANK, RIDGE, TURNS = 3, 0.1, 30
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from experiments.estimation.baselines.matrices import MatrixEstimator
-from gavelx.estimator.kriging import Floats
+from gavelx.estimator.gaussian_process import Floats
 
 
 class ColumnMean(MatrixEstimator):

@@ -6,7 +6,7 @@ from experiments.estimation.baselines.als import low_rank
 from experiments.estimation.baselines.column_mean import two_way
 from experiments.estimation.baselines.matrices import MatrixEstimator
 from experiments.estimation.baselines.nearest_job import borrowed
-from gavelx.estimator.kriging import Floats
+from gavelx.estimator.gaussian_process import Floats
 
 
 class Fingerprint(MatrixEstimator):

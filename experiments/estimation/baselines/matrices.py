@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gavelx.estimator.gaussian_process import Floats
 from gavelx.estimator.known import Completing
-from gavelx.estimator.kriging import Floats
 from gavelx.measurements import Estimate, Way
 from gavelx.throughputs import Pairing, Setting
 

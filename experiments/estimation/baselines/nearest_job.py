@@ -4,7 +4,7 @@ import numpy as np
 
 from experiments.estimation.baselines.column_mean import two_way
 from experiments.estimation.baselines.matrices import MatrixEstimator
-from gavelx.estimator.kriging import Floats
+from gavelx.estimator.gaussian_process import Floats
 
 SAME = 9
 """Distances that agree to so many decimal places are the same: the first job lends, on every processor."""

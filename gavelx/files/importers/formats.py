@@ -1,4 +1,4 @@
-"""Which formats there are, and which one a file has."""
+"""The formats of traces, and the detection of a file's format."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Layout:
-    """A way to write a trace down: how to know it, how to read its rows, what to make of one."""
+    """A layout of trace files: how to detect it, how to read its rows, and how to turn a row into a job."""
 
     format: str
     what: str
@@ -115,7 +115,7 @@ FORMATS = tuple(dict.fromkeys(layout.format for layout in LAYOUTS))
 def find_layout(path: Path, name: str = AUTO) -> Layout:
     """The layout of a file: by its content, or of the format with this name.
 
-    Raises :class:`OptionError` for a name that is none, :class:`InputFileError` for a file without such a layout.
+    Raises :class:`OptionError` for an unknown name, :class:`InputFileError` for a file without such a layout.
     """
     if name not in (AUTO, *FORMATS):
         raise OptionError(f"no format is called {shown(name)}", where="--format", hint=did_you_mean(name, FORMATS))

@@ -1,10 +1,10 @@
-"""Traces in the form that the published Gavel scheduler reads and writes, and Shockwave's, with two fields more.
+"""Traces in the format of the published Gavel scheduler, and of Shockwave, which has two more fields.
 
 One job a line, fields between tabs: job type, command, working directory, name of the argument for the number of
 steps, needs a data folder (0 or 1), total steps, scale factor, priority weight, SLO (negative: none), arrival in
 seconds. Shockwave adds the mode (how the batch size changes: static, accordion or gns) after the scale factor, and
-the duration in seconds before the arrival. Commands and folders are not kept: what a job runs is its job type. The
-mode is not kept either: batch sizes stay as they are.
+the duration in seconds before the arrival. Commands, folders and the mode are dropped: a job is known by its job
+type, and batch sizes stay constant.
 """
 
 from gavelx.files.csvs import Row

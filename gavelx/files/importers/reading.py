@@ -1,4 +1,4 @@
-"""Importing a trace: every row read, what is bad gathered, the rest turned into jobs."""
+"""Importing a trace: read every row, collect the bad ones, and turn the others into jobs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from gavelx.spelling import meant, nearest
 from gavelx.throughputs import Throughputs
 
 SHOWN = 5
-"""So many bad rows are shown where they are refused."""
+"""The most bad rows in an error message."""
 WATCHED = 5_000
-"""After so many rows the watcher is told."""
+"""Rows between two reports of progress."""
 
 Watch = Callable[[int], None]
 
 
 class BadRow(NamedTuple):
-    """A row that cannot be used: its number, as an editor shows it, and what is wrong with it."""
+    """A row that cannot be used: its line number, and the problem."""
 
     row: int
     problem: str
@@ -36,7 +36,7 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Imported:
-    """The jobs of a trace in order of arrival, and an account of every row that gave none."""
+    """The jobs of a trace in order of arrival, and an account of every other row."""
 
     format: str
     jobs: tuple[Job, ...]
@@ -107,7 +107,7 @@ class _Reading:
         self.left_out: Counter[str] = Counter()
 
     def take(self, number: int, row: object) -> None:
-        """Sort one row in."""
+        """Classify one row."""
         self.rows += 1
         try:
             if isinstance(row, InputFileError):
@@ -124,7 +124,7 @@ class _Reading:
             self.bad.append((number, error.with_traceback(None)))  # a million of them would keep every frame
 
     def _checked(self, number: int, job: Recorded) -> Recorded:
-        """The job with its type as the table spells it; what can be said of it only beside others or the table."""
+        """The job with its type as the table spells it, checked against the table and the other jobs."""
         where = f"{self.path}, row {number}"
         name = self.meant(job.job_type) if job.job_type else ""
         if name is None:
@@ -161,12 +161,12 @@ class _Reading:
 
 
 def _problem(path: Path, number: int, error: UserError) -> str:
-    """What is wrong with a row, without file and number."""
+    """The problem with a row, without file and line number."""
     return error.message().removeprefix(f"{path}, row {number}").lstrip(",: ")
 
 
 def _refusal(path: Path, bad: list[tuple[int, UserError]], rows: int) -> UserError:
-    """The error about the first bad row; what follows is in its notes."""
+    """The error about the first bad row; further ones are in its notes."""
     _, first = bad[0]
     for other, error in bad[1:SHOWN]:
         first.add_note(str(BadRow(other, _problem(path, other, error))))

@@ -1,4 +1,4 @@
-"""What all importers make of a row: a job as somebody recorded it, before it has a job type of ours."""
+"""A recorded job: the result of every importer for a row, before the job has a job type of ours."""
 
 import math
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ STILL_RUNNING = "still running"
 FAILED = "failed"
 NO_TIME = "took no time"
 TWICE = "there already"
-"""Why a job is left out. These are facts about the job, not mistakes in the file."""
+"""Reasons to leave a job out. These are facts about the job, not mistakes in the file."""
 
 SHORTEST_S = 1e-3
-"""A duration below this is none."""
+"""The least duration in seconds; a shorter one counts as 0."""
 EARLIEST_S = 1e8
-"""A time before this (1973) is none: rather a year, or a date without its dashes."""
+"""The least time (1973); a smaller number is rather a year, or a date without its dashes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Recorded:
     Its work is one of three: ``total_steps`` of ``job_type``; ``duration_s`` on ``gpus`` devices, which may be a
     fraction; or ``samples`` to train on. ``batch_size`` is that of one device. ``deadline_s`` is a time on the
     clock of the file, ``slo`` a multiple of the duration. Records with the same ``part_of`` are one job. A job
-    without an ``id`` is numbered by its arrival. What has the same ``told`` is the same record once more.
+    without an ``id`` is numbered by its arrival. Records with the same ``told`` are duplicates.
     """
 
     arrival_s: float
@@ -57,14 +57,14 @@ Outcome = Recorded | str
 
 
 def ran(gpus: float, duration_s: float) -> str:
-    """The reason why a job that ended well is left out all the same; empty where there is none."""
+    """The reason why a job that ended well is left out; empty if it is not."""
     if gpus <= 0:
         return NO_GPUS
     return NO_TIME if duration_s < SHORTEST_S else ""
 
 
 def joined(parts: list[Recorded]) -> Recorded:
-    """One job of all its parts: their devices together, from the first start, with their device-time in total."""
+    """One job from all its parts: the sum of their devices, from the first start, with their total device-time."""
     gpus = math.fsum(part.gpus for part in parts)
     device_s = math.fsum(part.gpus * (part.duration_s or 0.0) for part in parts)
     first = parts[0]
@@ -73,7 +73,7 @@ def joined(parts: list[Recorded]) -> Recorded:
 
 
 def once(name: str, *times_s: float) -> str:
-    """By what a record is known when it comes again: its name and its times; empty where it has no name."""
+    """A key of a record to find duplicates: its name and its times; empty if it has no name."""
     return " ".join([name, *map(str, times_s)]) if name else ""
 
 
@@ -97,7 +97,7 @@ def moment(row: Row, column: str) -> float:
 
 
 def parsed_moment(text: str) -> float | None:
-    """Seconds since 1970 of a date with a time, UTC where it names no zone; None where the text is none."""
+    """Seconds since 1970 of a date with a time, in UTC without a zone; None for any other text."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -117,6 +117,6 @@ def later(row: Row, start_s: float, column: str, end_s: float) -> float:
 
 
 def either(row: Row, *columns: str) -> str:
-    """The first of these columns that says something in this row, or else that the file has."""
+    """The first of these columns that is not empty in this row, or else that the file has."""
     there = [column for column in columns if column in row.cells]
     return next(filter(row.has, there), there[0])

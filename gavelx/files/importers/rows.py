@@ -1,6 +1,6 @@
-"""The rows of a file one line at a time, so that a bad one costs no other.
+"""The rows of a file one line at a time, so that a bad row does not affect the others.
 
-Unlike :func:`gavelx.files.csvs.read_rows` a row that cannot be used comes as the error that it is. A quoted cell
+Unlike :func:`gavelx.files.csvs.read_rows`, a row that cannot be used is yielded as an error. A quoted cell
 ends with its line: none of these formats has line breaks in a cell.
 """
 
@@ -15,7 +15,7 @@ from gavelx.files.jsons import Node
 from gavelx.files.texts import read_lines, read_text
 
 Item = tuple[int, "Row | Node | InputFileError"]
-"""The number of the line on which a row begins, and the row or what is wrong with it."""
+"""The number of the line on which a row begins, and the row or its error."""
 
 NAMED = {"\t": " between tabs", "|": " between bars", ",": ""}
 

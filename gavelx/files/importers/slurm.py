@@ -7,8 +7,8 @@
 and ``ReqGRES`` are needed; GRES counts are per node, so ``NNodes`` multiplies them. Steps of a job (``123.batch``)
 are passed over; elements of an array (``123_4``) are jobs. Jobs that were cancelled or ran into their time limit
 held their devices until then, and are kept; failed ones are left out; without ``State`` all count as completed.
-What is there twice, as in overlapping lists, is one job; each time that a requeued job ran is a job. The owner is
-``Account/User``. ``Priority`` is a place in the queue, not a share, and is not kept: every job weighs 1.
+Duplicates, as in overlapping lists, are one job; each run of a requeued job is a job. The owner is
+``Account/User``. ``Priority`` is a place in the queue, not a share, and is dropped: every job has weight 1.
 
 Source: Slurm documentation, sacct (job states, TRES, Elapsed).
 """
@@ -39,7 +39,7 @@ STATES = {
     **dict.fromkeys(("RUNNING", "SUSPENDED", "RESIZING", "COMPLETING", "SIGNALING", "STAGE_OUT"), STILL_RUNNING),
     **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUE_HOLD", "SPECIAL_EXIT"), NEVER_STARTED),
 }
-"""What becomes of a job in each state: kept, or the reason why it is left out."""
+"""The treatment of a job in each state: kept, or the reason why it is left out."""
 
 STEP = "step of a job"
 ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(\.\d+)?", re.ASCII)
@@ -47,7 +47,7 @@ TRES = re.compile(r"gres/gpu(?::(?P<model>[^:=]+))?=(?P<count>\d{1,10})", re.ASC
 GPU = r"(?:gres[:/])?(?:gpu|7696487)"  # the letters gpu as a number, where sacct knows no name for it
 GRES = re.compile(GPU + r"(?::(?P<model>[^:=]+))??(?:[:=](?P<count>\d{1,10}))?", re.ASCII)
 FORMS = {"TRES": (re.compile(r"gres/gpu(?!\w)"), TRES), "GRES": (re.compile(GPU + r"(?!\w)"), GRES)}
-"""How a part about GPUs begins (not one about their memory), and how it is read; of one without a count is one."""
+"""Prefix of a part about GPUs (not about their memory), and its pattern; a part without a count means one GPU."""
 EXAMPLES = {"TRES": "gres/gpu=4 or gres/gpu:a100=4", "GRES": "gpu:4 or gpu:a100:4"}
 SOCKETS = re.compile(r"\([^)]*\)")  # gpu:2(S:0-1)
 
@@ -76,7 +76,7 @@ def slurm_job(row: Row) -> Outcome:
 
 
 def _gpus(row: Row) -> int:
-    """Devices of the whole job: what it was given, or else what it asked for; 0 where no GPU is named."""
+    """Devices of the whole job: allocated, or else requested; 0 if no GPU is named."""
     column = either(row, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
     text, kind = row.text(column, ""), column[-4:]
     begins, form = FORMS[kind]

@@ -1,4 +1,4 @@
-"""From what was recorded to a job of ours: the one place with the rule.
+"""The rule that turns a recorded job into a job of a throughput table.
 
 A recorded job with a job type and steps (Gavel, Shockwave, our own CSV) is taken as it is. Any other is known by
 its duration d on g devices, and becomes a job of a throughput table:
@@ -53,7 +53,7 @@ CLOSEST = {
     "ncf": "Recommendation",  # both recommend films of MovieLens
     "neumf": "Recommendation",
 }
-"""The nearest model of the shipped tables, by kind of network and how heavy it is."""
+"""The closest model of the shipped tables, by kind of network and amount of computation."""
 
 BATCH_SIZE = re.compile(r"(.*) \(batch size (\d{1,9})\)")
 

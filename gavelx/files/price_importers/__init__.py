@@ -1,8 +1,8 @@
-"""Price lists of others, taken over as rows of our table.
+"""Import of price lists of clouds as rows of our table.
 
-Start at :func:`import_prices`. Each family has a file with a function from a row of its own to offers, or to the
-reason why it is left out: ``skypilot``, ``aws``, ``azure``, ``gcp``. What feeds do not say, which accelerators an
-instance type holds, is in ``prices/instances.csv``.
+Start at :func:`import_prices`. Each family has a file with a function from one of its rows to offers, or to the
+reason why it is left out: ``skypilot``, ``aws``, ``azure``, ``gcp``. The accelerators of an instance type, which
+these lists lack, are in ``prices/instances.csv``.
 """
 
 from gavelx.files.price_importers.offers import Given

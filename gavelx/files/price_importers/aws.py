@@ -1,4 +1,4 @@
-"""AWS: what ``aws ec2 describe-spot-price-history`` prints.
+"""AWS: the output of ``aws ec2 describe-spot-price-history``.
 
 An element of ``SpotPriceHistory`` has ``InstanceType, AvailabilityZone, ProductDescription, SpotPrice`` (a text,
 in US dollars) and ``Timestamp``. Only Linux is taken. Dates are days; of several prices of an instance type in a
@@ -53,7 +53,7 @@ def region_of(zone: str) -> str:
 
 
 def last_of_each_day(rows: Iterable[PriceRow]) -> list[PriceRow]:
-    """Of the prices of an instance type in a zone on one day the last; its source names the time."""
+    """The last price of each day, instance type and zone; its source names the time."""
     last: dict[tuple[str, ...], PriceRow] = {}
     for row in rows:
         key = (row.cloud, row.zone, row.instance_type, row.as_of)

@@ -1,4 +1,4 @@
-"""Azure: what the retail prices API answers (``https://prices.azure.com/api/retail/prices``), a page or more.
+"""Azure: answers of the retail prices API (``https://prices.azure.com/api/retail/prices``), one page or more.
 
 An element of ``Items`` has ``armSkuName, armRegionName, skuName, productName, type, retailPrice, unitOfMeasure``,
 and ``currencyCode, effectiveStartDate, reservationTerm``. ``Consumption`` is on demand, or spot where the name of

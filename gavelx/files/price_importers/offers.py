@@ -1,4 +1,4 @@
-"""What the importers share: what the user says beside a file, and what instance types hold."""
+"""Common parts of the importers: facts that the user adds to a file, and the contents of instance types."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from gavelx.files.price_rows import PRICE_MAX, PriceRow
 NO_ACCELERATOR = "no accelerator in it, or none that we know"
 NO_PRICE = "no price"
 Outcome = Sequence[PriceRow] | str
-"""The offers that one row of a feed makes, or why it makes none."""
+"""The offers of one row of a price list, or the reason why it has none."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a file may not say: whose prices, of when, and what its currency is worth."""
+    """Facts that a file may lack: the cloud, the date, and the rates of currencies."""
 
     cloud: str | None = None
     as_of: str | None = None
@@ -44,7 +44,7 @@ def _instances() -> dict[tuple[str, str], Inside]:
 
 
 def inside(cloud: str, instance_type: str) -> Inside | None:
-    """What an instance type of a cloud holds; None for one without accelerators, or that nobody wrote down."""
+    """The accelerators of an instance type of a cloud; None without accelerators, or if the type is unknown."""
     return _instances().get((cloud, plain(instance_type)))
 
 
@@ -54,5 +54,5 @@ def plain(instance_type: str) -> str:
 
 
 def amount(text: str) -> Decimal | None:
-    """An amount as somebody wrote it; None for what is no number that a price can be."""
+    """A price as a decimal, exactly as written; None for a text that cannot be a price."""
     return Decimal(text) if NUMBER.fullmatch(text) and 0 <= Decimal(text) <= PRICE_MAX else None

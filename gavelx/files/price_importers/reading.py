@@ -1,4 +1,4 @@
-"""Importing price lists: every row read, what is bad gathered, the rest turned into rows of our table."""
+"""Importing price lists: read every row, collect the bad ones, and turn the others into rows of our table."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,14 +17,14 @@ from gavelx.files.price_rows import REQUIRED, PriceRow, is_date, price_row
 from gavelx.files.texts import shown
 
 SHOWN = 5
-"""So many bad rows are shown where they are refused."""
+"""The most bad rows in an error message."""
 Item = tuple[int, Any]
-"""The row on which something begins, and that; or the error about it."""
+"""The line number of an item, and the item or the error about it."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """The rows of price lists, and an account of what gave none."""
+    """The rows of price lists, and an account of every row that was left out."""
 
     format: str
     rows: tuple[PriceRow, ...]
@@ -35,7 +35,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Format:
-    """How a family of files is read, row by row, and what becomes of a row."""
+    """A family of files: how it is read row by row, and how a row becomes offers."""
 
     items: Callable[[Path, Given], tuple[Given, Iterator[Item]]]
     offers: Callable[[Any, Given], Outcome]
@@ -75,8 +75,8 @@ def import_prices(
 ) -> Imported:
     """The rows of price lists of one format.
 
-    Bad rows are refused, or with ``skip_bad_rows`` left out and listed. What our table does not hold is no
-    mistake: it is counted in ``left_out``, by reason.
+    Bad rows are refused, or with ``skip_bad_rows`` left out and listed. Rows that do not belong in our table are
+    not mistakes: they are counted in ``left_out``, by reason.
 
     Raises :class:`InputFileError` for bad rows (the first one, with notes on those that follow) and for files that
     leave no price; :class:`OptionError` for a format that is none, or for a missing cloud.
@@ -122,7 +122,7 @@ def _elements(path: Path, key: str) -> Iterator[Item]:
 
 
 def _problem(path: Path, number: int, error: UserError) -> str:
-    """What is wrong with a row, without file and number."""
+    """The problem with a row, without file and line number."""
     return error.message().removeprefix(str(path)).removeprefix(f", row {number}").lstrip(",: ")
 
 

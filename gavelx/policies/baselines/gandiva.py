@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
-from gavelx.configuration import NOBODY
+from gavelx.configuration import ALONE
 from gavelx.configurations import Configurations
 from gavelx.execution import Execution
 from gavelx.policies.base import Policy
@@ -20,7 +20,6 @@ from gavelx.solvers import certified, repaired
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-ALONE = -1
 
 
 class Gandiva(Policy):
@@ -111,7 +110,7 @@ def _promised_partners(snapshot: Snapshot) -> Ints:
     promised = snapshot.promised.configurations
     for first, second in zip(promised.job.tolist(), promised.partner.tolist(), strict=True):
         j, i = index.get(first, ALONE), index.get(second, ALONE)
-        if second != NOBODY and ALONE not in (j, i) and partner_J[j] == partner_J[i] == ALONE:
+        if second != ALONE and ALONE not in (j, i) and partner_J[j] == partner_J[i] == ALONE:
             partner_J[j], partner_J[i] = i, j
     return partner_J
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from gavelx.estimator.steady import Rejected, Sample, measure
+from gavelx.estimator.steady_speed import Rejected, Sample, measure
 from gavelx.measurements import Measurement, Way
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.timing import Timing

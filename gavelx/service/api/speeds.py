@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gavelx.estimator.online import Learned
-from gavelx.estimator.steady import interval
+from gavelx.estimator.steady_speed import interval
 from gavelx.measurements import Way
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.api.auth import Caller

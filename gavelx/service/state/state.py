@@ -19,7 +19,7 @@ from typing import Any
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
-from gavelx.configuration import NOBODY
+from gavelx.configuration import ALONE
 from gavelx.estimator.online import Online
 from gavelx.jobs import Job
 from gavelx.measurements import Way
@@ -236,7 +236,7 @@ class State:
         if j is None or live.lease[j] != lease.id:
             return None
         job, partner = live.jobs[j], live.index.get(int(live.partner[j]))
-        if live.partner[j] == NOBODY:
+        if live.partner[j] == ALONE:
             return Setting(job.job_type, lease.accelerator, lease.configuration.devices, not live.spread[j])
         if partner is None or lease.configuration.devices > 1:
             return None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation, Certificate
-from gavelx.configuration import ABSENT, AS_ASKED, NOBODY, ConfigurationSet
+from gavelx.configuration import ABSENT, ALONE, AS_ASKED, ConfigurationSet
 from gavelx.errors import PolicyError
 from gavelx.execution import DEFAULT, Execution
 from gavelx.promises import Promises
@@ -117,7 +117,7 @@ def as_of_version_3(body: dict[str, Any]) -> dict[str, Any]:
 
 def _places(promised: Promises, snapshot: Snapshot) -> Ints:
     """Where each promised configuration stands in the snapshot's table."""
-    row = {job.id: j for j, job in enumerate(snapshot.jobs)} | {NOBODY: NOBODY}
+    row = {job.id: j for j, job in enumerate(snapshot.jobs)} | {ALONE: ALONE}
     a_of = {name: a for a, name in enumerate(snapshot.accelerators)}
     given = promised.configurations
     try:

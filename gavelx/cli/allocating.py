@@ -1,4 +1,4 @@
-"""``gavelx allocate``: one decision, with its certificate and, if wanted, its explanation."""
+"""``gavelx allocate``: one allocation, with its certificate and, with ``--explain``, its explanation."""
 
 from rich.console import Console
 
@@ -25,7 +25,7 @@ def allocate(
     *,
     explain: bool = False,
 ) -> None:
-    """Read a snapshot, ask the policy, show the shares of time; or write them as JSON, and draw no table."""
+    """Read a snapshot, ask the policy, and print the shares of time as a table, or write them as JSON."""
     policy = load_policy(policy_text)
     outputs.check(snapshot_path)
     with using(settings), stoppable(policy_text) as asked:
@@ -46,7 +46,7 @@ def allocate(
 
 
 def print_allocation(policy: str, allocation: Allocation, console: Console) -> None:
-    """The share of time of each job on each type, and what is known about the answer."""
+    """Print the share of time of each job on each type, and the certificate."""
     snapshot = allocation.snapshot
     table = plain_table(title=policy_cell(policy), title_justify="left", title_style="bold")
     for heading in ("job", "devices", *snapshot.accelerators, "all", "steps/s"):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from gavelx.estimator.gaussian_process import Errors, Solved, likely_variances
 from gavelx.estimator.intervals import half_widths, inflation
-from gavelx.estimator.kriging import Errors, Solved, likely_variances
 
 MANY = 1e6
 NO_JOBS = Errors(np.zeros(0), np.zeros(0)), 0

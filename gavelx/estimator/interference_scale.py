@@ -1,11 +1,12 @@
-"""How much it matters on a device who runs beside whom: learnt from speeds, as no data sheet says.
+"""The scale of interference on each device, learnt from speeds: how much the slowdowns of pairs differ there.
 
-A device that every job fills divides its time evenly; on a larger one some pairs hardly notice each other while
-others suffer. So whatever pairs differ by counts g_d times on device d: slowdowns of a cell n on device d and of a
-cell m on device e vary together as g_d g_e slowdown_NM, with log g_d ~ Normal(m, SPREAD^2). The amplitudes are
-those under which what was measured is most likely, over their geometric mean.
+A device that every job fills divides its time evenly; on a larger one, some pairs hardly slow down while others
+do. So differences between pairs are scaled by an amplitude g_d on device d: the slowdowns of cell n on device d
+and of cell m on device e have the covariance g_d g_e slowdown_NM, with log g_d ~ Normal(m, SPREAD^2). The
+amplitudes are the most likely ones given the measurements, divided by their geometric mean.
 
-Where few pairs are known, the amplitude is foretold from those of other devices: it grows with a device's speed.
+For a device with few known pairs, the amplitude is predicted from the other devices: it grows with a device's
+speed.
 
 Legend: N measured cells, D devices.
 """
@@ -15,21 +16,21 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from gavelx.estimator.kriging import Floats, Whole
+from gavelx.estimator.gaussian_process import Floats, Whole
 
 SPREAD, STEPS_MAX = 0.5, 15
 GROWTH, GROWTH_SPREAD, COMMON_SPREAD = 0.5, 0.5, 1.0
-"""Prior: the amplitude grows as the device's speed to this power, give or take; so far may all differ from 1."""
+"""Prior: the power of a device's speed in its amplitude, the spread of that power, and of the common factor."""
 PAIRS_MIN = 10
-"""Fewer cells of pairs say nothing sure of a device."""
+"""Cells of pairs that a device needs for an amplitude of its own."""
 
 
 def likely_amplitudes(
     y_N: Floats, rest_NN: Floats, slowdown_NN: Floats, device_N: Whole, known_D: NDArray[np.bool_]
 ) -> Floats:
-    """The logarithm of each device's most likely amplitude; NaN where too few pairs are known.
+    """The logarithm of each device's most likely amplitude; NaN if too few pairs are known.
 
-    ``slowdown_NN`` is the covariance of slowdowns at amplitudes of 1, ``rest_NN`` all else, noise included.
+    ``slowdown_NN`` is the covariance of slowdowns at amplitudes of 1, ``rest_NN`` all others, noise included.
     """
     D = len(known_D)
 
@@ -53,8 +54,8 @@ def likely_amplitudes(
 def foretold_amplitudes(log_D: Floats, speed_D: Floats) -> tuple[Floats, Floats]:
     """Mean and standard deviation of the logarithm of every amplitude, given some (the others NaN) and speeds.
 
-    ``speed_D`` are logarithms, too. Simple kriging of log g_d = c + b speed_d + rest_d; where no amplitude is
-    known, effects are as large as they are, and c is 0.
+    ``speed_D`` are logarithms, too. Simple kriging of log g_d = c + b speed_d + rest_d; if no amplitude is known,
+    c is 0.
     """
     known = np.flatnonzero(~np.isnan(log_D))
     common = COMMON_SPREAD**2 if len(known) else 0.0

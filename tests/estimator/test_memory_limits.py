@@ -2,7 +2,7 @@
 
 import pytest
 
-from gavelx.estimator.cannot_run import CannotRun
+from gavelx.estimator.memory_limits import CannotRun
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.measurements import Way
 from gavelx.throughputs import Pairing, Setting

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.cli.working import own_address, parse_address, server_name
+from gavelx.cli.worker import own_address, parse_address, server_name
 from gavelx.errors import OptionError
 from tests.cli.running import Shell
 
@@ -33,7 +33,7 @@ def test_names_that_are_none(name: str) -> None:
     ("arguments", "says"),
     [
         (["--devices", "v100"], "--devices: cannot read 'v100'"),
-        (["--devices", "cpu=1", "--name", "../etc"], "--name: '../etc' is no name of a server"),
+        (["--devices", "cpu=1", "--name", "../etc"], "--name: '../etc' cannot be the name of a server"),
         (["--devices", "cpu=1", "--cert", "a.pem"], "belong together"),
         (["--devices", "cpu=1", "--token-file", "/no/such"], "--token-file /no/such: cannot be read"),
         (["--devices", "cpu=1", "--folder", "/dev/null/x"], "--folder"),

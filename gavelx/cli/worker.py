@@ -1,4 +1,4 @@
-"""``gavelx worker``: what the user typed, checked and turned into an agent at work."""
+"""``gavelx worker``: check the options, make an agent, and run it."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True)
 class Security:
-    """Files that say who we are."""
+    """Files with the agent's credentials."""
 
     token_file: str | None = None
     ca: str | None = None
@@ -32,7 +32,7 @@ class Security:
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """Just as typed."""
+    """The options of ``worker``, as typed."""
 
     scheduler: str
     devices: str | None = None
@@ -46,7 +46,7 @@ class WorkerOptions:
 
 
 def work(options: WorkerOptions) -> None:
-    """Serve until asked to leave. Raises :class:`OptionError` or :class:`InputFileError`."""
+    """Run the agent until a signal stops it. Raises :class:`OptionError` or :class:`InputFileError`."""
     host, port = parse_address(options.scheduler)
     devices = find_devices(options.devices)
     name = server_name(options.name)
@@ -76,17 +76,17 @@ def _agent(options: WorkerOptions, name: str, address: str, devices: Devices) ->
 
 
 def default_folder(name: str) -> Path:
-    """Where programs of this user keep their state."""
+    """Default folder for the agent's state, in the user's state folder."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "gavelx" / name
 
 
 def server_name(typed: str | None) -> str:
-    """The name given, or the machine's."""
+    """The name that was typed, or the machine's."""
     name = typed or socket.gethostname()
     if not NAME.fullmatch(name):
         expected = "up to 64 letters, digits, dots, dashes and underscores"
-        raise OptionError(f"{name[:80]!r} is no name of a server", where="--name", expected=expected)
+        raise OptionError(f"{name[:80]!r} cannot be the name of a server", where="--name", expected=expected)
     return name
 
 
@@ -106,7 +106,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def own_address(host: str, port: int) -> str:
-    """The address of ours from which we reach the scheduler; nothing is sent to find it."""
+    """The address of this machine on the route to the scheduler; nothing is sent to find it."""
     try:
         kind, _, _, _, target = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as probe:
@@ -118,7 +118,7 @@ def own_address(host: str, port: int) -> str:
 
 
 def access_to(scheduler: str, security: Security) -> "Access":
-    """Where the scheduler is, and with what right; files are read now, so that mistakes show now."""
+    """Address and credentials of the scheduler; files are read at once, so that mistakes show at once."""
     try:
         from gavelx.rpc.channels import Access  # noqa: PLC0415
     except ImportError as error:
@@ -142,4 +142,4 @@ def _read(option: str, file: str) -> str:
     except OSError as error:
         raise InputFileError(f"cannot be read ({error.strerror})", where=f"{option} {file}") from None
     except ValueError:
-        raise InputFileError("is no text file", where=f"{option} {file}", expected="PEM, or a token") from None
+        raise InputFileError("is not a text file", where=f"{option} {file}", expected="PEM, or a token") from None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from gavelx.estimator.base import LEVEL
-from gavelx.estimator.believed import Believed, throughputs_of, ways_of
+from gavelx.estimator.estimated_table import Believed, throughputs_of, ways_of
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.throughputs import Pairing, Setting
 from tests.estimator.guessing import Guessing

@@ -1,19 +1,19 @@
-"""From step counts to a speed: warm-up cut off, steady state checked, an interval by blocks; or why there is none.
+"""From step counts to a speed: warm-up removed, steady state checked, interval by batch means; or a rejection.
 
-A job says now and then how many steps it has done. Its speed is what it keeps up once it is warm:
+A job reports its number of steps from time to time. Its speed is the steady rate after the warm-up:
 
-1. samples that cannot be are refused; where steps go back the job was restarted, and the longest stretch counts;
-2. the time until the first step belongs to the start, and is left out;
+1. impossible samples are rejected; if the count goes back, the job was restarted, and the longest stretch is used;
+2. the time until the first step is part of the start, and is left out;
 3. the rest is divided into blocks of equal time, whose speeds are r_1 .. r_n; of these the first d are warm-up,
    d <= n/2 being what minimises the standard error of the mean of the rest, S²(d) / (n - d)²  (MSER, White 1997,
    "An effective truncation heuristic for bias reduction in simulation output"; batches of time instead of its
    five observations);
-4. what is left is steady unless its two halves differ, by Welch's test and by more than ``DRIFT``;
+4. the rest is steady unless its two halves differ, by Welch's test and by more than ``DRIFT``;
 5. the standard error is that of at most ``BATCHES`` batch means (Schmeiser 1982, "Batch size effects in the
    analysis of simulation output": between 10 and 30 batches), with Student's t for their small number.
 
-Blocks of one run do not see what differs from one start to the next: :func:`together` does (Kalibera and Jones
-2013, "Rigorous benchmarking in reasonable time": repeat at the highest level that varies).
+Blocks of one run do not show the variation between starts; :func:`together` does (Kalibera and Jones 2013,
+"Rigorous benchmarking in reasonable time": repeat at the highest level that varies).
 """
 
 import math
@@ -29,26 +29,26 @@ BLOCKS = 60
 BLOCKS_MIN = 5
 BATCHES = 20
 DRIFT = 0.1
-"""Halves that differ by less than this part are called steady, however surely they differ."""
+"""Halves whose relative difference is smaller count as steady, even if the difference is significant."""
 SURE = 0.999
-"""How sure it must be that they do."""
+"""Confidence level at which the halves must differ."""
 STALLED = 0.5
-"""A job without a step for this part of the time stands still."""
+"""A job without a step for this part of the time is stalled."""
 JUMP = 10.0
-"""An interval so many times the usual one, at a speed so far from the usual one: the clock jumped."""
+"""A gap this many times the usual one, at a speed this far from the usual one: the clock jumped."""
 RUN_TO_RUN = 0.02
-"""By how much starts of one job differ, relative, where nobody has measured it by repeating."""
+"""Relative variation between starts of one job, if it was not measured by repeating."""
 
 
 class Sample(NamedTuple):
-    """So many steps were done in all, at a time on a clock that only goes forward."""
+    """Total steps done at a time on a monotonic clock."""
 
     time_s: float
     steps: float
 
 
-class Steady(NamedTuple):
-    """Steps/s, its standard error relative to it, and the stretch from which it is."""
+class SteadySpeed(NamedTuple):
+    """A steady speed in steps/s, its relative standard error, and the stretch that it was measured in."""
 
     steps_per_second: float
     relative_error: float
@@ -58,13 +58,13 @@ class Steady(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """There is no speed to be had from this, for a reason that a user can do something about."""
+    """No speed could be measured, with a reason that the user can act on."""
 
     reason: str
 
 
-def measure(samples: Sequence[Sample], seconds_min: float = 0.0) -> Steady | Rejected:
-    """The speed that a run of a job keeps up; ``seconds_min``: a shorter steady stretch says nothing."""
+def measure(samples: Sequence[Sample], seconds_min: float = 0.0) -> SteadySpeed | Rejected:
+    """The steady speed of a run of a job; a steady stretch shorter than ``seconds_min`` is rejected."""
     try:
         _check_possible(samples)
         warm = _from_first_step(samples)
@@ -79,19 +79,19 @@ def measure(samples: Sequence[Sample], seconds_min: float = 0.0) -> Steady | Rej
         relative_error = _standard_error(_batches(kept)) / mean
     except _UnusableError as error:
         return Rejected(str(error))
-    except ArithmeticError:  # a job may say anything
-        return Rejected("the counts are too small or too large to reckon with")
+    except ArithmeticError:  # a job may report anything
+        return Rejected("the counts are too small or too large to compute with")
     warm_up_s = warm[0].time_s - samples[0].time_s + cut * block_s
-    return Steady(mean, relative_error, seconds, mean * seconds, warm_up_s)
+    return SteadySpeed(mean, relative_error, seconds, mean * seconds, warm_up_s)
 
 
-def together(runs: Sequence[Steady]) -> Steady:
-    """One speed from several starts of the same job: their mean, and an error that knows how they differ."""
+def together(runs: Sequence[SteadySpeed]) -> SteadySpeed:
+    """One speed from several starts of the same job: their mean, with an error that includes their variation."""
     speeds = [run.steps_per_second for run in runs]
     mean = statistics.fmean(speeds)
     within = math.sqrt(sum((run.relative_error * run.steps_per_second) ** 2 for run in runs)) / len(runs)
     between = RUN_TO_RUN * mean if len(runs) == 1 else _standard_error(speeds)
-    return Steady(
+    return SteadySpeed(
         mean,
         max(within, between) / mean if len(runs) > 1 else math.hypot(within, between) / mean,
         sum(run.seconds for run in runs),
@@ -101,7 +101,7 @@ def together(runs: Sequence[Steady]) -> Steady:
 
 
 def interval(speed: float, relative_error: float, level: float = LEVEL) -> tuple[float, float]:
-    """Between what the speed lies so often: on a logarithmic scale, so never below 0."""
+    """The confidence interval of a speed, on a logarithmic scale, so never below 0."""
     factor = math.exp(float(ndtri(0.5 + level / 2)) * relative_error)
     return speed / factor, speed * factor
 
@@ -111,10 +111,10 @@ class _UnusableError(Exception):
 
 
 def _check_possible(samples: Sequence[Sample]) -> None:
-    """No job that runs can report just anything."""
+    """Raise :class:`_UnusableError` for samples that no running job can have."""
     for time_s, steps in samples:
         if not (math.isfinite(time_s) and math.isfinite(steps)):
-            raise _UnusableError(f"a report is no number: {steps} steps at {time_s} s")
+            raise _UnusableError(f"a report is not a number: {steps} steps at {time_s} s")
         if steps < 0:
             raise _UnusableError(f"a negative count: {steps:g} steps")
     for before, after in pairwise(samples):
@@ -141,7 +141,7 @@ def _from_first_step(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _stretches(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """Where the count goes back the job was started again, from its checkpoint."""
+    """The samples between restarts: where the count goes back, the job was restarted from its checkpoint."""
     stretches = list[list[Sample]]()
     for sample in samples:
         if not stretches or sample.steps < stretches[-1][-1].steps:
@@ -151,7 +151,7 @@ def _stretches(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 
 def _check_uninterrupted(warm: Sequence[Sample]) -> None:
-    """Neither did the job stand still for most of the time, nor did the clock jump; from here they look alike."""
+    """Raise :class:`_UnusableError` if the job was stalled for most of the time, or the clock jumped."""
     gaps = [(after.time_s - before.time_s, after.steps - before.steps) for before, after in pairwise(warm)]
     usual_s, total_s = statistics.median(gap_s for gap_s, _ in gaps), warm[-1].time_s - warm[0].time_s
     usual = statistics.median(steps / gap_s for gap_s, steps in gaps)
@@ -166,7 +166,7 @@ def _check_uninterrupted(warm: Sequence[Sample]) -> None:
 
 
 def _blocks(warm: Sequence[Sample]) -> tuple[list[float], float]:
-    """Speeds in blocks of equal time, no more blocks than times between reports; and a block's length."""
+    """Speeds in blocks of equal time, at most as many as gaps between reports; and a block's length."""
     first_s, last_s = warm[0].time_s, warm[-1].time_s
     n = min(BLOCKS, len(warm) - 1)
     block_s = (last_s - first_s) / n
@@ -181,7 +181,7 @@ def _blocks(warm: Sequence[Sample]) -> tuple[list[float], float]:
 
 
 def _warm_up(rates: Sequence[float]) -> int:
-    """How many blocks to leave out: where the standard error of the mean of the rest is least."""
+    """The number of warm-up blocks: leaving these out, the standard error of the mean of the rest is least."""
     best, best_error = 0, math.inf
     total = squares = 0.0
     center = statistics.median(rates)  # sums of small numbers keep their digits
@@ -194,7 +194,7 @@ def _warm_up(rates: Sequence[float]) -> int:
 
 
 def _check_steady(kept: Sequence[float]) -> None:
-    """The second half is the same speed as the first, or not surely another, or not by much."""
+    """Raise :class:`_UnusableError` if the two halves differ significantly and by more than ``DRIFT``."""
     half = len(kept) // 2
     first, second = kept[:half], kept[half:]
     a, b = statistics.fmean(first), statistics.fmean(second)
@@ -211,7 +211,7 @@ def _batches(rates: Sequence[float]) -> list[float]:
 
 
 def _standard_error(values: Sequence[float]) -> float:
-    """Of their mean; of a normal distribution whose interval is as wide as Student's, as they are few."""
+    """Standard error of the mean, scaled so that a normal interval is as wide as Student's."""
     tail = 0.5 + LEVEL / 2
     wider = float(stdtrit(len(values) - 1, tail) / ndtri(tail))
     return wider * statistics.stdev(values) / math.sqrt(len(values))

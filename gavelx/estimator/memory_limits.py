@@ -1,13 +1,14 @@
-"""Where a job surely cannot run either: what was too large for a device is too large for one with less memory.
+"""Ways to run that need too much memory: what is too large for a device is too large for one with less memory.
 
-Claimed with caution, since a job that is wrongly said not to run will never be tried there. A way to run is said
-to be impossible only where one that needs no more memory was tried in vain on that device or one with more memory:
+The rule is cautious, because a job that is wrongly declared unable to run is never tried there. A way to run
+counts as impossible only if one that needs no more memory failed on that device or on one with more memory:
 
 * the same model at this batch size or a smaller one, with as many devices placed alike;
 * the same two models side by side, each at this batch size or a smaller one; or one of them alone.
 
-A failure says nothing of memory where a job that needs as much ran on that device or on one with less. Devices
-with the same memory on their data sheets differ by what drivers and libraries take, and say nothing of each other.
+A failure is not attributed to memory if a job that needs as much ran on that device or on one with less. Devices
+with the same memory on their data sheets differ by the needs of drivers and libraries, so nothing follows from one
+for another.
 """
 
 from collections import defaultdict
@@ -20,11 +21,11 @@ from gavelx.measurements import Way
 from gavelx.throughputs import Pairing, Setting
 
 MORE = 1.1
-"""So many times the memory is clearly more."""
+"""Factor from which memory counts as more."""
 
 Models = tuple[str, ...]
 Shape = tuple[int, bool]
-"""How many devices, and whether in one server."""
+"""Number of devices, and whether they are in one server."""
 
 
 class _Tried(NamedTuple):
@@ -39,7 +40,7 @@ class _Tried(NamedTuple):
 
 
 class CannotRun:
-    """Knows what was tried, and says of other ways to run that they are as hopeless."""
+    """The ways to run that failed, and the conclusions for other ways."""
 
     def __init__(self, speed_of: Mapping[Way, float], data_sheets: DataSheets) -> None:
         self._memory_gb: dict[str, float] = {}
@@ -58,7 +59,7 @@ class CannotRun:
                 self._failed[tried.models, shape].append(tried)
 
     def says(self, way: Way) -> bool:
-        """Whether it surely cannot run."""
+        """Whether this way to run surely cannot run."""
         if not self._failed:
             return False
         tried, shape = next(_forms(way))
@@ -70,7 +71,7 @@ class CannotRun:
         return any(self._no_more(other, tried) for other in self._failed.get((tried.models, shape), ()))
 
     def _no_more(self, a: _Tried, b: _Tried) -> bool:
-        """Whether ``a`` needs no more memory than ``b`` does, on the same device or one that has clearly more."""
+        """Whether ``a`` needs no more memory than ``b``, on the same device or one that has clearly more."""
         return all(
             mine == its or mine.batch_size <= its.batch_size for mine, its in zip(a.names, b.names, strict=True)
         ) and (a.accelerator == b.accelerator or self._memory(a.accelerator) >= MORE * self._memory(b.accelerator))
@@ -82,7 +83,7 @@ class CannotRun:
 
 
 def _forms(way: Way) -> Iterator[tuple[_Tried, Shape]]:
-    """What was tried, and on how many devices placed how; a pair in both orders, as it is one trial."""
+    """A way to run as jobs and device, with its shape; a pair in both orders."""
     if isinstance(way, Setting):
         yield _Tried((read_name(way.job_type),), way.accelerator), (way.scale_factor, way.consolidated)
         return

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gavelx.estimator.amplitude import foretold_amplitudes, likely_amplitudes
+from gavelx.estimator.interference_scale import foretold_amplitudes, likely_amplitudes
 
 NAN = np.nan
 

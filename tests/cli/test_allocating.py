@@ -32,7 +32,7 @@ def test_a_decision_in_a_file_draws_no_table(
 ) -> None:
     """It would take longer than the answer where there are very many jobs."""
     for drawn in ("print_allocation", "print_explanation"):
-        monkeypatch.delattr(f"gavelx.cli.deciding.{drawn}")
+        monkeypatch.delattr(f"gavelx.cli.allocating.{drawn}")
     out = tmp_path / "allocation.json"
     ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 3, "--json", out, *explain)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
@@ -100,7 +100,7 @@ def test_a_solver_of_ones_choice(shell: Shell, solver: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--solver", "exos"), "no solver is called 'exos'. Try: did you mean 'ecos'?"),
+        (("--solver", "exos"), "there is no solver 'exos'. Try: did you mean 'ecos'?"),
         (("--time-budget", "0"), "a budget of 0 s; expected 0.001 to"),
         (("--time-budget", "nan"), "a budget of nan s"),
         (("--time-budget", "-1"), "a budget of -1 s"),

@@ -1,4 +1,4 @@
-"""A command as other machines find it: each job runs in a folder of its own, not in the user's."""
+"""The command of a job with absolute paths, because a job does not run in the user's folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,10 +7,10 @@ from gavelx.files.texts import exists
 
 
 def with_whole_paths(command: Sequence[str]) -> tuple[str, ...]:
-    """The same words, those that name a file or folder here by its whole path.
+    """The command with the absolute path of each word that names an existing file or folder.
 
-    A file is meant where the word has a dot or a slash, so that ``echo hello`` stays what it is: ``train.py``,
-    ``./train``, ``data/``. An option with a file in it (``--config=a.toml``) is not looked into.
+    A word counts as a file only if it has a dot or a slash (``train.py``, ``./train``, ``data/``), so that ``echo
+    hello`` stays unchanged. An option that contains a file name (``--config=a.toml``) stays unchanged too.
     """
     return tuple(str(Path(word).absolute()) if _is_file_here(word) else word for word in command)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gavelx.estimator.steady import Rejected, Sample, Steady, interval, measure, together
+from gavelx.estimator.steady_speed import Rejected, Sample, SteadySpeed, interval, measure, together
 
 
 def run(
@@ -31,8 +31,8 @@ def run(
     return samples
 
 
-def good(found: Steady | Rejected) -> Steady:
-    assert isinstance(found, Steady), found
+def good(found: SteadySpeed | Rejected) -> SteadySpeed:
+    assert isinstance(found, SteadySpeed), found
     return found
 
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_measured_is_rejected_with_its_reason() -> None:
     samples = run()
     assert why([]) == "no step was reported"
     assert why([Sample(t, 5.0) for t in range(60)]) == "no step was done"
-    assert why([*samples, Sample(70.0, math.nan)]).startswith("a report is no number")
+    assert why([*samples, Sample(70.0, math.nan)]).startswith("a report is not a number")
     assert why([Sample(0.0, -1.0), *samples]).startswith("a negative count")
     assert why([*samples[:30], *(Sample(t - 20.0, n) for t, n in samples[30:])]).startswith("the clock went back")
     assert why(samples[:4]).startswith("too short")
@@ -103,7 +103,7 @@ times = st.floats(0.0, 1e9)
 @given(st.lists(st.builds(Sample, numbers | times, numbers | times), max_size=40))
 def test_anything_is_measured_or_rejected(samples: list[Sample]) -> None:
     found = measure(samples)
-    if isinstance(found, Steady):
+    if isinstance(found, SteadySpeed):
         assert all(math.isfinite(value) for value in found), found
         assert found.steps_per_second > 0 and found.relative_error >= 0 and found.seconds > 0
     else:
@@ -139,4 +139,4 @@ def test_whatever_a_job_counts_there_is_an_answer(seed: int) -> None:
             time_s += every_s * chance.random()
             steps += step * chance.choice([0, 1, chance.random()])
             samples.append(Sample(time_s, steps))
-        assert isinstance(measure(samples), Steady | Rejected)
+        assert isinstance(measure(samples), SteadySpeed | Rejected)

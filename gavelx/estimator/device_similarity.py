@@ -1,9 +1,9 @@
-"""Which devices suit the same jobs: learnt from speeds, where data sheets do not say.
+"""Similarity of devices, learnt from speeds: which devices suit the same jobs.
 
-What job j has on each device is Normal(0, variance C), independent from job to job. Where C is of low rank, jobs
-that gain on one device gain on another, which is what low-rank completion finds (as in probabilistic PCA, Tipping
-and Bishop 1999). C begins as the identity and becomes likely by expectation maximisation (Dempster, Laird and
-Rubin 1977), with an inverse-Wishart prior around the identity:
+The effects of job j on the devices are Normal(0, variance C), independent between jobs. If C has low rank, jobs
+that gain on one device gain on another, as in low-rank completion (probabilistic PCA, Tipping and Bishop 1999). C
+starts at the identity and is fitted by expectation maximisation (Dempster, Laird and Rubin 1977), with an
+inverse-Wishart prior around the identity:
 
     C <- (sum_j E[e_j e_j' | y] / variance + PRIOR I) / (jobs + PRIOR)
 
@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from gavelx.estimator.kriging import Floats, Whole
+from gavelx.estimator.gaussian_process import Floats, Whole
 
 STEPS = 20
 PRIOR = 4.0
 JOBS_MIN, DEVICES_MIN = 6, 4
-"""A device is well known by so many jobs, or as many as there are devices; four of them are worth comparing."""
+"""Jobs that make a device well known (at least one for each device), and well-known devices needed to compare."""
 
 
 def well_known(job_N: Whole, device_N: Whole, D: int) -> NDArray[np.bool_]:
-    """Devices that enough jobs were measured on to say which others they are like; none where they are too few."""
+    """Whether each device has enough jobs to be compared with others; False for all if few devices have."""
     device_X, _ = np.unique(np.stack([device_N, job_N]), axis=1)
     known_D: NDArray[np.bool_] = np.bincount(device_X, minlength=D) >= max(JOBS_MIN, D)
     return known_D if known_D.sum() >= DEVICES_MIN else np.zeros(D, bool)
@@ -32,9 +32,9 @@ def well_known(job_N: Whole, device_N: Whole, D: int) -> NDArray[np.bool_]:
 def likely_covariance(
     y_N: Floats, rest_NN: Floats, *, job_N: Whole, device_N: Whole, variance: float, C_DD: Floats
 ) -> Floats:
-    """The most likely C, given all else that cells have in common (``rest_NN``, noise included).
+    """The most likely C, given the covariance from all other effects (``rest_NN``, noise included).
 
-    Some devices have to be ``well_known``.
+    Some devices must be ``well_known``.
     """
     same_NN, D = variance * (job_N[:, None] == job_N[None, :]), len(C_DD)
     cells_of = [np.flatnonzero(job_N == job) for job in np.unique(job_N)]
@@ -48,7 +48,7 @@ def likely_covariance(
             explained_DD = to_DN @ inverse[np.ix_(some, some)] @ to_DN.T
             total_DD += C_DD + variance * (np.outer(mean_D, mean_D) - explained_DD)
         C_DD = total_DD / (len(cells_of) + PRIOR)
-    # two jobs say nothing sure of what a device is like: it stays by itself, and may differ as much as others do
+    # a device with few jobs stays independent of the others, with their mean variance
     known_D = well_known(job_N, device_N, D)
     usual = float(np.sqrt(np.mean(np.diag(C_DD)[known_D] ** 2)))
     return np.where(np.outer(known_D, known_D), C_DD, usual * np.eye(D))

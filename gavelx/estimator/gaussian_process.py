@@ -1,11 +1,11 @@
-"""Kriging with variance components: what many crossed, random effects add up to, and how far each of them goes.
+"""Gaussian-process regression with variance components: a sum of crossed random effects, and their variances.
 
     y_N ~ Normal(0, K),    K = sum_P variance_P kernel_PNN + diag(noise_N)
 
-Each effect has a kernel (which cells share it, and how much of it); the noise of a cell is that of its group. The
-variances are those under which what was measured is most likely (maximum a posteriori), with an inverse-gamma
-prior on each. Kriging is also known as best linear unbiased prediction, and as Gaussian-process regression
-(Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006: equations 2.25, 2.26, 5.12).
+Each effect has a kernel (which cells share it, and how much of it); each group of cells has a variance of noise.
+The variances are the most likely ones given the measurements (maximum a posteriori), with an inverse-gamma prior
+on each. The method is also known as kriging, and as best linear unbiased prediction (Rasmussen and Williams,
+"Gaussian Processes for Machine Learning", 2006: equations 2.25, 2.26, 5.12).
 
 Legend: N measured cells, M wanted cells, P effects, G groups of noise.
 """
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 STEPS_MAX, CLOSE = 30, 0.03
 PRIOR_SHAPE = 1.0
-"""Of the inverse-gamma priors: as sure of a variance as two independent measurements would make one."""
+"""Shape of the inverse-gamma priors: they are worth two independent measurements of a variance."""
 
 
 def likely_variances(
@@ -34,10 +34,10 @@ def likely_variances(
     mode_G: Floats,
     start: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
-    """The most likely variance of each effect and each group's noise; ``mode`` is what they are without evidence.
+    """The most likely variance of each effect and each group's noise; ``mode`` holds the modes of their priors.
 
-    ``known_N`` is noise that is known beforehand, as the error of each measurement; ``start`` is where to begin,
-    the modes otherwise.
+    ``known_N`` is noise that is known beforehand, such as the error of each measurement; ``start`` is where to
+    begin, by default the modes.
 
     Minorisation-maximisation: never less likely than before, never 0, and no step length to choose (Zhou, Hu, Zhou
     and Lange, "MM algorithms for variance components models", 2019; the prior is our addition). With
@@ -65,7 +65,7 @@ def likely_variances(
 
 @dataclass(frozen=True)
 class Solved:
-    """Cells that were measured, ready to be asked: K = L L', and weights K^-1 y."""
+    """Measured cells with the factor of their covariance, K = L L', and the weights K^-1 y, for predictions."""
 
     factor: tuple[Floats, bool]
     weight_N: Floats
@@ -82,13 +82,13 @@ class Solved:
         return K_MN @ self.weight_N, np.sqrt(np.maximum(variance_M - explained_M, 1e-12))
 
     def left_out(self) -> "LeftOut":
-        """What measured cells would be, had they not been measured."""
+        """Predictions of measured cells from the others."""
         return LeftOut(cho_solve(self.factor, np.eye(len(self.weight_N))), self.weight_N)
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of cells that were left out, and the standard deviations that were foretold of them."""
+    """Errors of cells that were left out, and their predicted standard deviations."""
 
     error_N: Floats
     sd_N: Floats
@@ -100,23 +100,23 @@ class Errors:
         return Errors(self.error_N[some], self.sd_N[some])
 
     def quantile(self, level: float) -> float:
-        """Of the errors in standard deviations, such that one more would be within it at this level."""
+        """Quantile of the errors in standard deviations that one more error stays within at this level."""
         N = len(self)
         return float(np.quantile(np.abs(self.error_N) / self.sd_N, min(1.0, level * (N + 1) / N)))
 
 
 class LeftOut(NamedTuple):
-    """Measured cells as if some had not been (equation 5.12); ``precision_NN`` is K^-1."""
+    """Leave-out predictions of measured cells (equation 5.12); ``precision_NN`` is K^-1."""
 
     precision_NN: Floats
     weight_N: Floats
 
     def each(self) -> Errors:
-        """Each as if all but it had been measured."""
+        """Errors of each cell, predicted from all others."""
         precision_N = np.diag(self.precision_NN)
         return Errors(self.weight_N / precision_N, precision_N**-0.5)
 
     def together(self, some: Whole) -> Errors:
-        """These, as if none of them had been."""
+        """Errors of these cells, predicted from all cells except these."""
         covariance = cho_solve(cho_factor(self.precision_NN[np.ix_(some, some)]), np.eye(len(some)))
         return Errors(covariance @ self.weight_N[some], np.sqrt(np.diag(covariance)))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gavelx.cli.command_words import with_whole_paths
+from gavelx.cli.command_line import with_whole_paths
 
 
 def test_files_here_get_their_whole_path_and_nothing_else_changes(

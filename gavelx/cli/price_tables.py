@@ -17,7 +17,7 @@ ALARMS_SHOWN = 5
 
 
 def run_import(format: str, files: Sequence[str], typed: ImportOptions, out: str | None, as_json: bool) -> None:
-    """Read price lists and hand them out as our CSV; what happened to their rows goes to stderr."""
+    """Read price lists and write them as our CSV; the account of their rows goes to stderr."""
     if out is not None:
         ensure_writable(out, *files)
     given = Given(typed.cloud, typed.as_of, read_rates(typed.currency))
@@ -54,7 +54,7 @@ def _account(imported: Imported) -> Iterator[str]:
 
 
 def run_check(file: str, as_json: bool) -> None:
-    """Show every alarm about a table; exit with 2 where there are errors."""
+    """Print every alarm about a price table; the exit status is 2 if there are errors."""
     path = file or str(data_path("prices", "prices"))
     checked = check_table(path)
     if as_json:
@@ -74,7 +74,7 @@ def run_check(file: str, as_json: bool) -> None:
 
 
 def _print_alarms(checked: Checked, path: str) -> None:
-    """Errors, then warnings: the first few of each trap, and how many there are."""
+    """Print errors, then warnings: the first few of each kind, and the number of the others."""
     console = stdout()
     traps: dict[tuple[str, str], list[Alarm]] = {}
     for alarm in checked.alarms:

@@ -1,4 +1,4 @@
-"""What an estimator believes, as a throughput table with ranges."""
+"""The estimates of an estimator as a throughput table with ranges."""
 
 from collections.abc import Iterable, Sequence
 from itertools import product
@@ -16,7 +16,7 @@ def ways_of(
     pairs: bool = False,
     placements: bool = False,
 ) -> list[Way]:
-    """Every way to run of these: alone; with ``placements`` gangs spread too; with ``pairs`` two on a device."""
+    """Every way to run of these: alone; with ``placements`` also spread gangs; with ``pairs`` two on a device."""
     ways: list[Way] = []
     for scale, together in product(scale_factors, (True, False) if placements else (True,)):
         if scale > 1 or together:
@@ -29,9 +29,9 @@ def ways_of(
 def throughputs_of(
     estimator: Estimator, wanted: Sequence[Way], level: float = LEVEL, name: str = ""
 ) -> Throughputs:
-    """What is believed about these ways to run, with the ranges that hold the truth in this share of cases.
+    """A table of estimated speeds of these ways to run, with ranges at this confidence level.
 
-    A measured speed has a range too, where its error is known. What is unknown is left out.
+    A measured speed has a range too, if its error is known. Unknown speeds are left out.
     """
     speeds: tuple[dict[Setting, float], dict[Pairing, float]] = {}, {}
     ranges = {}
@@ -48,10 +48,10 @@ def throughputs_of(
 
 
 class Believed:
-    """The table that an estimator believes in, kept up to date: leases' measurements in, the table out.
+    """An estimator's throughput table, kept up to date with the measurements of leases.
 
-    What was measured is in the table at once. Everything else is estimated anew when a tenth more ways to run are
-    measured than were the last time, so that it is done ever more seldom.
+    A measured speed is in the table at once. The others are estimated again when a tenth more ways to run have
+    been measured than at the last time, so ever more rarely.
     """
 
     def __init__(self, estimator: Estimator, wanted: Sequence[Way], level: float = LEVEL) -> None:
@@ -59,7 +59,7 @@ class Believed:
         self._table: Throughputs | None = None
         self._measured: set[Way] = set()
         self._new: set[Way] = set()  # measured since the table was made
-        self._measured_then = 0  # how many were when all was estimated last
+        self._measured_then = 0  # number of measured ways when all were last estimated
 
     def observe(self, measurements: Iterable[Measurement]) -> None:
         measurements = list(measurements)
@@ -79,7 +79,7 @@ class Believed:
 
 
 def _with(table: Throughputs, newer: Throughputs) -> Throughputs:
-    """The table, in which what is in the other one stands as it is there."""
+    """The table with the entries of ``newer`` in place of its own."""
     changed = newer.isolated.keys() | newer.colocated.keys()
     kept = {way: bounds for way, bounds in table.ranges.items() if way not in changed}
     return Throughputs(

@@ -1,0 +1,46 @@
+"""The prices of a run, and how they change: options become tables of prices.
+
+Every price in a simulation enters here: from ``--prices``, ``--price-changes`` or ``--spot-history``.
+"""
+
+from gavelx.cli.run_options import RunOptions
+from gavelx.cluster import Cluster
+from gavelx.errors import OptionError
+from gavelx.files.price_changes import load_price_changes
+from gavelx.files.price_tables import load_prices
+from gavelx.files.spot_history import load_spot_history
+from gavelx.prices import Prices
+
+DEFAULT_PRICES = "gcp"
+PriceChanges = tuple[tuple[float, Prices], ...]
+
+
+def prices_of(typed: RunOptions, cluster: Cluster) -> tuple[Prices, PriceChanges]:
+    """The prices at the start of a run, and each change with its time in seconds.
+
+    With ``--prices`` alone, every accelerator type of the cluster must have a price. Without it, or together with
+    ``--spot-history``, a type may have none. Raises :class:`OptionError` or :class:`InputFileError`.
+    """
+    accelerators = cluster.accelerators
+    spot = typed.spot_history
+    strict = typed.prices is not None and spot is None
+    prices = load_prices(typed.prices or DEFAULT_PRICES, accelerators, strict=strict)
+    if spot is None and typed.spot_availability is None and typed.spot_place is not None:
+        raise OptionError(
+            "there are no spot servers and no spot prices",
+            where="--spot-place",
+            expected="--spot-history or --spot-availability with it",
+        )
+    if spot is None:
+        if typed.spot_start is not None:
+            raise OptionError("there is no price history", where="--spot-start", expected="--spot-history with it")
+        if typed.price_changes is None:
+            return prices, ()
+        return prices, load_price_changes(typed.price_changes, prices, accelerators)
+    if typed.price_changes is not None:
+        raise OptionError("both say how prices change", where="--spot-history and --price-changes", expected="one")
+    recorded = load_spot_history(spot, prices, accelerators, place=typed.spot_place, start=typed.spot_start)
+    unpriced = [name for name in accelerators if name not in recorded.prices.usd_per_hour]
+    if typed.prices is not None and unpriced:
+        load_prices(typed.prices, unpriced)  # says which price is missing
+    return recorded.prices, recorded.changes
