@@ -23,7 +23,7 @@ from gavelx.mechanism import DEFAULT, Rules
 
 with service_installed():
     from gavelx.service.agents.timing import Timing
-    from gavelx.service.api.quotas import Limits
+    from gavelx.service.api.limits import Limits
     from gavelx.service.api.server import Options, Service
     from gavelx.service.store.configuration import Configuration
     from gavelx.service.store.places import without_password

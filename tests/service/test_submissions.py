@@ -11,10 +11,10 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.channels import Access
 from gavelx.rpc.refused import RefusedError
 from gavelx.rpc.tokens import Role
-from gavelx.service.api import quotas
+from gavelx.service.api import limits
 from gavelx.service.api import submit as submissions
 from gavelx.service.api.auth import LOCAL, Caller
-from gavelx.service.api.quotas import Limits, Quota
+from gavelx.service.api.limits import Allowance, Limits
 from gavelx.service.api.submit import Submission
 from gavelx.service.state.state import State
 from tests.service.agents import FakeAgent, configuration, serving, spec, tokens_for, user_of
@@ -32,7 +32,7 @@ def test_others_have_turns_while_a_large_batch_is_checked() -> None:
                 await asyncio.sleep(0)
 
         others = asyncio.create_task(other())
-        submission = Submission(State(configuration()), [spec()] * 2000, Quota(LOCAL))
+        submission = Submission(State(configuration()), [spec()] * 2000, Allowance(LOCAL))
         await submission.check()
         others.cancel()
         assert turns >= 2000 // submissions.PIECE
@@ -46,7 +46,7 @@ ACCOUNTS = ("ada", "bob", "eve", "ops")
 
 async def submit(state: State, owner: str, *specs: wire.JobSpec, role: Role = "user") -> int:
     """How many jobs of the owner are live when all of these, or none, have been accepted."""
-    submission = Submission(state, specs, Quota(Caller(owner, role), ACCOUNTS, Limits(jobs=30)))
+    submission = Submission(state, specs, Allowance(Caller(owner, role), ACCOUNTS, Limits(jobs=30)))
     await submission.check()
     for entry in submission.entries(0.0):
         state.apply(entry)
@@ -65,7 +65,7 @@ async def fill(state: State, owner: str, role: Role = "user") -> int:
 
 def test_two_accounts_cannot_close_the_queue_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor can three: of 80 places 10 are kept for each of four."""
-    monkeypatch.setattr(quotas, "LIVE_JOBS_MAX", 80)
+    monkeypatch.setattr(limits, "LIVE_JOBS_MAX", 80)
 
     async def main() -> None:
         state = State(configuration())
@@ -78,7 +78,7 @@ def test_two_accounts_cannot_close_the_queue_for_others(monkeypatch: pytest.Monk
 
 
 def test_an_operator_has_all_that_is_not_kept_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas, "LIVE_JOBS_MAX", 80)
+    monkeypatch.setattr(limits, "LIVE_JOBS_MAX", 80)
 
     async def main() -> None:
         state = State(configuration())
@@ -89,11 +89,11 @@ def test_an_operator_has_all_that_is_not_kept_for_others(monkeypatch: pytest.Mon
 
 
 def test_accounts_that_are_new_find_room_in_a_full_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas, "LIVE_JOBS_MAX", 20)
+    monkeypatch.setattr(limits, "LIVE_JOBS_MAX", 20)
 
     async def main() -> None:
         state = State(configuration())
-        alone = Submission(state, [spec()] * 20, Quota(Caller("old", "operator"), {"old"}))
+        alone = Submission(state, [spec()] * 20, Allowance(Caller("old", "operator"), {"old"}))
         await alone.check()
         for entry in alone.entries(0.0):
             state.apply(entry)
@@ -105,8 +105,8 @@ def test_accounts_that_are_new_find_room_in_a_full_queue(monkeypatch: pytest.Mon
 def test_jobs_on_their_way_to_the_log_take_room() -> None:
     async def main() -> None:
         state = State(configuration())
-        quota = Quota(Caller("ada", "user"), ACCOUNTS, Limits(jobs=30))
-        first, second = (Submission(state, [spec()] * 20, quota) for _ in range(2))
+        allowance = Allowance(Caller("ada", "user"), ACCOUNTS, Limits(jobs=30))
+        first, second = (Submission(state, [spec()] * 20, allowance) for _ in range(2))
         await first.check()
         await second.check()
         pending = first.entries(0.0)

@@ -18,7 +18,7 @@ from gavelx.rpc.tokens import Role
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.api.auth import Caller, Guard
 from gavelx.service.api.grpc_status import Complaints, status_of
-from gavelx.service.api.quotas import Limits
+from gavelx.service.api.limits import Limits
 from gavelx.service.loop.event_loop import EventLoop
 from gavelx.service.loop.metrics import Metrics
 from gavelx.service.state.state import JobRecord, State

@@ -21,7 +21,7 @@ from gavelx.service.api.admission import Admission
 from gavelx.service.api.agents import Agents
 from gavelx.service.api.auth import Guard, check_exposure, is_loopback
 from gavelx.service.api.calls import Desk
-from gavelx.service.api.quotas import Limits
+from gavelx.service.api.limits import Limits
 from gavelx.service.api.users import users
 from gavelx.service.loop.event_loop import EventLoop
 from gavelx.service.loop.gauges import Gauges

@@ -12,7 +12,7 @@ from gavelx.mechanism.events import JobSubmitted
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_spec, note_of
 from gavelx.service.api.calls import Call
-from gavelx.service.api.quotas import Quota
+from gavelx.service.api.limits import Allowance
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
 from gavelx.spelling import meant, nearest
@@ -25,8 +25,8 @@ PIECE = 200
 
 async def submit(call: Call, request: wire.SubmitRequest) -> wire.SubmitReply:
     """Durable when it is answered; all jobs are accepted or none."""
-    quota = Quota(call.caller, call.desk.guard.accounts(), call.desk.limits)
-    submission = Submission(call.state, request.jobs, quota)
+    allowance = Allowance(call.caller, call.desk.guard.accounts(), call.desk.limits)
+    submission = Submission(call.state, request.jobs, allowance)
     await submission.check()
     await call.scheduler.ask(submission.entries)
     return wire.SubmitReply(job_ids=submission.ids)
@@ -35,10 +35,10 @@ async def submit(call: Call, request: wire.SubmitRequest) -> wire.SubmitReply:
 class Submission:
     """Jobs that one caller wants; ``ids`` once they are checked and numbered. All are accepted or none."""
 
-    def __init__(self, state: State, specs: Sequence[wire.JobSpec], quota: Quota) -> None:
+    def __init__(self, state: State, specs: Sequence[wire.JobSpec], allowance: Allowance) -> None:
         if not 1 <= len(specs) <= JOBS_IN_CALL:
             raise UserError(f"{len(specs)} jobs", expected=f"1 to {JOBS_IN_CALL} in a call")
-        self._state, self._specs, self._quota, self._owner = state, specs, quota, quota.caller.owner
+        self._state, self._specs, self._quota, self._owner = state, specs, allowance, allowance.caller.owner
         self._jobs: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.ids: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Quotas: how many live jobs a caller may have, and how much they may weigh.
+"""Limits on submissions: how many live jobs a caller may have, and how much they may weigh.
 
 Half of the queue is kept for the accounts, in equal parts: an account finds its part free, whatever others submit.
 The other half is for those that come first, up to what operators allow each user.
@@ -26,7 +26,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Quota:
+class Allowance:
     """What one caller may submit, beside all others. ``accounts``: the owners that may submit at all."""
 
     caller: Caller
