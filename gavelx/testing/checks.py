@@ -89,14 +89,21 @@ class Checks:
     examples = 25
     tolerance = 1e-6
 
+    _without: frozenset[str] = frozenset()
+    """Checks that do not apply to the policy."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Take out the checks that do not apply to the policy, where it can be made already."""
+        """Remove the checks that do not apply to the policy, if it can be made already."""
         super().__init_subclass__(**kwargs)
-        for name in dir(cls):
-            applies = getattr(getattr(cls, name), "applies", None)
-            with suppress(Exception):  # made later, in a test, it says what is wrong
-                if applies is not None and not applies(cls()):
-                    setattr(cls, name, None)
+        marked = {n: check for kind in cls.__mro__ for n, check in vars(kind).items() if hasattr(check, "applies")}
+        removed = {name for name in marked if vars(cls).get(name, ...) is None}  # by the author
+        cls._without -= removed
+        for name, check in marked.items():
+            with suppress(Exception):  # a policy that is made later, in a test
+                if getattr(cls, name) is not None or name in cls._without:
+                    applies = check.applies(cls())
+                    setattr(cls, name, check if applies else None)
+                    cls._without = cls._without - {name} if applies else cls._without | {name}
 
     def make_policy(self) -> Policy:
         """The policy under test, anew."""

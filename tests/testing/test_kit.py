@@ -238,6 +238,14 @@ def test_what_a_policy_does_not_promise_is_no_test_of_it() -> None:
     assert callable(conformance(MaxMinFairness).test_sharing_incentive)
 
 
+def test_a_subclass_with_another_policy_has_the_checks_of_that_policy() -> None:
+    lax = type("Lax", (conformance(Fifo),), {"test_pareto_efficiency": None})
+    kind = type("Other", (lax,), {"policy": MaxMinFairness})
+    assert callable(kind.test_sharing_incentive)
+    assert kind.test_pareto_efficiency is None, "the author removed it"
+    assert type("Again", (kind,), {"policy": Fifo}).test_sharing_incentive is None
+
+
 def test_a_policy_that_cannot_be_made_yet_keeps_every_check() -> None:
     class Later(PolicyConformance):
         def make_policy(self) -> Policy:
