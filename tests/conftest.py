@@ -12,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 slow_is_fine = [HealthCheck.too_slow]
-settings.register_profile("repeat", deadline=None, derandomize=True, suppress_health_check=slow_is_fine)
+settings.register_profile(
+    "repeat", deadline=None, derandomize=True, max_examples=50, suppress_health_check=slow_is_fine
+)
 settings.register_profile("explore", deadline=None, max_examples=500, suppress_health_check=slow_is_fine)
 settings.register_profile(
     "quick", deadline=None, derandomize=True, max_examples=20, suppress_health_check=slow_is_fine

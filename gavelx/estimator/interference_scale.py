@@ -14,7 +14,6 @@ Legend: N measured cells, D devices.
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 from gavelx.estimator.gaussian_process import Floats, Whole
 
@@ -45,6 +44,8 @@ def likely_amplitudes(
         value = y_N @ a_N / 2 + np.log(np.diag(factor[0])).sum() + apart_D @ apart_D / (2 * SPREAD**2)
         slope_N = (inverse * scaled_NN).sum(axis=1) - a_N * (scaled_NN @ a_N)
         return value, np.bincount(device_N, slope_N, minlength=D) + apart_D / SPREAD**2
+
+    from scipy.optimize import minimize  # noqa: PLC0415  # slow to import, and only needed here
 
     found = minimize(surprise, np.zeros(D), jac=True, method="L-BFGS-B", options={"maxiter": STEPS_MAX})
     result: Floats = np.where(known_D, found.x - found.x[known_D].mean(), np.nan)

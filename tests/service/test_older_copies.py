@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from gavelx.rpc import wire_pb2 as wire
@@ -56,11 +57,13 @@ def test_an_agent_that_knows_more_than_the_log_stops_the_service(tmp_path: Path)
             async with serving(copy.folder) as service, user_of(service) as user:
                 again = FakeAgent(service.address, seen=Seen())
                 again.log_mark = agent.log_mark
+                await user.submit(spec())
                 async with again:
-                    await user.submit(spec())
                     await asyncio.wait_for(service.serve(), PATIENCE_S)
                     assert "the log lacks what this server was told" in again.refusals[0]
                     assert again.seen.launches == 0
+                    with pytest.raises(grpc.aio.AioRpcError, match="the service is stopping"):
+                        await user.submit(spec())
         async with serving(copy.folder, restored=True) as service, user_of(service) as user:
             assert len(await user.jobs()) == 2  # that of the backup, and the one that was accepted since
             again.access = FakeAgent(service.address).access

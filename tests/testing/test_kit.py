@@ -158,7 +158,7 @@ def test_a_failure_reads_well() -> None:
     lines = message.splitlines()
     assert lines[0] == "Wasteful breaks a rule: Pareto efficiency"
     assert [line.partition(":")[0].strip() for line in lines[1:]] == ["seen", "try", "snapshot"]
-    assert "without a loss to anyone, jobs could gain 0.5" in lines[1]
+    assert "without a loss to any job, jobs could gain 0.5" in lines[1]
     assert "leave the word out of the policy's promises" in lines[2]
     shown = snapshot_from_json(json.loads(lines[3].partition(":")[2]))
     assert len(shown.jobs) == 3  # promises are tried on three jobs or more

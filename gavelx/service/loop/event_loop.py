@@ -52,6 +52,7 @@ SNAPSHOT_AFTER = 20_000
 REPORT_S = 30.0
 """Progress is written at least so often while there is any."""
 TRY_AGAIN_S = (0.1, 5.0)
+STOPPING = "the service is stopping"
 _log = logging.getLogger(__name__)
 
 
@@ -118,10 +119,13 @@ class EventLoop:
         await self._put(make, lasting=False)
 
     def _put(self, make: Make, *, lasting: bool) -> "asyncio.Future[None]":
-        done = self._loop.create_future()
-        self._items.append(Item(make, lasting, done))
-        self._news.set()
-        return done
+        item = Item(make, lasting, self._loop.create_future())
+        if self._closing:
+            _refuse([item], LogUnavailableError(STOPPING))
+        else:
+            self._items.append(item)
+            self._news.set()
+        return item.done
 
     @property
     def pending(self) -> int:
@@ -148,7 +152,7 @@ class EventLoop:
             self._snapshot_maker.stop()
             for task in self._tasks:
                 task.cancel()
-            _refuse(self._items, LogUnavailableError("the service is stopping"))
+            _refuse(self._items, LogUnavailableError(STOPPING))
             self._writer.shutdown()
             self.solver.stop()
 

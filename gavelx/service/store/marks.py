@@ -60,6 +60,8 @@ class MarksOfLog:
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._writer, self._log.check_mark, mark, who)
+        except RuntimeError:  # the writer has ended
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the scheduler is stopping") from None
         except LogUnavailableError:
             return  # what stands is renewed, whether the log can be read or not
         except LogError as error:

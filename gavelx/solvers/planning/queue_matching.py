@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -95,6 +94,8 @@ def _places(seconds_JN: Floats, positions: int, age_s_J: Floats) -> tuple[Ints, 
     None if there are too few positions to tell: a job has the last one, or not all can be placed.
     """
     J, N = seconds_JN.shape
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # a third of the time of importing all policies
+
     matrix = (np.arange(1, positions + 1)[None, :, None] * seconds_JN[:, None, :]).reshape(J, positions * N)
     try:
         job, column = linear_sum_assignment(matrix + age_s_J[:, None])
