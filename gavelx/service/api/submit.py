@@ -38,7 +38,7 @@ class Submission:
     def __init__(self, state: State, specs: Sequence[wire.JobSpec], allowance: Allowance) -> None:
         if not 1 <= len(specs) <= JOBS_IN_CALL:
             raise UserError(f"{len(specs)} jobs", expected=f"1 to {JOBS_IN_CALL} in a call")
-        self._state, self._specs, self._quota, self._owner = state, specs, allowance, allowance.caller.owner
+        self._state, self._specs, self._allowance, self._owner = state, specs, allowance, allowance.caller.owner
         self._jobs: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.ids: list[int] = []
 
@@ -53,7 +53,7 @@ class Submission:
         """The fields of the job, and the note; raises :class:`UserError` naming the job."""
         try:
             check_spec(spec)
-            self._quota.check_weight(spec.weight)
+            self._allowance.check_weight(spec.weight)
             named = meant(spec.job_type, self._state.job_types) or spec.job_type
             job_type, speeds = self._speeds(named, spec)
         except UserError as error:
@@ -106,7 +106,7 @@ class Submission:
     def entries(self, now_s: float) -> list[Entry]:
         """Number the jobs. One that was accepted before, by its request id, keeps its number and is no event."""
         state, entries = self._state, list[Entry]()
-        self._quota.check_jobs(state, sum(self._before(note) is None for _, note in self._jobs))
+        self._allowance.check_jobs(state, sum(self._before(note) is None for _, note in self._jobs))
         self.ids = []
         for fields, note in self._jobs:
             if (before := self._before(note)) is not None:
