@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -196,3 +197,19 @@ async def insist(user: User, wanted: wire.JobSpec) -> list[int]:
 
     found: list[int] = await until(submitted, "the job is accepted")
     return found
+
+
+def test_a_solver_may_be_stopped_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, as the service ends: its process ends, too."""
+    solver, start, started = elsewhere.PolicyProcess(), SpawnProcess.start, list[SpawnProcess]()
+
+    def stopped_meanwhile(process: SpawnProcess) -> None:
+        solver.stop()
+        start(process)
+        started.append(process)
+
+    monkeypatch.setattr(SpawnProcess, "start", stopped_meanwhile)
+    with pytest.raises(AssertionError):
+        solver.asked(("load", "fifo"), 60.0)
+    solver.stop()
+    assert not started[0].is_alive()

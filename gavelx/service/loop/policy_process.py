@@ -72,8 +72,9 @@ class PolicyProcess:
         self.stop()
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), daemon=True, name="gavelx-solver")
-        self._process.start()
+        process = context.Process(target=_serve, args=(theirs,), daemon=True, name="gavelx-solver")
+        process.start()  # stopped from another thread meanwhile, it finds its pipe closed, and ends
+        self._process = process
         theirs.close()
         self.restarts += 1
         self._exchanged(("warm up",), START_S)
