@@ -2,7 +2,7 @@
 
 import pytest
 
-from gavelx.mechanism.events import LeaseEnded, WorkerLost
+from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.part_states import PartState
 from gavelx.service.agents.registry import AgentRegistry
@@ -216,5 +216,44 @@ def test_gangs_of_two_schedulers_on_one_server_meet_at_other_ports() -> None:
 
     async def main() -> None:
         assert await port("one") == await port("one") != await port("two")
+
+    run(main())
+
+
+def test_a_gang_is_complete_though_the_server_of_rank_0_is_lost_after_it_reported() -> None:
+    async def main() -> None:
+        desk = Desk()
+        lease_id, [(one, a), (two, b)] = await gang(desk)
+        beat(desk, one, a, 2.0, lease_id)
+        beat(desk, two, b, 2.0, lease_id)
+        done = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=1.0, steps_done=LONG, complete=True)
+        desk.here.receive(one, a, wire.FromAgent(ended=done))
+        desk._apply([Entry(WorkerLost(desk.now_s, one.server_id, 0))])
+        desk.here.receive(two, b, wire.FromAgent(ended=done))
+        desk.settle()
+        (end,) = [e.event for e in desk.log if isinstance(e.event, LeaseEnded)]
+        assert (end.complete, end.steps_done, desk.state.jobs[0].ended) == (True, LONG, "complete")
+
+    run(main())
+
+
+def test_a_lease_that_was_never_launched_leaves_the_reason_of_the_one_before() -> None:
+    async def main() -> None:
+        desk = Desk()
+        one, a = await desk.agent("one", 1)
+        desk.submit(LONG)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        desk.here.left(one, a)
+        oom = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, failed=True, reason="out of memory")
+        desk.here.completions.hear(one.server_id, oom)
+        desk.settle()
+        desk.now_s += 1.0
+        desk.wake()
+        (again,) = desk.state.runs
+        desk._apply([Entry(WorkerDrained(desk.now_s, one.server_id, 0))])
+        desk.settle()
+        assert again != lease_id and not desk.state.runs
+        assert desk.state.jobs[0].reason == "out of memory"
 
     run(main())

@@ -75,7 +75,7 @@ class LeaseCompletions:
         for part in run.parts:
             tracked, session = self._tracked.part(run.lease.id, part.server_id), self._here.get(part.server_id)
             if tracked.state is PartState.QUEUED:
-                self.nothing(PartEvent.STOP, part.server_id, run, "never launched")
+                self.nothing(PartEvent.STOP, part.server_id, run, "")
             elif tracked.state not in OVER:
                 tracked.on(PartEvent.STOP)
                 if session is not None:
@@ -107,7 +107,7 @@ class LeaseCompletions:
         for part in run.parts:
             tracked = self._tracked.part(run.lease.id, part.server_id)
             if part.over and tracked.state is PartState.QUEUED:
-                self.nothing(PartEvent.SERVER_LOST, part.server_id, run, "never launched")
+                self.nothing(PartEvent.SERVER_LOST, part.server_id, run, "")
             elif part.over and tracked.state is not PartState.LOST:
                 tracked.on(PartEvent.SERVER_LOST)
 
@@ -122,7 +122,7 @@ class LeaseCompletions:
         lease.finals[server_id] = ended
         if ended.complete and server_id == run.parts[0].server_id:
             lease.complete_s = time.monotonic()
-        if not run.stopping and (ended.failed or not ended.complete):
+        if event is not PartEvent.STOP and not run.stopping and (ended.failed or not ended.complete):
             self.stop(run, "another part of the gang has ended")
         self._end_if_over(run)
 
@@ -158,7 +158,7 @@ class LeaseCompletions:
         if not tracked.is_over:
             return
         finals = tracked.finals
-        first = None if run.parts[0].over else finals[run.parts[0].server_id]
+        first = finals.get(run.parts[0].server_id)  # it counts though its server was lost since
         failed = any(final.failed for final in finals.values())
         complete = first is not None and first.complete and not failed
         total_steps = self._state.jobs[run.lease.job_id].job.total_steps
@@ -166,9 +166,9 @@ class LeaseCompletions:
         held_s = max(safe_number(final.held_s) for final in finals.values())
         if run.stopped is not None and any(part.server_id not in finals for part in run.parts):
             held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
-        told = min(finals.values(), key=lambda final: not final.failed)  # of a part that failed, if one did
+        told = min(finals.values(), key=lambda final: (not final.failed, not final.reason))
         note = {"reason": told.reason[:500], "exit_code": told.exit_code}
-        preempted = run.stopping and first is not None and not (failed or complete)
+        preempted = run.stopping and not (run.parts[0].over or failed or complete)
         lost_s = held_s if preempted and steps <= run.from_steps else 0.0
         steps = total_steps if complete else steps
         self._end(run, steps, held_s, failed=failed, complete=complete, lost_s=lost_s, note=note)
