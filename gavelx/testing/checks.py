@@ -4,9 +4,11 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn, TypeVar
+from functools import wraps
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
@@ -47,11 +49,21 @@ Check = TypeVar("Check", bound=Callable[..., None])
 
 
 def only_if(applies: Callable[[Any], bool]) -> Callable[[Check], Check]:
-    """A check for some policies: a test class for which ``applies(test)`` is false does not have it."""
+    """A check for some policies: a test class for which ``applies(test)`` is false does not have it.
+
+    Where that is known only in a test, as a fixture makes the policy, the check is skipped.
+    """
 
     def mark(check: Check) -> Check:
-        check.applies = applies  # type: ignore[attr-defined]
-        return check
+        @wraps(check)
+        def checked(test: Any) -> None:
+            __tracebackhide__ = True
+            if not applies(test):
+                pytest.skip("it does not apply to the policy")
+            check(test)
+
+        checked.applies = applies  # type: ignore[attr-defined]
+        return cast(Check, checked)
 
     return mark
 
@@ -73,8 +85,8 @@ class Checks:
     * ``among_equals``: promises of fairness are meant among one-device jobs of equal weight; False: among all;
     * ``examples``: generated snapshots per check; ``tolerance``: relative, in throughput and objective.
 
-    To remove a check that does not apply, set it to None in the subclass. Checks of promises that the policy does
-    not make are removed already.
+    To remove a check that does not apply, set it to None in the subclass. Checks that do not apply by
+    what the policy or the class says (promises, weights, units) are removed already.
     """
 
     policy: Policy | type[Policy]
@@ -90,20 +102,21 @@ class Checks:
     tolerance = 1e-6
 
     _without: frozenset[str] = frozenset()
-    """Checks that do not apply to the policy."""
+    """Checks that this class removed, as they do not apply to its policy."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Remove the checks that do not apply to the policy, if it can be made already."""
         super().__init_subclass__(**kwargs)
-        marked = {n: check for kind in cls.__mro__ for n, check in vars(kind).items() if hasattr(check, "applies")}
-        removed = {name for name in marked if vars(cls).get(name, ...) is None}  # by the author
-        cls._without -= removed
-        for name, check in marked.items():
-            with suppress(Exception):  # a policy that is made later, in a test
-                if getattr(cls, name) is not None or name in cls._without:
-                    applies = check.applies(cls())
-                    setattr(cls, name, check if applies else None)
-                    cls._without = cls._without - {name} if applies else cls._without | {name}
+        cls._without = frozenset()
+        for name in {name for kind in cls.__mro__ for name in vars(kind) if name.startswith("test_")}:
+            kinds = (vars(kind) for kind in cls.__mro__ if name in vars(kind))
+            check = next(kind[name] for kind in kinds if name not in kind.get("_without", ()))
+            with suppress(Exception, pytest.skip.Exception):  # a policy that is made later, in a test
+                if hasattr(check, "applies") and not check.applies(cls()):
+                    cls._without |= {name}
+                    check = None
+            if getattr(cls, name) is not check:
+                setattr(cls, name, check)
 
     def make_policy(self) -> Policy:
         """The policy under test, anew."""

@@ -252,6 +252,20 @@ def test_a_policy_that_cannot_be_made_yet_keeps_every_check() -> None:
             raise RuntimeError("its file is written by a fixture")
 
     assert all(callable(getattr(Later, name)) for name in dir(Later) if name.startswith("test_"))
+    ready = Later()
+    ready.make_policy = Fifo  # type: ignore[method-assign]
+    with pytest.raises(pytest.skip.Exception, match="does not apply"):
+        ready.test_envy_freeness()
+
+
+def test_a_check_of_the_authors_own_stays() -> None:
+    def own(test: PolicyConformance) -> None:
+        """Another way to check it."""
+
+    assert type("Own", (conformance(Fifo),), {"test_envy_freeness": own}).test_envy_freeness is own
+    assert (
+        type("Own", (conformance(MaxMinFairness),), {"test_sharing_incentive": own}).test_sharing_incentive is own
+    )
 
 
 @given(snapshots())
