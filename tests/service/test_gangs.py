@@ -237,6 +237,31 @@ def test_a_gang_is_complete_though_the_server_of_rank_0_is_lost_after_it_reporte
     run(main())
 
 
+def test_a_server_may_come_back_with_other_devices_after_its_part_has_reported() -> None:
+    """Nothing of the gang runs there any more: it ends with its other part, and the new devices are used."""
+
+    async def main() -> None:
+        desk = Desk()
+        lease_id, [(one, a), (two, b)] = await gang(desk)
+        beat(desk, one, a, 2.0, lease_id)
+        beat(desk, two, b, 2.0, lease_id)
+        done = wire.Ended(report_id="r", lease_id=lease_id, job_id=0, held_s=1.0, steps_done=LONG, complete=True)
+        desk.here.receive(one, a, wire.FromAgent(ended=done))
+        one, a = await desk.agent("one", 2)
+        desk.here.receive(two, b, wire.FromAgent(ended=done))
+        desk.settle()
+        (end,) = [e.event for e in desk.log if isinstance(e.event, LeaseEnded)]
+        assert (end.complete, desk.state.jobs[0].ended) == (True, "complete")
+        desk.submit_gang(2, LONG)
+        desk.now_s += 1.0
+        desk.wake()
+        (again,) = desk.state.runs.values()
+        assert [(part.server_id, part.slots) for part in again.parts] == [(one.server_id, (0, 1))]
+        desk.state.mechanism.validate()
+
+    run(main())
+
+
 def test_a_lease_that_was_never_launched_leaves_the_reason_of_the_one_before() -> None:
     async def main() -> None:
         desk = Desk()

@@ -59,10 +59,16 @@ class LeaseCompletions:
             *(name, lease_id, ended.job_id, run.lease.job_id),
         )
         reason = f"the number of its lease was another job's on {name}"
-        self.nothing(PartEvent.FINAL_REPORT, server_id, run, reason)
+        self.nothing(server_id, run, reason)
 
     def nothing(
-        self, event: PartEvent, server_id: int, run: LeaseRecord, reason: str, *, failed: bool = False
+        self,
+        server_id: int,
+        run: LeaseRecord,
+        reason: str,
+        *,
+        failed: bool = False,
+        event: PartEvent = PartEvent.FINAL_REPORT,
     ) -> None:
         """Stands for the final report on a part that does not run: it was held as long as the agent said."""
         steps, lease, report = self._progress.saved_steps(run), run.lease, self._progress.get(run.lease.id)
@@ -75,17 +81,17 @@ class LeaseCompletions:
         for part in run.parts:
             tracked, session = self._tracked.part(run.lease.id, part.server_id), self._here.get(part.server_id)
             if tracked.state is PartState.QUEUED:
-                self.nothing(PartEvent.STOP, part.server_id, run, "")
+                self.nothing(part.server_id, run, "", event=PartEvent.STOP)
             elif tracked.state not in OVER:
-                tracked.on(PartEvent.STOP)
+                tracked.happened(PartEvent.STOP)
                 if session is not None:
                     session.say(stop=wire.Stop(lease_id=run.lease.id, reason=reason))
 
     def hurry(self, before_s: float) -> None:
         """Whose rank 0 was complete before then, and has processes that do not end, is stopped there."""
         for lease_id, tracked in self._tracked:
-            complete_s, run = tracked.complete_s, self._state.runs.get(lease_id)
-            if complete_s is not None and complete_s <= before_s and run is not None:
+            late = tracked.complete_s is not None and tracked.complete_s <= before_s
+            if late and (run := self._state.runs.get(lease_id)) is not None:
                 self.stop(run, "the job is complete")
 
     def lease_ended(self, lease_id: int) -> None:
@@ -107,15 +113,15 @@ class LeaseCompletions:
         for part in run.parts:
             tracked = self._tracked.part(run.lease.id, part.server_id)
             if part.over and tracked.state is PartState.QUEUED:
-                self.nothing(PartEvent.SERVER_LOST, part.server_id, run, "")
-            elif part.over and tracked.state is not PartState.LOST:
-                tracked.on(PartEvent.SERVER_LOST)
+                self.nothing(part.server_id, run, "", event=PartEvent.SERVER_LOST)
+            elif part.over and tracked.state not in OVER:
+                tracked.happened(PartEvent.SERVER_LOST)
 
     def _final(
         self, server_id: int, run: LeaseRecord, ended: wire.Ended, event: PartEvent = PartEvent.FINAL_REPORT
     ) -> None:
         lease = self._tracked[run.lease.id]
-        lease.parts[server_id].on(event)
+        lease.parts[server_id].happened(event)
         if (before := lease.finals.get(server_id)) is not None:
             before.report_id = ended.report_id or before.report_id
             return
@@ -127,7 +133,7 @@ class LeaseCompletions:
         self._end_if_over(run)
 
     def _taken_for_lost(self, server_id: int, ended: wire.Ended) -> tuple[LeaseRecord, Stopped] | None:
-        """The lease that this is rank 0's late word on, and what was charged for it; None if none waits for it."""
+        """The lease that this is rank 0's late report on, and what was charged for it; None if there is none."""
         run = self._state.leases_lost.get(ended.lease_id)
         if run is None or run.lease.job_id != ended.job_id:
             return None
@@ -139,11 +145,11 @@ class LeaseCompletions:
     def _late(self, server_id: int, run: LeaseRecord, charged: Stopped, ended: wire.Ended) -> None:
         """It counts as what it is: for how long devices were held; and how far the job is, if none has gone on.
 
-        A machine that was restarted cannot say for how long, and of other parts there is no word: what was charged
+        A machine that was restarted cannot say for how long, and other parts have not reported: what was charged
         remains.
         """
         tracked = self._tracked.begin(run)
-        tracked.parts[server_id].on(PartEvent.FINAL_REPORT)
+        tracked.parts[server_id].happened(PartEvent.FINAL_REPORT)
         tracked.finals[server_id] = ended
         total_steps = self._state.jobs[ended.job_id].job.total_steps
         steps = total_steps if ended.complete else safe_number(ended.steps_done, total_steps)

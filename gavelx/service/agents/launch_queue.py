@@ -66,7 +66,7 @@ class LaunchQueue:
                 self._waiting.setdefault(before, set()).add(server_id)
                 continue
             session.say(launch=self._message(run, session))
-            part.on(PartEvent.LAUNCH_SENT)
+            part.happened(PartEvent.LAUNCH_SENT)
             assert session.sent_s is not None, "it takes launches"
             part.valid_until_s = session.sent_s + self._timing.valid_for_s
 

@@ -23,9 +23,9 @@ class PartState(StrEnum):
     STOPPING = "stopping"
     """It is to end, and its agent may have it."""
     REPORTED = "reported"
-    """The final report is there, or it is certain that nothing runs."""
+    """A final report is there: its agent's, or ours where nothing ran."""
     LOST = "lost"
-    """Its server was lost, and nothing runs there by all clocks."""
+    """Its server was lost before a report, and nothing runs there by all clocks."""
 
 
 class PartEvent(StrEnum):
@@ -87,7 +87,6 @@ TRANSITIONS: Mapping[PartState, Mapping[PartEvent, PartState]] = {
     _S.REPORTED: {
         _E.MENTIONED: _S.REPORTED,  # by a heartbeat that the report has overtaken
         _E.FINAL_REPORT: _S.REPORTED,  # agents repeat it until it is acknowledged
-        _E.SERVER_LOST: _S.LOST,
     },
     _S.LOST: {
         _E.FINAL_REPORT: _S.REPORTED,  # late

@@ -113,7 +113,7 @@ class AgentRegistry:
         session.stream, session.agent_id = stream, hello.agent_id
         session.sent_s, session.leaving = None, False
         for lease_id in self.state.runs.on(server_id):
-            self.tracked.part(lease_id, server_id).said_anew()
+            self.tracked.part(lease_id, server_id).on_new_stream()
         session.heard_s = time.monotonic()
         welcome = wire.Welcome(
             server_id=server_id,
@@ -207,8 +207,7 @@ class AgentRegistry:
                 if (run := self.state.runs.on(session.server_id).get(refused.lease_id)) is not None:
                     expected = run.stopping or refused.of_another_job or bool(self.tracked[run.lease.id].finals)
                     reason = refused.reason or "refused"
-                    event = PartEvent.FINAL_REPORT
-                    self.completions.nothing(event, session.server_id, run, reason, failed=not expected)
+                    self.completions.nothing(session.server_id, run, reason, failed=not expected)
             case "log_part":
                 self.log_streams.hear(message.log_part)
 
@@ -284,13 +283,14 @@ class AgentRegistry:
             return
         part.missed = 0
         if part.state is not PartState.STOPPING:
-            part.on(PartEvent.NOT_THERE)
+            part.happened(PartEvent.NOT_THERE)
         elif sent_s >= part.valid_until_s:
-            self.completions.nothing(PartEvent.LAUNCH_VOID, session.server_id, run, "not there any more")
+            reason = "not there any more"
+            self.completions.nothing(session.server_id, run, reason, event=PartEvent.LAUNCH_VOID)
 
     def follow(self, entries: Iterable[Entry], commands: Iterable[Command]) -> None:
         """A batch is durable and the state has changed: tell the agents."""
-        servers, gone, changed = set[int](), set[int](), False
+        servers, changed = set[int](), False
         for entry in entries:
             match entry.event:
                 case LeaseEnded(lease_id=lease_id):
@@ -299,7 +299,7 @@ class AgentRegistry:
                     servers |= self.launches.waiting_for(lease_id)
                 case WorkerLost(server_id=server_id):
                     if self.state.machines[server_id].lost:
-                        gone.add(server_id)
+                        self.here.pop(server_id, None)
                     elif server_id in self.here:  # it came back before that was written
                         self.here[server_id].given_up = False
                     changed = True
@@ -318,8 +318,6 @@ class AgentRegistry:
         for command in commands:
             if isinstance(command, Stop) and (run := self.state.runs.get(command.lease_id)) is not None:
                 self.completions.stop(run, "preempted")
-        for server_id in gone:  # not before: what it was told of may have been held there until now
-            self.here.pop(server_id, None)
         self.launches.send(None if changed else servers)
 
     def _joined(self, server_id: int) -> None:

@@ -20,16 +20,16 @@ class TrackedPart:
     missed: int = 0
     valid_until_s: float = -math.inf
 
-    def on(self, event: PartEvent) -> None:
+    def happened(self, event: PartEvent) -> None:
         """Go on to the state that follows."""
         self.state = after(self.state, event)
 
     def mentioned(self) -> None:
         """Its agent speaks of it in a heartbeat."""
-        self.on(PartEvent.MENTIONED)
+        self.happened(PartEvent.MENTIONED)
         self.missed, self.valid_until_s = 0, -math.inf
 
-    def said_anew(self) -> None:
+    def on_new_stream(self) -> None:
         """Its agent begins another stream, on which nothing is on its way."""
         self.missed, self.valid_until_s = 0, -math.inf
 
@@ -69,7 +69,7 @@ class TrackedLeases:
         return self._leases.setdefault(run.lease.id, TrackedLease(parts))
 
     def end(self, lease_id: int) -> TrackedLease | None:
-        """Its end is in the log, or nobody waits for it."""
+        """Forget a lease whose end is in the log, or that was lost as a whole."""
         return self._leases.pop(lease_id, None)
 
     def part(self, lease_id: int, server_id: int) -> TrackedPart:
@@ -81,4 +81,4 @@ class TrackedLeases:
 
     def is_exposed(self, lease_ids: Iterable[int], server_id: int) -> bool:
         """Whether something may run on a server."""
-        return bool(self.in_state(EXPOSED, lease_ids, server_id))
+        return any(self.part(i, server_id).state in EXPOSED for i in lease_ids)

@@ -8,7 +8,7 @@ commands.
     carry out   launches and stops to the agents, questions to the solver, wake-ups to the timer
     answer      the callers that wait
 
-While the log cannot be written callers are told so; what happened anyway (last words, lost servers, answers of
+While the log cannot be written callers are told so; what happened anyway (final reports, lost servers, answers of
 solvers, wake-ups) stays pending and is tried again, and leases that stand are renewed as before.
 """
 

@@ -125,9 +125,9 @@ class Store:
     def _lock(self, connection: sa.Connection) -> None:
         """Keep others out. The server holds the lock of a service that has ended until it sees that it is gone."""
         try:
-            connection.execute(sa.text(f"SET lock_timeout = '{LOCK_WAIT_S}s'"))
+            connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+            connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LOCK_WAIT_S}s'"))
             connection.execute(sa.select(sa.func.pg_advisory_lock(ADVISORY_LOCK)))
-            connection.execute(sa.text("RESET lock_timeout"))
             connection.commit()
         except OperationalError as error:
             self.disconnect()

@@ -59,9 +59,11 @@ class MarksOfLog:
     async def _look(self, mark: str, who: str) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._writer, self._log.check_mark, mark, who)
+            checking = loop.run_in_executor(self._writer, self._log.check_mark, mark, who)
         except RuntimeError:  # the writer has ended
             raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the scheduler is stopping") from None
+        try:
+            await checking
         except LogUnavailableError:
             return  # what stands is renewed, whether the log can be read or not
         except LogError as error:
