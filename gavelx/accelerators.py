@@ -54,6 +54,11 @@ class DataSheets:
         )
 
 
+    def has(self, name: str) -> bool:
+        """Whether there is a data sheet for this device."""
+        return self.find(name) is not UNSPECIFIED
+
+
 NO_DATA_SHEETS = DataSheets({}, {})
 
 

@@ -4,6 +4,7 @@ Legend: J jobs (in order of arrival), A accelerator types, L leases, K periods b
 of leases, each within one period.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -56,6 +57,29 @@ class Pieces(NamedTuple):
     device_s_P: Floats
 
 
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals of figures over repeated runs, each with speeds drawn from the ranges of the estimated ones.
+
+    ``of`` has (lower, upper) by the name of the figure; ``best`` is the part of the repetitions in which this policy
+    had the lowest mean JCT of all policies.
+    """
+
+    of: Mapping[str, tuple[float, float]]
+    samples: int
+    level: float
+    best: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As in a summary."""
+        return {
+            "intervals": {name: list(bounds) for name, bounds in self.of.items()},
+            "interval_level": self.level,
+            "speed_samples": self.samples,
+            "best_jct_mean_share": self.best,
+        }
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """One run of one policy: jobs, leases and completions, and the tables that follow from them.
@@ -68,6 +92,7 @@ class Result:
     * ``given_up``: ids of jobs that failed too often;
     * ``most_behind_s``: the most seconds on devices that any job was behind its promises when a round began;
     * ``lost_device_s``: device-seconds of work that was lost because jobs were stopped or failed;
+    * ``intervals``: the intervals of the figures where speeds are estimated; None: all speeds are measured;
     * ``up_s_KA``: device-seconds for which servers were up in each of the ``periods_s``; None: all the time.
     """
 
@@ -89,6 +114,7 @@ class Result:
     lost_device_s: float = 0.0
     up_s_KA: Floats | None = None
     prices: str = ""
+    intervals: Intervals | None = None
     policy_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -284,6 +310,7 @@ class Result:
             "solver_failures": len(self.solver_failures),
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,
+            **({} if self.intervals is None else self.intervals.to_json()),
         }
 
     def per_job(self) -> list[dict[str, Any]]:

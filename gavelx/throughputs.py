@@ -43,13 +43,15 @@ class Throughputs:
     """Steps/s of whole jobs, alone (``isolated``) and sharing one device with a partner (``colocated``).
 
     ``colocated[Pairing(a, b, type)]`` is the speed of ``a`` beside ``b``. Accelerator names are lower case.
-    ``ranges`` holds (lower, upper) around each speed that is estimated; other speeds are exact.
+    ``ranges`` holds (lower, upper) around each speed that is estimated; other speeds are exact. ``reasons`` says
+    why a job cannot run where its speed is 0, if that is known.
     """
 
     isolated: Mapping[Setting, float]
     colocated: Mapping[Pairing, float] = field(default_factory=dict)
     name: str = ""
     ranges: Mapping[Setting | Pairing, tuple[float, float]] = field(default_factory=dict)
+    reasons: Mapping[Setting | Pairing, str] = field(default_factory=dict)
 
     def at(self, end: End) -> "Throughputs":
         """The table with every estimated speed at this end of its range, and no ranges."""
@@ -58,7 +60,7 @@ class Throughputs:
             of = {way: bounds[side] for way, bounds in self.ranges.items()}
             isolated = {way: of.get(way, speed) for way, speed in self.isolated.items()}
             colocated = {way: of.get(way, speed) for way, speed in self.colocated.items()}
-            self._ends[end] = Throughputs(isolated, colocated, self.name)
+            self._ends[end] = Throughputs(isolated, colocated, self.name, reasons=self.reasons)
         return self._ends[end]
 
     @cached_property

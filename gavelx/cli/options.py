@@ -82,6 +82,23 @@ Table = Annotated[
         metavar="NAME|FILE", help="Throughputs: simulation, physical, or a CSV file.", rich_help_panel=_HOW
     ),
 ]
+StrictSpeeds = Annotated[
+    bool,
+    typer.Option(
+        "--strict-speeds", help="Use only speeds of the table: refuse types that it lacks.", rich_help_panel=_HOW
+    ),
+]
+SpeedSamples = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=1000,
+        metavar="N",
+        help="Repetitions with speeds drawn from the ranges of estimated ones, for intervals of the figures. "
+        "Default: 19 if a speed is estimated.",
+        rich_help_panel=_HOW,
+    ),
+]
 Measured = Annotated[
     str | None,
     typer.Option(

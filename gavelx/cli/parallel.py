@@ -3,6 +3,9 @@
 Processes are spawned, not forked: nothing of the parent (threads of the progress display, state of a solver) leaks
 into a run, so one worker and many give the same results. A single worker runs in this process. A failure of one
 policy, or the death of its process, does not affect the others.
+
+Where speeds are estimated, each policy runs again with speeds drawn from their ranges, and its result gets the
+intervals of its figures. Runs of one sample have the same speeds, so that policies are compared on equal terms.
 """
 
 import multiprocessing
@@ -14,9 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 from gavelx.cli.failures import Failed, portable, print_traceback
+from gavelx.cli.intervals import intervals_of
 from gavelx.cli.scenario import Scenario
 from gavelx.cli.stopping import stoppable
 from gavelx.errors import GavelxError
@@ -27,10 +31,22 @@ from gavelx.solvers import using
 Watch = Callable[[int, int, int], None]
 """Called with the policy's position, its completed jobs, and its total jobs."""
 Outcome = Result | Failed
+Summary = dict[str, Any]
+"""The figures of a run with sampled speeds, by name."""
 Ended = Callable[[int, Outcome], None]
 """Called with the policy's position and its outcome, as soon as it is known."""
-Report = tuple[int, int] | Outcome
-"""Message of a worker about its policy: completed and total jobs, or at the end the outcome."""
+Report = tuple[int, int] | Outcome | Summary
+"""Message of a worker about its run: completed and total jobs, or at the end the outcome."""
+
+
+class Run(NamedTuple):
+    """A policy to run, with the speeds of this sample; sample 0 has the speeds in the middle."""
+
+    position: int
+    text: str
+    sample: int = 0
+
+
 LOST = "a worker process ended without an answer; it may have run out of memory. Try: --workers 1"
 
 
@@ -50,24 +66,39 @@ def run_policies(
     """The results of the policies that did not fail, in their order, for any number of workers.
 
     ``ended`` is called for each policy, also if it failed. By default, the exception of the first failing policy
-    is raised, with a note that names the policy.
+    is raised, with a note that names the policy. ``watch`` hears of repetitions with sampled speeds, all of them
+    together, under the position after the last policy.
     """
     outcomes: dict[int, Outcome] = {}
+    figures: dict[Run, Summary] = {}
+    samples = range(1, scenario.speed_samples + 1)
+    runs = [Run(position, text, sample) for sample in (0, *samples) for position, text in enumerate(policies)]
+    repeated = 0
 
-    def end(position: int, outcome: Outcome) -> None:
-        outcomes[position] = outcome
-        ended(position, outcome)
+    def end(run: Run, outcome: Outcome | Summary) -> None:
+        nonlocal repeated
+        if run.sample:
+            repeated += 1
+            watch(len(policies), repeated, len(samples) * len(policies))
+            if isinstance(outcome, dict):
+                figures[run] = outcome
+        else:
+            assert not isinstance(outcome, dict)
+            outcomes[run.position] = outcome
+            ended(run.position, outcome)
 
-    workers = min(workers or os.cpu_count() or 1, len(policies))
+    workers = min(workers or os.cpu_count() or 1, len(runs))
     if workers == 1:
-        for position, text in enumerate(policies):
-            end(position, _outcome(position, text, scenario, watch))
+        for run in runs:
+            end(run, _outcome(run, scenario, watch))
     else:
-        _run_in_workers(policies, scenario, watch, workers, end)
-    return [outcome for _, outcome in sorted(outcomes.items()) if isinstance(outcome, Result)]
+        _run_in_workers(runs, scenario, watch, workers, end)
+    results = {position: one for position, one in sorted(outcomes.items()) if isinstance(one, Result)}
+    intervals = intervals_of({(run.position, run.sample): summary for run, summary in figures.items()})
+    return [replace(result, intervals=intervals.get(position)) for position, result in results.items()]
 
 
-def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Result:
+def run_policy(run: Run, scenario: Scenario, watch: Watch) -> Result:
     """Simulate one policy, and call ``watch`` each time that a job completes."""
     last = -1
 
@@ -75,9 +106,10 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
         nonlocal last
         if completed != last:
             last = completed
-            watch(position, completed, total)
+            if not run.sample:
+                watch(run.position, completed, total)
 
-    s = scenario
+    s, text = scenario.drawn(run.sample), run.text
     try:
         with stoppable(text) as policy, using(s.settings):
             result = simulate(
@@ -100,11 +132,12 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
         raise
 
 
-def _outcome(position: int, text: str, scenario: Scenario, watch: Watch) -> Outcome:
+def _outcome(run: Run, scenario: Scenario, watch: Watch) -> Outcome | Summary:
     try:
-        return run_policy(position, text, scenario, watch)
+        result = run_policy(run, scenario, watch)
+        return result.summary() if run.sample else result
     except Exception as error:
-        return Failed(text, error)
+        return Failed(run.text, error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,30 +168,36 @@ class _Worker:
         self.pipe.close()
 
 
-def _run_in_workers(policies: Sequence[str], scenario: Scenario, watch: Watch, workers: int, end: Ended) -> None:
-    """Give policies to workers, and read their messages until all have ended."""
-    waiting, idle = deque(enumerate(policies)), [_Worker.started(scenario) for _ in range(workers)]
-    busy: dict[object, tuple[_Worker, int]] = {}
+def _run_in_workers(
+    runs: Sequence[Run],
+    scenario: Scenario,
+    watch: Watch,
+    workers: int,
+    end: Callable[[Run, Outcome | Summary], None],
+) -> None:
+    """Give runs to workers, and read their messages until all have ended."""
+    waiting, idle = deque(runs), [_Worker.started(scenario) for _ in range(workers)]
+    busy: dict[object, tuple[_Worker, Run]] = {}
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
                 worker, question = idle.pop() if idle else _Worker.started(scenario), waiting.popleft()
-                busy[worker.pipe] = worker, question[0]
+                busy[worker.pipe] = worker, question
                 with suppress(OSError):  # its process has ended, which is handled below
                     worker.pipe.send(question)
             for pipe in wait([worker.pipe for worker, _ in busy.values()]):
-                worker, position = busy[pipe]
+                worker, run = busy[pipe]
                 report = worker.heard()
                 if isinstance(report, tuple):
-                    watch(position, *report)
+                    watch(run.position, *report)
                     continue
                 if report is None:
-                    report = Failed(policies[position], GavelxError(LOST))
+                    report = Failed(run.text, GavelxError(LOST))
                     worker.stop()
                 else:
                     idle.append(worker)
                 del busy[pipe]
-                end(position, report)
+                end(run, report)
     finally:
         for worker in [*idle, *(worker for worker, _ in busy.values())]:
             worker.stop()
@@ -175,9 +214,10 @@ def _work(pipe: Connection, scenario: Scenario) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with suppress(EOFError, OSError):
         while True:
-            position, text = pipe.recv()
-            outcome = _outcome(position, text, scenario, lambda _, *jobs: pipe.send(jobs))
+            run: Run = pipe.recv()
+            outcome = _outcome(run, scenario, lambda _, *jobs: pipe.send(jobs))
             if isinstance(outcome, Failed):
-                print_traceback(outcome.error)
+                if not run.sample:
+                    print_traceback(outcome.error)
                 outcome = replace(outcome, error=portable(outcome.error))
             pipe.send(outcome)

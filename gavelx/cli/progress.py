@@ -11,20 +11,27 @@ from gavelx.cli.tables import policy_cell
 
 
 @contextmanager
-def progress_bars(policies: Sequence[str], jobs_total: int) -> Iterator[tuple[Watch, Callable[[str], None]]]:
-    """Show a bar for each policy; yield a function that moves them, and one that prints a line above them."""
+def progress_bars(
+    policies: Sequence[str], jobs_total: int, repetitions: int = 0
+) -> Iterator[tuple[Watch, Callable[[str], None]]]:
+    """Show a bar for each policy; yield a function that moves them, and one that prints a line above them.
+
+    Repetitions with sampled speeds, if any, have one bar together.
+    """
     console = stderr()
     bars = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
-        TextColumn("jobs"),
+        TextColumn("{task.fields[unit]}"),
         TimeElapsedColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
-    tasks = [bars.add_task(policy_cell(policy), total=jobs_total) for policy in policies]
+    tasks = [bars.add_task(policy_cell(policy), total=jobs_total, unit="jobs") for policy in policies]
+    if repetitions:
+        tasks.append(bars.add_task("again, with sampled speeds", total=repetitions, unit="runs"))
 
     def watch(position: int, completed: int, total: int) -> None:
         bars.update(tasks[position], completed=completed, total=total)

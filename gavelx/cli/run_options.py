@@ -26,6 +26,8 @@ class RunOptions:
     window: o.Window = None
     table: o.Table = "simulation"
     measured: o.Measured = None
+    strict_speeds: o.StrictSpeeds = False
+    speed_samples: o.SpeedSamples = None
     rules: o.Rules = "default"
     round_s: o.Round = None
     min_run: o.MinRun = 0.0

@@ -11,11 +11,12 @@ from gavelx.cli.parallel import Ended, Outcome, raise_failure, run_policies
 from gavelx.cli.progress import progress_bars
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import Scenario, load_scenario
-from gavelx.cli.tables import print_comparison, print_result
+from gavelx.cli.tables import print_comparison, print_result, print_speeds
 from gavelx.files.atomic import write_atomically
 from gavelx.policies import load_policy, split_policies
 from gavelx.pricing.owners import budget_effect
 from gavelx.report.about import About
+from gavelx.report.speeds import speeds_to_json, speeds_used
 from gavelx.report.words import hours, printable
 from gavelx.result import Result
 
@@ -35,9 +36,11 @@ def run_simulate(policy: str, typed: RunOptions, outputs: Outputs) -> int:
     budgets = budgets_of(load_policy(policies[0]))
     effect = {"budgets": budget_effect(without[0], result, budgets)} if without else {}
     command = typed.command(f"gavelx simulate --policy {shlex.quote(policy)}")
-    _write([result, *without], result.to_json() | effect, outputs, _about(scenario, typed, command))
+    about = _about(scenario, typed, command)
+    _write([result, *without], result.to_json() | effect | speeds_to_json(about.speeds), outputs, about)
     if outputs.table_wanted:
         print_result(result, stdout())
+        print_speeds(about.speeds, stdout())
         if effect:
             print_effect(effect["budgets"], stdout())
     return max((failure.exit_code for failure in failed), default=0)
@@ -53,9 +56,11 @@ def run_compare(policies: str, typed: RunOptions, workers: int | None, outputs: 
     results, scenario = _run(texts, typed, workers, outputs, comparison.ended)
     command = typed.command(f"gavelx compare --policies {shlex.quote(policies)}")
     about, failed = _about(scenario, typed, command), comparison.failed
-    _write(results, comparison.document(), outputs, about, failed)
+    document = {"runs": [result.to_json() for result in results], "failed": comparison.document()["failed"]}
+    _write(results, document | speeds_to_json(about.speeds), outputs, about, failed)
     if outputs.table_wanted:
         print_comparison(results, stdout(), failed)
+        print_speeds(about.speeds, stdout())
     return min((failure.exit_code for failure in failed), default=0)
 
 
@@ -98,7 +103,7 @@ def _run(
     """Check the options, the cheapest checks first; then run. ``ended`` is called with each policy's outcome."""
     loaded = [load_policy(text) for text in policies]
     outputs.check(*vars(typed).values())
-    scenario = load_scenario(typed)
+    scenario = load_scenario(typed, frozenset().union(*(policy.opens for policy in loaded)))
     for policy in loaded:
         check_budgets(policy, scenario.rules, scenario.jobs)
     if scenario.jobs_left_out:
@@ -106,7 +111,7 @@ def _run(
     if typed.spot_history is not None:
         stderr().print(f"prices: {scenario.prices.name}", markup=False, soft_wrap=True)
     jobs_total = len(scenario.jobs[scenario.window or slice(None)])
-    with progress_bars(policies, jobs_total) as (watch, say):
+    with progress_bars(policies, jobs_total, scenario.speed_samples * len(policies)) as (watch, say):
 
         def tell(position: int, outcome: Outcome) -> None:
             ended(position, outcome)
@@ -175,6 +180,7 @@ def _about(scenario: Scenario, typed: RunOptions, command: str) -> About:
         round_s=scenario.rules.round_s,
         prices_usd_per_hour=dict(scenario.prices.usd_per_hour),
         command=command,
+        speeds=speeds_used(scenario.jobs, scenario.cluster.accelerators, scenario.throughputs),
     )
 
 

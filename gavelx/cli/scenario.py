@@ -4,16 +4,18 @@ Every mistake of the user is found here, before the simulation starts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gavelx.cli.capacities import capacities_of, check_capacities
 from gavelx.cli.conditions import faults_of, rules_of, within
 from gavelx.cli.prices import PriceChanges, prices_of
+from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.run_options import RunOptions
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
 from gavelx.estimator import DEFAULT, make_estimator
 from gavelx.estimator.estimated_table import Believed, ways_of
+from gavelx.estimator.sampled_table import sampled
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.measurement_tables import read_measurements
 from gavelx.files.texts import shown
@@ -36,6 +38,8 @@ from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, runnable
 
 TIME_BUDGET_S = (0.001, 1e6)
+SPEED_SAMPLES = 19
+"""The least and the largest of 19 repetitions are the ends of a 90 % interval: 18 of 20 gaps lie between them."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,11 @@ class Scenario:
     capacities: tuple[Capacity, ...] = ()
     settings: Settings = field(default_factory=Settings)
     measured: tuple[Measurement, ...] = ()
+    speed_samples: int = 0
+
+    def drawn(self, sample: int) -> "Scenario":
+        """The same with estimated speeds drawn from their ranges; sample 0 has those in the middle."""
+        return replace(self, throughputs=sampled(self.throughputs, sample)) if sample else self
 
     def believed(self, opens: frozenset[Kind]) -> Believed | None:
         """The speeds that a policy with these kinds of configurations knows at first; None: all of them."""
@@ -71,10 +80,11 @@ class Scenario:
         return learner
 
 
-def load_scenario(typed: RunOptions) -> Scenario:
-    """Read the files, check the options, and check that the jobs can run.
+def load_scenario(typed: RunOptions, opens: frozenset[Kind] = frozenset()) -> Scenario:
+    """Read the files, check the options, estimate missing speeds, and check that the jobs can run.
 
-    Raises :class:`OptionError`, :class:`InputFileError` or :class:`WorkloadError`.
+    ``opens`` are the kinds of configurations that any policy may use. Raises :class:`OptionError`,
+    :class:`InputFileError` or :class:`WorkloadError`.
     """
     cluster = Cluster.parse(typed.cluster, typed.devices_per_server)
     settings = solver_settings(typed.solver, typed.time_budget)
@@ -88,6 +98,8 @@ def load_scenario(typed: RunOptions) -> Scenario:
         jobs, within(typed.plain_jobs, (0.0, 1.0), "--plain-jobs", "{:g}", "of the jobs"), typed.seed
     )
     _check_rules(jobs, rules, where)
+    if not typed.strict_speeds:
+        throughputs = with_estimates(throughputs, jobs, cluster.accelerators, pairs="pairs" in opens)
     if typed.skip_unrunnable:
         jobs = runnable(jobs, at_best(cluster, capacities), throughputs)
         if not jobs:
@@ -108,10 +120,18 @@ def load_scenario(typed: RunOptions) -> Scenario:
         capacities=capacities,
         settings=settings,
         measured=tuple(read_measurements(typed.measured)) if typed.measured is not None else (),
+        speed_samples=_speed_samples(typed, throughputs, cluster),
     )
     if typed.measured is not None:
         _check_measured(scenario, typed.measured)
     return scenario
+
+
+def _speed_samples(typed: RunOptions, throughputs: Throughputs, cluster: Cluster) -> int:
+    """The number of repetitions with sampled speeds; 0 where no speed of this cluster is estimated."""
+    if not any(way.accelerator in cluster.accelerators for way in throughputs.ranges):
+        return 0
+    return SPEED_SAMPLES if typed.speed_samples is None else typed.speed_samples
 
 
 def _check_rules(jobs: Sequence[Job], rules: AnyRules, where: str) -> None:

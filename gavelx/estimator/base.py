@@ -25,3 +25,7 @@ class Estimator(ABC):
     @abstractmethod
     def estimate(self, wanted: Sequence[Way], level: float = LEVEL) -> list[Estimate]:
         """An estimate of each of these, in steps/s, with intervals at this confidence level."""
+
+    def why_not(self, way: Way) -> str:
+        """Why a way to run that was estimated as 0 cannot run; empty if the estimator cannot say."""
+        return ""

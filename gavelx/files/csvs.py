@@ -7,7 +7,7 @@ number of an editor: the header is row 1. Blank lines are skipped, and unused co
 import csv
 import math
 import re
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gavelx.errors import InputFileError, did_you_mean
@@ -92,10 +92,17 @@ def _kind(kind: str, low: float, above: float) -> str:
     return f"a {kind} number, {low:g} or more" if low > -math.inf else f"a {kind} number"
 
 
-def read_rows(path: str | Path, required: Sequence[str], *, hint: str = "") -> Iterator[Row]:
-    """The rows of a CSV file whose header has at least the ``required`` columns.
+def read_rows(
+    path: str | Path,
+    required: Sequence[str],
+    *,
+    hint: str = "",
+    instead: Sequence[Sequence[str]] = (),
+    hint_of: Callable[[Collection[str]], str] = lambda _: "",
+) -> Iterator[Row]:
+    """The rows of a CSV file whose header has at least the ``required`` columns, or one of the sets ``instead``.
 
-    ``hint`` says what to try if the file has none of them.
+    ``hint`` says what to try if the file has none of them; ``hint_of`` says it for the columns that it has.
 
     Raises :class:`InputFileError` for a file that is missing, a folder, empty, not UTF-8 text or not a CSV, for
     columns that are missing or named twice, and for a row with too few or too many cells.
@@ -103,8 +110,10 @@ def read_rows(path: str | Path, required: Sequence[str], *, hint: str = "") -> I
     header: list[str] | None = None
     for line, cells in _records(path):
         if header is None:
-            foreign = hint if not {cell.strip() for cell in cells} & set(required) else ""
-            header = checked_header(path, line, cells, required, foreign)
+            there = {cell.strip() for cell in cells}
+            foreign = hint if not there & set(required) else hint_of(there)
+            needed = next((others for others in instead if there.issuperset(others)), required)
+            header = checked_header(path, line, cells, needed, foreign)
         elif len(cells) != len(header):
             expected = f"{len(header)}, as the header has"
             raise InputFileError(f"the row has {len(cells)} cells", where=f"{path}, row {line}", expected=expected)

@@ -13,9 +13,12 @@ gavelx ships three tables, named ``simulation``, ``physical`` and ``shockwave_ta
 
 Speeds of two jobs that share one device are in a second file, ``speeds.pairs.csv`` beside ``speeds.csv``, with the
 columns ``job_type_a, job_type_b, accelerator, steps_per_second_a, steps_per_second_b``.
+
+What ``gavelx throughputs estimate --out`` writes is a table as well: a row's speed is its ``estimate``, in the range
+from ``lower`` to ``upper``, and rows of pairs may stand between the others.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gavelx.errors import InputFileError, OptionError, did_you_mean
@@ -29,6 +32,18 @@ TABLES = ("simulation", "physical", "shockwave_tacc")
 COLUMNS = ("job_type", "scale_factor", "accelerator", "steps_per_second")
 PAIR_COLUMNS = ("job_type_a", "job_type_b", "accelerator", "steps_per_second_a", "steps_per_second_b")
 STATUSES = ("ok", "not_runnable", "absent")
+ESTIMATED = (("accelerator", "estimate"), ("accelerator", "estimate_a", "estimate_b"))
+"""Columns of a file of estimates: of jobs alone, or of pairs."""
+OTHER_UNITS = {
+    "samples": "divide by the samples of one step (the global batch size), and name the column steps_per_second",
+    "images": "divide by the images of one step (the global batch size), and name the column steps_per_second",
+    "tokens": "divide by the tokens of one step (global batch size x sequence length): steps_per_second",
+    "seconds": "write steps per second, 1 / seconds, and name the column steps_per_second",
+    "throughput": "write optimizer steps per second of the whole job, and name the column steps_per_second",
+    "speed": "write optimizer steps per second of the whole job, and name the column steps_per_second",
+}
+"""Words in a header that hint at another unit, and what to do."""
+Ranges = dict[Setting | Pairing, tuple[float, float]]
 
 
 def load_throughputs(name_or_path: str | Path) -> Throughputs:
@@ -41,10 +56,14 @@ def load_throughputs(name_or_path: str | Path) -> Throughputs:
     file.
     """
     name = str(name_or_path)
-    isolated = _isolated(isolated_rows(name))
+    ranges = Ranges()
+    alone, beside = list[Row](), list[Row]()
+    for row in isolated_rows(name):
+        (beside if row.has("job_type_a") else alone).append(row)
+    isolated = _isolated(alone, ranges)
     if not isolated:
-        raise InputFileError("no row has a speed", where=name, expected="at least one speed")
-    return Throughputs(isolated, _colocated(pair_rows(name)), name)
+        raise InputFileError("no row has a speed", where=name, expected="at least one speed of a job alone")
+    return Throughputs(isolated, _colocated([*beside, *pair_rows(name)], ranges), name, ranges)
 
 
 def isolated_rows(name_or_path: str | Path, columns: Sequence[str] = COLUMNS) -> Iterator[Row]:
@@ -56,7 +75,14 @@ def isolated_rows(name_or_path: str | Path, columns: Sequence[str] = COLUMNS) ->
     if name == Path(name).name and not Path(name).suffix and not exists(name):
         problem = f"there is neither a table nor a file {shown(name, 80)}"
         raise OptionError(problem, where="throughputs", hint=did_you_mean(name, TABLES))
-    return read_rows(name, columns)
+    return read_rows(name, columns, instead=ESTIMATED, hint_of=_other_unit)
+
+
+def _other_unit(columns: Collection[str]) -> str:
+    """What to do with a table whose speeds are in another unit."""
+    if "steps_per_second" in columns:
+        return ""
+    return next((hint for word, hint in OTHER_UNITS.items() if any(word in name.lower() for name in columns)), "")
 
 
 def pair_rows(name_or_path: str | Path) -> Iterator[Row]:
@@ -77,7 +103,8 @@ def pairs_path(path: str | Path) -> Path:
     return Path(path).with_suffix(".pairs.csv")
 
 
-def _isolated(rows: Iterable[Row]) -> dict[Setting, float]:
+def _isolated(rows: Iterable[Row], ranges: Ranges) -> dict[Setting, float]:
+    """The speeds of jobs alone; ranges of estimates are added to ``ranges``."""
     speeds: dict[Setting, float] = {}
     line_of: dict[Setting, int] = {}
     for row in rows:
@@ -87,17 +114,31 @@ def _isolated(rows: Iterable[Row]) -> dict[Setting, float]:
             if row.has("table"):
                 hint = "keep the rows of one table; a shipped table is named " + ", ".join(TABLES)
             raise row.mistake("", f"the same setting is in row {first} already", hint=hint)
-        if (speed := speed_of(row)) is not None:
+        if row.has("estimate"):
+            speeds[setting] = _estimate(row, setting, "", ranges)
+        elif (speed := speed_of(row)) is not None:
             speeds[setting] = speed
     return speeds
 
 
+def _estimate(row: Row, way: Setting | Pairing, side: str, ranges: Ranges) -> float:
+    """The estimate of a row, whose range is added to ``ranges``."""
+    lower, middle, upper = (row.number(name + side, low=0) for name in ("lower", "estimate", "upper"))
+    if not lower <= middle <= upper:
+        expected = "lower, estimate, upper in this order"
+        raise row.mistake("estimate" + side, f"{lower:g}, {middle:g}, {upper:g}", expected=expected)
+    if lower < upper:
+        ranges[way] = (lower, upper)
+    return middle
+
+
 def setting_of(row: Row) -> Setting:
     """The setting of a row of a table."""
+    estimated = "estimate" in row.cells or "estimate_a" in row.cells
     return Setting(
         row.text("job_type"),
         row.text("accelerator").lower(),
-        row.whole("scale_factor", low=1, high=SCALE_FACTOR_MAX),
+        row.whole("scale_factor", low=1, high=SCALE_FACTOR_MAX, default=1 if estimated else None),
         row.whole("consolidated", low=0, high=1, default=1) == 1,
     )
 
@@ -110,13 +151,16 @@ def speed_of(row: Row) -> float | None:
     return row.number("steps_per_second", low=0) if status == "ok" else 0.0
 
 
-def _colocated(rows: Iterable[Row]) -> dict[Pairing, float]:
+def _colocated(rows: Iterable[Row], ranges: Ranges) -> dict[Pairing, float]:
     """Speeds on a shared device, for both orders of each pair; 0 where the two do not fit together."""
     speeds: dict[Pairing, float] = {}
     for row in rows:
         a, b, accelerator = row.text("job_type_a"), row.text("job_type_b"), row.text("accelerator").lower()
         if Pairing(a, b, accelerator) in speeds:
             raise row.mistake("", "the same pair is in a row before", hint="keep one of the two rows")
-        speeds[Pairing(a, b, accelerator)] = row.number("steps_per_second_a", low=0)
-        speeds[Pairing(b, a, accelerator)] = row.number("steps_per_second_b", low=0)
+        for way, side in ((Pairing(a, b, accelerator), "_a"), (Pairing(b, a, accelerator), "_b")):
+            if row.has("estimate" + side):
+                speeds[way] = _estimate(row, way, side, ranges)
+            elif "estimate" + side not in row.cells or row.has("steps_per_second" + side):
+                speeds[way] = row.number("steps_per_second" + side, low=0)
     return speeds

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gavelx.report.speeds import SpeedsOfType
+
 
 @dataclass(frozen=True)
 class About:
-    """Sources of the run in words, the prices, and the command that repeats it."""
+    """Sources of the run in words, the prices, the command that repeats it, and the speeds if some are estimated."""
 
     jobs: str
     throughputs: str
@@ -14,3 +16,4 @@ class About:
     round_s: float
     prices_usd_per_hour: Mapping[str, float] = field(default_factory=dict)
     command: str = ""
+    speeds: tuple[SpeedsOfType, ...] = ()

@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 from gavelx.report.about import About
 from gavelx.report.plots import policy_style, svg_plots, type_colors
 from gavelx.report.series import device_hours
+from gavelx.report.speeds import factor
 from gavelx.report.words import dollars, hours, number, percent, printable
 from gavelx.result import Result
 
@@ -66,6 +67,8 @@ def html_report(results: Sequence[Result], about: About, failed: Sequence[tuple[
         about=about,
         facts=_facts(results[0], about),
         columns=COLUMNS,
+        intervals=results[0].intervals,
+        factor=factor,
         rows=[_row(position, summaries) for position in order(summaries)],
         failed=failed,
         plots={name: Markup(svg) for name, svg in svg_plots(results).items()},  # plots escape names
@@ -116,7 +119,7 @@ def _row(position: int, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any
             and summary["jobs_completed"] == most
             and math.isclose(value, best)
         )
-        cells.append({"text": column.text(value), "best": is_best})
+        cells.append({"text": column.text(value), "best": is_best, "interval": _interval(column, summary)})
     return {
         "policy": summary["policy"],
         "swatch": _swatch(position),
@@ -125,6 +128,12 @@ def _row(position: int, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any
         "cells": cells,
         "anchor": f"policy-{position}",
     }
+
+
+def _interval(column: Column, summary: Mapping[str, Any]) -> str:
+    """The interval of a figure; empty if it has none, or is the same at both ends."""
+    low, high = map(column.text, summary.get("intervals", {}).get(column.key, (None, None)))
+    return f"{low} – {high}" if low != high else ""
 
 
 def _swatch(position: int) -> dict[str, str]:
