@@ -5,6 +5,8 @@ Estimates are kept in memory, so that a second run of one process with the same 
 
 from collections.abc import Sequence
 
+from threadpoolctl import threadpool_limits
+
 from gavelx.estimator.combined import Combined
 from gavelx.estimator.missing_speeds import filled, missing_ways
 from gavelx.files.data_sheets import load_data_sheets
@@ -35,7 +37,8 @@ def with_estimates(
         of_pairs = any(not isinstance(way, Setting) for way in missing)
         estimator = Combined(sheets)
         estimator.observe(_observed(table, of_pairs=of_pairs))
-        _cache[key] = filled(table, missing, estimator)
+        with threadpool_limits(1):  # matrices are small: threads would only wait for each other
+            _cache[key] = filled(table, missing, estimator)
     return _cache[key]
 
 

@@ -1,15 +1,31 @@
-"""The estimator of missing speeds: completion where a job type was measured, the roofline where it was not."""
+"""The estimator of missing speeds: completion where a job type was measured, the roofline where it was not.
 
+Job types that were measured somewhere are estimated by :class:`~gavelx.estimator.completion.Completion`. A type that
+was never measured and has the name of one of today's jobs (``job_names``) is estimated by the roofline, with
+efficiencies fitted to the measured types whose names can be read. Where both can say something, it is their mean.
+Whether such a job fits into memory is decided by
+the roofline in both cases, unless it was measured there.
+"""
+
+import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from statistics import NormalDist
 
-from gavelx.accelerators import NO_DATA_SHEETS, DataSheets
+import numpy as np
+
+from gavelx.accelerators import NO_DATA_SHEETS, DataSheets, Specification
 from gavelx.estimator.base import LEVEL, Estimator
 from gavelx.estimator.completion import Completion
+from gavelx.estimator.job_names import JobNameError, NamedJob, read_job
+from gavelx.estimator.known import UNKNOWN
+from gavelx.estimator.roofline import Efficiency, device_of, fit_efficiency, step_seconds, why_not
 from gavelx.measurements import Estimate, Measurement, Way
+from gavelx.throughputs import Setting
 
 
 class Combined(Estimator):
-    """Completion."""
+    """Completion of job types that were measured somewhere, and the roofline of named jobs that were not."""
 
     name = "combined"
 
@@ -18,7 +34,87 @@ class Combined(Estimator):
         self.completion = Completion(data_sheets)
 
     def observe(self, measurements: Iterable[Measurement]) -> None:
-        self.completion.observe(measurements)
+        one_name = (self._measured(one) for one in measurements)
+        self.completion.observe(one_name)
+        self.__dict__.pop("efficiency", None)
 
     def estimate(self, wanted: Sequence[Way], level: float = LEVEL) -> list[Estimate]:
-        return self.completion.estimate(wanted, level)
+        known_types = {way.job_type for way in self.completion.speed_of}
+        completed, answers = list[int](), dict[int, Estimate]()
+        for n, way in enumerate(wanted):
+            if self.why_not(way):
+                answers[n] = Estimate(0.0, 0.0, 0.0, "estimated")
+            elif way.job_type in known_types:
+                completed.append(n)
+            else:
+                answers[n] = self._roofline(way, level)
+        said = self.completion.estimate([self._on_device(wanted[n]) for n in completed], level) if completed else []
+        for n, estimate in zip(completed, said, strict=True):
+            answers[n] = _both(estimate, self._roofline(wanted[n], level))
+        return [answers[n] for n in range(len(wanted))]
+
+    def why_not(self, way: Way) -> str:
+        job = _named(way)
+        if job is None or not isinstance(way, Setting) or self._on_device(way) in self.completion.speed_of:
+            return ""
+        return why_not(job, way, self.data_sheets.find(way.accelerator))
+
+    @cached_property
+    def efficiency(self) -> Efficiency:
+        """The efficiency of measured job types whose names can be read."""
+        cells, logs = list[tuple[NamedJob, Setting, str, Specification]](), list[float]()
+        for way, speed in self.completion.speed_of.items():
+            job = _named(way)
+            if job is not None and isinstance(way, Setting) and speed > 0:
+                specification = self.data_sheets.find(way.accelerator)
+                ideal_s = step_seconds(job, way, specification)
+                if math.isfinite(ideal_s):
+                    cells.append((job, way, way.accelerator, specification))
+                    logs.append(math.log(speed * ideal_s))
+        return fit_efficiency(cells, np.array(logs))
+
+    def _roofline(self, way: Way, level: float) -> Estimate:
+        job = _named(way)
+        if job is None or not isinstance(way, Setting):
+            return UNKNOWN
+        specification = self.data_sheets.find(way.accelerator)
+        ideal_s = step_seconds(job, way, specification)
+        if not math.isfinite(ideal_s):
+            return UNKNOWN
+        device = device_of(way.accelerator, self.data_sheets)
+        mean, sd = self.efficiency.ask(job, way, device, specification)
+        half = NormalDist().inv_cdf((1 + level) / 2) * sd
+        middle, lower, upper = (float(f"{math.exp(mean + x) / ideal_s:.6g}") for x in (0.0, -half, half))
+        return Estimate(middle, lower, upper, "estimated")
+
+    def _measured(self, one: Measurement) -> Measurement:
+        way = self._on_device(one.way)
+        return Measurement(
+            way, one.steps_per_second, one.relative_error, one.seconds, one.measured_at, one.source
+        )
+
+    def _on_device(self, way: Way) -> Way:
+        """The same way to run under the canonical name of its device, so that two names are one device."""
+        return way._replace(accelerator=device_of(way.accelerator, self.data_sheets))
+
+
+def _both(a: Estimate, b: Estimate) -> Estimate:
+    """Two estimates as one: the mean of logarithms, weighted by precision, and no narrower than their mean width.
+
+    They are not independent, as both follow from the same measurements.
+    """
+    if a.origin != "estimated" or b.origin != "estimated" or not (0 < a.lower < a.upper and 0 < b.lower < b.upper):
+        return a
+    widths = math.log(a.upper / a.lower) / 2, math.log(b.upper / b.lower) / 2
+    share = widths[1] ** 2 / (widths[0] ** 2 + widths[1] ** 2)
+    middle = a.steps_per_second**share * b.steps_per_second ** (1 - share)
+    half = share * widths[0] + (1 - share) * widths[1]
+    return Estimate(*(float(f"{middle * math.exp(x):.6g}") for x in (0.0, -half, half)), "estimated")
+
+
+def _named(way: Way) -> NamedJob | None:
+    """The job of a name that can be read."""
+    try:
+        return read_job(way.job_type)
+    except JobNameError:
+        return None

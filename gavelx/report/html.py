@@ -47,7 +47,7 @@ COLUMNS = (
     Column("mu max", "", "mu_max", number, min),
     Column("worse off", "than alone", "unfair_fraction", percent, min),
     Column("utilization", "", "utilization", percent, None),  # neither end is better: slow devices are busy longer
-    Column("restarts", "", "restarts", "{:,}".format, None),
+    Column("restarts", "", "restarts", "{:,.0f}".format, None),
 )
 
 
@@ -132,8 +132,11 @@ def _row(position: int, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any
 
 def _interval(column: Column, summary: Mapping[str, Any]) -> str:
     """The interval of a figure; empty if it has none, or is the same at both ends."""
-    low, high = map(column.text, summary.get("intervals", {}).get(column.key, (None, None)))
-    return f"{low} – {high}" if low != high else ""
+    bounds = summary.get("intervals", {}).get(column.key)
+    if bounds is None:
+        return ""
+    low, high = map(column.text, bounds)
+    return f"{low} - {high}" if low != high else ""
 
 
 def _swatch(position: int) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gavelx.cli import scenario
-from gavelx.cli.parallel import run_policy
+from gavelx.cli.parallel import Run, run_policy
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import load_scenario, parse_window
 from gavelx.errors import OptionError
@@ -93,7 +93,7 @@ def test_policies_know_what_was_measured_and_estimate_the_rest(tmp_path: Path) -
     estimated = Setting("LM (batch size 20)", "k80")
     assert table.ranges[estimated][0] < table.isolated[estimated] < table.ranges[estimated][1]
     assert scenario.believed(frozenset({"pairs"})).throughputs().colocated  # type: ignore[union-attr]
-    result = run_policy(0, "max_min_fairness", scenario, lambda *_: None)
+    result = run_policy(Run(0, "max_min_fairness"), scenario, lambda *_: None)
     assert result.summary()["jobs_completed"] == 2
 
 

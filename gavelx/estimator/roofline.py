@@ -1,0 +1,225 @@
+"""A roofline of today's jobs: memory they need, and the time of a step from arithmetic, traffic and network.
+
+    t_step  =  ( (t_arithmetic + t_memory + t_launch)^2 + t_sync^2 )^(1/2)
+
+    t_arithmetic = batch / devices x FLOP(sample) / peak       peak: dense TFLOP/s of the precision
+    t_memory     = bytes of weights, gradients and states that a step moves / (devices x bandwidth)
+    t_launch     = LAUNCH_S x layers
+    t_sync       = bytes between devices / (bandwidth of the link)
+
+The measured speed is this one times an *efficiency*: a log-linear model with effects of the kind of job, the model's
+size, the precision and the device, fitted to all measured speeds whose names can be read (:class:`Efficiency`).
+Bayesian linear regression gives the mean and the variance of each estimate (Rasmussen and Williams 2006, section
+2.1.1). A device that was never measured has the mean efficiency, and a wider interval.
+
+FLOP of a sample: 6 P for each token, and 12 layers x width x tokens^2 for attention (Korthikanti et al. 2022); LoRA
+needs no gradients of weights: 4 P. With data-parallel gangs weights, gradients and states are sharded over the devices
+(ZeRO stage 3, Rajbhandari et al. 2020), activations are recomputed, and a batch is divided into micro-batches of one
+sample if need be; so a job *cannot run* only if one sample does not fit.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.accelerators import DataSheets, Specification
+from gavelx.estimator.job_names import NamedJob
+from gavelx.throughputs import Setting
+
+Floats = NDArray[np.float64]
+LAUNCH_S = 2e-4
+"""Seconds of a layer's kernel launches in a step."""
+STATE_BYTES = {"pretrain": 16.0, "full": 8.0, "lora": 2.0, "qlora": 0.6}
+"""Bytes of a parameter: weights, gradients and states of the optimizer (mixed precision; bf16; frozen; 4 bits)."""
+MOVED_BYTES = {"pretrain": 30.0, "full": 16.0, "lora": 4.0, "qlora": 1.2}
+"""Bytes of a parameter that a step reads and writes."""
+RESERVED = 0.93
+"""Part of a device's memory that a job can use; the rest belongs to the driver and to fragments."""
+VOCABULARY = 32_000
+LINK_GB_S = {"switched": 200.0, "bus": 16.0, "network": 10.0}
+"""Bandwidth of a device to others: NVLink, Infinity Fabric or a TPU's links; PCIe; between servers."""
+SWITCHED = ("sxm", "mi2", "mi3", "tpu", "trainium", "gh200")
+GFLOP_FORWARD = {"sd1.5": 678.0, "sd2": 680.0, "sdxl": 5980.0, "dit-xl2": 237.0, "flux": 110_000.0}
+"""Of one image at the usual resolution, without the frozen encoders."""
+GFLOP_ENCODERS = {"sd1.5": 1100.0, "sd2": 1100.0, "sdxl": 4500.0, "dit-xl2": 270.0, "flux": 5000.0}
+USUAL_PIXELS = {"sd1.5": 512, "sd2": 512, "sdxl": 1024, "dit-xl2": 256, "flux": 1024}
+TOKENS_A_SECOND = 25.0
+"""Of speech, on average over encoder and decoder."""
+DLRM_MFLOP, DLRM_KB = 15.0, 40.0
+
+
+def needed_gb(job: NamedJob, devices: int) -> float:
+    """Memory in GB that each device needs for a micro-batch of one sample, with states sharded over the devices."""
+    states = STATE_BYTES[job.method] * job.parameters / devices
+    if job.kind == "recommendation":
+        return (8.0 * job.parameters / devices + DLRM_KB * 1e3 * job.batch / devices) / 1e9
+    tokens = _tokens(job)
+    kept = 2.0 * tokens * job.width * job.depth
+    working = 34.0 * tokens * job.width + (10.0 * tokens * VOCABULARY if job.kind == "llm" else 0.0)
+    if job.kind == "diffusion":
+        working += 400.0 * job.length**2 * 12.0
+    return (states + kept + working + 0.7e9) / 1e9
+
+
+def why_not(job: NamedJob, way: Setting, specification: Specification) -> str:
+    """Why the job cannot run there; an empty text if it can, or if the memory of the device is not known."""
+    if way.scale_factor > job.batch:
+        return f"cannot run: a batch of {job.batch} on {way.scale_factor} devices"
+    needed, has = needed_gb(job, way.scale_factor), specification.memory_gb
+    if needed <= RESERVED * has or math.isnan(has):
+        return ""
+    return f"cannot run: needs {needed:.0f} GB" + (" a device" if way.scale_factor > 1 else "") + f", has {has:g}"
+
+
+def step_seconds(job: NamedJob, way: Setting, specification: Specification) -> float:
+    """Seconds of a step at full efficiency; NaN if the data sheet lacks a figure."""
+    n = way.scale_factor
+    arithmetic_s = job.batch / n * _flop(job) / (_peak(job, specification) * 1e12)
+    if job.kind == "recommendation":
+        memory_s = job.batch / n * DLRM_KB * 1e3 / (specification.bandwidth_gb_s * 1e9)
+    else:
+        memory_s = MOVED_BYTES[job.method] * job.parameters / n / (specification.bandwidth_gb_s * 1e9)
+    link = "network" if not way.consolidated else _link(way.accelerator)
+    sync_s = _synced_bytes(job, n) / (LINK_GB_S[link] * 1e9)
+    return math.hypot(arithmetic_s + memory_s + LAUNCH_S * job.depth, sync_s)
+
+
+def _peak(job: NamedJob, specification: Specification) -> float:
+    """TFLOP/s of the precision; tensor cores for all but fp32."""
+    return specification.fp32_tflops if job.precision == "fp32" else specification.tensor_tflops
+
+
+def _tokens(job: NamedJob) -> float:
+    if job.kind == "llm":
+        return float(job.length)
+    if job.kind == "vit":
+        return (job.length / float(job.model.lstrip("vit-slbhg") or 16)) ** 2
+    if job.kind == "speech":
+        return TOKENS_A_SECOND * job.length
+    return (job.length / 16.0) ** 2
+
+
+def _flop(job: NamedJob) -> float:
+    """FLOP of a sample in a step, without recomputation."""
+    passes = 4.0 if job.method in {"lora", "qlora"} else 6.0
+    if job.kind == "recommendation":
+        return DLRM_MFLOP * 1e6
+    if job.kind == "diffusion":
+        area = (job.length / USUAL_PIXELS[job.model]) ** 2
+        return area * (passes / 2.0 * GFLOP_FORWARD[job.model] + GFLOP_ENCODERS[job.model]) * 1e9
+    tokens = _tokens(job)
+    return passes * job.parameters * tokens + 2.0 * passes * job.depth * job.width * tokens**2
+
+
+def _synced_bytes(job: NamedJob, devices: int) -> float:
+    """Bytes that a device exchanges in a step: gradients, and sharded weights twice."""
+    if devices == 1:
+        return 0.0
+    trained = 6.0 if job.method in {"pretrain", "full"} else 0.06
+    if job.kind == "recommendation":
+        return 2.0 * job.batch / devices * 26 * 128 * 2.0
+    return trained * job.parameters * (devices - 1) / devices
+
+
+def _link(accelerator: str) -> str:
+    name = accelerator.lower()
+    pcie = "pcie" in name or not any(word in name for word in (*SWITCHED, "a100", "h100", "h200", "b200", "v100"))
+    return "bus" if pcie else "switched"
+
+
+# -- efficiency -----------------------------------------------------------------------------------------------
+
+
+PRIOR = {"mean": (-0.9, 0.5), "kind": (0.0, 0.4), "method": (0.0, 0.25), "size": (0.04, 0.06), "width": (-0.03, 0.03)}
+PRIOR |= {"precision": (0.0, 0.3), "device": (0.0, 0.08), "chip": (0.0, 0.18), "model": (0.0, 0.15)}
+PRIOR |= {"peak": (-0.1, 0.15), "chip of kind": (0.0, 0.12)}
+PRIOR |= {"length": (-0.05, 0.05), "small": (-0.1, 0.1), "precision on chip": (0.0, 0.15), "type": (0.0, 0.1)}
+"""Mean and standard deviation of each effect on the logarithm of efficiency. tf32 and fp8 have priors of their own."""
+OF_PRECISION = {"tf32": (-0.7, 0.2), "fp8": (0.3, 0.2)}
+NOISE, SMALL_TOKENS = 0.12, 8192
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """Effects on the logarithm of efficiency, with their covariance: a Normal posterior."""
+
+    names: Mapping[tuple[str, ...], int]
+    mean_F: Floats
+    covariance_FF: Floats
+    noise: float
+
+    def ask(
+        self, job: NamedJob, way: Setting, device: str, specification: Specification
+    ) -> tuple[float, float]:
+        """Mean and standard deviation of the logarithm of efficiency there."""
+        mean, variance = 0.0, self.noise**2
+        x_F = np.zeros(len(self.mean_F))
+        for name, value in _features(job, way, device, specification).items():
+            if (column := self.names.get(name)) is None:
+                prior_mean, sd = _prior(name)
+                mean, variance = mean + value * prior_mean, variance + (value * sd) ** 2
+            else:
+                x_F[column] = value
+        return mean + float(x_F @ self.mean_F), math.sqrt(variance + float(x_F @ self.covariance_FF @ x_F))
+
+
+def fit_efficiency(
+    cells: Sequence[tuple[NamedJob, Setting, str, Specification]], log_efficiency_N: Floats
+) -> Efficiency:
+    """The posterior of the effects, given measured logarithms of efficiency (cells: job, way, device, data sheet).
+
+    The noise is the standard deviation of what the effects do not explain, with NOISE as ten more residuals.
+    """
+    rows = [_features(*cell) for cell in cells]
+    names = {name: column for column, name in enumerate(dict.fromkeys(name for row in rows for name in row))}
+    if not names:
+        return Efficiency({}, np.zeros(0), np.zeros((0, 0)), NOISE)
+    prior_F = np.array([_prior(name) for name in names])
+    x_NF = np.zeros((len(rows), len(names)))
+    for n, row in enumerate(rows):
+        for name, value in row.items():
+            x_NF[n, names[name]] = value
+    noise = NOISE
+    for _ in range(3):
+        precision_FF = np.diag(prior_F[:, 1] ** -2) + x_NF.T @ x_NF / noise**2
+        covariance_FF = np.linalg.inv(precision_FF)
+        mean_F = covariance_FF @ (prior_F[:, 0] * prior_F[:, 1] ** -2 + x_NF.T @ log_efficiency_N / noise**2)
+        free = len(rows) - float(np.trace(covariance_FF @ (x_NF.T @ x_NF)) / noise**2)
+        squares = float(np.sum((log_efficiency_N - x_NF @ mean_F) ** 2))
+        noise = math.sqrt((squares + 10 * NOISE**2) / (max(free, 0.0) + 10))
+    return Efficiency(names, mean_F, covariance_FF, noise)
+
+
+def _features(
+    job: NamedJob, way: Setting, device: str, specification: Specification
+) -> dict[tuple[str, ...], float]:
+    chip = device.partition("-")[0]
+    return {
+        ("mean",): 1.0,
+        ("kind", job.kind): 1.0,
+        ("method", job.kind, job.method): 1.0,
+        ("size", job.kind): math.log(job.parameters / 1e9),
+        ("length",): math.log2(_tokens(job) / 2048.0) if job.kind == "llm" else 0.0,
+        ("width",): math.log2(way.scale_factor),
+        ("small",): max(0.0, math.log2(SMALL_TOKENS * way.scale_factor / (_tokens(job) * job.batch))),
+        ("peak",): math.log(_peak(job, specification) / 300.0),
+        ("chip", chip): 1.0,
+        ("chip of kind", chip, job.kind): 1.0,
+        ("precision on chip", job.precision, chip): 1.0,
+        ("type", way.job_type): 1.0,
+        ("precision", job.precision): 1.0,
+        ("device", device): 1.0,
+        ("model", job.model): 1.0,
+    }
+
+
+def _prior(name: tuple[str, ...]) -> tuple[float, float]:
+    return OF_PRECISION.get(name[1], PRIOR["precision"]) if name[0] == "precision" else PRIOR[name[0]]
+
+
+def device_of(accelerator: str, sheets: DataSheets) -> str:
+    """The device that a name stands for: its canonical name if there is one."""
+    return sheets.aliases.get(accelerator.lower(), accelerator.lower())
