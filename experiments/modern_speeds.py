@@ -8,8 +8,8 @@ Three ways to hide, by what a user may have:
 * ``a job on a device``: a model has no measurement on one type, and both have others;
 * ``a new model``: a model has no measurement at all, and a name that can be read.
 
-``combined`` is what gavelx uses for missing speeds. ``ratio`` multiplies a job's speed on another type with the ratio
-of their tensor TFLOP/s (the mean over types where it was measured at this width). ``plain roofline`` is the
+``combined`` is what gavelx uses for missing speeds. ``ratio`` multiplies a job's speed on another type with the
+ratio of their tensor TFLOP/s (the mean over types where it was measured at this width). ``plain roofline`` is the
 roofline with one efficiency for all, the median of the known ones; it is asked only where the name can be read.
 """
 
@@ -34,14 +34,12 @@ SHEETS = load_data_sheets()
 Truth = dict[Setting, float]
 Answers = Mapping[Setting, tuple[float, float, float]]
 Errors = dict[str, list[tuple[float, bool, Setting, float]]]
-"""By estimator: absolute relative error, whether the interval holds the truth, the cell, and its standardised error."""
+"""By estimator: relative error, whether the interval holds the truth, the cell, and its standardised error."""
 
 
 def truth() -> Truth:
     """Every shipped modern speed."""
-    return {
-        one.way: one.steps_per_second for one in shipped_measurements() if isinstance(one.way, Setting)
-    }
+    return {one.way: one.steps_per_second for one in shipped_measurements() if isinstance(one.way, Setting)}
 
 
 def model_of(way: Setting) -> str:
@@ -161,7 +159,9 @@ def shares(scores: Mapping[str, Errors]) -> tuple[float, float]:
         for _, _, way, z in scores[regime]["combined"]:
             if math.isfinite(z):
                 of[f"{regime} {way.accelerator}"][model_of(way)].append(z)
-    within = float(np.mean([np.var(zs, ddof=1) for models in of.values() for zs in models.values() if len(zs) > 1]))
+    within = float(
+        np.mean([np.var(zs, ddof=1) for models in of.values() for zs in models.values() if len(zs) > 1])
+    )
     means = {device: [float(np.mean(zs)) for zs in models.values()] for device, models in of.items()}
     between = float(np.mean([np.var(each, ddof=1) for each in means.values() if len(each) > 1]))
     devices = float(np.mean([np.mean(each) ** 2 - np.var(each) / len(each) for each in means.values()]))

@@ -53,7 +53,6 @@ class DataSheets:
             else UNSPECIFIED
         )
 
-
     def has(self, name: str) -> bool:
         """Whether there is a data sheet for this device."""
         return self.find(name) is not UNSPECIFIED

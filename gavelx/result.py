@@ -61,8 +61,8 @@ class Pieces(NamedTuple):
 class Intervals:
     """Intervals of figures over repeated runs, each with speeds drawn from the ranges of the estimated ones.
 
-    ``of`` has (lower, upper) by the name of the figure; ``best`` is the part of the repetitions in which this policy
-    had the lowest mean JCT of all policies.
+    ``of`` has (lower, upper) by the name of the figure; ``best`` is the part of the repetitions in which this
+    policy had the lowest mean JCT of all policies.
     """
 
     of: Mapping[str, tuple[float, float]]

@@ -10,7 +10,7 @@ from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError
 from gavelx.jobs import Job
 from gavelx.spelling import nearest
-from gavelx.throughputs import Throughputs
+from gavelx.throughputs import Setting, Throughputs
 
 
 def check_workload(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, where: str = "") -> None:
@@ -87,8 +87,12 @@ def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str)
         )
     known = _where_it_runs(job, throughputs)
     absent = all(speed is None for speed in speeds.values())
+    why = next((throughputs.reasons.get(Setting(job.job_type, name, job.scale_factor)) for name in speeds), None)
+    cannot = f"cannot run on {', '.join(cluster.accelerators)}" + (
+        f" ({why.removeprefix('cannot run: ')})" if why else ""
+    )
     raise WorkloadError(
-        f"{what} {'has no known throughput' if absent else 'cannot run'} on {', '.join(cluster.accelerators)}",
+        f"{what} has no known throughput on {', '.join(cluster.accelerators)}" if absent else f"{what} {cannot}",
         where=where,
         expected="a cluster with a type on which it runs",
         hint=f"known to run on: {known}" if known else "another scale factor or table, or --skip-unrunnable",

@@ -5,13 +5,15 @@ from rich.console import Console
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
 from gavelx.cli.budgeting import print_spending, spending_of
+from gavelx.cli.estimated_speeds import snapshot_with_estimates
 from gavelx.cli.explaining import print_explanation
 from gavelx.cli.output import Outputs, stdout, write_json
 from gavelx.cli.stopping import stoppable
-from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.cli.tables import plain_table, policy_cell, print_speeds
 from gavelx.explain.explanation import Explanation
 from gavelx.files.snapshots import read_snapshot
 from gavelx.policies import load_policy
+from gavelx.report.speeds import SpeedsOfType, speeds_to_json, speeds_used
 from gavelx.report.words import number
 from gavelx.solvers import Settings, using
 
@@ -24,12 +26,20 @@ def allocate(
     outputs: Outputs,
     *,
     explain: bool = False,
+    strict_speeds: bool = False,
 ) -> None:
-    """Read a snapshot, ask the policy, and print the shares of time as a table, or write them as JSON."""
+    """Read a snapshot, ask the policy, and print the shares of time as a table, or write them as JSON.
+
+    Speeds on accelerator types of which the snapshot has none are estimated, unless ``strict_speeds``.
+    """
     policy = load_policy(policy_text)
     outputs.check(snapshot_path)
     with using(settings), stoppable(policy_text) as asked:
         snapshot = read_snapshot(snapshot_path, index)
+        speeds: tuple[SpeedsOfType, ...] = ()
+        if not strict_speeds:
+            snapshot, table = snapshot_with_estimates(snapshot)
+            speeds = speeds_used(snapshot.jobs, snapshot.accelerators, table)
         allocation = ask(asked, snapshot)
         spent = spending_of(policy, allocation, snapshot) if explain else ()
     explanation = Explanation(allocation) if explain else None
@@ -37,9 +47,10 @@ def allocate(
         more = {} if explanation is None else {"explanation": explanation.to_json()}
         if spent:
             more["explanation"]["budgets"] = {row.owner: row.to_json() for row in spent}
-        write_json(allocation.to_json() | more, outputs.json)
+        write_json(allocation.to_json() | more | speeds_to_json(speeds), outputs.json)
     else:
         print_allocation(str(policy), allocation, stdout())
+        print_speeds(speeds, stdout())
         if explanation is not None:
             print_explanation(explanation, stdout())
             print_spending(spent, stdout())

@@ -112,6 +112,7 @@ def allocate(
     explain: Annotated[
         bool, typer.Option("--explain", help="Explain it: limits of each job, value of one more device, fairness.")
     ] = False,
+    strict_speeds: o.StrictSpeeds = False,
     solver: o.Solver = "auto",
     time_budget: o.TimeBudget = 60.0,
     json: o.JsonOut = None,
@@ -137,7 +138,7 @@ def allocate(
     from gavelx.cli.scenario import solver_settings
 
     settings = solver_settings(solver, time_budget)
-    decide(policy, snapshot, index, settings, Outputs(json), explain=explain)
+    decide(policy, snapshot, index, settings, Outputs(json), explain=explain, strict_speeds=strict_speeds)
 
 
 @app.command(epilog="Example:  gavelx mix --trace shockwave_120 --prices aws,gcp --deadline 24")

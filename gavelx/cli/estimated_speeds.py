@@ -3,17 +3,24 @@
 Estimates are kept in memory, so that a second run of one process with the same table does not compute them again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 
 from threadpoolctl import threadpool_limits
 
+from gavelx.errors import WorkloadError
 from gavelx.estimator.combined import Combined
+from gavelx.estimator.job_names import near_name, read_job
 from gavelx.estimator.missing_speeds import filled, missing_ways
+from gavelx.files.configuration_rows import ConfigurationRow, configurations_of, rows_of
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.shipped_speeds import shipped_measurements
+from gavelx.files.texts import shown
 from gavelx.files.throughput_tables import TABLES
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement, Way
+from gavelx.snapshot import Snapshot
+from gavelx.spelling import nearest
 from gavelx.throughputs import Setting, Throughputs
 
 _cache: dict[object, Throughputs] = {}
@@ -42,9 +49,55 @@ def with_estimates(
     return _cache[key]
 
 
+def check_names(jobs: Iterable[Job], accelerators: Sequence[str], table: Throughputs, where: str) -> None:
+    """Raise an error for a job type that no table has and that is not the name of one of today's jobs.
+
+    If the table has all accelerator types, only for one that is nearly such a name: others are found later.
+    """
+    all_known = set(accelerators) <= set(table.accelerators)
+    measured = {one.way.job_type for one in shipped_measurements()}
+    for job_type, job in {job.job_type: job for job in jobs}.items():
+        if job_type in table.job_types or job_type in measured or read_job(job_type) is not None:
+            continue
+        if hint := near_name(job_type) or (not all_known and nearest(job_type, table.job_types)):
+            problem = f"unknown job type {shown(job_type)}"
+            expected = f"a job type of throughput table {table.name}, or a name such as llama-7b-lora-bs16"
+            raise WorkloadError(problem, where=f"{where}, job {job.id}", expected=expected, hint=hint)
+
+
+def snapshot_with_estimates(snapshot: Snapshot) -> tuple[Snapshot, Throughputs]:
+    """The snapshot with estimates on accelerator types of which it has no speed at all, and its speeds as a table.
+
+    What the snapshot leaves out of its other types stays unknown.
+    """
+    names, rows = snapshot.accelerators, list(rows_of(snapshot.known))
+    speeds, ranges = dict[Setting, float](), dict[Way, tuple[float, float]]()
+    for row in rows:
+        if len(row.jobs) == 1:
+            way = Setting(snapshot.jobs[row.jobs[0]].job_type, names[row.accelerator], row.devices, not row.spread)
+            speeds[way] = row.steps_per_second[0]
+            if row.ranges and row.ranges[0][0] < row.ranges[0][1]:
+                ranges[way] = row.ranges[0]
+    said = Throughputs(speeds, name="of the snapshot", ranges=ranges)
+    new = [name for name in names if name not in said.accelerators]
+    table = with_estimates(said, snapshot.jobs, new)
+    new_rows = [
+        ConfigurationRow((j,), names.index(name), way.scale_factor, (speed,), not way.consolidated, bounds)
+        for j, job in enumerate(snapshot.jobs)
+        for name, together in product(new, (True, False))
+        if (speed := table.isolated.get(way := Setting(job.job_type, name, job.scale_factor, together)))
+        for bounds in [(table.ranges[way],) if way in table.ranges else ()]
+    ]
+    if not new_rows:
+        return snapshot, said
+    known = configurations_of([*rows, *new_rows], snapshot.known.shape)
+    return snapshot.replace(known=known), table
+
+
 def _observed(table: Throughputs, *, of_pairs: bool) -> list[Measurement]:
     """The table's own measured speeds, and those that gavelx ships; the table's own count where both have one."""
-    own: dict[Way, float] = {**table.isolated, **(table.colocated if of_pairs else {})}
+    own = dict[Way, float](table.isolated)
+    own.update(table.colocated if of_pairs else {})
     own = {way: speed for way, speed in own.items() if way not in table.ranges}
     shipped = [one for one in shipped_measurements() if one.way not in own]
     return [*shipped, *(Measurement(way, speed) for way, speed in own.items())]

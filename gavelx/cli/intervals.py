@@ -12,7 +12,9 @@ from gavelx.result import Intervals
 NOT_FIGURES = {"jobs_total", "rounds", "policy_seconds", "wall_seconds", "speed_samples"}
 
 
-def intervals_of(figures: Mapping[tuple[int, int], Mapping[str, Any]], level: float = LEVEL) -> dict[int, Intervals]:
+def intervals_of(
+    figures: Mapping[tuple[int, int], Mapping[str, Any]], level: float = LEVEL
+) -> dict[int, Intervals]:
     """The intervals of each policy by its position, from the figures of (position, sample).
 
     The ends are quantiles at (1 - level) / 2 from either side, the k-th least of n values counting as the quantile

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from gavelx.cli.capacities import capacities_of, check_capacities
 from gavelx.cli.conditions import faults_of, rules_of, within
+from gavelx.cli.estimated_speeds import check_names, with_estimates
 from gavelx.cli.prices import PriceChanges, prices_of
-from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.run_options import RunOptions
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError, did_you_mean
@@ -99,6 +99,8 @@ def load_scenario(typed: RunOptions, opens: frozenset[Kind] = frozenset()) -> Sc
     )
     _check_rules(jobs, rules, where)
     if not typed.strict_speeds:
+        if not typed.skip_unrunnable:
+            check_names(jobs, cluster.accelerators, throughputs, where)
         throughputs = with_estimates(throughputs, jobs, cluster.accelerators, pairs="pairs" in opens)
     if typed.skip_unrunnable:
         jobs = runnable(jobs, at_best(cluster, capacities), throughputs)

@@ -57,8 +57,8 @@ LEGEND_MU = " mu: the same in dollars."
 LEGEND_BILL = " cost: device time that jobs held. whole bill: cost, and idle device time until the run ends."
 
 LEGEND_SPEEDS = (
-    "Speeds are counted by job type and number of devices. x/÷ 1.5: 9 in 10 such speeds are within a factor of 1.5 "
-    "of the estimate. --strict-speeds refuses estimates; gavelx throughputs measure replaces them."
+    "Speeds are counted by job type and number of devices. x/÷ 1.5: 9 in 10 such speeds are within a factor of "
+    "1.5 of the estimate. --strict-speeds refuses estimates; gavelx throughputs measure replaces them."
 )
 REASONS_MAX = 5
 
@@ -99,7 +99,9 @@ def _comparison(
     for column in columns:
         table.add_column(column.heading, justify="right")
     for summary in summaries:
-        table.add_row(policy_cell(summary["policy"]), *(_with_interval(column, summary, "\n") for column in columns))
+        table.add_row(
+            policy_cell(summary["policy"]), *(_with_interval(column, summary, "\n") for column in columns)
+        )
     for name in failed:
         table.add_row(policy_cell(name), "failed", *[""] * (len(columns) - 1))
     return table

@@ -1,7 +1,7 @@
 """The estimator of missing speeds: completion where a job type was measured, the roofline where it was not.
 
-Job types that were measured somewhere are estimated by :class:`~gavelx.estimator.completion.Completion`. A type that
-was never measured and has the name of one of today's jobs (``job_names``) is estimated by the roofline, with
+Job types that were measured somewhere are estimated by :class:`~gavelx.estimator.completion.Completion`. A type
+that was never measured and has the name of one of today's jobs (``job_names``) is estimated by the roofline, with
 efficiencies fitted to the measured types whose names can be read. Where both can say something, it is their mean.
 Whether such a job fits into memory is decided by
 the roofline in both cases, unless it was measured there.
@@ -48,7 +48,9 @@ class Combined(Estimator):
                 completed.append(n)
             else:
                 answers[n] = self._roofline(way, level)
-        said = self.completion.estimate([self._on_device(wanted[n]) for n in completed], level) if completed else []
+        said = (
+            self.completion.estimate([self._on_device(wanted[n]) for n in completed], level) if completed else []
+        )
         for n, estimate in zip(completed, said, strict=True):
             answers[n] = _both(estimate, self._roofline(wanted[n], level))
         return [answers[n] for n in range(len(wanted))]
@@ -89,9 +91,7 @@ class Combined(Estimator):
 
     def _measured(self, one: Measurement) -> Measurement:
         way = self._on_device(one.way)
-        return Measurement(
-            way, one.steps_per_second, one.relative_error, one.seconds, one.measured_at, one.source
-        )
+        return Measurement(way, one.steps_per_second, one.relative_error, one.seconds, one.measured_at, one.source)
 
     def _on_device(self, way: Way) -> Way:
         """The same way to run under the canonical name of its device, so that two names are one device."""
@@ -109,7 +109,8 @@ def _both(a: Estimate, b: Estimate) -> Estimate:
     share = widths[1] ** 2 / (widths[0] ** 2 + widths[1] ** 2)
     middle = a.steps_per_second**share * b.steps_per_second ** (1 - share)
     half = share * widths[0] + (1 - share) * widths[1]
-    return Estimate(*(float(f"{middle * math.exp(x):.6g}") for x in (0.0, -half, half)), "estimated")
+    mid, lower, upper = (float(f"{middle * math.exp(x):.6g}") for x in (0.0, -half, half))
+    return Estimate(mid, lower, upper, "estimated")
 
 
 def _named(way: Way) -> NamedJob | None:

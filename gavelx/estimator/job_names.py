@@ -8,20 +8,22 @@
     speech           whisper-tiny|...|large[-secN]-bsN, wav2vec2-base|large[-secN]-bsN
 
 SIZE is the number of parameters (``350m``, ``7b``, ``1.3b``); METHOD is ``pretrain``, ``full``, ``lora`` or
-``qlora``. ``bsN`` is the samples of one optimizer step of the whole job, on however many devices; ``seqN`` the tokens
-of a sample (2048; 512 for bert), ``resN`` the pixels of a side (224; 512 for sd, 1024 for sdxl and flux, 256 for dit),
-``secN`` its seconds (30 and 15). ``-bf16``, ``-fp16``, ``-amp``, ``-tf32``, ``-fp32`` or ``-fp8`` may follow, and the
-framework (``-torch``, ``-tf1``, ``-tf2``, ``-jax``). Case, and ``_`` or blanks for ``-``, do not matter.
+``qlora``. ``bsN`` is the samples of one optimizer step of the whole job, on however many devices; ``seqN`` the
+tokens of a sample (2048; 512 for bert), ``resN`` the pixels of a side (224; 512 for sd, 1024 for sdxl and flux, 256
+for dit), ``secN`` its seconds (30 and 15). ``-bf16``, ``-fp16``, ``-amp``, ``-tf32``, ``-fp32`` or ``-fp8`` may
+follow, and the framework (``-torch``, ``-tf1``, ``-tf2``, ``-jax``). Case, and ``_`` or blanks for ``-``, do not
+matter.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 
 from gavelx.errors import UserError, did_you_mean
 
-LLM_FAMILIES = (
+FAMILIES = (
     *("llama", "gpt", "mpt", "mistral", "qwen", "opt", "gemma", "falcon", "bloom", "pythia", "phi", "olmo"),
     *("yi", "baichuan", "chatglm", "glm", "deepseek", "neox", "llm", "bert", "vit", "sd", "sdxl", "dit", "flux"),
     *("dlrm", "whisper", "wav2vec2"),
@@ -42,13 +44,17 @@ NUMBERED = re.compile(r"(seq|res|sec|bs|batch)(\d+)")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)(k|m|b|t)")
 
 
+Shape = tuple[float, int, float, float]
+"""Parameters, length of a sample, hidden size and number of layers."""
+
+
 class JobNameError(UserError):
     """A name that begins as one of today's jobs and cannot be read; it says which part."""
 
 
 @dataclass(frozen=True)
 class NamedJob:
-    """A parsed name. ``model`` is what has the same work for a sample; ``length`` is in the unit of ``seq|res|sec``.
+    """A parsed name. Jobs of one ``model`` do the same for a token or pixel; ``length`` is that of ``seq|res|sec``.
 
     ``width`` and ``depth`` are the hidden size and the number of layers.
     """
@@ -77,16 +83,20 @@ def read_job(name: str) -> NamedJob | None:
     if not words or len(name) > 200:
         return None
     family = re.match(r"[a-z]+(?:2vec2)?", words[0])
-    if family is None or family[0] not in LLM_FAMILIES:
+    if family is None or family[0] not in FAMILIES:
         return None
     return _Reader(name, words).job(family[0])
 
 
 def near_name(name: str) -> str:
-    """``did you mean 'llama-...'?`` for a name whose first word is nearly that of a family, else an empty text."""
-    first = re.split(r"[-_\s/]+", name.strip().lower())[0][:40]
-    said = did_you_mean(first, LLM_FAMILIES)
-    return said if said.startswith("did") else ""
+    """What to try for a name whose first word is nearly that of a family, else an empty text.
+
+    >>> near_name("lama-7b-lora-bs16")
+    'did you mean llama-7b-lora-bs16?'
+    """
+    first, dash, rest = name.strip().lower().partition("-")
+    near = get_close_matches(re.sub(r"\d+$", "", first[:40]), FAMILIES, n=1, cutoff=0.75)
+    return f"did you mean {f'{near[0]}{dash}{rest}':.80}?" if near and dash else ""
 
 
 class _Reader:
@@ -129,23 +139,26 @@ class _Reader:
         method = self._rest([word for word in rest if word not in versions], "seq", needs_method=True)
         width = (128.0 * parameters / 12.0) ** (1 / 3)
         length = self._number("seq", 2048)
-        return self._named("llm", f"llm-{size}", method, parameters, length, width, width / 128.0)
+        return self._named("llm", f"llm-{size}", method, (parameters, length, width, width / 128.0))
 
     def _bert(self) -> NamedJob:
         size = self._one_of(self.words[1:2], BERT_SIZES, "bert-large-pretrain-seq128-bs64")
         method = self._rest(self.words[2:], "seq", needs_method=True)
         width, depth = {"base": (768, 12), "large": (1024, 24)}[size]
-        return self._named("llm", f"bert-{size}", method, BERT_SIZES[size], self._number("seq", 512), width, depth)
+        shape = (BERT_SIZES[size], self._number("seq", 512), width, depth)
+        return self._named("llm", f"bert-{size}", method, shape)
 
     def _vit(self) -> NamedJob:
         found = re.fullmatch(r"(ti|s|b|l|h|g)(8|14|16|32)", self.words[1] if len(self.words) > 1 else "")
         if found is None:
             hint = "vit-b16-bs64"
-            raise self.mistake("it does not say which model", "ti, s, b, l, h or g with a patch of 8, 14, 16 or 32", hint)
+            raise self.mistake(
+                "it does not say which model", "ti, s, b, l, h or g with a patch of 8, 14, 16 or 32", hint
+            )
         self._rest(self.words[2:], "res", needs_method=False)
         parameters, depth, width = VIT_SIZES[found[1]]
         pixels = self._number("res", 224)
-        return self._named("vit", f"vit-{found[0]}", "pretrain", parameters, pixels, width, depth)
+        return self._named("vit", f"vit-{found[0]}", "pretrain", (parameters, pixels, width, depth))
 
     def _diffusion(self) -> NamedJob:
         joined = "-".join(self.words)
@@ -158,11 +171,11 @@ class _Reader:
         pixels = self._number("res", {"sd1.5": 512, "sd2": 512, "sdxl": 1024, "dit-xl2": 256, "flux": 1024}[model])
         parameters = {"sd1.5": 0.86e9, "sd2": 0.87e9, "sdxl": 2.57e9, "dit-xl2": 0.675e9, "flux": 12e9}[model]
         width, depth = {"flux": (3072, 57), "dit-xl2": (1152, 28)}.get(model, (1280, 25))
-        return self._named("diffusion", model, method or "full", parameters, pixels, width, depth)
+        return self._named("diffusion", model, method or "full", (parameters, pixels, width, depth))
 
     def _dlrm(self) -> NamedJob:
         self._rest(self.words[1:], "", needs_method=False)
-        return self._named("recommendation", "dlrm", "full", 4.2e9, 1, 512, 8)
+        return self._named("recommendation", "dlrm", "full", (4.2e9, 1, 512, 8))
 
     def _whisper(self) -> NamedJob:
         return self._speech("whisper", WHISPER_SIZES, 30)
@@ -175,16 +188,17 @@ class _Reader:
         method = self._rest(self.words[2:], "sec", needs_method=False)
         width = (128.0 * sizes[size] / 12.0) ** (1 / 3)
         length = self._number("sec", seconds)
-        return self._named("speech", f"{model}-{size}", method or "full", sizes[size], length, width, width / 64.0)
+        return self._named(
+            "speech", f"{model}-{size}", method or "full", (sizes[size], length, width, width / 64.0)
+        )
 
     # -- parts ------------------------------------------------------------------------------------------------
 
-    def _named(
-        self, kind: str, model: str, method: str, parameters: float, length: int, width: float, depth: float
-    ) -> NamedJob:
+    def _named(self, kind: str, model: str, method: str, shape: Shape) -> NamedJob:
         if "bs" not in self.numbers:
             raise self.mistake("it does not say the batch size", "the samples of a step", f"{self.name[:60]}-bs16")
         batch = self.numbers["bs"]
+        parameters, length, width, depth = shape
         return NamedJob(kind, model, method, parameters, batch, length, width, depth, self.precision)
 
     def _rest(self, words: list[str], length: str, *, needs_method: bool) -> str:
@@ -207,7 +221,9 @@ class _Reader:
 
     def _set(self, key: str, value: int, length: str) -> None:
         if key not in {"bs", length}:
-            raise self.mistake(f"{key}{value} does not belong to this model", expected=f"{length}N" if length else "bsN")
+            raise self.mistake(
+                f"{key}{value} does not belong to this model", expected=f"{length}N" if length else "bsN"
+            )
         if key in self.numbers:
             raise self.mistake(f"{key} is said twice")
         low, high = LENGTHS[key]

@@ -7,15 +7,14 @@
     t_launch     = LAUNCH_S x layers
     t_sync       = bytes between devices / (bandwidth of the link)
 
-The measured speed is this one times an *efficiency*: a log-linear model with effects of the kind of job, the model's
-size, the precision and the device, fitted to all measured speeds whose names can be read (:class:`Efficiency`).
-Bayesian linear regression gives the mean and the variance of each estimate (Rasmussen and Williams 2006, section
+The measured speed is this one times an *efficiency*: a log-linear model with effects of the kind of job, the
+model's size, the precision and the device, fitted to all measured speeds whose names can be read. Bayesian linear regression gives the mean and the variance of each estimate (Rasmussen and Williams 2006, section
 2.1.1). A device that was never measured has the mean efficiency, and a wider interval.
 
-FLOP of a sample: 6 P for each token, and 12 layers x width x tokens^2 for attention (Korthikanti et al. 2022); LoRA
-needs no gradients of weights: 4 P. With data-parallel gangs weights, gradients and states are sharded over the devices
-(ZeRO stage 3, Rajbhandari et al. 2020), activations are recomputed, and a batch is divided into micro-batches of one
-sample if need be; so a job *cannot run* only if one sample does not fit.
+FLOP of a sample: 6 P for each token, and 12 layers x width x tokens^2 for attention (Korthikanti et al. 2022);
+LoRA needs no gradients of weights: 4 P. In data-parallel gangs weights, gradients and states are sharded over the
+devices (ZeRO stage 3, Rajbhandari et al. 2020), activations are recomputed, and a batch is divided into
+micro-batches of one sample if need be; so a job *cannot run* only if one sample does not fit.
 """
 
 import math
@@ -52,10 +51,10 @@ DLRM_MFLOP, DLRM_KB = 15.0, 40.0
 
 
 def needed_gb(job: NamedJob, devices: int) -> float:
-    """Memory in GB that each device needs for a micro-batch of one sample, with states sharded over the devices."""
+    """Memory in GB that each device needs for a micro-batch of one sample, with sharded states."""
     states = STATE_BYTES[job.method] * job.parameters / devices
     if job.kind == "recommendation":
-        return (8.0 * job.parameters / devices + DLRM_KB * 1e3 * job.batch / devices) / 1e9
+        return (4.0 * job.parameters / devices + DLRM_KB * 1e3 * job.batch / devices) / 1e9
     tokens = _tokens(job)
     kept = 2.0 * tokens * job.width * job.depth
     working = 34.0 * tokens * job.width + (10.0 * tokens * VOCABULARY if job.kind == "llm" else 0.0)
@@ -71,7 +70,8 @@ def why_not(job: NamedJob, way: Setting, specification: Specification) -> str:
     needed, has = needed_gb(job, way.scale_factor), specification.memory_gb
     if needed <= RESERVED * has or math.isnan(has):
         return ""
-    return f"cannot run: needs {needed:.0f} GB" + (" a device" if way.scale_factor > 1 else "") + f", has {has:g}"
+    each = " on each device" if way.scale_factor > 1 else ""
+    return f"cannot run: needs {math.ceil(needed / RESERVED)} GB{each}, has {has:.0f}"
 
 
 def step_seconds(job: NamedJob, way: Setting, specification: Specification) -> float:
@@ -133,11 +133,17 @@ def _link(accelerator: str) -> str:
 # -- efficiency -----------------------------------------------------------------------------------------------
 
 
-PRIOR = {"mean": (-0.9, 0.5), "kind": (0.0, 0.4), "method": (0.0, 0.25), "size": (0.04, 0.06), "width": (-0.03, 0.03)}
+PRIOR = {
+    "mean": (-0.9, 0.5),
+    "kind": (0.0, 0.4),
+    "method": (0.0, 0.25),
+    "size": (0.04, 0.06),
+    "width": (-0.03, 0.03),
+}
 PRIOR |= {"precision": (0.0, 0.3), "device": (0.0, 0.08), "chip": (0.0, 0.18), "model": (0.0, 0.15)}
 PRIOR |= {"peak": (-0.1, 0.15), "chip of kind": (0.0, 0.12)}
 PRIOR |= {"length": (-0.05, 0.05), "small": (-0.1, 0.1), "precision on chip": (0.0, 0.15), "type": (0.0, 0.1)}
-"""Mean and standard deviation of each effect on the logarithm of efficiency. tf32 and fp8 have priors of their own."""
+"""Mean and standard deviation of each effect on the logarithm of efficiency; tf32 and fp8 have their own."""
 OF_PRECISION = {"tf32": (-0.7, 0.2), "fp8": (0.3, 0.2)}
 NOISE, SMALL_TOKENS = 0.12, 8192
 
@@ -151,9 +157,7 @@ class Efficiency:
     covariance_FF: Floats
     noise: float
 
-    def ask(
-        self, job: NamedJob, way: Setting, device: str, specification: Specification
-    ) -> tuple[float, float]:
+    def ask(self, job: NamedJob, way: Setting, device: str, specification: Specification) -> tuple[float, float]:
         """Mean and standard deviation of the logarithm of efficiency there."""
         mean, variance = 0.0, self.noise**2
         x_F = np.zeros(len(self.mean_F))
@@ -190,7 +194,7 @@ def fit_efficiency(
         free = len(rows) - float(np.trace(covariance_FF @ (x_NF.T @ x_NF)) / noise**2)
         squares = float(np.sum((log_efficiency_N - x_NF @ mean_F) ** 2))
         noise = math.sqrt((squares + 10 * NOISE**2) / (max(free, 0.0) + 10))
-    return Efficiency(names, mean_F, covariance_FF, noise)
+    return Efficiency(names, np.asarray(mean_F, dtype=float), covariance_FF, noise)
 
 
 def _features(
@@ -205,7 +209,7 @@ def _features(
         ("length",): math.log2(_tokens(job) / 2048.0) if job.kind == "llm" else 0.0,
         ("width",): math.log2(way.scale_factor),
         ("small",): max(0.0, math.log2(SMALL_TOKENS * way.scale_factor / (_tokens(job) * job.batch))),
-        ("peak",): math.log(_peak(job, specification) / 300.0),
+        ("peak",): math.log(specification.tensor_tflops / 300.0),
         ("chip", chip): 1.0,
         ("chip of kind", chip, job.kind): 1.0,
         ("precision on chip", job.precision, chip): 1.0,

@@ -1,12 +1,12 @@
 """Throughput tables drawn at random from the ranges of estimated speeds: how much do figures depend on them?
 
 The logarithm of an estimated speed is Normal, and its range is the interval of the given level. Errors of
-estimates are not independent: a device that is faster than estimated for one job is faster for others as well.
+estimates are not independent: a device that is faster than estimated for one job is faster for others too.
 The standardised error of a speed is therefore a sum of three:
 
     z  =  sqrt(DEVICE) z(accelerator type)  +  sqrt(JOB) z(accelerator type, job type)  +  sqrt(OWN) z(way to run)
 
-The shares were measured on held-out speeds (``python -m experiments.modern_speeds``, "what errors have in common").
+The shares were measured on held-out speeds (``python -m experiments.modern_speeds``).
 """
 
 import math
@@ -19,8 +19,8 @@ from gavelx.estimator.base import LEVEL
 from gavelx.measurements import Way
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
-DEVICE, JOB = 0.3, 0.5
-"""Shares of the variance of an error that all jobs on a device type, and all widths of a job there, have in common."""
+DEVICE, JOB = 0.2, 0.5
+"""Shares of an error's variance: common to all jobs on an accelerator type, and to all widths of a job there."""
 OWN = 1.0 - DEVICE - JOB
 
 

@@ -4,8 +4,8 @@ from functools import cache
 
 from gavelx.files.csvs import read_rows
 from gavelx.files.locate import data_path
-from gavelx.measurements import Measurement
 from gavelx.files.throughput_tables import COLUMNS, setting_of, speed_of
+from gavelx.measurements import Measurement
 
 
 @cache

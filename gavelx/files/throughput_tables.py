@@ -14,8 +14,8 @@ gavelx ships three tables, named ``simulation``, ``physical`` and ``shockwave_ta
 Speeds of two jobs that share one device are in a second file, ``speeds.pairs.csv`` beside ``speeds.csv``, with the
 columns ``job_type_a, job_type_b, accelerator, steps_per_second_a, steps_per_second_b``.
 
-What ``gavelx throughputs estimate --out`` writes is a table as well: a row's speed is its ``estimate``, in the range
-from ``lower`` to ``upper``, and rows of pairs may stand between the others.
+What ``gavelx throughputs estimate --out`` writes is a table as well: a row's speed is its ``estimate``, in the
+range from ``lower`` to ``upper``, and rows of pairs may stand between the others.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

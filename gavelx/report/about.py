@@ -8,7 +8,7 @@ from gavelx.report.speeds import SpeedsOfType
 
 @dataclass(frozen=True)
 class About:
-    """Sources of the run in words, the prices, the command that repeats it, and the speeds if some are estimated."""
+    """Sources of the run in words, prices, the command that repeats it, and the speeds if some are estimated."""
 
     jobs: str
     throughputs: str

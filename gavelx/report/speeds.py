@@ -28,9 +28,7 @@ class SpeedsOfType:
     reasons: tuple[str, ...] = ()
 
 
-def speeds_used(
-    jobs: Iterable[Job], accelerators: Sequence[str], table: Throughputs
-) -> tuple[SpeedsOfType, ...]:
+def speeds_used(jobs: Iterable[Job], accelerators: Sequence[str], table: Throughputs) -> tuple[SpeedsOfType, ...]:
     """A summary for each accelerator type; nothing if every speed is measured."""
     kinds = list(dict.fromkeys((job.job_type, job.scale_factor) for job in jobs))
     rows = tuple(_of_type([Setting(name, on, width) for name, width in kinds], on, table) for on in accelerators)
