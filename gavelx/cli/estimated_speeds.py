@@ -96,8 +96,8 @@ def snapshot_with_estimates(snapshot: Snapshot) -> tuple[Snapshot, Throughputs]:
 
 def _observed(table: Throughputs, *, of_pairs: bool) -> list[Measurement]:
     """The table's own measured speeds, and those that gavelx ships; the table's own count where both have one."""
-    own = dict[Way, float](table.isolated)
-    own.update(table.colocated if of_pairs else {})
-    own = {way: speed for way, speed in own.items() if way not in table.ranges}
+    tables = (table.isolated, table.colocated) if of_pairs else (table.isolated,)
+    every = [entry for one in tables for entry in one.items()]
+    own = {way: speed for way, speed in every if way not in table.ranges}
     shipped = [one for one in shipped_measurements() if one.way not in own]
     return [*shipped, *(Measurement(way, speed) for way, speed in own.items())]

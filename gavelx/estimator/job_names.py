@@ -9,9 +9,9 @@
 
 SIZE is the number of parameters (``350m``, ``7b``, ``1.3b``); METHOD is ``pretrain``, ``full``, ``lora`` or
 ``qlora``. ``bsN`` is the samples of one optimizer step of the whole job, on however many devices; ``seqN`` the
-tokens of a sample (2048; 512 for bert), ``resN`` the pixels of a side (224; 512 for sd, 1024 for sdxl and flux, 256
-for dit), ``secN`` its seconds (30 and 15). ``-bf16``, ``-fp16``, ``-amp``, ``-tf32``, ``-fp32`` or ``-fp8`` may
-follow, and the framework (``-torch``, ``-tf1``, ``-tf2``, ``-jax``). Case, and ``_`` or blanks for ``-``, do not
+tokens of a sample (2048; 512 for bert), ``resN`` the pixels of a side (224, 512 (sd), 1024 (sdxl, flux)
+or 256 (dit)), ``secN`` its seconds (30 and 15). The precision may follow (``-bf16``, ``-fp16``, ``-amp``,
+``-tf32``, ``-fp32`` or ``-fp8``), and the framework (``-torch``, ``-tf1``, ``-tf2``, ``-jax``). Case, and ``_`` or blanks for ``-``, do not
 matter.
 """
 
@@ -54,7 +54,7 @@ class JobNameError(UserError):
 
 @dataclass(frozen=True)
 class NamedJob:
-    """A parsed name. Jobs of one ``model`` do the same for a token or pixel; ``length`` is that of ``seq|res|sec``.
+    """A parsed name; jobs of one ``model`` do the same for a token or pixel; ``length`` is seq, res or sec.
 
     ``width`` and ``depth`` are the hidden size and the number of layers.
     """

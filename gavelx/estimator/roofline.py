@@ -8,8 +8,9 @@
     t_sync       = bytes between devices / (bandwidth of the link)
 
 The measured speed is this one times an *efficiency*: a log-linear model with effects of the kind of job, the
-model's size, the precision and the device, fitted to all measured speeds whose names can be read. Bayesian linear regression gives the mean and the variance of each estimate (Rasmussen and Williams 2006, section
-2.1.1). A device that was never measured has the mean efficiency, and a wider interval.
+model's size, the precision and the device, fitted to all measured speeds whose names can be read. Bayesian linear
+regression gives mean and variance of each estimate (Rasmussen and Williams 2006, section 2.1.1). A device that was
+never measured has the mean efficiency of its chip or of all, and a wider interval.
 
 FLOP of a sample: 6 P for each token, and 12 layers x width x tokens^2 for attention (Korthikanti et al. 2022);
 LoRA needs no gradients of weights: 4 P. In data-parallel gangs weights, gradients and states are sharded over the
@@ -141,8 +142,8 @@ PRIOR = {
     "width": (-0.03, 0.03),
 }
 PRIOR |= {"precision": (0.0, 0.3), "device": (0.0, 0.08), "chip": (0.0, 0.18), "model": (0.0, 0.15)}
-PRIOR |= {"peak": (-0.1, 0.15), "chip of kind": (0.0, 0.12)}
-PRIOR |= {"length": (-0.05, 0.05), "small": (-0.1, 0.1), "precision on chip": (0.0, 0.15), "type": (0.0, 0.1)}
+PRIOR |= {"peak": (-0.25, 0.08), "chip of kind": (0.0, 0.12)}
+PRIOR |= {"length": (-0.05, 0.05), "small": (-0.05, 0.05), "precision on chip": (0.0, 0.15), "type": (0.0, 0.2)}
 """Mean and standard deviation of each effect on the logarithm of efficiency; tf32 and fp8 have their own."""
 OF_PRECISION = {"tf32": (-0.7, 0.2), "fp8": (0.3, 0.2)}
 NOISE, SMALL_TOKENS = 0.12, 8192
@@ -194,7 +195,7 @@ def fit_efficiency(
         free = len(rows) - float(np.trace(covariance_FF @ (x_NF.T @ x_NF)) / noise**2)
         squares = float(np.sum((log_efficiency_N - x_NF @ mean_F) ** 2))
         noise = math.sqrt((squares + 10 * NOISE**2) / (max(free, 0.0) + 10))
-    return Efficiency(names, np.asarray(mean_F, dtype=float), covariance_FF, noise)
+    return Efficiency(names, mean_F.astype(np.float64), covariance_FF.astype(np.float64), noise)
 
 
 def _features(

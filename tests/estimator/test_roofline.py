@@ -1,0 +1,109 @@
+"""The roofline: directions in which speeds must move, memory, and measured figures that are not in the table."""
+
+import math
+
+import pytest
+
+from gavelx.estimator.combined import Combined
+from gavelx.estimator.job_names import read_job
+from gavelx.estimator.roofline import needed_gb, step_seconds
+from gavelx.files.data_sheets import load_data_sheets
+from gavelx.files.shipped_speeds import shipped_measurements
+from gavelx.throughputs import Setting
+
+SHEETS = load_data_sheets()
+
+
+@pytest.fixture(scope="module")
+def estimator() -> Combined:
+    made = Combined(SHEETS)
+    made.observe(shipped_measurements())
+    return made
+
+
+def speed(estimator: Combined, *way: object) -> float:
+    (estimate,) = estimator.estimate([Setting(*way)])  # type: ignore[arg-type]
+    return estimate.steps_per_second
+
+
+def seconds(name: str, device: str = "a100-80gb-sxm", width: int = 1, together: bool = True) -> float:
+    job = read_job(name)
+    assert job is not None
+    return step_seconds(job, Setting(name, device, width, together), SHEETS.find(device))
+
+
+def needs(name: str, width: int = 1) -> float:
+    job = read_job(name)
+    assert job is not None
+    return needed_gb(job, width)
+
+
+def test_more_work_takes_longer() -> None:
+    assert seconds("llama-7b-lora-bs16") < seconds("llama-13b-lora-bs16") < seconds("llama-13b-full-bs16")
+    assert seconds("llama-7b-lora-bs16") < seconds("llama-7b-lora-bs32") < seconds("llama-7b-lora-seq4096-bs32")
+    assert seconds("vit-b16-bs64") < seconds("vit-l16-bs64") < seconds("vit-l16-res384-bs64")
+    assert seconds("sd1.5-bs8") < seconds("sdxl-bs8")
+
+
+def test_faster_devices_and_wider_gangs_take_less_time_and_spread_ones_more() -> None:
+    name = "llama-7b-full-bs64"
+    assert seconds(name, "h100-80gb-sxm") < seconds(name) < seconds(name, "v100-32gb-sxm")
+    assert seconds(name, width=8) < seconds(name, width=2) < seconds(name)
+    assert seconds(name, width=8) > seconds(name) / 8
+    assert seconds(name, width=8, together=False) > seconds(name, width=8)
+
+
+def test_memory() -> None:
+    assert needs("llama-7b-qlora-bs1") < needs("llama-7b-lora-bs1") < needs("llama-7b-full-bs1")
+    assert needs("llama-7b-full-bs1") < needs("llama-7b-pretrain-bs1")
+    assert needs("llama-70b-lora-bs8", 8) < 80 < needs("llama-70b-lora-bs8")
+    # measured by ModelScope (ms-swift, 2024): qwen-7b LoRA of 512 tokens needs 18 GiB, full fine-tuning 73 GiB
+    assert needs("qwen-7b-lora-seq512-bs1") == pytest.approx(18.0, rel=0.2)
+    assert needs("qwen-7.7b-full-seq512-bs1") == pytest.approx(73.4, rel=0.2)
+
+
+def test_too_little_memory_is_a_speed_of_zero_with_its_reason(estimator: Combined) -> None:
+    way = Setting("llama-7b-full-bs8", "rtx4090")
+    (estimate,) = estimator.estimate([way])
+    assert estimate[:3] == (0.0, 0.0, 0.0)
+    assert estimator.why_not(way) == "cannot run: needs 63 GB, has 24"
+    assert (
+        estimator.why_not(Setting("llama-7b-full-bs2", "h100-80gb-sxm", 4))
+        == "cannot run: a batch of 2 on 4 devices"
+    )
+
+
+def test_a_measured_speed_is_returned_as_measured(estimator: Combined) -> None:
+    one = next(one for one in shipped_measurements() if "H100" in one.way.accelerator.upper())
+    (estimate,) = estimator.estimate([one.way])
+    assert (estimate.steps_per_second, estimate.origin) == (one.steps_per_second, "measured")
+
+
+# tokens/s of 8 H100 from torchtitan's benchmark of 2024-12, which is not in the table
+@pytest.mark.parametrize(
+    ("name", "width", "tokens_per_s"),
+    [
+        ("llama3.1-8b-pretrain-seq8192-bs16", 8, 8 * 6667.0),
+        ("llama3.1-8b-pretrain-seq8192-bs256", 128, 128 * 6514.0),
+    ],
+)
+def test_figures_that_are_not_in_the_table(
+    estimator: Combined, name: str, width: int, tokens_per_s: float
+) -> None:
+    job = read_job(name)
+    assert job is not None
+    (estimate,) = estimator.estimate([Setting(name, "H100-80GB", width)])
+    expected = tokens_per_s / job.length / job.batch
+    assert estimate.lower <= expected <= estimate.upper
+    assert abs(math.log(estimate.steps_per_second / expected)) < 0.4
+
+
+def test_what_cannot_be_known_is_unknown(estimator: Combined) -> None:
+    (estimate, other) = estimator.estimate([Setting("mine", "a100-80gb"), Setting("llama-7b-lora-bs1", "abacus")])
+    assert (estimate.origin, other.origin) == ("unknown", "unknown")
+
+
+def test_estimates_do_not_depend_on_the_order_of_what_is_wanted(estimator: Combined) -> None:
+    wanted = [Setting("vit-b16-bs64", name) for name in ("t4", "l4", "h100-80gb-sxm")]
+    assert estimator.estimate(wanted) == estimator.estimate(wanted[::-1])[::-1]
+    assert speed(estimator, "vit-b16-bs64", "t4") < speed(estimator, "vit-b16-bs64", "h100-80gb-sxm")
