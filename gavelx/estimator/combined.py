@@ -19,9 +19,13 @@ from gavelx.estimator.base import LEVEL, Estimator
 from gavelx.estimator.completion import Completion
 from gavelx.estimator.job_names import JobNameError, NamedJob, read_job
 from gavelx.estimator.known import UNKNOWN
+from gavelx.estimator.names import read_name
 from gavelx.estimator.roofline import Efficiency, device_of, fit_efficiency, step_seconds, why_not
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.throughputs import Setting
+
+NEW_THERE = 1.6
+"""Factor of the intervals of completion where a model is new on a device (``experiments.modern_speeds``)."""
 
 
 class Combined(Estimator):
@@ -36,7 +40,8 @@ class Combined(Estimator):
     def observe(self, measurements: Iterable[Measurement]) -> None:
         one_name = (self._measured(one) for one in measurements)
         self.completion.observe(one_name)
-        self.__dict__.pop("efficiency", None)
+        for cached in ("efficiency", "_models_on"):
+            self.__dict__.pop(cached, None)
 
     def estimate(self, wanted: Sequence[Way], level: float = LEVEL) -> list[Estimate]:
         known_types = {way.job_type for way in self.completion.speed_of}
@@ -52,8 +57,22 @@ class Combined(Estimator):
             self.completion.estimate([self._on_device(wanted[n]) for n in completed], level) if completed else []
         )
         for n, estimate in zip(completed, said, strict=True):
-            answers[n] = _both(estimate, self._roofline(wanted[n], level))
+            wide = _wider(estimate, NEW_THERE if self._new_there(wanted[n]) else 1.0)
+            answers[n] = _both(wide, self._roofline(wanted[n], level))
         return [answers[n] for n in range(len(wanted))]
+
+    def _new_there(self, way: Way) -> bool:
+        """Whether the device was measured with other models, and not with this one."""
+        here = self._on_device(way).accelerator
+        return here in self._models_on and read_name(way.job_type).model not in self._models_on[here]
+
+    @cached_property
+    def _models_on(self) -> dict[str, set[str]]:
+        """The models that were measured on each device."""
+        models: dict[str, set[str]] = {}
+        for way in self.completion.speed_of:
+            models.setdefault(way.accelerator, set()).add(read_name(way.job_type).model)
+        return models
 
     def why_not(self, way: Way) -> str:
         job = _named(way)
@@ -96,6 +115,15 @@ class Combined(Estimator):
     def _on_device(self, way: Way) -> Way:
         """The same way to run under the canonical name of its device, so that two names are one device."""
         return way._replace(accelerator=device_of(way.accelerator, self.data_sheets))
+
+
+def _wider(estimate: Estimate, factor: float) -> Estimate:
+    """The estimate with an interval wider by this factor, in logarithms."""
+    middle, lower, upper, origin = estimate
+    if origin != "estimated" or not 0 < lower < upper:
+        return estimate
+    lower, upper = (float(f"{middle * (end / middle) ** factor:.6g}") for end in (lower, upper))
+    return Estimate(middle, lower, upper, origin)
 
 
 def _both(a: Estimate, b: Estimate) -> Estimate:

@@ -11,8 +11,8 @@ SIZE is the number of parameters (``350m``, ``7b``, ``1.3b``); METHOD is ``pretr
 ``qlora``. ``bsN`` is the samples of one optimizer step of the whole job, on however many devices; ``seqN`` the
 tokens of a sample (2048; 512 for bert), ``resN`` the pixels of a side (224, 512 (sd), 1024 (sdxl, flux)
 or 256 (dit)), ``secN`` its seconds (30 and 15). The precision may follow (``-bf16``, ``-fp16``, ``-amp``,
-``-tf32``, ``-fp32`` or ``-fp8``), and the framework (``-torch``, ``-tf1``, ``-tf2``, ``-jax``). Case, and ``_`` or blanks for ``-``, do not
-matter.
+``-tf32``, ``-fp32`` or ``-fp8``), and the framework (``-torch``, ``-tf1``, ``-tf2``, ``-jax``). Case, and ``_`` or
+blanks for ``-``, do not matter.
 """
 
 import re

@@ -72,7 +72,26 @@ def test_a_thousand_odd_names_are_read_or_refused_with_a_reason() -> None:
     draw = random.Random(0)
     words = [
         *FAMILIES,
-        *["7b", "1.3b", "lora", "full", "bs8", "seq128", "seq", "bs", "res224", "--", "(", ")", "fp8", "0b", "1e9b", "bs1e9", "١b", "\x00"],
+        *[
+            "7b",
+            "1.3b",
+            "lora",
+            "full",
+            "bs8",
+            "seq128",
+            "seq",
+            "bs",
+            "res224",
+            "--",
+            "(",
+            ")",
+            "fp8",
+            "0b",
+            "1e9b",
+            "bs1e9",
+            "١b",
+            "\x00",
+        ],
     ]
     for _ in range(1000):
         name = "-".join(draw.choices(words, k=draw.randint(1, 6))) + draw.choice(["", *string.punctuation])
