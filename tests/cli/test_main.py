@@ -70,7 +70,7 @@ def test_every_command_has_help_with_an_example_and_json(shell: Shell, command: 
         (("simulate", "--policy", "fifo", *SMALL, "--prices", "k80=1"), "no price of v100"),
         (("simulate", "--policy", "fifo", *SMALL, "--json", "no/such/folder.json"), "no/such"),
         (("simulate", "--policy", "fifo", *SMALL, "--html", "-"), "--html"),
-        (("simulate", "--policy", "fifo", "--cluster", "h100=2", "--jobs", 3), "'h100'"),
+        (("simulate", "--policy", "fifo", "--cluster", "h100=2", "--jobs", 3, "--strict-speeds"), "'h100'"),
         (("simulate", "--policy", "fifo", "--cluster", "v100=2", "--trace", "no_such"), "no_such"),
         (
             ("simulate", "--policy", "fifo", "--cluster", "v100=2", "--trace", "gavel_debug", "--multi-gpu"),
