@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from gavelx.cli.output import print_json, stderr
 from gavelx.errors import OptionError
 from gavelx.estimator import make_estimator
+from gavelx.estimator.combined import Combined
 from gavelx.files.atomic import ensure_writable, write_atomically
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.measurement_tables import estimated_rows, read_measurements, read_wanted, rows_as_csv
+from gavelx.files.shipped_speeds import shipped_measurements
 
 
 def run_estimate(
@@ -21,7 +23,11 @@ def run_estimate(
     if out is not None:
         ensure_writable(out, *observed, wanted)
     believes = make_estimator(estimator, load_data_sheets())
-    believes.observe(one for path in observed for one in read_measurements(path))
+    told = [one for path in observed for one in read_measurements(path)]
+    if estimator == Combined.name:
+        own = {one.way for one in told}
+        told = [*(one for one in shipped_measurements() if one.way not in own), *told]
+    believes.observe(told)
     asked = read_wanted(wanted)
     ways = list(dict.fromkeys(way for row in asked for way in row.ways.values()))
     estimate_of = dict(zip(ways, believes.estimate(ways, level), strict=True))

@@ -99,7 +99,8 @@ def throughputs_estimate(
         str,
         typer.Option(
             metavar="NAME",
-            help="completion, or an estimator of an installed package.",
+            help="completion, combined (with shipped speeds, and today's jobs by name), or an estimator of an "
+            "installed package.",
         ),
     ] = "completion",
     level: Annotated[float, typer.Option(metavar="SHARE", help="Confidence level of the intervals.")] = 0.9,

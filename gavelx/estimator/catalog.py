@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from gavelx.accelerators import NO_DATA_SHEETS, DataSheets
 from gavelx.errors import OptionError, did_you_mean
 from gavelx.estimator.base import Estimator
+from gavelx.estimator.combined import Combined
 from gavelx.estimator.completion import Completion
 
 ENTRY_POINTS = "gavelx.estimators"
@@ -17,7 +18,7 @@ MakeEstimator = Callable[[DataSheets], Estimator]
 def estimators() -> dict[str, MakeEstimator]:
     """Every named estimator, as the function that makes it."""
     installed = {entry.name: _installed(entry.name) for entry in entry_points(group=ENTRY_POINTS)}
-    return {**installed, Completion.name: Completion}
+    return {**installed, Completion.name: Completion, Combined.name: Combined}
 
 
 def make_estimator(name: str = DEFAULT, data_sheets: DataSheets = NO_DATA_SHEETS) -> Estimator:
