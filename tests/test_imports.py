@@ -99,7 +99,7 @@ HOMES = {
     "clarabel": {"solvers.conic"},
     "highspy": {"solvers.lp"},
     "scipy.linalg": {"estimator"},  # its sums differ from processor to processor
-    "scipy.optimize": {"solvers.planning", "estimator"},
+    "scipy.optimize": {"solvers.planning", "estimator", "testing"},
     "cvxpy": {"policies", "solvers.program", "solvers.conic"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
