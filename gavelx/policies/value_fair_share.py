@@ -26,7 +26,7 @@ HAIR = 1e-9
 
 
 class ValueFairShare(Hierarchical):
-    """Share the dollars of the devices between owners by their weights: two devices count as one of twice the price.
+    """Share the dollars of the devices between owners by weight: two devices at $1 count as much as one at $2.
 
     1. What owners hold, in dollars per hour, rises together, at their weights, as far as their jobs can use it:
        max-min fairness of value, lexicographically. A device is worth nothing to a job that is as fast on a
