@@ -28,6 +28,7 @@ NOUNS = {
         "configurations",
         "errors",
         "execution",
+        "frames",
         "jobs",
         "measurements",
         "metrics",
@@ -106,7 +107,7 @@ HOMES = {
     "typer": {"cli"},
     "click": {"cli"},
     "rich": {"cli"},
-    "pandas": {"result"},  # and there inside functions only
+    "pandas": {"frames"},  # and there inside functions only
     "hypothesis": {"testing"},
     "pytest": {"testing"},
     "torch": {"training"},
