@@ -27,7 +27,7 @@ CHANGES = {
     "job_types_closest": "with the closest model of the table as job type",
     "job_types_drawn": "with a drawn job type",
     "gpus_rounded_up": "with more devices than recorded, for less time (same device-time)",
-    "gpus_cut": "with fewer devices than recorded, for more time (same device-time)",
+    "gpus_cut": "with fewer devices than recorded, for more time (same device-time; see --table-out)",
     "gpus_estimated": "with a number of devices that the table does not know, at an estimated speed",
     "starts_left_out": "whose recorded start comes before their submission, and is not kept",
     "runs_nowhere": "that run on no accelerator of the table (simulate --skip-unrunnable leaves them out)",

@@ -72,7 +72,7 @@ def _record(path: Path, number: int, text: str) -> Row | InputFileError:
     if lacking:
         hint = "sacct, if Slurm is too old for this field or has cut the record"
         return InputFileError(
-            f"{', '.join(lacking)} is missing", where=where, expected="a whole record", hint=hint
+            f"the record lacks {', '.join(lacking)}", where=where, expected="a whole record", hint=hint
         )
     return Row(path, number, cells)
 

@@ -32,7 +32,7 @@ def test_a_record_that_slurm_cut_costs_only_itself(tmp_path: Path) -> None:
     cut = GOOD.replace("/home/ann", "/home/ann" * 200)[:1023]
     other = GOOD.replace("JobId=7", "JobId=8")
     assert "SubmitTime" not in cut
-    said = r"row 1: .*Tres is missing; expected a whole record. Try: sacct"
+    said = r"row 1: the record lacks .*Tres; expected a whole record. Try: sacct"
     with pytest.raises(InputFileError, match=said):
         load(tmp_path, cut + other)
     imported = load(tmp_path, cut + other + other.replace("=8 ", "=9 "), skip_bad_rows=True)
@@ -64,7 +64,7 @@ def test_gpus(tmp_path: Path, tres: str, gpus: int) -> None:
     [
         ("Name=train", "Name=x StartTime=5", "StartTime is there twice, perhaps in the name of the job"),
         ("JobState=COMPLETED", "JobState=DONE", "column JobState: 'DONE' is not known; expected a state of Slurm"),
-        ("JobState=COMPLETED ", "", "JobState is missing; expected a whole record"),
+        ("JobState=COMPLETED ", "", "the record lacks JobState; expected a whole record"),
         ("JobState=COMPLETED", "JobState=", "column JobState: the cell is empty"),
         ("SubmitTime=2024-03-01T10:00:00", "SubmitTime=unknown", "column SubmitTime: 'unknown' cannot be used"),
         ("EndTime=2024-03-01T11:05:00", "EndTime=Unknown", "column EndTime: 'Unknown' cannot be used"),
@@ -75,7 +75,7 @@ def test_gpus(tmp_path: Path, tres: str, gpus: int) -> None:
         ),
         ("gres/gpu=4", "gres/gpu=four", "column Tres: 'gres/gpu=four' cannot be used; expected gres/gpu=4"),
         ("gres/gpu=4", "gres/gpu=99999999", "99999999 GPUs; expected 1000000 at most"),
-        ("Tres=", "Trees=", "Tres is missing"),
+        ("Tres=", "Trees=", "the record lacks Tres"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, old: str, new: str, said: str) -> None:
