@@ -16,7 +16,7 @@ from gavelx.files.atomic import ensure_writable
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.importers import Ending, Imported, import_trace
 from gavelx.files.importers.reading import Watch
-from gavelx.files.throughput_tables import load_throughputs
+from gavelx.files.throughput_tables import load_throughputs, pairs_path
 from gavelx.files.throughput_writing import write_throughputs
 
 LISTED = 100
@@ -51,12 +51,10 @@ def run_import(file: str, typed: ImportOptions, out: str | None, as_json: bool) 
     """Read a trace and write it as our CSV; the account of its rows goes to stderr, or into the JSON."""
     for path in filter(None, (out, typed.table_out)):
         ensure_writable(path, file, typed.table)
-    if (
-        out is not None
-        and typed.table_out is not None
-        and Path(out).absolute() == Path(typed.table_out).absolute()
-    ):
-        raise OptionError("is also --out", where="--table-out", expected="another file")
+    if out is not None and typed.table_out is not None:
+        written = {Path(typed.table_out).absolute(), pairs_path(typed.table_out).absolute()}
+        if Path(out).absolute() in written:
+            raise OptionError("is also --out", where="--table-out", expected="another file")
     throughputs = load_throughputs(typed.table)
     speeds = GangSpeeds(throughputs, make_estimator(data_sheets=load_data_sheets())) if typed.table_out else None
     with _rows_read() as watch:
@@ -98,6 +96,7 @@ def _as_json(imported: Imported, typed: ImportOptions) -> dict[str, Any]:
             for ending, ended in imported.endings.items()
         },
         "changes": imported.changes,
+        "estimated": [{"job_type": job_type, "scale_factor": n} for job_type, n in imported.estimated],
         "shifted_s": imported.shifted_s,
     }
 

@@ -79,6 +79,17 @@ def test_estimates_are_marked_in_the_written_table(tmp_path: Path) -> None:
     assert all(float(row[5]) < float(row[4]) < float(row[6]) for row in estimated)
 
 
+def test_a_trace_with_steps_runs_too(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "job_id,arrival_s,job_type,scale_factor,total_steps\n0,0,LM (batch size 20),16,5000\n1,0,A3C,1,50\n"
+    )
+    assert import_trace(path, TABLE).changes == {"runs_nowhere": 1}
+    imported = import_trace(path, TABLE, estimate=GangSpeeds(TABLE, make_estimator()))
+    assert imported.changes == {"gpus_estimated": 1}
+    assert imported.estimated == (("LM (batch size 20)", 16),)
+
+
 def test_a_type_that_runs_nowhere_wider_is_cut_as_without_estimates(tmp_path: Path) -> None:
     table = Throughputs(
         {

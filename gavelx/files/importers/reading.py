@@ -74,7 +74,7 @@ def import_trace(
     format: str = AUTO,
     reference: str = REFERENCE,
     seed: int = 0,
-    keep: Ending | str = Ending.CANCELLED,
+    keep: str = Ending.CANCELLED,
     skip_bad_rows: bool = False,
     estimate: SpeedsOf | None = None,
     watch: Watch = lambda rows: None,
@@ -119,8 +119,9 @@ def import_trace(
         skipped=tuple(BadRow(number, _problem(path, number, error)) for number, error in skipped),
         left_out=dict(reading.left_out.most_common()),
         endings={
-            ending: Ended(count, math.fsum(reading.device_s[ending]), ending in kept)
-            for ending, count in sorted(reading.ended.items(), key=lambda entry: list(Ending).index(entry[0]))
+            ending: Ended(len(reading.device_s[ending]), math.fsum(reading.device_s[ending]), ending in kept)
+            for ending in Ending
+            if ending in reading.device_s
         },
         changes={name: count for name, count in conversion.changes.items() if count},
         shifted_s=start_s,
@@ -130,10 +131,10 @@ def import_trace(
 
 def _kept(keep: str) -> tuple[Ending, ...]:
     """The endings of the jobs that are kept."""
-    if keep not in (known := [*Ending]):
-        expected = ", ".join(known)
-        raise OptionError(f"{shown(keep)} is not known", where="--keep", expected=expected)
-    return tuple(known[: known.index(Ending(keep)) + 1])
+    known = tuple(Ending)
+    if keep not in known:
+        raise OptionError(f"{shown(keep)} is not known", where="--keep", expected=", ".join(known))
+    return known[: known.index(Ending(keep)) + 1]
 
 
 class _Reading:
@@ -149,7 +150,6 @@ class _Reading:
         self.told: set[str] = set()
         self.bad: list[tuple[int, UserError]] = []
         self.left_out: Counter[str] = Counter()
-        self.ended: Counter[Ending] = Counter()
         self.device_s: defaultdict[Ending, list[float]] = defaultdict(list)
 
     def take(self, number: int, row: object) -> None:
@@ -175,7 +175,6 @@ class _Reading:
         else:
             self.left_out[job.ended] += 1
         self.told.add(job.told)
-        self.ended[job.ended] += 1
         self.device_s[job.ended].append(job.device_s)
 
     def _checked(self, number: int, job: Recorded) -> Recorded:

@@ -109,6 +109,7 @@ class Conversion:
         self.estimated: dict[Width, None] = {}
         self.estimate = estimate
         self.by_model, self.at_width = cache(self._by_model), cache(self._at_width)
+        self.speeds = cache(self._speeds)
 
     def job(self, recorded: Recorded, job_id: int, start_s: float) -> Job:
         """The job, on a clock that is 0 at ``start_s``. Raises :class:`UserError` for numbers no job can have."""
@@ -117,7 +118,8 @@ class Conversion:
         else:
             job_type, n, total_steps = recorded.job_type, int(recorded.gpus), recorded.total_steps
             duration_s = recorded.duration_s
-            self.changes["runs_nowhere"] += (job_type, n) not in self.runs
+            if (job_type, n) not in self.runs and not self._takes_estimate(job_type, n):
+                self.changes["runs_nowhere"] += 1
         first_s = recorded.start_s
         if first_s is not None and first_s < recorded.arrival_s:
             self.changes["starts_left_out"] += 1
@@ -165,24 +167,36 @@ class Conversion:
         else:
             kind = min(kinds, key=lambda kind: abs(math.log((kind.batch_size or 1.0) / wanted)))
         if estimated:
-            self.changes["gpus_estimated"] += 1
-            self.estimated[kind.job_type, n] = None
+            self._count_estimated(kind.job_type, n)
         return n, kind
+
+    def _takes_estimate(self, job_type: str, n: int) -> bool:
+        """Count the job among the estimated ones, if its speed at this scale factor can be estimated."""
+        if not self.speeds(Setting(job_type, self.reference, n)):
+            return False
+        self._count_estimated(job_type, n)
+        return True
+
+    def _count_estimated(self, job_type: str, n: int) -> None:
+        self.changes["gpus_estimated"] += 1
+        self.estimated[job_type, n] = None
 
     def _at_width(self, model: str, width: int) -> tuple[int, list[Kind], bool]:
         """Scale factor and job types for a model on so many devices, and whether their speeds are estimated."""
         _, kinds = self.by_model(model)
         n = next((n for n in kinds if n >= width), max(kinds))
-        if n != width and self.estimate is not None:
-            speeds = self.estimate([Setting(kind.job_type, self.reference, width) for kind in kinds[n]])
-            found = [
-                kind._replace(steps_per_second=speed)
-                for kind, speed in zip(kinds[n], speeds, strict=True)
-                if speed and math.isfinite(speed)
-            ]
-            if found:
-                return width, found, True
+        if n != width:
+            speeds = self.speeds(*(Setting(kind.job_type, self.reference, width) for kind in kinds[n]))
+            if able := [kind for kind in kinds[n] if kind.job_type in speeds]:
+                return width, [kind._replace(steps_per_second=speeds[kind.job_type]) for kind in able], True
         return n, kinds[n], False
+
+    def _speeds(self, *settings: Setting) -> dict[str, float]:
+        """Estimated steps/s by job type, of those that can run there; none without an estimator."""
+        if self.estimate is None:
+            return {}
+        found = zip(settings, self.estimate(settings), strict=True)
+        return {setting.job_type: speed for setting, speed in found if speed and math.isfinite(speed)}
 
     def _by_model(self, model: str) -> tuple[str, dict[int, list[Kind]]]:
         """By scale factor, the job types of a model, of the one closest to it, or all; and which of the three."""
