@@ -42,7 +42,7 @@ PROGRAMS = ("max_min_fairness", "makespan", "max_sum_throughput", "nash_welfare"
 MODIFIED = {
     "agnostic": [f"agnostic({name})" for name in QUICK],
     "budgeted": [f"budgeted({name}, total=4)" for name in ("max_min_fairness", "isolated", "fifo")],
-    "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)"],
+    "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)", "hierarchical(value_fair_share, ml=2)"],
     "optimistic": ["optimistic(max_min_fairness)"],
     "packed": [f"packed({name})" for name in PROGRAMS] + ["agnostic(packed(max_min_fairness))"],
     "capped": ["capped(shared_cloud_cost_fairness, 1.5)"],
