@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gavelx.cli import cluster_commands, money_commands
+from gavelx.cli import completion as c
 from gavelx.cli import options as o
 from gavelx.cli.cluster_options import WHERE, Address
 from gavelx.cli.run_options import RunOptions, with_options
@@ -47,6 +48,36 @@ def gavelx(
     ] = False,
 ) -> None:
     pass
+
+
+@app.command(epilog="Example:  gavelx demo --out demo")
+def demo(
+    *,
+    out: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where the page, the plot and all figures are written.")
+    ] = "gavelx-demo",
+    workers: o.Workers = None,
+) -> None:
+    """Compare six policies on a published trace of 504 jobs: a table, and a page with plots. Takes a minute."""
+    from pathlib import Path
+
+    from gavelx.cli.demo import run_demo
+
+    if code := run_demo(Path(out), workers):
+        raise typer.Exit(code)
+
+
+@app.command(epilog="Example:  gavelx docs write_a_policy")
+def docs(
+    page: Annotated[
+        str | None,
+        typer.Argument(metavar="[PAGE]", help="A page. Default: list the pages.", autocompletion=c.pages),
+    ] = None,
+) -> None:
+    """Read the documentation that belongs to this version."""
+    from gavelx.cli.pages import show_page
+
+    show_page(page)
 
 
 @app.command(epilog="Example:  gavelx policies --json")
