@@ -20,7 +20,7 @@ def run_demo(folder: Path, workers: int | None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OptionError(f"{folder} cannot be made: {error.strerror}", where="--out") from error
-    files = {name: str(folder / f"compare.{name}") for name in ("json", "html", "png")}
-    code = run_compare(POLICIES, RUN, workers, Outputs(**files))
-    stderr().print(f"the page with all plots is {files['html']}", markup=False, soft_wrap=True)
+    json, html, png = (str(folder / f"compare.{kind}") for kind in ("json", "html", "png"))
+    code = run_compare(POLICIES, RUN, workers, Outputs(json, html, png))
+    stderr().print(f"the page with all plots is {html}", markup=False, soft_wrap=True)
     return code

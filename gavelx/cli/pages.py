@@ -17,8 +17,8 @@ def show_page(name: str | None) -> None:
     known = pages()
     if name is None:
         table = plain_table(show_header=False)
-        for each, path in known.items():
-            table.add_row(each, path.read_text(encoding="utf-8").partition("\n")[0].removeprefix(HEADING))
+        for each, file in known.items():
+            table.add_row(each, file.read_text(encoding="utf-8").partition("\n")[0].removeprefix(HEADING))
         stdout().print(table)
         return
     if (path := known.get(name.removesuffix(".md"))) is None:
