@@ -9,7 +9,7 @@ the roofline in both cases, unless it was measured there.
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import NormalDist
 
 import numpy as np
@@ -20,7 +20,7 @@ from gavelx.estimator.completion import Completion
 from gavelx.estimator.job_names import JobNameError, NamedJob, read_job
 from gavelx.estimator.known import UNKNOWN
 from gavelx.estimator.names import read_name
-from gavelx.estimator.roofline import Efficiency, device_of, fit_efficiency, step_seconds, why_not
+from gavelx.estimator.roofline import Efficiency, fit_efficiency, step_seconds, why_not
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.throughputs import Setting
 
@@ -35,6 +35,7 @@ class Combined(Estimator):
 
     def __init__(self, data_sheets: DataSheets = NO_DATA_SHEETS) -> None:
         self.data_sheets = data_sheets
+        self._device, self._sheet = cache(data_sheets.device), cache(data_sheets.find)
         self.completion = Completion(data_sheets)
 
     def observe(self, measurements: Iterable[Measurement]) -> None:
@@ -78,7 +79,7 @@ class Combined(Estimator):
         job = _named(way)
         if job is None or not isinstance(way, Setting) or self._on_device(way) in self.completion.speed_of:
             return ""
-        return why_not(job, way, self.data_sheets.find(way.accelerator))
+        return why_not(job, way, self._sheet(way.accelerator))
 
     @cached_property
     def efficiency(self) -> Efficiency:
@@ -87,7 +88,7 @@ class Combined(Estimator):
         for way, speed in self.completion.speed_of.items():
             job = _named(way)
             if job is not None and isinstance(way, Setting) and speed > 0:
-                specification = self.data_sheets.find(way.accelerator)
+                specification = self._sheet(way.accelerator)
                 ideal_s = step_seconds(job, way, specification)
                 if math.isfinite(ideal_s):
                     cells.append((job, way, way.accelerator, specification))
@@ -98,12 +99,11 @@ class Combined(Estimator):
         job = _named(way)
         if job is None or not isinstance(way, Setting):
             return UNKNOWN
-        specification = self.data_sheets.find(way.accelerator)
+        specification = self._sheet(way.accelerator)
         ideal_s = step_seconds(job, way, specification)
         if not math.isfinite(ideal_s):
             return UNKNOWN
-        device = device_of(way.accelerator, self.data_sheets)
-        mean, sd = self.efficiency.ask(job, way, device, specification)
+        mean, sd = self.efficiency.ask(job, way, self._device(way.accelerator), specification)
         half = NormalDist().inv_cdf((1 + level) / 2) * sd
         middle, lower, upper = (float(f"{math.exp(mean + x) / ideal_s:.6g}") for x in (0.0, -half, half))
         return Estimate(middle, lower, upper, "estimated")
@@ -114,7 +114,7 @@ class Combined(Estimator):
 
     def _on_device(self, way: Way) -> Way:
         """The same way to run under the canonical name of its device, so that two names are one device."""
-        return way._replace(accelerator=device_of(way.accelerator, self.data_sheets))
+        return way._replace(accelerator=self._device(way.accelerator))
 
 
 def _wider(estimate: Estimate, factor: float) -> Estimate:

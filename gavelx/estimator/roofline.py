@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.accelerators import DataSheets, Specification
+from gavelx.accelerators import Specification
 from gavelx.estimator.job_names import NamedJob
 from gavelx.throughputs import Setting
 
@@ -223,8 +223,3 @@ def _features(
 
 def _prior(name: tuple[str, ...]) -> tuple[float, float]:
     return OF_PRECISION.get(name[1], PRIOR["precision"]) if name[0] == "precision" else PRIOR[name[0]]
-
-
-def device_of(accelerator: str, sheets: DataSheets) -> str:
-    """The device that a name stands for: its canonical name if there is one."""
-    return sheets.aliases.get(accelerator.lower(), accelerator.lower())
