@@ -23,6 +23,7 @@ from gavelx.snapshot import Snapshot
 from gavelx.spelling import nearest
 from gavelx.throughputs import Setting, Throughputs
 
+KEPT_MAX = 8
 _cache: dict[object, Throughputs] = {}
 
 
@@ -41,6 +42,8 @@ def with_estimates(
         return table
     key = table.name, tuple(table.isolated.items()), tuple(table.colocated.items()), tuple(missing)
     if key not in _cache:
+        if len(_cache) >= KEPT_MAX:
+            _cache.clear()
         of_pairs = any(not isinstance(way, Setting) for way in missing)
         estimator = Combined(sheets)
         estimator.observe(_observed(table, of_pairs=of_pairs))

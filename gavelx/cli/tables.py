@@ -81,8 +81,17 @@ def print_comparison(results: Sequence[Result], console: Console, failed: Sequen
     if failed:
         console.print(_failures(failed))
         console.print()
+    if line := _best(summaries):
+        console.print(line, markup=False)
     if results:
         console.print(_legend(summaries), style="dim")
+
+
+def _best(summaries: Sequence[dict[str, Any]]) -> str:
+    """In which part of the repetitions with sampled speeds each policy had the lowest mean JCT."""
+    shares = {summary["policy"]: summary.get("best_jct_mean_share") for summary in summaries}
+    won = [f"{printable(policy)} in {share:.0%}" for policy, share in shares.items() if share]
+    return f"Lowest mean JCT: {', '.join(won)} of the repetitions (ties count for each)." if won else ""
 
 
 def _fitting(

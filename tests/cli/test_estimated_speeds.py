@@ -39,6 +39,7 @@ def test_a_modern_cluster_is_compared_with_intervals(shell: Shell, tmp_path: Pat
     assert set(rows) == {"a100-80gb", "h100-80gb"}
     assert all(row["estimated"] > 0 and row["measured"] == 0 and row["times_wider"] > 1 for row in rows.values())
     assert "speeds on" in ran.out
+    assert "Lowest mean JCT: " in ran.out
     assert "Which speeds are measured" in html.read_text()
 
 
