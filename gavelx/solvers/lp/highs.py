@@ -163,7 +163,7 @@ def _stop_in_time(question: cb.HighsCallbackType, message: str, seen: Any, answe
 
 
 def _status_of(highs: Highs) -> HighsModelStatus:
-    """Solve. A small program is not watched in its first iterations: most are done by then, and asking takes time."""
+    """Solve; a small program is not watched in its first iterations: most are done by then, and asking costs."""
     if highs.getNumCol() <= SMALL and highs_method() == "choose":
         watch(highs, False)
         highs.setOptionValue("simplex_iteration_limit", UNWATCHED)
