@@ -94,11 +94,14 @@ class _Taking:
         It seldom takes many more ways than there are devices, so not all of them are looked at.
         """
         ways, free, taken, size = self.candidates.configurations, self.free, self._taken, 2 * left + CHUNK
+        protected = self.protection is not None
         for start in range(0, len(order) if left else 0, size):
             part = order[start : start + size]
             columns = (ways.job, ways.partner, ways.type, ways.devices, self.candidates.number)
             for j, k, a, width, v in zip(*(column[part].tolist() for column in columns), strict=True):
-                if j in taken or k in taken or not self._may_take(j, k, a, width):
+                if j in taken or k in taken or (width > free[a] and not protected):
+                    continue
+                if protected and not self._may_take(j, k, a, width):
                     continue
                 taken.add(j)
                 if k != ALONE:
@@ -112,12 +115,10 @@ class _Taking:
     def _may_take(self, j: int, k: int, a: int, width: int) -> bool:
         """Whether enough devices are left, and protected jobs may begin on them."""
         protection = self.protection
+        assert protection is not None
         if width > self.free[a]:
-            if protection is not None:
-                protection.passed_over(j, a, width)
+            protection.passed_over(j, a, width)
             return False
-        if protection is None:
-            return True
         if not (protection.may_begin(j, a) and protection.may_begin(k, a)):
             return False
         protection.begins(j, a, width)

@@ -42,6 +42,8 @@ def usd_between(prices: Prices, changes: Sequence[tuple[float, Prices]]) -> Call
     tariffs = [prices, *(later for _, later in changes)]
 
     def usd(accelerator: str, start_s: float, end_s: float) -> float:
+        if not changes:
+            return (end_s - start_s) * prices.of(accelerator) / 3600.0 if end_s > start_s else 0.0
         first, last = max(0, bisect_right(from_s, start_s) - 1), bisect_right(from_s, end_s)
         held_s = [min(end_s, until_s[k]) - max(start_s, from_s[k]) for k in range(first, last)]
         return sum(

@@ -125,7 +125,7 @@ def test_a_solver_that_is_not_installed(shell: Shell, monkeypatch: pytest.Monkey
 
 
 def test_out_of_time_is_our_failure(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gavelx.solvers.lp.highs.left_s", lambda: 0.0)
+    monkeypatch.setattr("gavelx.solvers.lp.highs.time_is_up", lambda: True)
     monkeypatch.setattr("gavelx.solvers.conic.reference.left_s", lambda: 0.0)
     ran = shell("allocate", "--policy", "max_sum_throughput", "--snapshot", GOLDEN, "--index", 0)
     assert ran.code == 1

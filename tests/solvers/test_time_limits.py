@@ -25,7 +25,7 @@ from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.lp.integer import solve_integer
 from gavelx.solvers.price_engine import replies
 from gavelx.solvers.program.errors import UnsolvedError
-from gavelx.solvers.program.settings import left_s, limited
+from gavelx.solvers.program.settings import left_s, limited, time_is_up
 
 TABLE = load_throughputs("simulation")
 SNAPSHOT = Snapshot.of(random_jobs(40, TABLE), Cluster.of({"v100": 6, "p100": 6, "k80": 6}), TABLE)
@@ -33,12 +33,13 @@ BUDGET_S = 30.0
 
 
 def by_highs(method: Any) -> Callable[[], Any]:
-    """A program of some hundred steps, by this method."""
+    """A program of many more steps than go unwatched, by this method."""
+    K, V = 200, 300
     rng = np.random.default_rng(0)
-    sides: Any = {"lower_K": np.full(60, -np.inf), "upper_K": np.ones(60)}
-    matrix = sparse.csr_array(rng.uniform(0.0, 1.0, (60, 80)))
-    bounds: Any = {"lower_V": np.zeros(80), "upper_V": np.full(80, np.inf)}
-    objective_V = rng.uniform(0.5, 1.0, 80)
+    sides: Any = {"lower_K": np.full(K, -np.inf), "upper_K": np.ones(K)}
+    matrix = sparse.csr_array(rng.uniform(0.0, 1.0, (K, V)))
+    bounds: Any = {"lower_V": np.zeros(V), "upper_V": np.full(V, np.inf)}
+    objective_V = rng.uniform(0.5, 1.0, V)
 
     def solve() -> Any:
         with limited(left_s(), method):
@@ -81,7 +82,8 @@ def test_every_solver_ends_when_its_processor_time_is_spent(monkeypatch: pytest.
     with limited(BUDGET_S):
         SOLVERS[name]()
     ticks = itertools.count()
-    monkeypatch.setattr(time, "thread_time", lambda: float(next(ticks)))
+    for clock in ("thread_time", "perf_counter"):
+        monkeypatch.setattr(time, clock, lambda: float(next(ticks)))
     with limited(5.0), pytest.raises(UnsolvedError, match=highs.OUT_OF_TIME):
         SOLVERS[name]()
     assert next(ticks) < 20  # it asked soon after
@@ -91,7 +93,8 @@ def test_branch_and_cut_ends_with_the_best_answer_so_far(monkeypatch: pytest.Mon
     done = by_branch_and_cut()
     assert done.cost == pytest.approx(done.bound, rel=1e-5)
     ticks = itertools.count()
-    monkeypatch.setattr(time, "thread_time", lambda: float(next(ticks)))
+    for clock in ("thread_time", "perf_counter"):
+        monkeypatch.setattr(time, clock, lambda: float(next(ticks)))
     with limited(5.0):
         stopped = by_branch_and_cut()
     assert stopped.bound < done.bound <= done.cost <= stopped.cost
@@ -116,12 +119,12 @@ def test_waiting_for_a_processor_costs_no_time(monkeypatch: pytest.MonkeyPatch, 
     """Many questions are answered late, as on a busy machine: in all later than the budget."""
     waited = []
 
-    def late() -> float:
+    def late() -> bool:
         if len(waited) < 50:
             waited.append(time.sleep(0.01))
-        return left_s()
+        return time_is_up()
 
-    monkeypatch.setattr(highs, "left_s", late)
+    monkeypatch.setattr(highs, "time_is_up", late)
     with limited(0.4):
         SOLVERS[name]()
 
@@ -164,3 +167,16 @@ def test_the_thread_whose_time_is_budgeted_does_its_part_of_the_work() -> None:
     parts = replies._each_chunk(lambda part: (part.start, threading.get_ident()), 5 * replies.CHUNK)
     assert [start for start, _ in parts] == [n * replies.CHUNK for n in range(5)]
     assert [who == threading.get_ident() for _, who in parts] == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize(("waited_s", "worked_s", "up"), [(9.0, 1.0, False), (9.0, 4.0, True), (1.0, 1.0, False)])
+def test_time_is_up_when_the_processor_was_used_for_so_long(
+    monkeypatch: pytest.MonkeyPatch, waited_s: float, worked_s: float, up: bool
+) -> None:
+    wall, processor = [100.0], [5.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: wall[0])
+    monkeypatch.setattr(time, "thread_time", lambda: processor[0])
+    with limited(3.0):
+        wall[0], processor[0] = 100.0 + waited_s, 5.0 + worked_s
+        assert time_is_up() is up
+    assert not time_is_up()

@@ -18,7 +18,7 @@ from gavelx.published.solver.cones import Cones, Scaling
 from gavelx.published.solver.newton import Equations, dot, norm
 from gavelx.published.solver.one_thread import one_thread
 from gavelx.solvers.program.errors import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.program.settings import left_s
+from gavelx.solvers.program.settings import time_is_up
 
 Floats = NDArray[np.float64]
 TOLERANCE, STEPS = 1e-8, 100
@@ -47,7 +47,7 @@ def embedded_program(
     tau, kappa, unit = 1.0, 1.0, cones.unit()
     size_x, size_z = max(1.0, norm(c)), max(1.0, norm(h))
     for _ in range(STEPS):
-        if not left_s():
+        if time_is_up():
             raise UnsolvedError(OUT_OF_TIME)
         rx, rz, rt = -(GT @ z) - tau * c, s + G @ x - tau * h, kappa + dot(c, x) + dot(h, z)
         gap = dot(s, z)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.program.errors import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.program.settings import left_s
+from gavelx.solvers.program.settings import time_is_up
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-11
@@ -68,7 +68,7 @@ def _clarabel(
     settings.direct_solve_method = "qdldl"  # adds in the same order on every processor
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
     solver = clarabel.DefaultSolver(curvature, objective, rows, limits, cones, settings)
-    solver.set_termination_callback(lambda seen: not left_s())
+    solver.set_termination_callback(lambda seen: time_is_up())
     solution = solver.solve()
     if solution.status not in SOLVED:
         raise UnsolvedError(WORDS.get(solution.status, str(solution.status).lower()))

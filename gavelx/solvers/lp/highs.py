@@ -6,12 +6,12 @@ Legend: V variables, K constraints.
 from typing import Any
 
 import numpy as np
-from highspy import Highs, HighsLp, HighsModelStatus, MatrixFormat, ObjSense, cb, kHighsInf
+from highspy import Highs, HighsLp, HighsModelStatus, MatrixFormat, ObjSense, cb, kHighsIInf, kHighsInf
 from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.program.errors import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.program.settings import highs_method, left_s
+from gavelx.solvers.program.settings import highs_method, time_is_up
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-10
@@ -28,6 +28,8 @@ USUAL = (1e-3, 1e9)
 DUAL, PRIMAL = 1, 4
 SMALL = 2000
 """Variables up to which presolve costs more time than it saves."""
+UNWATCHED = 200
+"""Iterations of simplex that a small program may take unasked; they take milliseconds."""
 BARE: dict[str, Any] = {"presolve": "off"}  # tells infeasible from unbounded, and does without a fragile postsolve
 REDUCED: dict[str, Any] = {"presolve": "choose"}
 LOOSE: dict[str, Any] = BARE | {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
@@ -145,14 +147,33 @@ def new_highs() -> Highs:
     for option, value in OPTIONS.items():
         highs.setOptionValue(option, value)
     highs.setCallback(_stop_in_time, None)
-    for question in ASKS_TO_GO_ON:
-        highs.startCallback(question)
+    watch(highs, True)
     return highs
+
+
+def watch(highs: Highs, wanted: bool) -> None:
+    """Whether HiGHS asks in every iteration if it shall go on."""
+    for question in ASKS_TO_GO_ON:
+        (highs.startCallback if wanted else highs.stopCallback)(question)
 
 
 def _stop_in_time(question: cb.HighsCallbackType, message: str, seen: Any, answer: Any, data: Any) -> None:
     """HiGHS asks once an iteration."""
-    answer.user_interrupt = not left_s()
+    answer.user_interrupt = time_is_up()
+
+
+def _status_of(highs: Highs) -> HighsModelStatus:
+    """Solve; a small program is not watched in its first iterations: most are done by then, and asking costs."""
+    if highs.getNumCol() <= SMALL and highs_method() == "choose":
+        watch(highs, False)
+        highs.setOptionValue("simplex_iteration_limit", UNWATCHED)
+        highs.run()
+        watch(highs, True)
+        highs.setOptionValue("simplex_iteration_limit", kHighsIInf)
+        if highs.getModelStatus() != HighsModelStatus.kIterationLimit:
+            return highs.getModelStatus()
+    highs.run()
+    return highs.getModelStatus()
 
 
 def said(highs: Highs, status: HighsModelStatus) -> str:
@@ -167,12 +188,11 @@ def _run(highs: Highs) -> None:
     """
     highs.setOptionValue("solver", highs_method())
     for options in (BARE, REDUCED, LOOSE) if highs.getNumCol() <= SMALL else (REDUCED, BARE, LOOSE):
-        if not left_s():
+        if time_is_up():
             raise UnsolvedError(OUT_OF_TIME)
         for name, value in options.items():
             highs.setOptionValue(name, value)
-        highs.run()
-        status = highs.getModelStatus()
+        status = _status_of(highs)
         if status in ANSWERS:
             break
         highs.clearSolver()

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from gavelx.solvers.lp.highs import highs_lp, new_highs, said
 from gavelx.solvers.program.errors import OUT_OF_TIME, UnsolvedError
-from gavelx.solvers.program.settings import left_s
+from gavelx.solvers.program.settings import time_is_up
 
 Floats = NDArray[np.float64]
 GAP = 1e-6
@@ -35,14 +35,14 @@ def solve_integer(
     bounds_K: tuple[Floats, Floats],
     whole_V: NDArray[np.bool_],
 ) -> IntegerSolution:
-    """Minimise ``cost_V . v`` with the variables ``whole_V`` integral, as far as time allows (`settings.left_s`).
+    """Minimise ``cost_V . v`` with the variables ``whole_V`` integral, while there is time (`time_is_up`).
 
     Out of time, the best answer found so far is given with the bound proven so far. Raises :class:`UnsolvedError`
     where there is no answer, or none was found.
     """
     lp = highs_lp(cost_V, bounds_V, matrix_KV, bounds_K)
     lp.integrality_ = [HighsVarType.kInteger if whole else HighsVarType.kContinuous for whole in whole_V]
-    if not left_s():
+    if time_is_up():
         raise UnsolvedError(OUT_OF_TIME)
     highs = new_highs()
     for option, value in {"mip_rel_gap": GAP, "mip_feasibility_tolerance": 1e-9}.items():

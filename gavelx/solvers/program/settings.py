@@ -37,6 +37,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class _Limits:
+    """``began_s`` is on the wall clock, ``until_s`` in processor time of the thread, ``seconds`` in both."""
+
+    began_s: float = 0.0
+    seconds: float = float("inf")
     until_s: float = float("inf")
     method: HighsMethod = "choose"
 
@@ -64,7 +68,7 @@ def using(chosen: Settings | None = None, **changes: object) -> Iterator[Setting
 @contextmanager
 def limited(seconds: float, method: HighsMethod = "choose") -> Iterator[None]:
     """Solvers that run inside stop after so many seconds of processor time; HiGHS works by this method."""
-    token = _limits.set(_Limits(time.thread_time() + seconds, method))
+    token = _limits.set(_Limits(time.perf_counter(), seconds, time.thread_time() + seconds, method))
     try:
         yield
     finally:
@@ -74,6 +78,16 @@ def limited(seconds: float, method: HighsMethod = "choose") -> Iterator[None]:
 def left_s() -> float:
     """Seconds of processor time that are left to the solver at work; infinite without a limit."""
     return max(0.0, _limits.get().until_s - time.thread_time())
+
+
+def time_is_up() -> bool:
+    """Whether no processor time is left.
+
+    Solvers ask it in every iteration. Until that many seconds have passed on the wall clock, which is cheap to
+    read, the thread cannot have used them, and the system need not be asked.
+    """
+    limits = _limits.get()
+    return time.perf_counter() - limits.began_s >= limits.seconds and left_s() == 0.0
 
 
 def highs_method() -> HighsMethod:
