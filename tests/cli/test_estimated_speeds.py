@@ -145,6 +145,21 @@ def test_what_estimate_writes_is_a_table(shell: Shell, tmp_path: Path) -> None:
     assert ran.json["speed_samples"] == 3
 
 
+def test_todays_jobs_are_estimated_by_name(shell: Shell, tmp_path: Path) -> None:
+    nothing, wanted = tmp_path / "m.csv", tmp_path / "w.csv"
+    nothing.write_text("job_type,accelerator,steps_per_second\n")
+    wanted.write_text("job_type,accelerator\nllama-7b-lora-bs16,h100\nllama-7b-lora-bs16,t4\nmine,h100\n")
+    options = ("--observed", nothing, "--wanted", wanted, "--json", "--estimator")
+    ran = shell("throughputs", "estimate", *options, "combined")
+    assert [row["origin"] for row in ran.json["rows"]] == ["estimated", "estimated", "unknown"]
+    fast, cannot, _ = (row["estimate"] for row in ran.json["rows"])
+    assert fast > 0
+    assert cannot == 0
+    assert {row["origin"] for row in shell("throughputs", "estimate", *options, "completion").json["rows"]} == {
+        "unknown"
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -71,7 +71,7 @@ def test_out_and_level(shell: Shell, files: tuple[Path, Path, Path], tmp_path: P
 @pytest.mark.parametrize(("options", "says"), [
     (("--level", "1"), "--level: 1 cannot be used; expected a share between 0 and 1"),
     (("--level", "nan"), "--level: nan cannot be used"),
-    (("--estimator", "complete"), "did you mean 'completion'?"),
+    (("--estimator", "completeon"), "did you mean 'completion'?"),
     (("--out", "no/such/folder/out.csv"), "out.csv"),
     (("--observed", "missing.csv"), "missing.csv"),
 ])  # fmt: skip
