@@ -97,14 +97,14 @@ class Combined(Estimator):
         return fit_efficiency(cells, np.array(logs))
 
     def _roofline(self, way: Way, level: float) -> Estimate:
-        job = _named(way)
+        job, way = _named(way), self._on_device(way)
         if job is None or not isinstance(way, Setting):
             return UNKNOWN
         specification = self._sheet(way.accelerator)
         ideal_s = step_seconds(job, way, specification)
         if not math.isfinite(ideal_s):
             return UNKNOWN
-        mean, sd = self.efficiency.ask(job, way, self._device(way.accelerator), specification)
+        mean, sd = self.efficiency.ask(job, way, way.accelerator, specification)
         half = NormalDist().inv_cdf((1 + level) / 2) * sd
         middle, lower, upper = (float(f"{math.exp(mean + x) / ideal_s:.6g}") for x in (0.0, -half, half))
         return Estimate(middle, lower, upper, "estimated")
