@@ -18,14 +18,20 @@ def intervals_of(
     """The intervals of each policy by its position, from the figures of (position, sample).
 
     The ends are quantiles at (1 - level) / 2 from either side, the k-th least of n values counting as the quantile
-    k / (n + 1); so 19 samples are the fewest whose least and largest value are a 90 % interval.
+    k / (n + 1); so 19 samples are the fewest whose least and largest value are a 90 % interval. Of fewer, these
+    two are given, and the level that they have.
     """
     of: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for (position, sample), summary in figures.items():
         of[position][sample] = summary
     best = _best(of)
     return {
-        position: Intervals(_bounds(list(runs.values()), level), len(runs), level, best.get(position))
+        position: Intervals(
+            _bounds(list(runs.values()), level),
+            len(runs),
+            min(level, (len(runs) - 1) / (len(runs) + 1)),
+            best.get(position),
+        )
         for position, runs in of.items()
     }
 

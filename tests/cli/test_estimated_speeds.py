@@ -197,6 +197,9 @@ def test_intervals_of_few_repetitions() -> None:
     assert made.of == {"jct_mean_s": (1.0, 19.0)}
     assert made.samples == 19
     assert made.best is None
+    few = intervals_of({key: figures[key] for key in list(figures)[:3]})[0]
+    assert few.of == {"jct_mean_s": (1.0, 3.0)}
+    assert (made.level, few.level) == (0.9, 0.5)
 
 
 def test_a_hundred_odd_tables_are_read_or_refused_with_a_reason(tmp_path: Path) -> None:
