@@ -168,21 +168,23 @@ def run_explain(access: Access, job_id: int, history: bool, as_json: bool) -> No
             console.print(f"{when}  {decision['what']}", markup=False, soft_wrap=True)
 
 
-FACTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+FACTS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("age", "age_s", whole_seconds),
     ("took", "took_s", whole_seconds),
     ("promised now", "promised_share", lambda share: percent(share) + " of its time"),
     ("promised so far", "promised_s", whole_seconds),
     ("received so far", "received_s", whole_seconds),
     ("steps done", "steps_done", number),
-    ("steps in all", "total_steps", number),
+    ("steps in all", "total_steps", lambda steps: "unknown" if steps is None else number(steps)),
+    ("left, as believed", "left_s", lambda ends: between(*ends)),
+    ("believed from", "left_from", str),
     ("work lost", "lost_s", whole_seconds),
     ("cost", "spent_usd", dollars),
 )
 
 
 def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
-    facts = [("policy", document["policy"])]
+    facts = [("type", f"{document['type']} ({document['type_is']})"), ("policy", document["policy"])]
     facts += [(name, show(document[key])) for name, key, show in FACTS if key in document]
     if "behind_s" in document:
         facts.append(_behind(document["behind_s"]))
@@ -192,7 +194,24 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         )
         facts += [("allocation", shares or "nothing"), ("steps/s by it", number(document["steps_per_s"]))]
         facts += [("what binds", document["limited_by"])]
+    if document.get("speeds"):
+        facts.append(("speeds", "; ".join(map(_speed_in_words, document["speeds"].items()))))
     return [*facts, ("failures", str(document["failures"])), ("launches", str(document["launches"]))]
+
+
+def between(middle_s: float, lower_s: float, upper_s: float) -> str:
+    """An interval of time.
+
+    >>> between(90.0, 30.0, 7200.0)
+    '90 s (30 s to 7,200 s)'
+    """
+    return f"{whole_seconds(middle_s)} ({whole_seconds(lower_s)} to {whole_seconds(upper_s)})"
+
+
+def _speed_in_words(speed: tuple[str, dict[str, Any]]) -> str:
+    name, known = speed
+    ends = f", {number(known['range'][0])} to {number(known['range'][1])}" if "range" in known else ""
+    return f"{name} {number(known['steps_per_s'])} steps/s ({known['from']}{ends})"
 
 
 def _behind(behind_s: float) -> tuple[str, str]:

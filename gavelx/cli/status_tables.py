@@ -31,13 +31,20 @@ def _where(job: Any) -> str:
     return ", ".join(job.servers) + (f" ({job.accelerator})" if job.accelerator else "")
 
 
+def _steps(job: Any) -> str:
+    """Of how many, as its user says, or else as it says itself (~)."""
+    total, said = job.total_steps, job.said_steps
+    of = number(total) if total else f"~{number(said)}" if said else "?"
+    return f"{number(job.steps_done)} of {of}"
+
+
 JOBS = (
     Column("job", lambda job: str(job.job_id), right=True),
     Column("name", lambda job: job.name, goes=4, least=8),
     Column("type", lambda job: job.job_type, goes=2, least=10),
     Column("state", lambda job: job.state),
     Column("where", _where, goes=1, least=10),
-    Column("steps", lambda job: f"{number(job.steps_done)} of {number(job.total_steps)}", right=True),
+    Column("steps", _steps, right=True),
     Column("share", lambda job: percent(job.promised_share), goes=5, right=True),
     Column("received", lambda job: whole_seconds(job.received_s), goes=6, right=True),
     Column("cost", lambda job: dollars(job.spent_usd), goes=7, right=True),

@@ -97,12 +97,22 @@ class Accounts:
         live = self.live
         live.lease_held_s[j_L] += seconds_L
         live.held_s[j_L] += seconds_L
+        self._worked(j_L, seconds_L)
         shared_L = live.partner[j_L] != ALONE
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
         self._charge(j_L, live.type[j_L], live.held_devices[j_L], half_s_L)
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
+
+    def _worked(self, j_L: Ints, seconds_L: Floats) -> None:
+        """Time counts for the believed length of a job by how fast its devices are, of those that it can use."""
+        live = self.live
+        untold_L = np.isinf(live.total_steps[j_L])
+        if untold_L.any():
+            j_L, seconds_L = j_L[untold_L], seconds_L[untold_L]
+            speed_L = np.fmax(live.throughput[j_L, live.type[j_L]], 0.0)
+            live.worked_s[j_L] += seconds_L * speed_L / live.best_speed(j_L)
 
     def received_s_J(self, now_s: float) -> Floats:
         """What each live job has received, as of now."""

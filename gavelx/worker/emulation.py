@@ -1,8 +1,8 @@
 """Jobs that only sleep: the same agent and the same protocol, without processes.
 
-A lease makes progress at the speed that its launch names and completes at its last step. A job whose environment
-says ``CHECKPOINTS=no`` saves nothing and begins anew each time. Many such agents share one event loop; a test of
-the scheduler runs hundreds.
+A lease makes progress at the speed that its launch names and completes at its last step; a job of unknown length
+after ``UNTOLD_S`` seconds of work. A job whose environment says ``CHECKPOINTS=no`` saves nothing and begins anew
+each time. Many such agents share one event loop; a test of the scheduler runs hundreds.
 """
 
 import math
@@ -17,6 +17,8 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
 from gavelx.worker.running import CannotRunError, job_in
+
+UNTOLD_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class SleepRunner:
     def start(self, launch: wire.Launch, until_s: float) -> None:
         if not launch.steps_per_s > 0.0:
             raise CannotRunError("a job that only sleeps needs a speed in its launch")
+        if math.isinf(launch.until_step):
+            launch.until_step = max(launch.saved_steps, UNTOLD_S * launch.steps_per_s)
         launch.steps_per_s *= self.speed
         fails_s = math.inf
         if self.failures is not None:

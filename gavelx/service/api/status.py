@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.jobs import Job
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_ids
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.api.auth import Caller
 from gavelx.service.api.calls import Call
+from gavelx.service.api.waiting import why_waiting
 from gavelx.service.state.state import Machine, State
 
 Floats = NDArray[np.float64]
@@ -65,7 +67,7 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float) -> wire.J
         workers=job.scale_factor,
         state=known.ended or "waiting",
         steps_done=known.steps_done,
-        total_steps=job.total_steps,
+        total_steps=job.total_steps if job.has_length else 0.0,
         promised_s=known.promised_s,
         received_s=known.received_s,
         submitted_s_ago=now_s - job.arrival_s,
@@ -77,8 +79,12 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float) -> wire.J
         restarts=max(0, known.launches - 1),
         lost_s=known.lost_s,
     )
-    if known.ended or (live := state.mechanism.job(job_id)) is None:
+    if known.ended:
         return message
+    if (live := state.mechanism.job(job_id)) is None:
+        message.reason = why_waiting(state, None, job_id)
+        return message
+    _add_length(state, job, message)
     message.steps_done, message.promised_share = live.steps_done, live.share
     message.promised_s, message.received_s = live.promised_s, live.received_s
     message.spent_usd, message.lost_s, message.protected = live.spent_usd, live.lost_s, live.protected
@@ -88,7 +94,18 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float) -> wire.J
         message.servers.extend(state.machines[part.server_id].name for part in run.parts)
         if (report := here.progress.get(run.lease.id)) is not None:
             message.steps_done = max(message.steps_done, min(report.steps_done, job.total_steps))
+    else:
+        message.reason = why_waiting(state, live, job_id)
     return message
+
+
+def _add_length(state: State, job: Job, message: wire.JobStatus) -> None:
+    """What is believed where its user did not say."""
+    if not job.has_length:
+        j = state.mechanism.live.index[job.id]
+        message.said_steps = float(state.mechanism.live.said_steps[j])
+        left = state.mechanism.left(np.array([j]))
+        message.left_s, message.left_lower_s, message.left_upper_s = (float(end[0]) for end in left)
 
 
 def _servers(state: State, here: AgentRegistry) -> Iterator[wire.ServerStatus]:
