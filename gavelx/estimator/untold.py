@@ -2,7 +2,7 @@
 
 The logarithm of the speed on a device a is taken to be
 
-    log T_a = level + b x_a + e_a,      b ~ N(1/2, 1/4²),   e_a ~ N(0, doubt_a²)
+    log T_a = level + b x_a + e_a,      b ~ N(0.75, 0.4²),   e_a ~ N(0, doubt_a²)
 
 where x_a is the logarithm of the device's rate, which is what data sheets say of its speed relative to a V100. A
 job that does nothing but compute has b = 1. One that does not use the device has b = 0: then all types are equal.
@@ -27,8 +27,8 @@ from gavelx.measurements import Estimate
 from gavelx.throughputs import Setting
 
 REFERENCE = "v100"
-BOUND, BOUND_SD = 0.5, 0.25
-"""How much of a job's speed is the device's: between a job that only computes and one that only waits."""
+BOUND, BOUND_SD = 0.75, 0.4
+"""How much of a job's speed is the device's: of a job that only computes all, of one that only waits nothing."""
 LEVEL_SD = 20.0
 """Of the logarithm of a speed in steps/s, before any is measured: it may be anything."""
 KNOWN_DOUBT, UNKNOWN_DOUBT = 0.3, 1.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from gavelx.worker.logs import segments_of
 from gavelx.worker.progress_lines import Progress, ProgressLines
 
-READ_MAX = 1 << 18
+READ_MAX = 1 << 16
 """Bytes that are read at a time; of a job that prints more, the latest."""
 
 
@@ -32,11 +32,14 @@ class Printed:
             end = start + path.stat().st_size
             if end <= self._at:
                 return
-            self._at = max(self._at, start, end - READ_MAX)
+            gap, self._at = self._at, max(self._at, start, end - READ_MAX)
             with path.open("rb") as file:
                 file.seek(self._at - start)
-                text = file.read(READ_MAX)
+                text = file.read(end - self._at)
         except OSError:
             return  # deleted while we read
-        self._at += len(text)
+        if self._at > gap:
+            self._lines.skip()
+            text = text[text.find(b"\n") + 1 :]
+        self._at = end
         self._lines.read(text, time.monotonic())

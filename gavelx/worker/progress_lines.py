@@ -17,28 +17,32 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-LINE_MAX = 4096
-"""Bytes of a line that are looked at; the rest cannot be progress."""
+LINE_MAX, LINES_MAX = 1024, 1000
+"""Bytes of a line, and lines of a piece of output, that are looked at: more is no progress."""
 SERIES_MAX = 16
 COUNT_MAX, RATE_MAX = 1e12, 1e9
 BEGAN_ANEW = 0.1
 """A count that falls below this part of what it was has begun anew."""
 COMPLETE = 0.9
 """So has one that had come so far, of its total."""
-ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+ANSI = re.compile(rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])")
 NUMBER = r"(\d{1,13}(?:[,_]\d{3}){0,4}(?:\.\d{1,6})?)"
-OF = rf"(?:\s*(?:/|\bof\b)\s*{NUMBER})?"
-NEXT = r"(?![\w.%]|\s*(?:it|iter\w*|step\w*)/s)"
+GAP = r"\s{0,4}"
+OF = rf"(?:{GAP}(?:/|\bof\b){GAP}{NUMBER})?"
+NEXT = rf"(?![\w.%]|{GAP}(?:it|iter|step)s?/s)"
 STEPS = re.compile(
     rf"(?<![a-z])(?:global[ _-]?step|train[ _-]?step|steps?|iterations?|iters?|updates?)"
-    rf"(?:['\"]?\s*[:=#]\s*|\s*\[\s*|\s+){NUMBER}{OF}{NEXT}"
+    rf"(?:['\"]?{GAP}[:=#]{GAP}|{GAP}\[{GAP}|\s{{1,4}}){NUMBER}{OF}{NEXT}"
 )
-BARS = re.compile(rf"(?<![\w./]){NUMBER}/{NUMBER}\s*\[\d+:\d\d")
-EPOCHS = re.compile(rf"(?<![a-z])epochs?(?:['\"]?\s*[:=#]\s*|\s*\[\s*|\s+){NUMBER}{OF}(?![\w%])")
+BARS = re.compile(rf"(?<![\w./]){NUMBER}/{NUMBER}{GAP}\[\d{{1,4}}:\d\d")
+EPOCHS = re.compile(
+    rf"(?<![a-z])epochs?(?:['\"]?{GAP}[:=#]{GAP}|{GAP}\[{GAP}|\s{{1,4}}){NUMBER}{OF}(?![\w%])"
+)
 RATES = re.compile(
-    r"(?<![\w.])(\d{1,13}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?)\s*"
+    rf"(?<![\w.])(\d{{1,13}}(?:\.\d{{1,9}})?(?:e[+-]?\d{{1,3}})?){GAP}"
     r"(?:(it|iter|iters|iterations|step|steps|batch|batches)/(?:s|sec|second)|s(?:ec)?/(it|iter|step|batch))(?![a-z])"
 )
+HINT = re.compile(rb"(?i)step|iter|epoch|update|\d/\d|/s|s/|sec/")
 KINDS = (("steps", STEPS), ("bars", BARS), ("epochs", EPOCHS))
 
 
@@ -81,7 +85,7 @@ class ProgressLines:
         """One more piece of output, which came until now."""
         pieces = re.split(rb"[\r\n]+", self._rest + text)
         self._rest = pieces.pop()[-LINE_MAX:]
-        for line in pieces:
+        for line in list(filter(HINT.search, pieces))[-LINES_MAX:]:
             self._line(line, now_s)
         if len(self._rest) < LINE_MAX and b"\x1b" not in self._rest[-16:]:
             self._last_line(now_s)
@@ -90,6 +94,10 @@ class ProgressLines:
         """A bar of tqdm is progress before its line ends; the number after a word may be half of one."""
         if self._rest.endswith(b"]") and BARS.search(_plain(self._rest)):
             self._line(self._rest, now_s)
+
+    def skip(self) -> None:
+        """Some output was left out: the line that was not complete never will be."""
+        self._rest = b""
 
     def progress(self) -> Progress:
         """By the best kind of line that was seen."""
