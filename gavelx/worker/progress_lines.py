@@ -35,9 +35,7 @@ STEPS = re.compile(
     rf"(?:['\"]?{GAP}[:=#]{GAP}|{GAP}\[{GAP}|\s{{1,4}}){NUMBER}{OF}{NEXT}"
 )
 BARS = re.compile(rf"(?<![\w./]){NUMBER}/{NUMBER}{GAP}\[\d{{1,4}}:\d\d")
-EPOCHS = re.compile(
-    rf"(?<![a-z])epochs?(?:['\"]?{GAP}[:=#]{GAP}|{GAP}\[{GAP}|\s{{1,4}}){NUMBER}{OF}(?![\w%])"
-)
+EPOCHS = re.compile(rf"(?<![a-z])epochs?(?:['\"]?{GAP}[:=#]{GAP}|{GAP}\[{GAP}|\s{{1,4}}){NUMBER}{OF}(?![\w%])")
 RATES = re.compile(
     rf"(?<![\w.])(\d{{1,13}}(?:\.\d{{1,9}})?(?:e[+-]?\d{{1,3}})?){GAP}"
     r"(?:(it|iter|iters|iterations|step|steps|batch|batches)/(?:s|sec|second)|s(?:ec)?/(it|iter|step|batch))(?![a-z])"

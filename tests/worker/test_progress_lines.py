@@ -93,7 +93,21 @@ def test_a_lie_is_no_number_that_hurts(text: str) -> None:
 
 
 WORDS = (
-    *(b"step ", b"steps: ", b"iter", b"epoch ", b"it/s", b" s/it", b"/", b" of ", b"[", b"]", b"00:10", b"\r", b"\n"),
+    *(
+        b"step ",
+        b"steps: ",
+        b"iter",
+        b"epoch ",
+        b"it/s",
+        b" s/it",
+        b"/",
+        b" of ",
+        b"[",
+        b"]",
+        b"00:10",
+        b"\r",
+        b"\n",
+    ),
     *(b"\x1b[", b"\x1b]", b"31m", b"\x07", b"\x00", b"\xff\xfe", b"1e400", b"nan", b"-", b".", b",", b"9" * 40),
     *(b"120", b"5000", b"0", b"1", b" ", b"%", "é".encode(), b"x" * 3000),
 )

@@ -61,8 +61,7 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
             "spent_usd": plain(known.spent_usd),
         }
     if (live := state.mechanism.job(job_id)) is None:
-        document["why"] = NEW
-        return document
+        return document | {"why": NEW} | _believed(state, job)
     document |= {
         "promised_share": live.share,
         "promised_s": live.promised_s,
@@ -75,7 +74,7 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         "total_steps": plain_steps(job),
         "spent_usd": plain(live.spent_usd),
     }
-    document |= _believed(state, job_id) | {"speeds": _speeds(state, job_id)}
+    document |= _believed(state, job) | {"speeds": _speeds(state, job_id)}
     allocated = _allocated(state, job_id)
     document |= allocated
     if (run := state.runs.latest_of(job_id)) is not None:
@@ -91,19 +90,20 @@ def plain_steps(job: Job) -> float | None:
     return job.total_steps if job.has_length else None
 
 
-def _believed(state: State, job_id: int) -> dict[str, Any]:
+def _believed(state: State, job: Job) -> dict[str, Any]:
     """How much longer it takes where its user did not say, and what it says itself."""
-    mechanism = state.mechanism
-    job, j = state.jobs[job_id].job, mechanism.live.index[job_id]
+    mechanism, said, done = state.mechanism, 0.0, 0.0
     if job.has_length:
         return {}
-    left, said = mechanism.left(np.array([j])), float(mechanism.live.said_steps[j])
-    belief = mechanism.lengths.of(job)
+    if (j := mechanism.live.index.get(job.id)) is None:
+        left = mechanism.lengths.left([job], np.zeros(1), np.zeros(1))
+    else:
+        left = mechanism.left(np.array([j]))
+        said, done = float(mechanism.live.said_steps[j]), float(mechanism.live.steps_done[j])
+    before = f"{mechanism.lengths.of(job).jobs} jobs of its type before it"
     return {
         "left_s": [float(end[0]) for end in left],
-        "left_from": "its own output"
-        if said > mechanism.live.steps_done[j] > 0
-        else f"{belief.jobs} jobs before it",
+        "left_from": "its own output" if said > done > 0 else before,
         "said_steps": said or None,
     }
 
