@@ -633,8 +633,8 @@ class Mechanism:
     def left(self, rows: Ints) -> Left:
         """How much longer these jobs take, in seconds on the fastest type of each, as is believed."""
         live = self.live
-        said_J = live.said_steps[rows]
-        part_J = np.divide(live.steps_done[rows], said_J, out=np.full(len(rows), np.nan), where=said_J > 0.0)
+        said_J, done_J = live.said_steps[rows], live.steps_done[rows]
+        part_J = np.divide(done_J, said_J, out=np.full(len(rows), np.nan), where=said_J > done_J)
         since_s_J = np.where(live.type[rows] != WAITING, self._now_s - live.since_s[rows], 0.0)
         return self.lengths.left([live.jobs[j] for j in rows.tolist()], live.worked_s[rows] + since_s_J, part_J)
 

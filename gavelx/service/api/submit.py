@@ -17,7 +17,7 @@ from gavelx.service.api.limits import Allowance
 from gavelx.service.api.naming import type_of
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
-from gavelx.spelling import meant, nearest
+from gavelx.spelling import close, meant, nearest
 from gavelx.throughputs import Setting
 
 JOBS_IN_CALL = 10_000
@@ -84,8 +84,8 @@ class Submission:
             return job_type, {"speeds": speeds} if speeds else {}
         if named in self._state.job_types:
             return named, {"untold": True}
-        if spec.job_type and (near := nearest(named, self._state.job_types)).startswith("did you mean"):
-            hint = f"{near} or say how fast yours is: {self._speed_options()}"
+        if spec.job_type and close(named, self._state.job_types):
+            hint = f"{nearest(named, self._state.job_types)} or say how fast yours is: {self._speed_options()}"
             raise UserError(f"unknown job type {named!r}", expected="a type of the throughput table", hint=hint)
         by = {} if spec.job_type else {"named_by": "command"}
         return f"{named}~{zlib.crc32(self._owner.encode()):08x}", {"untold": True} | by
