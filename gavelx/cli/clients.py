@@ -15,7 +15,7 @@ from gavelx.cli.command_line import with_whole_paths
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.secrets import warn_if_open
-from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
+from gavelx.cli.status_tables import JOBS, SERVERS, print_rows, why_they_wait
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
 from gavelx.jobs import PREEMPTIBLE
@@ -132,6 +132,8 @@ def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_j
     console = stdout()
     print_rows(console, JOBS, reply.jobs)
     print_rows(console, SERVERS, reply.servers)
+    for line in why_they_wait(reply.jobs):
+        console.print(line, markup=False)
     more = f", {reply.left_out:,} more are not shown" if reply.left_out else ""
     counts = f"{reply.waiting:,} waiting, {reply.running:,} running, {reply.ended:,} ended{more}"
     line = f"{counts}; policy {reply.policy}, {reply.rounds:,} rounds of {reply.round_s:g} s"

@@ -9,6 +9,7 @@ from rich.console import Console
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.report.words import dollars, number, percent, printable, whole_seconds
 
+REASONS_MAX = 5
 GAP = 3
 """Space between two columns."""
 
@@ -73,6 +74,21 @@ def print_rows(console: Console, columns: Sequence[Column], messages: Sequence[A
         table.add_row(*map(policy_cell, row))
     console.print(table)
     console.print()
+
+
+def why_they_wait(jobs: Sequence[Any]) -> list[str]:
+    """A line for each reason, in full, for columns may be cut; the most frequent reasons of many."""
+    ids: dict[str, list[int]] = {}
+    for job in jobs:
+        if job.state == "waiting" and job.reason:
+            ids.setdefault(job.reason, []).append(job.job_id)
+    often = sorted(ids.items(), key=lambda reason: -len(reason[1]))[:REASONS_MAX]
+    return [
+        f"job {first} waits: {printable(reason)}"
+        if not more
+        else f"job {first} and {len(more)} more wait: {printable(reason)}"
+        for reason, (first, *more) in often
+    ]
 
 
 def _widths(cells: dict[Column, list[str]], most: int) -> dict[Column, int]:

@@ -37,7 +37,15 @@ from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.quota import until_owed_s
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import Choice, candidates, fillers, may_stay, select, until_filling_s
+from gavelx.mechanism.selection import (
+    Choice,
+    candidates,
+    fillers,
+    first_on,
+    may_stay,
+    select,
+    until_filling_s,
+)
 from gavelx.mechanism.solve_trigger import NEVER, SolveTrigger
 from gavelx.mechanism.view import JobView
 from gavelx.prices import Prices
@@ -457,7 +465,7 @@ class Mechanism:
 
     def _nothing_can_change(self) -> bool:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
-        if self.rules.sleep_s < self.rules.round_s or self._trigger.dirty:
+        if self.rules.sleep_s < self.rules.round_s or self._trigger.dirty or self.execution.first_on:
             return False
         ways = self.accounts.ways
         if len(self.leasing.leases) < len(ways):  # some way is not being run
@@ -509,10 +517,17 @@ class Mechanism:
         protection = self.protection(behind)
         stays_J = None if protection is None else protection.stays_J
         found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J)
+        if self.execution.first_on:
+            found = first_on(found, self.live, self._first_on())
         chosen, left = select(found, free, candidate_J, protection=protection)
         if self.rules.backfill is None or not self.execution.backfill:
             return chosen
         return chosen + self._fillers(chosen, left, candidate_J, protection)
+
+    def _first_on(self) -> list[tuple[int, int]]:
+        """Where jobs are to begin so that a speed is measured, if enough devices of the type are here."""
+        types = {name: a for a, name in enumerate(self.leasing.accelerators)}
+        return [(job_id, types[name]) for job_id, name in self.execution.first_on if name in types]
 
     def _fillers(
         self, chosen: list[Choice], free: list[int], candidate_J: Bools | None, protection: Protection | None

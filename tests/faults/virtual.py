@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from gavelx.estimator.active import first_leases
 from gavelx.jobs import Job
 from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, Wake
@@ -115,7 +116,7 @@ class World:
         return done
 
     def _answer(self, snapshot: Any) -> None:
-        answer = answer_of(POLICY.allocate(snapshot))
+        answer = answer_of(POLICY.allocate(snapshot).with_execution(first_on=first_leases(POLICY, snapshot, 0)))
         self._post(lambda now_s: [Entry(Answered(now_s, answer))])
 
     def _write(self) -> None:

@@ -65,9 +65,18 @@ class SpeedSamples:
             self._series[lease_id] = Series(way, [sample])
         else:
             series.add(sample)
-            if series.seconds >= self._timing.measured_again_s:
+            if self._is_enough(series):
                 self._log(self.end(lease_id))
                 self._series[lease_id] = Series(way, [sample])
+
+    def _is_enough(self, series: Series) -> bool:
+        """Whether there is a measurement to be had: now and then, and at once where none is known."""
+        if series.seconds >= self._timing.measured_again_s:
+            return True
+        way, long_s = series.way, self._timing.measured_s
+        if way is None or series.seconds < long_s or self._state.online.learned(way) is not None:
+            return False
+        return self._state.untold.concerns(way) and not isinstance(measure(series.samples, long_s), Rejected)
 
     def end(self, lease_id: int) -> list[Measurement]:
         """A series is over: its speed, if it was steady for long enough."""

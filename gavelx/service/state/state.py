@@ -17,6 +17,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
 from gavelx.configuration import ALONE
@@ -69,6 +71,7 @@ class JobRecord:
     spent_usd: float = 0.0  # NaN where it held devices of no known price
     promised_s: float = 0.0
     received_s: float = 0.0
+    work: float = 0.0  # of a job of unknown length, when it ended: steps by the table in the time that it had
 
 
 @dataclass(slots=True)
@@ -347,6 +350,7 @@ class State:
             known.steps_done, known.spent_usd = float(live.steps_done[j]), float(live.spent_usd[j])
             known.promised_s, known.received_s = float(live.promised_s[j]), float(live.held_s[j])
             known.lost_s = float(live.lost_s[j])
+            known.work = float(live.worked_s[j] * live.best_speed(np.array([j]))[0])
         if how == COMPLETE and known.job.has_length:
             known.steps_done = known.job.total_steps
         for name in ("command", "environment"):
