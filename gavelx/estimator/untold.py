@@ -56,18 +56,30 @@ def rate_of(accelerator: str, data_sheets: DataSheets) -> Rate:
     return Rate(math.exp(here - there), KNOWN_DOUBT)
 
 
-def untold_speeds(rates: Mapping[str, Rate], measured: Mapping[str, tuple[float, float]]) -> dict[str, Estimate]:
+def untold_speeds(
+    rates: Mapping[str, Rate], measured: Mapping[str, tuple[float, float]], *, exact: bool = True
+) -> dict[str, Estimate]:
     """The speed of a job type on each device with a rate, from ``measured`` ones: steps/s and relative error.
 
-    Measured ones stay as they are. Speeds of 0 say where the job cannot run, and nothing of how fast it is.
+    Measured ones stay as they are and are left out, unless they are not ``exact``: then they count by their
+    errors, beside what the others say. Speeds of 0 say where the job cannot run, and nothing of how fast it is.
     """
-    fit = _Fit(0.0, BOUND, 0.0, 0.0, BOUND_SD**2)
     known = {name: value for name, value in measured.items() if value[0] > 0 and name in rates}
-    if known:
-        fit = fit._replace(level_variance=LEVEL_SD**2)
+    missing = rates.keys() - (measured.keys() if exact else measured.keys() - known.keys())
+    fit = _fitted(rates, known)
+    return {
+        name: (_fitted(rates, known, without=name) if name in known else fit).estimate(rate, known.get(name))
+        for name, rate in rates.items()
+        if name in missing
+    }
+
+
+def _fitted(rates: Mapping[str, Rate], known: Mapping[str, tuple[float, float]], without: str = "") -> "_Fit":
+    fit = _Fit(0.0, BOUND, LEVEL_SD**2 if known else 0.0, 0.0, BOUND_SD**2)
     for name, (speed, error) in known.items():
-        fit = fit.after(rates[name], speed, max(error, MEASURED_ERROR))
-    return {name: fit.estimate(rate) for name, rate in rates.items() if name not in measured}
+        if name != without:
+            fit = fit.after(rates[name], speed, max(error, MEASURED_ERROR))
+    return fit
 
 
 class _Fit(NamedTuple):
@@ -93,10 +105,14 @@ class _Fit(NamedTuple):
             self.bound_variance - with_bound**2 / total,
         )
 
-    def estimate(self, rate: Rate) -> Estimate:
-        """The speed on a device that was not measured."""
+    def estimate(self, rate: Rate, seen: tuple[float, float] | None = None) -> Estimate:
+        """The speed on a device, which was ``seen`` there with a relative error or not at all."""
         x = math.log(rate.speed)
         middle = self.level + x * self.bound
-        variance = self.level_variance + 2 * x * self.both + x**2 * self.bound_variance
-        half = float(ndtri(0.5 + LEVEL / 2)) * math.sqrt(max(0.0, variance) + rate.doubt**2)
+        variance = max(0.0, self.level_variance + 2 * x * self.both + x**2 * self.bound_variance) + rate.doubt**2
+        if seen is not None:
+            weight = variance / (variance + seen[1] ** 2)
+            middle += weight * (math.log(seen[0]) - middle)
+            variance *= 1.0 - weight
+        half = float(ndtri(0.5 + LEVEL / 2)) * math.sqrt(variance)
         return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half), "estimated")

@@ -57,3 +57,17 @@ def test_a_type_on_which_it_cannot_run_says_nothing_of_others() -> None:
     assert untold_speeds(RATES, {"k80": (0.0, 0.0)}) == {
         name: found for name, found in untold_speeds(RATES, {}).items() if name != "k80"
     }
+
+
+def test_rough_measurements_count_by_their_errors() -> None:
+    """Whole runs of a script that does not use the device: the more of them, the nearer to equal speeds."""
+    before = untold_speeds(RATES, {})
+    ratios = [before["v100"].steps_per_second / before["k80"].steps_per_second]
+    for runs in (1, 4, 16, 64):
+        seen = dict.fromkeys(("v100", "k80"), (0.01, 0.5 / runs**0.5))
+        found = untold_speeds(RATES, seen, exact=False)
+        assert list(found) == list(TYPES), "all are estimates"
+        ratios.append(found["v100"].steps_per_second / found["k80"].steps_per_second)
+        assert all(0.001 < one.lower < one.upper < 0.1 for one in found.values())
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios[-1] == pytest.approx(1.0, abs=0.1)

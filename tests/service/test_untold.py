@@ -31,6 +31,9 @@ class Untold(Desk):
 
     async def begin(self, jobs: int = 1, **more: Any) -> None:
         self.session, self.stream = await self.agent("one", 1)
+        self.more(jobs, **more)
+
+    def more(self, jobs: int = 1, **more: Any) -> None:
         for _ in range(jobs):
             job = Job(self.state.next_job_id, "train.py~1", arrival_s=self.now_s, owner="ada", **more)
             note = {"command": ["train.py"], "type": "train.py", "named_by": "command", "untold": True}
@@ -190,5 +193,29 @@ def test_a_command_needs_no_more_than_its_words(tmp_path: Path) -> None:
             assert math.isinf(next(g for g in agent.going.values() if g.launch.job_id == first).launch.until_step)
             with pytest.raises(grpc.aio.AioRpcError, match="did you mean 'net'"):
                 await user.submit(wire.JobSpec(command=["./c"], job_type="nett"))
+
+    run(main())
+
+
+def test_without_steps_the_wall_time_of_runs_stands_for_them() -> None:
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        desk.ends(100.0, complete=True)
+        desk.more()
+        way = Setting("train.py~1", "v100")
+        assert desk.speed() == pytest.approx(0.01, rel=0.05), "runs per second"
+        assert way in desk.state.untold.ranges, "runs are not equally long"
+        for second in range(40):  # the next one shows its steps
+            desk.report(float(second), 7.0 * second)
+        assert desk.speed() == pytest.approx(7.0)
+        assert way not in desk.state.untold.ranges
+        desk.ends(40.0, complete=True, steps_done=280.0)
+        desk.more()
+        desk.ends(30.0, complete=True)  # and the last one does not
+        assert desk.speed() == pytest.approx(7.0)
+        again = desk.again()
+        assert again.speeds == desk.state.speeds
+        assert again.untold.counted == desk.state.untold.counted
 
     run(main())

@@ -198,6 +198,8 @@ class LeaseCompletions:
             return
         self._tracked[lease_id].ending = True
         measured = self._measuring.end(lease_id)
+        if complete and not measured and steps == 0.0 and self._state.jobs[job_id].launches == 1:
+            measured = self._measuring.whole_run(run, held_s)
         self._post(
             lambda now_s: [
                 *(Entry(Measured(now_s, measurement)) for measurement in measured),

@@ -101,13 +101,17 @@ def _with_lengths(
     Those that were never complete are left out.
     """
     state, _ = read_history(place)
-    known, kinds = list[Job](), state.untold.kinds
+    kinds, best = state.untold.kinds, dict[tuple[str, int], float]()
+    found = {way: speed for way, speed in state.speeds.items() if (way.job_type, way.scale_factor) in kinds}
+    for way, speed in found.items():
+        best[way.job_type, way.scale_factor] = max(speed, best.get((way.job_type, way.scale_factor), 0.0))
+    known = list[Job]()
     for job in jobs:
         if job.has_length:
             known.append(job)
-        elif (record := state.jobs[job.id]).ended == COMPLETE and record.work > 0.0:
-            known.append(replace(job, total_steps=record.work))
-    found = {way: speed for way, speed in state.speeds.items() if (way.job_type, way.scale_factor) in kinds}
+        elif (record := state.jobs[job.id]).ended == COMPLETE and record.worked_s > 0.0:
+            steps = record.worked_s * best.get((job.job_type, job.scale_factor), 1.0)
+            known.append(replace(job, total_steps=steps))
     return known, speeds | found
 
 

@@ -17,8 +17,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gavelx.allocation import Allocation
 from gavelx.cluster import Server
 from gavelx.configuration import ALONE
@@ -71,7 +69,7 @@ class JobRecord:
     spent_usd: float = 0.0  # NaN where it held devices of no known price
     promised_s: float = 0.0
     received_s: float = 0.0
-    work: float = 0.0  # of a job of unknown length, when it ended: steps by the table in the time that it had
+    worked_s: float = 0.0  # of a job of unknown length, when it ended: on its fastest type, or as much elsewhere
 
 
 @dataclass(slots=True)
@@ -226,10 +224,10 @@ class State:
     def _measured(self, event: Measured) -> ThroughputsChanged | None:
         """Measured beats table: the mechanism hears of a speed that is another one than it goes by."""
         way = event.measurement.way
-        self.online.observe(event.measurement)
-        if isinstance(way, Setting) and self.untold.concerns(way):
-            changed = self.untold.measured(way)
+        if self.untold.concerns(way):
+            changed = self.untold.observe(event.measurement)
             return ThroughputsChanged(event.time_s, self._throughputs()) if changed else None
+        self.online.observe(event.measurement)
         speeds: dict[Any, float] = self.speeds if isinstance(way, Setting) else self.beside
         used = speeds.get(way)
         better = self.online.better(way, used) if self.refine else None
@@ -350,7 +348,7 @@ class State:
             known.steps_done, known.spent_usd = float(live.steps_done[j]), float(live.spent_usd[j])
             known.promised_s, known.received_s = float(live.promised_s[j]), float(live.held_s[j])
             known.lost_s = float(live.lost_s[j])
-            known.work = float(live.worked_s[j] * live.best_speed(np.array([j]))[0])
+            known.worked_s = float(live.worked_s[j])
         if how == COMPLETE and known.job.has_length:
             known.steps_done = known.job.total_steps
         for name in ("command", "environment"):

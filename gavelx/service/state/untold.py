@@ -1,13 +1,20 @@
-"""Speeds of jobs whose users say none: estimated where nothing is known, until leases measure them."""
+"""Speeds of jobs whose users say none: estimated where nothing is known, until leases measure them.
+
+Of a type whose jobs show no steps, the wall time by device type stands for them: a whole run is one step, and each
+run that was complete in one lease is a measurement, though a rough one, as runs of one type are not equally long.
+As soon as steps of the type are measured, its runs do not count any more.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gavelx.estimator.online import Online
 from gavelx.estimator.untold import MEASURED_ERROR, Rate, untold_speeds
-from gavelx.measurements import Way
+from gavelx.measurements import Measurement, Way
 from gavelx.throughputs import Setting
 
+RUN, RUN_ERROR = "a run", 0.5
+"""The source of a measurement that is a whole run, and its relative error."""
 Kind = tuple[str, int]
 """A job type and a number of devices."""
 
@@ -26,6 +33,7 @@ class UntoldSpeeds:
     ranges: dict[Way, tuple[float, float]] = field(default_factory=dict)
     rates: dict[str, Rate] = field(default_factory=dict)
     kinds: dict[Kind, None] = field(default_factory=dict)
+    counted: dict[Kind, None] = field(default_factory=dict)  # those whose steps were measured
 
     def add(self, kind: Kind) -> bool:
         """Jobs of this kind say no speed; whether that is news."""
@@ -46,27 +54,41 @@ class UntoldSpeeds:
         """Whether this speed was said by nobody."""
         return isinstance(way, Setting) and way not in self.said and (way.job_type, way.scale_factor) in self.kinds
 
-    def measured(self, way: Setting) -> bool:
-        """A lease has measured this speed, of those that it concerns; whether another one is used from now on."""
+    def observe(self, measurement: Measurement) -> bool:
+        """A lease has measured a speed, of those that it concerns; whether others are used from now on."""
+        way = measurement.way
+        assert isinstance(way, Setting)
+        kind = way.job_type, way.scale_factor
+        if measurement.source == RUN and self._counts_steps(kind):
+            return False
+        if measurement.source != RUN and not self._counts_steps(kind):
+            self.counted[kind] = None
+            self.online.forget([here for _, here in self._ways(kind)])
+        self.online.observe(measurement)
         used = self.speeds.get(way) if way not in self.ranges else None
         if used is not None and self.online.better(way, used) is None:
             return False
-        self._fill((way.job_type, way.scale_factor))
+        self._fill(kind)
         return True
 
     def _fill(self, kind: Kind) -> None:
-        known = dict[str, tuple[float, float]]()
+        known, exact = dict[str, tuple[float, float]](), self._counts_steps(kind)
         for name, way in self._ways(kind):
             if way in self.said:
                 known[name] = self.speeds[way], MEASURED_ERROR
             elif (learned := self.online.learned(way)) is not None:
                 known[name] = learned.speed, learned.relative_error
-                self.speeds[way] = learned.speed
-                self.ranges.pop(way, None)
-        for name, estimate in untold_speeds(self.rates, known).items():
+                if exact:
+                    self.speeds[way] = learned.speed
+                    self.ranges.pop(way, None)
+        for name, estimate in untold_speeds(self.rates, known, exact=exact).items():
             way = Setting(kind[0], name, kind[1])
             self.speeds[way] = estimate.steps_per_second
             self.ranges[way] = estimate.lower, estimate.upper
+
+    def _counts_steps(self, kind: Kind) -> bool:
+        """Whether it is known what a step of these jobs is."""
+        return kind in self.counted or any(way in self.said for _, way in self._ways(kind))
 
     def _ways(self, kind: Kind) -> Iterator[tuple[str, Setting]]:
         return ((name, Setting(kind[0], name, kind[1])) for name in self.rates)
