@@ -27,14 +27,14 @@ from scipy.special import log_ndtr, ndtri_exp
 from gavelx.jobs import Job
 
 Floats = NDArray[np.float64]
-PRIOR_S, PRIOR_SD = 900.0, 2.5
-"""Before any job has ended: a quarter of an hour, and in nine cases of ten between 6 seconds and 38 hours. (The
+PRIOR_S, PRIOR_SD = 900.0, 3.0
+"""Before any job has ended: a quarter of an hour, and in nine cases of ten between 2 seconds and 4 days. (The
 traces that gavelx ships have geometric means of 16 minutes to 16 hours, and deviations of 0.7 to 1.9.)"""
 PRIOR_JOBS = 2.0
 LEVEL = 0.9
 SAID_WITHIN = 0.5
 """What a job says of its own end is believed within this part of the time left."""
-SHORTEST_S = 1.0
+SHORTEST_S = 0.1
 Known = Literal["told", "believed", "unknown"]
 """What a simulated scheduler knows of lengths: the truth, what the jobs before showed, or nothing."""
 KNOWN: tuple[Known, ...] = get_args(Known)

@@ -22,7 +22,7 @@ def left(lengths: Lengths, worked_s: float, part: float = math.nan, of: Job | No
 
 def test_before_any_job_ends_all_is_possible() -> None:
     middle, lower, upper = left(Lengths(), 0.0)
-    assert middle == pytest.approx(PRIOR_S, rel=0.01)
+    assert middle == pytest.approx(PRIOR_S, rel=0.05)
     assert lower < 10.0
     assert upper > 86400.0
 
@@ -67,7 +67,7 @@ def test_intervals_are_honest(jobs: int, outlived: float) -> None:
     """Owners differ, and the jobs of each: nine in ten of those to come are within."""
     chance, held = np.random.default_rng(jobs), list[bool]()
     for _ in range(400):
-        mean, sd = chance.normal(math.log(PRIOR_S), 1.5), chance.uniform(0.3, 1.5)
+        mean, sd = chance.normal(math.log(PRIOR_S), 2.5), chance.uniform(0.3, 1.5)
         lengths, drawn = Lengths(), np.exp(chance.normal(mean, sd, jobs + 1))
         for seconds in drawn[:-1].tolist():
             lengths.ended(job(), seconds)

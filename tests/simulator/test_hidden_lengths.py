@@ -64,7 +64,7 @@ def test_no_policy_sees_a_length() -> None:
 
 def test_history_teaches_and_unknown_does_not() -> None:
     """Of jobs of one type and length the later ones are believed to be as long as those before."""
-    alike = tuple(Job(n, "A3C", 5000.0, arrival_s=20_000.0 * n, owner="ada") for n in range(8))
+    alike = tuple(Job(n, "A3C", 1e5, arrival_s=400_000.0 * n, owner="ada") for n in range(8))
     spies = {}
     for lengths in ("believed", "unknown"):
         spies[lengths] = Spy("srtf")
@@ -73,7 +73,7 @@ def test_history_teaches_and_unknown_does_not() -> None:
         lengths: next(s for s in spy.seen if len(s.jobs) == 1 and s.jobs[0].id == 7)
         for lengths, spy in spies.items()
     }
-    true = 5000.0
+    true = 1e5
     error = {lengths: abs(np.log(snapshot.steps_left_J[0] / true)) for lengths, snapshot in last.items()}
     assert error["believed"] < 0.5 < error["unknown"]
 
