@@ -1,6 +1,7 @@
 """What a job prints is progress, or is not; whatever it prints, it does no harm."""
 
 import math
+import os
 import random
 import time
 from pathlib import Path
@@ -162,3 +163,21 @@ def test_of_much_output_the_latest_is_read(tmp_path: Path) -> None:
     printed = Printed(tmp_path, 0)
     (tmp_path / "out.0.log").write_text("step 1/9000000\n" * READ_MAX + "x" * 100 + "\nstep 77/9000000\n")
     assert printed.progress() == (77.0, 9000000.0)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "out.0.log").write_text("step 1/50\n")
+    os.mkfifo(tmp_path / "out.0.10.log")
+    (tmp_path / "out.0.20.log").symlink_to("/dev/zero")
+    (tmp_path / "out.0.30.log").mkdir()
+    (tmp_path / f"out.0.{10**30}.log").write_text("step 9/50\n")
+    assert Printed(tmp_path, 0).progress().total in (0.0, 50.0)
+    assert Printed(tmp_path / "gone", 0).progress() == (0.0, 0.0)
+
+
+def test_thousands_of_files_take_no_time(tmp_path: Path) -> None:
+    for n in range(3000):
+        (tmp_path / f"out.0.{n}.log").touch()
+    began_s = time.process_time()
+    Printed(tmp_path, 0).progress()
+    assert time.process_time() - began_s < 0.5
