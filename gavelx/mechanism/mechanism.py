@@ -517,7 +517,7 @@ class Mechanism:
         protection = self.protection(behind)
         stays_J = None if protection is None else protection.stays_J
         found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J)
-        if self.execution.first_on:
+        if self.execution.first_on and not self.execution.quota:  # another type may cost more
             found = first_on(found, self.live, self._first_on())
         chosen, left = select(found, free, candidate_J, protection=protection)
         if self.rules.backfill is None or not self.execution.backfill:

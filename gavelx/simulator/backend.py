@@ -346,11 +346,16 @@ class SimulatedCluster:
         for server_id in sorted(gone):  # all that turns to it sees it, reported or not
             self.post(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
         if lease.job_id not in self._job or gone:
-            self._report(
-                LeaseEnded(self.now_s, lease.id, lease.job_id, self._safe_steps.get(lease.job_id, 0.0), 0.0)
-            )
+            self._never_began(lease)
         else:
             self._begin(lease)
+
+    def _never_began(self, lease: Lease) -> None:
+        """It is taken back before it began, or its job is gone; of one that is complete that is said once more."""
+        job_id = lease.job_id
+        complete = self.hide_lengths and job_id in self.recorder.completion_s
+        steps = self._safe_steps.get(job_id, 0.0)
+        self._report(LeaseEnded(self.now_s, lease.id, job_id, steps, 0.0, complete=complete))
 
     def _begin(self, lease: Lease) -> None:
         job, now_s = self._job[lease.job_id], self.now_s
@@ -452,9 +457,7 @@ class SimulatedCluster:
     def _stop(self, lease_id: int) -> None:
         """The job writes a checkpoint, if it did anything since the last one, and ends."""
         if (lease := self._waiting.pop(lease_id, None)) is not None:
-            self._report(
-                LeaseEnded(self.now_s, lease_id, lease.job_id, self._safe_steps.get(lease.job_id, 0.0), 0.0)
-            )
+            self._never_began(lease)
         elif (run := self._running.get(lease_id)) is not None:
             checkpoint_s = self._overhead(run.job).checkpoint_s if run.job.checkpoints else 0.0
             if checkpoint_s == 0.0 or run.steps_at(self.now_s) == run.saved_steps:

@@ -8,6 +8,7 @@ from gavelx import Cluster, load_policy, simulate
 from gavelx.allocation import Allocation
 from gavelx.estimator.active import first_leases
 from gavelx.jobs import Job
+from gavelx.prices import Prices
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Setting, Throughputs
 
@@ -55,3 +56,11 @@ def test_it_is_not_before_its_turn() -> None:
     assert not tried.unfinished
     ratio = tried.jct_s_J[:2] / plain.jct_s_J[:2]
     assert (abs(ratio - 1.0) < 0.1).all(), ratio
+
+
+def test_quotas_are_for_the_types_that_they_name() -> None:
+    policy = Trying(load_policy("budgeted(max_sum_throughput, total=1)"))
+    prices = Prices({"v100": 0.5, "k80": 40.0})
+    result = simulate(policy, [Job(0, "new", 2000.0)], CLUSTER, TRUE, prices, believed=BELIEVED)  # type: ignore[arg-type]
+    assert policy.said[0] == ((0, "k80"),)
+    assert set(result.leases.accelerator_L.tolist()) == {CLUSTER.accelerators.index("v100")}

@@ -14,10 +14,13 @@ import pytest
 from experiments.deployed.local import LocalCluster, Machine
 from gavelx.mechanism import DEFAULT
 from gavelx.mechanism.lengths import Lengths
+from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.timing import Timing
+from gavelx.service.state.replay import read_recorded
 from gavelx.service.store.configuration import Configuration
+from gavelx.simulator import simulate
 from gavelx.throughputs import Setting, Throughputs
 from tests.service.running import run
 
@@ -122,8 +125,23 @@ def test_twenty_kinds_of_commands(tmp_path: Path) -> None:
             state = cluster._service.scheduler.state
             check_speeds(state)
             check_lengths(state)
+            complete.append(state.ended["complete"])
 
+    complete = list[int]()
     run(main())
+    check_replay(str(tmp_path / "cluster" / "log"), *complete)
+
+
+def check_replay(log: str, complete: int) -> None:
+    """The recorded commands, as long as they were, simulated by a scheduler that does not know that either."""
+    recorded = read_recorded(log)
+    assert recorded.untold
+    assert len(recorded.jobs) == len(recorded.completion_s) == complete
+    rules, table = recorded.configuration.rules, recorded.throughputs
+    policy = load_policy("max_min_fairness")
+    result = simulate(policy, recorded.jobs, recorded.cluster, table, rules=rules, lengths="believed")
+    assert not result.unfinished
+    assert 0.2 < result.summary()["makespan_s"] / max(recorded.completion_s.values()) < 2.0
 
 
 def check_speeds(state: Any) -> None:
