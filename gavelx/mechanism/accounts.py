@@ -140,11 +140,14 @@ class Accounts:
         And from now on, the speed and the price of the equal share among the jobs that live now.
         """
         live = self.live
-        steps_J, speed_J = live.steps_done - live.steps_then, live.equal_share_speed
+        done_J, untold = live.steps_done.copy(), live.untold()
+        done_J[untold] = live.worked_s[untold]  # they may show no steps, or begin to show some
+        steps_J, speed_J = done_J - live.steps_then, live.equal_share_speed
+        steps_J[untold] *= live.best_speed(untold)
         seconds_J = np.divide(steps_J, speed_J, out=np.zeros(len(live)), where=speed_J > 0)
         live.equal_share_s[:] += seconds_J
         live.equal_share_usd[:] += np.where(seconds_J > 0, seconds_J * live.equal_share_usd_per_s, 0.0)
-        live.steps_then[:] = live.steps_done
+        live.steps_then[:] = done_J
         scale_J = live.wanted_devices
         share_JA = equal_share(scale_J, devices_A, len(live))
         live.equal_share_speed[:] = np.nansum(live.throughput * share_JA, axis=1)

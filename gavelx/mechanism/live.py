@@ -35,7 +35,7 @@ class LiveJobs(Columns):
     steps_done: Floats
     steps_at_s: Floats  # when there were so many; a job that has to load its checkpoint starts later
     saved_steps: Floats  # of these are in a checkpoint
-    steps_then: Floats  # steps done at the last solve
+    steps_then: Floats  # steps done at the last solve; of a job of unknown length, seconds worked
     failures: Ints  # since it last came forward
     protected: Bools  # it would lose its work: it is not to be preempted
     lost_s: Floats  # time on devices that preemptions have lost so far

@@ -86,6 +86,9 @@ def test_its_speed_is_estimated_and_then_measured() -> None:
             desk.report(float(second), 7.0 * second, 400.0)
         desk.ends(40.0, steps_done=280.0, complete=True)
         assert desk.speed() == pytest.approx(7.0)
+        live = desk.state.mechanism.live
+        assert live.equal_share_speed[0] == pytest.approx(7.0), "in the steps that were measured"
+        assert live.equal_share_s[0] == pytest.approx(35.0, abs=10.0), "alone its share is all, whatever a step is"
         assert Setting("train.py~1", "v100") not in desk.state.untold.ranges
         assert desk.state.jobs[0].ended == "complete"
         assert desk.state.jobs[0].steps_done == 280.0

@@ -212,7 +212,7 @@ class State:
 
     def _throughputs(self, name: str = "") -> Throughputs:
         """The speeds that are gone by; another object each time, for they may have changed."""
-        return Throughputs(self.speeds, self.beside, name, self.untold.ranges)
+        return Throughputs(self.speeds, self.beside, name, dict(self.untold.ranges))
 
     def _allocated(self, event: Answered) -> Allocated | None:
         """The answer to what was asked; None where that was answered already."""
