@@ -13,7 +13,7 @@ from gavelx.mechanism.events import JobSubmitted
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.api.explain import explained
-from gavelx.service.api.status import _job as status_of
+from gavelx.service.api.status import Asked, _job
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry, entry_of, record_of
 from gavelx.throughputs import Setting
@@ -64,6 +64,9 @@ class Untold(Desk):
         self.here.receive(self.session, self.stream, wire.FromAgent(ended=ended))
         self.settle()
         self.wake()
+
+    def status(self, job_id: int) -> wire.JobStatus:
+        return _job(self.state, self.here, job_id, self.now_s, Asked(self.state, [job_id]))
 
     def speed(self) -> float:
         return self.state.speeds[Setting("train.py~1", "v100")]
@@ -130,7 +133,7 @@ def test_what_it_says_of_its_length_is_shown_and_not_obeyed() -> None:
         await desk.begin()
         for second in range(1, 11):
             desk.report(float(second), 10.0 * second, 400.0)
-        message = status_of(desk.state, desk.here, 0, desk.now_s)
+        message = desk.status(0)
         assert (message.total_steps, message.said_steps) == (0.0, 400.0)
         assert message.left_lower_s < message.left_s < message.left_upper_s
         assert message.left_s == pytest.approx(30.0, rel=0.25)
@@ -154,7 +157,7 @@ def test_numbers_that_lie(steps: float, total: float) -> None:
         await desk.begin()
         for second in range(1, 4):
             desk.report(float(second), steps, total)
-        message = status_of(desk.state, desk.here, 0, desk.now_s)
+        message = desk.status(0)
         assert 0 < message.left_lower_s < message.left_upper_s < math.inf
         desk.ends(5.0, steps_done=steps, complete=True)
         assert desk.state.jobs[0].ended == "complete"
@@ -168,12 +171,12 @@ def test_each_waiting_job_says_why() -> None:
     async def main() -> None:
         desk = Untold()
         desk.submit(5.0)
-        assert status_of(desk.state, desk.here, 0, 0.0).reason == "no server is here"
+        assert desk.status(0).reason == "no server is here"
         await desk.begin(jobs=3)
-        waiting = [status_of(desk.state, desk.here, i, desk.now_s) for i in desk.state.live]
+        waiting = [desk.status(i) for i in desk.state.live]
         assert all(job.reason for job in waiting if job.state == "waiting")
         desk.submit_gang(4, 5.0)
-        assert "it needs 4 devices" in status_of(desk.state, desk.here, 4, desk.now_s).reason
+        assert "it needs 4 devices" in desk.status(4).reason
 
     run(main())
 

@@ -16,7 +16,7 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.api.calls import Call
 from gavelx.service.api.naming import RULE
-from gavelx.service.api.waiting import NEW, not_asked, nowhere, turn
+from gavelx.service.api.waiting import NEW, Waiting
 from gavelx.service.state.state import State
 from gavelx.throughputs import Setting
 
@@ -165,11 +165,12 @@ def _why(state: State, here: AgentRegistry, document: dict[str, Any], job_id: in
     if document["state"] == "stopping":
         return "it was asked to stop and gives its devices up; it will go on from what it saves"
     if document["allocation"] is None or not state.mechanism.servers():
-        return nowhere(state, job_id) or not_asked(state)
+        waiting = Waiting(state)
+        return waiting.nowhere(job_id) or waiting.not_asked()
     if document["promised_share"] > 0:
         live = state.mechanism.job(job_id)
         assert live is not None
-        return "; ".join(filter(None, (turn(state, live, job_id), _kept(document), limited)))
+        return "; ".join(filter(None, (Waiting(state).turn(live, job_id), _kept(document), limited)))
     return limited or "the policy gives it nothing"
 
 
