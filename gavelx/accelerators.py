@@ -1,13 +1,24 @@
-"""Data sheets of accelerator types: the figures that say most about speed."""
+"""Accelerator types: their data sheets, and which of them a name means, however it is spelled."""
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 _MAKERS = {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", "google", "aws", "gpu", "cloud"}
+_FORMS = re.compile(r"(sxm|pcie|nvl|hbm)")
+_LITE_TPU = re.compile(r"(tpu[-_ ]?)?v(\d)[-_ ]?lite(pod)?")
+_MEMORY = re.compile(r"(\d+)g(?:i?b)?")
+_SLICE = re.compile(r"(\d)g\.(\d+)gb")
+"""A MIG profile: compute slices and memory, 1g.5gb."""
+_VARIANTS = ("ti", "super", "laptop", "mobile")
+"""Words of other cards of the same number."""
+_MEANS = {"hbm3": "sxm", "hbm3e": "sxm"}
+"""What drivers say of the form: an H100 with HBM3 is an SXM card, the PCIe card has HBM2e."""
+MEMORY_ROUNDING = 0.08
+"""Part by which a memory in a name may differ from a data sheet's: 141 or 144 GB."""
 
 
 class Specification(NamedTuple):
@@ -20,18 +31,49 @@ class Specification(NamedTuple):
     bandwidth_gb_s: float = math.nan
     fp32_tflops: float = math.nan
     tensor_tflops: float = math.nan
+    tdp_w: float = math.nan
 
 
 UNSPECIFIED = Specification()
 
 
-@dataclass(frozen=True)
-class DataSheets:
-    """Specifications by accelerator name, in any usual spelling.
+class Slice(NamedTuple):
+    """A part of a device that works as a device of its own (MIG): its compute slices and memory (GB)."""
 
-    ``a100``, ``A100_80GB`` and ``NVIDIA A100-SXM4-80GB`` are looked up word by word. Every device whose chip is
-    in the name is a candidate; those that share most of the other words (memory, form) remain. If several remain,
-    each figure is their geometric mean.
+    compute: int
+    memory_gb: int
+
+    def is_usual(self, whole: Specification) -> bool:
+        """Whether a device of this memory has a profile with just these slices of memory."""
+        return round(8 * self.memory_gb / whole.memory_gb) == {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}.get(self.compute)
+
+    def of(self, whole: Specification) -> Specification:
+        """The data sheet of this part of a device.
+
+        A device has 7 slices of compute and 8 of memory with their bandwidth; one of 24 GB has 4 of compute.
+        Power is taken to be in proportion to compute, which no source says. Source: NVIDIA's Multi-Instance GPU
+        User Guide, "Supported MIG Profiles".
+        """
+        compute = min(1.0, self.compute / (4 if whole.memory_gb <= 24 else 7))
+        return Specification(
+            memory_gb=float(self.memory_gb),
+            bandwidth_gb_s=whole.bandwidth_gb_s * min(8, round(8 * self.memory_gb / whole.memory_gb)) / 8,
+            fp32_tflops=whole.fp32_tflops * compute,
+            tensor_tflops=whole.tensor_tflops * compute,
+            tdp_w=whole.tdp_w * compute,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DataSheets:
+    """Specifications by the name of a device, which is found in any usual spelling.
+
+    Clouds, Slurm, drivers and people spell one device in many ways: ``a100_80g``, ``NVIDIA A100-SXM4-80GB``,
+    ``nvidia-h100-80gb``, ``gpu:a100``, ``tpu-v5-lite-podslice``, ``NVIDIA-A100-SXM4-40GB-MIG-1g.5gb``. A name
+    means the device whose chip it has among its words, and of several forms of a chip (memory, SXM or PCIe) the
+    one that shares most words, the memory counting most. Where the name leaves that open it is the one that
+    ``aliases`` has for the chip alone, or SXM, or the first in the table. A memory that no form has is no device
+    that we know.
     """
 
     by_name: Mapping[str, Specification]
@@ -39,35 +81,71 @@ class DataSheets:
 
     def find(self, name: str) -> Specification:
         """The specification of a device; :data:`UNSPECIFIED` for an unknown name."""
-        key = name.strip().lower()
-        key = self.aliases.get(key, key)
-        if key in self.by_name:
-            return self.by_name[key]
-        words = [word for word in re.split(r"[^a-z0-9]+", key) if word and word not in _MAKERS]
-        spelled = {*words, *map("".join, pairwise(words))}
-        shared = {other: _shared_words(other, spelled) for other in self.by_name}
-        best = max(shared.values(), default=0)
-        return (
-            _mean([self.by_name[other] for other, count in shared.items() if count == best])
-            if best
-            else UNSPECIFIED
-        )
+        device, part = self._found(name.strip().lower())
+        whole = self.by_name.get(device, UNSPECIFIED)
+        return whole if part is None or not device else part.of(whole)
+
+    def device(self, name: str) -> str:
+        """The device that a name means, one text for all spellings; an unknown name in lower case.
+
+        >>> sheets = DataSheets({"a100-80gb-sxm": Specification(80.0)}, {})
+        >>> [sheets.device(name) for name in ("NVIDIA A100-SXM4-80GB", "a100_80g", "a100-80gb-mig-1g.10gb", "XPU")]
+        ['a100-80gb-sxm', 'a100-80gb-sxm', 'a100-80gb-sxm-1g.10gb', 'xpu']
+        """
+        plain = name.strip().lower()
+        device, part = self._found(plain)
+        if not device:
+            return plain
+        return device if part is None else f"{device}-{part.compute}g.{part.memory_gb}gb"
+
+    def _found(self, plain: str) -> tuple[str, Slice | None]:
+        """The device, or an empty text; and the part of it that is meant, if not all."""
+        if (profile := _SLICE.search(plain)) is None:
+            return self._whole(plain, None), None
+        part = Slice(int(profile[1]), int(profile[2]))
+        return self._whole(_SLICE.sub(" ", plain).strip(" -_"), part), part
+
+    def _whole(self, plain: str, part: Slice | None) -> str:
+        named = self.aliases.get(plain, plain)
+        if named in self.by_name:
+            return named
+        words = set(_words(plain))
+        scores = {device: self._score(device, words) for device in self.by_name}
+        best = max(scores.values(), default=0)
+        if best == 0:
+            return ""
+        left = [device for device, score in scores.items() if score == best]
+        if part is not None:
+            left = [device for device in left if part.is_usual(self.by_name[device])] or left
+        usual = self.aliases.get(left[0].partition("-")[0])
+        return usual if usual in left else min(left, key=lambda device: not device.endswith("sxm"))
+
+    def _score(self, device: str, words: set[str]) -> int:
+        """How well a device fits the words of a name; 0: it cannot be this one."""
+        chip, *others = device.split("-")
+        if chip not in words or (chip == "tpu" and not words & {*others}):
+            return 0
+        if any(variant in words and not chip.endswith(variant) for variant in _VARIANTS):
+            return 0
+        for word in words:
+            if (gb := _MEMORY.fullmatch(word)) and not math.isclose(
+                int(gb[1]), self.by_name[device].memory_gb, rel_tol=MEMORY_ROUNDING
+            ):
+                return 0
+        shared = (other for other in others if {other, other.removesuffix("gb")} & words)
+        return 1 + sum(2 if _MEMORY.fullmatch(other) else 1 for other in shared)
 
 
 NO_DATA_SHEETS = DataSheets({}, {})
 
 
-def _shared_words(device: str, spelled: set[str]) -> int:
-    """Number of a device name's words in the spelling, also in forms such as sxm4 for sxm; 0 without its chip."""
-    chip, *others = device.split("-")
-    if chip not in spelled:
-        return 0
-    return 1 + sum(any(word.startswith(other) for word in spelled) for other in others)
-
-
-def _mean(found: list[Specification]) -> Specification:
-    """The geometric mean of each figure, over the data sheets that have it."""
-    columns = ([value for value in figures if value > 0] for figures in zip(*found, strict=True))
-    return Specification(
-        *(math.exp(sum(map(math.log, known)) / len(known)) if known else math.nan for known in columns)
-    )
+def _words(plain: str) -> Iterator[str]:
+    """The words of a name, and two or three words together: ``rtx 4090`` is ``rtx4090`` too."""
+    plain = _FORMS.sub(r" \1", _LITE_TPU.sub(r"tpu v\2e ", plain))
+    words = [word for word in re.split(r"[^a-z0-9]+", plain) if word and word not in _MAKERS]
+    for word in words:
+        yield _MEANS.get(word, word.rstrip("0123456789") if word.startswith("sxm") else word)
+        if gb := _MEMORY.fullmatch(word):
+            yield f"{gb[1]}gb"
+    yield from map("".join, pairwise(words))
+    yield from map("".join, zip(words, words[1:], words[2:], strict=False))

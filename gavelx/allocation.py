@@ -6,15 +6,19 @@ Legend: J jobs, A accelerator types, C configurations.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx import frames
 from gavelx.errors import SharesError
 from gavelx.execution import DEFAULT, Execution
 from gavelx.promises import Promises
 from gavelx.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas
 
 Floats = NDArray[np.float64]
 FEASIBLE = 1e-9
@@ -108,6 +112,22 @@ class Allocation:
         share_C = self.share_C.round(DECIMALS) if rounded else self.share_C
         c_P = np.flatnonzero(share_C > (10.0**-DECIMALS if rounded else 0.0))
         return Promises(self.snapshot.accelerators, self.snapshot.named.take(c_P), share_C[c_P])
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row a job: its type and owner, its share of time on each accelerator type, and its steps/s."""
+        names, jobs = self.snapshot.accelerators, self.snapshot.jobs
+        columns = {name: [getattr(job, name) for job in jobs] for name in ("id", "job_type", "owner")}
+        shares = dict(zip(names, self.share_JA.T, strict=True))
+        return frames.frame(columns | shares | {"steps_per_second": self.throughput_J})
+
+    def __repr__(self) -> str:
+        c = self.certificate
+        proof = "" if c.objective is None else f": objective {c.objective:.6g}"
+        proof += "" if c.bound is None else f", bound {c.bound:.6g}"
+        return f"<Allocation for {self.snapshot!r}{proof}, violation {c.violation:.1e}>"
+
+    def _repr_html_(self) -> str:
+        return frames.html(self.to_frame())
 
     def to_json(self) -> dict[str, Any]:
         """Shares per job and type, the configurations behind them, the certificate and the marginal values."""

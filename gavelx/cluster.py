@@ -114,5 +114,8 @@ class Cluster:
             sizes[server.accelerator] = max(sizes[server.accelerator], server.device_count)
         return np.array(list(sizes.values()), dtype=np.int64)
 
+    def __repr__(self) -> str:
+        return f"<Cluster {self}: {len(self.servers):,} servers>"
+
     def __str__(self) -> str:
         return ",".join(f"{n}={c}" for n, c in zip(self.accelerators, self.devices_A, strict=True))

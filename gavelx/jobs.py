@@ -23,7 +23,11 @@ class Job:
     * ``weight``: priority (5 gets five times the share of 1);
     * ``duration_s``: seconds that the job needs on the reference device;
     * ``slo``: deadline as a multiple of ``duration_s``, counted from arrival;
-    * ``owner``: a path such as ``team/user``.
+    * ``owner``: a path such as ``team/user``;
+    * ``recorded_start_s``: when a recorded job first started, on the trace's clock; None if it is not known;
+    * ``requested_accelerator``: the accelerator type that a recorded job asked for, as its log spells it.
+
+    No policy and no simulation reads the last two: they say what happened, to compare with what would have.
 
     ``preemptible`` says whether the job may be stopped for others and started again later: ``yes``, always;
     ``no``, never; ``auto``, until a preemption has lost all the work of a lease (see
@@ -44,6 +48,8 @@ class Job:
     owner: str = ""
     preemptible: Preemptible = "auto"
     checkpoints: bool = True
+    recorded_start_s: float | None = None
+    requested_accelerator: str = ""
 
     def __post_init__(self) -> None:
         if not self.total_steps > 0:
@@ -57,6 +63,9 @@ class Job:
         for name, value in (("slo", self.slo), ("duration_s", self.duration_s)):
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise self._mistake(name, value, "a finite number above 0, or nothing")
+        if self.recorded_start_s is not None and not 0 <= self.recorded_start_s <= ARRIVAL_S_MAX:
+            expected = f"seconds from 0 to {ARRIVAL_S_MAX:g}, or nothing"
+            raise self._mistake("recorded_start_s", self.recorded_start_s, expected)
         if self.preemptible not in PREEMPTIBLE:
             raise self._mistake("preemptible", self.preemptible, "one of " + ", ".join(PREEMPTIBLE))
 

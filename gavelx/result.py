@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx import metrics
+from gavelx import frames, metrics
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
 
@@ -95,6 +95,13 @@ class Result:
     @cached_property
     def arrival_s_J(self) -> Floats:
         return np.array([job.arrival_s for job in self.jobs], dtype=float)
+
+    @cached_property
+    def start_s_J(self) -> Floats:
+        """When each job's first lease began; NaN for a job that never ran."""
+        start_s_J = np.full(len(self.jobs), np.inf)
+        np.minimum.at(start_s_J, self.leases.job_L, self.leases.start_s_L)
+        return np.where(np.isinf(start_s_J), np.nan, start_s_J)
 
     @cached_property
     def jct_s_J(self) -> Floats:
@@ -287,14 +294,22 @@ class Result:
         }
 
     def per_job(self) -> list[dict[str, Any]]:
-        """One row for each job of the run; ``measured`` says whether it counts in the summary."""
+        """One row for each job of the run; ``measured`` says whether it counts in the summary.
+
+        ``waiting_s`` is the time until its first lease, ``start_s`` when that was.
+        """
         known, measured = metrics.known, range(len(self.jobs))[self.measured or slice(None)]
         names = self.cluster.accelerators
         return [
             {
                 "job_id": self.jobs[j].id,
+                "job_type": self.jobs[j].job_type,
+                "scale_factor": self.jobs[j].scale_factor,
+                "weight": self.jobs[j].weight,
                 "owner": self.jobs[j].owner,
                 "arrival_s": float(self.arrival_s_J[j]),
+                "start_s": known(float(self.start_s_J[j])),
+                "waiting_s": known(float(self.start_s_J[j] - self.arrival_s_J[j])),
                 "completion_s": known(float(self.completion_s_J[j])),
                 "jct_s": known(float(self.jct_s_J[j])),
                 "rho": known(float(self.rho_J[j])),
@@ -349,10 +364,42 @@ class Result:
         return dict(zip(self.cluster.accelerators, map(metrics.known, value_A.tolist()), strict=True))
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The table of jobs as a pandas DataFrame."""
-        import pandas  # noqa: PLC0415  (heavy, and only some callers want it)
+        """The table of jobs as a pandas DataFrame: a row a job, with the columns of :meth:`per_job`."""
+        return frames.frame(self.per_job())
 
-        return pandas.DataFrame(self.per_job())
+    def lease_frame(self) -> "pandas.DataFrame":
+        """The leases as a pandas DataFrame, in order of their start.
+
+        ``billed_s`` and ``busy_s`` are seconds on each device (:class:`Leases`), ``cost_usd`` is for all of them;
+        ``restart`` is whether the job had run before.
+        """
+        L, names = self.leases, np.array(self.cluster.accelerators)
+        ids = np.array([job.id for job in self.jobs], dtype=np.int64)
+        columns = {
+            "job_id": ids[L.job_L],
+            "accelerator": names[L.accelerator_L],
+            "devices": L.devices_L,
+            "start_s": L.start_s_L,
+            "end_s": L.end_s_L,
+            "billed_s": L.billed_s_L,
+            "busy_s": L.busy_s_L,
+            "cost_usd": self.cost_usd_L,
+            "restart": L.moved_L,
+        }
+        return frames.frame(columns).sort_values(["start_s", "job_id"], ignore_index=True)
+
+    def __repr__(self) -> str:
+        s = self.summary()
+        jct = "" if s["jct_mean_s"] is None else f", JCT mean {s['jct_mean_s'] / 3600:,.2f} h"
+        cost = "" if s["cost_usd"] is None else f", ${s['cost_usd']:,.2f}"
+        jobs = f"{s['jobs_completed']:,} of {s['jobs_total']:,} jobs done"
+        return (
+            f"<Result of {self.policy} on {self.cluster}: {jobs}{jct}, makespan {self.end_s / 3600:,.2f} h{cost}>"
+        )
+
+    def _repr_html_(self) -> str:
+        figures = self.summary().items()
+        return frames.html(frames.frame({"figure": name, "value": value} for name, value in figures))
 
     def busy_devices(self) -> tuple[Floats, Floats]:
         """The number of busy devices of each type over time.

@@ -122,6 +122,9 @@ class Snapshot:
             usd_per_hour_A=(prices or Prices({})).array(cluster.accelerators),
         )
 
+    def __repr__(self) -> str:
+        return f"<Snapshot of {len(self.jobs):,} jobs on {self.cluster} at {self.time_s:,.6g} s>"
+
     def replace(self, **changes: Any) -> "Snapshot":
         """A snapshot that differs in the fields named."""
         return dataclasses.replace(self, **changes)

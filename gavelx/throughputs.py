@@ -6,16 +6,21 @@ entry is *unknown*.
 Legend: J jobs, A accelerator types.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx import frames
 from gavelx.jobs import Job
+
+if TYPE_CHECKING:
+    import pandas
 
 End = Literal["lower", "upper"]
 """An end of a range of speeds."""
@@ -98,6 +103,26 @@ class Throughputs:
     def _beside(self) -> dict[tuple[str, ...], dict[tuple[str, str], list[float]]]:
         """Cache of :meth:`beside`."""
         return {}
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row for each speed alone: the setting, steps/s (0: it cannot run), and the range of an estimate."""
+        nothing = (math.nan, math.nan)
+        return frames.frame(
+            setting._asdict()
+            | {"steps_per_second": speed}
+            | dict(zip(("lower", "upper"), self.ranges.get(setting, nothing), strict=True))
+            for setting, speed in self.isolated.items()
+        )
+
+    def __repr__(self) -> str:
+        ways = f"{len(self.isolated):,} speeds alone, {len(self.colocated):,} in pairs"
+        types = ", ".join(self.accelerators)
+        return (
+            f"<Throughputs {self.name or 'without a name'}: {len(self.job_types):,} job types on {types}; {ways}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return frames.html(self.to_frame())
 
     @cached_property
     def job_types(self) -> tuple[str, ...]:

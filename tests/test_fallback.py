@@ -168,13 +168,16 @@ def test_a_solver_that_fails_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPa
 
     solve, calls = portfolio.solve_linear, iter(range(1000))
 
+    def never(*_: Any) -> Any:
+        raise UnsolvedError("solve error")
+
     def sometimes(*arguments: Any, **options: Any) -> Any:
         if next(calls) in (2, 3):
             raise UnsolvedError("solve error")
         return solve(*arguments, **options)
 
     monkeypatch.setattr(portfolio, "solve_linear", sometimes)
-    monkeypatch.setattr(portfolio, "available", lambda solver: False)
+    monkeypatch.setattr(portfolio, "solve_reference", never)
     result = simulate(load_policy("max_min_fairness"), JOBS, CLUSTER, THROUGHPUTS)
     (reason,) = result.solver_failures
     assert "highs failed (solve error); highs interior point failed (solve error)" in reason

@@ -28,6 +28,7 @@ NOUNS = {
         "configurations",
         "errors",
         "execution",
+        "frames",
         "jobs",
         "measurements",
         "metrics",
@@ -99,14 +100,14 @@ HOMES = {
     "clarabel": {"solvers.conic"},
     "highspy": {"solvers.lp"},
     "scipy.linalg": {"estimator"},  # its sums differ from processor to processor
-    "scipy.optimize": {"solvers.planning", "estimator"},
+    "scipy.optimize": {"solvers.planning", "estimator", "testing"},
     "cvxpy": {"policies", "solvers.program", "solvers.conic"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
     "typer": {"cli"},
     "click": {"cli"},
     "rich": {"cli"},
-    "pandas": {"result"},  # and there inside functions only
+    "pandas": {"frames"},  # and there inside functions only
     "hypothesis": {"testing"},
     "pytest": {"testing"},
     "torch": {"training"},

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from gavelx.cli import demo
 from gavelx.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
@@ -68,3 +69,8 @@ def test_the_script_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> No
 def test_every_command_of_the_readme_exists() -> None:
     for name in re.findall(r"^    gavelx (\w+)", README, re.MULTILINE):
         assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
+
+
+def test_the_demo_is_the_first_command() -> None:
+    same = demo.RUN.command(f"compare --policies '{demo.POLICIES}'")
+    assert {*shlex.split(same), "--table", "simulation"} == {*arguments_of_make_compare()}

@@ -3,9 +3,11 @@
 This is the outermost package: it imports every other, and no other imports it. ``commands`` and ``options`` define
 commands and options without heavy imports, so that help and completion are quick; the other files do the work.
 
-Exit status: 0 success, 2 the user's mistake (one message, no traceback), 1 our own failure.
+Exit status: 0 success (also if the reader of stdout leaves early, as `head` does), 2 the user's mistake (one
+message, no traceback), 1 our own failure.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,13 +18,43 @@ __all__ = ["TRACEBACK", "main"]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. Raises :class:`SystemExit` with the exit status."""
-    from gavelx.cli.commands import app  # noqa: PLC0415  (`import gavelx.cli` itself stays free of typer)
-
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="gavelx")
+        _run(arguments)
     except Exception as error:
         if is_traced(error):
             raise
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
         print(f"gavelx: {in_words(error)}{notes}", file=sys.stderr)
         sys.exit(exit_code(error))
+
+
+def _run(arguments: Sequence[str] | None) -> None:
+    """Run one command. Raises :class:`SystemExit`: with 0 if the reader of stdout leaves, as ``| head`` does."""
+    from gavelx.cli.commands import app  # noqa: PLC0415  (`import gavelx.cli` itself stays free of typer)
+
+    before = _stdout()
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="gavelx")
+    except SystemExit:
+        if _stdout() != before or not _flushed():
+            sys.exit(0)
+        raise
+
+
+def _stdout() -> tuple[object, int]:
+    """What stdout is; typer and rich put something else in its place when its reader leaves."""
+    try:
+        return sys.stdout, os.fstat(1).st_ino
+    except OSError:  # it is closed
+        return sys.stdout, -1
+
+
+def _flushed() -> bool:
+    """Write out what stdout still holds; false if its reader has left."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at exit
+        return False
+    return True

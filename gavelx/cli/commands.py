@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gavelx.cli import cluster_commands, money_commands
+from gavelx.cli import completion as c
 from gavelx.cli import options as o
 from gavelx.cli.cluster_options import WHERE, Address
 from gavelx.cli.run_options import RunOptions, with_options
@@ -47,6 +48,36 @@ def gavelx(
     ] = False,
 ) -> None:
     pass
+
+
+@app.command(epilog="Example:  gavelx demo --out demo")
+def demo(
+    *,
+    out: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where the page, the plot and all figures are written.")
+    ] = "gavelx-demo",
+    workers: o.Workers = None,
+) -> None:
+    """Compare six policies on a published trace of 504 jobs: a table, and a page with plots. Takes a minute."""
+    from pathlib import Path
+
+    from gavelx.cli.demo import run_demo
+
+    if code := run_demo(Path(out), workers):
+        raise typer.Exit(code)
+
+
+@app.command(epilog="Example:  gavelx docs write_a_policy")
+def docs(
+    page: Annotated[
+        str | None,
+        typer.Argument(metavar="[PAGE]", help="A page. Default: list the pages.", autocompletion=c.pages),
+    ] = None,
+) -> None:
+    """Read the documentation that belongs to this version."""
+    from gavelx.cli.pages import show_page
+
+    show_page(page)
 
 
 @app.command(epilog="Example:  gavelx policies --json")
@@ -215,13 +246,30 @@ def trace_import(
         typer.Option(
             metavar="NAME",
             help="auto (by the contents of the file), gavel, shockwave, philly, pollux (Sia's and AdaptDL's too), "
-            "elasticflow, ones, alibaba2020, alibaba2023, slurm or csv.",
+            "elasticflow, tiresias, helios, ones, alibaba2020, alibaba2023, slurm (sacct), jobcomp (Slurm's "
+            "completion log) or csv.",
         ),
     ] = "auto",
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave out and list rows that cannot be used.")
     ] = False,
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="WHICH",
+            help="Jobs to keep: completed (only those that ended well), cancelled (also those that a user or a "
+            "time limit ended), failed (all that held devices).",
+        ),
+    ] = "cancelled",
     table: o.Table = "simulation",
+    table_out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="Keep the GPU counts that the table does not know, at estimated speeds, and write the table with "
+            "these speeds here, for simulate --table.",
+        ),
+    ] = None,
     reference: Annotated[
         str, typer.Option(metavar="TYPE", help="Accelerator type to which recorded durations refer.")
     ] = "v100",
@@ -235,11 +283,13 @@ def trace_import(
     the closest one, or a drawn one) and the steps that the reference
     accelerator makes in that time. GPU counts that are not in the table are
     rounded up or cut, at the same GPU-time. Jobs that never ran are left out
-    and counted. docs/traces.md has the rules.
+    and counted, those that failed with their GPU-time. docs/traces.md has the
+    rules.
     """
     from gavelx.cli.importing import ImportOptions, run_import
 
-    run_import(file, ImportOptions(format, skip_bad_rows, table, reference, seed), out, json)
+    typed = ImportOptions(format, skip_bad_rows, table, reference, seed, keep, table_out)
+    run_import(file, typed, out, json)
 
 
 @app.command(epilog="Example:  gavelx worker --scheduler 10.0.0.1:7070 --devices v100=2")

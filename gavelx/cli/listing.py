@@ -23,6 +23,8 @@ from gavelx.policies import catalog, modifiers
 from gavelx.policies.loading import installed
 from gavelx.throughputs import Setting, Throughputs
 
+WIDE = 76
+"""Columns of a terminal in which there is room for what policies promise."""
 OLD_DAYS = 365
 """Prices that are older get a mark."""
 
@@ -42,16 +44,17 @@ def list_policies(as_json: bool) -> None:
     if as_json:
         print_json({"policies": policies, "modifiers": changes})
         return
-    table = plain_table()
-    table.add_column("policy", no_wrap=True)
-    table.add_column("what it does")
-    table.add_column("promises", no_wrap=True)
+    console, table = stdout(), plain_table()
+    wide = console.width >= WIDE
+    for heading in ("policy", "what it does", "promises")[: 3 if wide else 2]:
+        table.add_column(heading, no_wrap=wide and heading != "what it does", overflow="fold")
     for row in policies:
+        cells = [str(row["name"]), policy_cell(str(row["summary"]))]
         promises = "\n".join(row["promises"]).replace("_", " ")
-        table.add_row(str(row["name"]), policy_cell(str(row["summary"])), promises)
+        table.add_row(*cells, *[promises] * wide)
     for change in changes:
-        table.add_row(f"{change['name']}(POLICY)", policy_cell(change["summary"]), "")
-    stdout().print(table)
+        table.add_row(f"{change['name']}(POLICY)", policy_cell(change["summary"]), *[""] * wide)
+    console.print(table)
     for failure in installed().values():
         if isinstance(failure, PolicyError):
             stdout().print(str(failure), markup=False)

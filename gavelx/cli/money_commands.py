@@ -20,6 +20,9 @@ def add_to(app: typer.Typer, prices_app: typer.Typer) -> None:
     prices_app.command("import", epilog="Example:  gavelx prices import azure prices.json --out mine.csv")(
         prices_import
     )
+    prices_app.command("refresh", epilog="Example:  gavelx prices refresh azure prices.json --out newer.csv")(
+        prices_refresh
+    )
     prices_app.command("check", epilog="Example:  gavelx prices check mine.csv")(prices_check)
 
 
@@ -98,6 +101,28 @@ def prices_import(
     from gavelx.cli.price_tables import run_import
 
     run_import(format, files, typed, out, json)
+
+
+@with_options(ImportOptions)
+def prices_refresh(
+    *,
+    format: Annotated[str, typer.Argument(metavar="FORMAT", help="As of prices import.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Newer lists of that format.")],
+    typed: ImportOptions,
+    table: Annotated[
+        str, typer.Option(metavar="FILE", help="The table to refresh. Default: the shipped one.")
+    ] = "",
+    out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Write the new table here.")] = None,
+    json: o.JsonFlag = False,
+) -> None:
+    """Say what newer price lists change: what is new, gone, dearer, cheaper.
+
+    With --out, also write the table with the newer rows. What is gone in a
+    region that the lists cover stays in the table, at its old date.
+    """
+    from gavelx.cli.price_refresh import run_refresh
+
+    run_refresh(format, files, typed, table=table, out=out, as_json=json)
 
 
 def prices_check(

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from gavelx.cli import completion as c
+
 JOBS_MAX = 1_000_000
 """The most random jobs; these take seconds to make, and a larger number is probably a typing mistake."""
 
@@ -15,11 +17,16 @@ Policy = Annotated[
         help="A policy: a name, modifier(NAME) ([bold]gavelx policies[/] lists both), my_file:my_policy, or a "
         "formula such as 'Maximize(SumThroughput())'.",
         rich_help_panel=_WHAT,
+        autocompletion=c.policies,
     ),
 ]
 Policies = Annotated[
     str,
-    typer.Option(help="Policies, separated by commas; each as in --policy of simulate.", rich_help_panel=_WHAT),
+    typer.Option(
+        help="Policies, separated by commas; each as in --policy of simulate.",
+        rich_help_panel=_WHAT,
+        autocompletion=c.policies,
+    ),
 ]
 Cluster = Annotated[
     str,
@@ -35,7 +42,10 @@ DevicesPerServer = Annotated[
 Trace = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE", help="Jobs from a trace: a CSV file, or a bundled trace's name.", rich_help_panel=_WORK
+        metavar="FILE",
+        help="Jobs from a trace: a CSV file, or a bundled trace's name.",
+        rich_help_panel=_WORK,
+        autocompletion=c.traces,
     ),
 ]
 Jobs = Annotated[

@@ -22,7 +22,7 @@ def run_import(format: str, files: Sequence[str], typed: ImportOptions, out: str
         ensure_writable(out, *files)
     given = Given(typed.cloud, typed.as_of, read_rates(typed.currency))
     imported = import_prices(format, files, given, skip_bad_rows=typed.skip_bad_rows)
-    for line in _account(imported):
+    for line in account(imported):
         stderr().print(line, markup=False, soft_wrap=True)
     text = price_csv(imported.rows)
     if out is not None:
@@ -44,7 +44,7 @@ def run_import(format: str, files: Sequence[str], typed: ImportOptions, out: str
         stdout().print(f"{len(imported.rows):,} prices ({kinds})", markup=False)
 
 
-def _account(imported: Imported) -> Iterator[str]:
+def account(imported: Imported) -> Iterator[str]:
     for path, bad in imported.skipped[:LISTED]:
         yield f"skipped {path}, {bad}"
     if (more := len(imported.skipped) - LISTED) > 0:

@@ -143,13 +143,8 @@ def solver_settings(solver: str, time_budget_s: float) -> Settings:
     """The solver, and the time for each allocation. Raises :class:`OptionError`."""
     if solver not in SOLVERS:
         raise OptionError(f"there is no solver {solver!r}", where="--solver", hint=did_you_mean(solver, SOLVERS))
-    extras = {"clarabel": "convex", "ecos": "convex,ecos", "scs": "convex"}
-    if solver in extras and not available(solver):
-        problem, hint = (
-            f"{solver} is used through cvxpy, and not installed",
-            f"pip install 'gavelx[{extras[solver]}]'",
-        )
-        raise OptionError(problem, where="--solver", hint=hint)
+    if solver == "ecos" and not available(solver):
+        raise OptionError("ecos is not installed", where="--solver", hint="pip install 'gavelx[ecos]'")
     low, high = TIME_BUDGET_S
     if not low <= time_budget_s <= high:
         raise OptionError(

@@ -1,6 +1,7 @@
 """Results as tables in a terminal, wide or narrow."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from rich import box
@@ -50,7 +51,7 @@ MORE = (
 )
 LEGEND = (
     "JCT: job completion time, from arrival to completion. rho: that time over the time with an equal share of "
-    "the cluster; above 1, a job was worse off than alone with its share."
+    "the cluster; above 1, a job took longer than with its share."
 )
 LEGEND_MU = " mu: the same in dollars."
 LEGEND_BILL = " cost: device time that jobs held. whole bill: cost, and idle device time until the run ends."
@@ -65,13 +66,8 @@ def print_comparison(results: Sequence[Result], console: Console, failed: Sequen
     """Print one row for each policy, in several tables if the terminal is narrow, and why policies failed."""
     summaries = [result.summary() for result in results]
     names = [failure.policy for failure in failed]
-    tables = [_comparison(summaries, TIMES + COSTS + FAIRNESS, names)]
-    wanted = console.measure(tables[0], options=console.options.update(width=1000)).maximum
-    if wanted > console.width:
-        tables = [
-            _comparison(summaries, TIMES, names),
-            *(_comparison(summaries, columns) for columns in (COSTS, FAIRNESS)),
-        ]
+    groups = _fitting(TIMES, COSTS, FAIRNESS, width=console.width, table_of=partial(_comparison, summaries))
+    tables = [_comparison(summaries, columns, names * (n == 0)) for n, columns in enumerate(groups)]
     for table in tables if results else ():
         console.print(table)
         console.print()
@@ -80,6 +76,27 @@ def print_comparison(results: Sequence[Result], console: Console, failed: Sequen
         console.print()
     if results:
         console.print(_legend(summaries), style="dim")
+
+
+def _fitting(
+    *groups: Sequence[Column], width: int, table_of: Callable[[Sequence[Column]], Table]
+) -> list[Sequence[Column]]:
+    """All columns in one table if it fits; else a table a group, and more for a group that is too wide."""
+    console = Console(width=1000)
+
+    def fits(columns: Sequence[Column]) -> bool:
+        return console.measure(table_of(columns)).maximum <= width
+
+    if fits(together := [column for group in groups for column in group]):
+        return [together]
+    split: list[list[Column]] = []
+    for group in groups:
+        split.append([])
+        for column in group:
+            if split[-1] and not fits([*split[-1], column]):
+                split.append([])
+            split[-1].append(column)
+    return list(split)
 
 
 def _comparison(

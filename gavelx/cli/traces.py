@@ -54,6 +54,7 @@ def show(file: str, as_json: bool) -> None:
 def summarise(jobs: Sequence[Job]) -> dict[str, Any]:
     """The figures of a trace by name; None for figures that an empty trace does not have."""
     arrivals = [job.arrival_s for job in jobs]
+    waits_s = [job.recorded_start_s - job.arrival_s for job in jobs if job.recorded_start_s is not None]
     return {
         "jobs": len(jobs),
         "first_arrival_s": min(arrivals, default=None),
@@ -61,6 +62,9 @@ def summarise(jobs: Sequence[Job]) -> dict[str, Any]:
         "total_steps": math.fsum(job.total_steps for job in jobs),
         "with_slo": sum(job.slo is not None for job in jobs),
         "owners": len({job.owner for job in jobs if job.owner}),
+        "with_recorded_start": len(waits_s),
+        "recorded_wait_mean_s": math.fsum(waits_s) / len(waits_s) if waits_s else None,
+        "requested_accelerators": dict(Counter(filter(None, (job.requested_accelerator for job in jobs)))),
         "scale_factors": {str(n): count for n, count in sorted(Counter(job.scale_factor for job in jobs).items())},
         "weights": {f"{w:g}": count for w, count in sorted(Counter(job.weight for job in jobs).items())},
         "job_types": dict(Counter(job.job_type for job in jobs).most_common()),
@@ -99,10 +103,14 @@ def _print_summary(summary: dict[str, Any]) -> None:
     table.add_row("jobs", f"{summary['jobs']:,}")
     table.add_row("arrivals", f"{hours(summary['first_arrival_s'])} h to {hours(summary['last_arrival_s'])} h")
     table.add_row("total steps", f"{summary['total_steps']:,.0f}")
-    for name in ("scale_factors", "weights", "job_types"):
+    for name in ("scale_factors", "weights", "job_types", "requested_accelerators"):
+        if not summary[name]:
+            continue
         counts = (f"{value}: {count}" for value, count in summary[name].items())
         table.add_row(name.replace("_", " "), policy_cell(", ".join(counts)))
-    for name in ("with_slo", "owners"):
+    for name in ("with_slo", "owners", "with_recorded_start"):
         if summary[name]:
             table.add_row(name.replace("_", " "), f"{summary[name]:,}")
+    if summary["recorded_wait_mean_s"] is not None:
+        table.add_row("mean recorded wait", f"{hours(summary['recorded_wait_mean_s'])} h")
     stdout().print(table)

@@ -5,11 +5,13 @@
 ``calibration`` and ``intervals`` for uncertainty, ``device_similarity`` and ``interference_scale`` for quantities
 learnt from speeds); ``names`` parses job types, and ``memory_limits`` finds where a job cannot fit.
 ``steady_speed`` turns step counts into a speed, ``online`` corrects a table by the speeds of leases, ``active``
-chooses the next measurement, and ``estimated_table`` makes a throughput table of estimates. ``step_time`` and
+chooses the next measurement, and ``estimated_table`` makes a throughput table of estimates,
+and ``gangs`` widens a table to gangs of other widths. ``step_time`` and
 ``goodput`` model elastic jobs.
 """
 
 from gavelx.estimator.base import LEVEL, Estimator
 from gavelx.estimator.catalog import DEFAULT, estimators, make_estimator
+from gavelx.estimator.gangs import GangSpeeds
 
-__all__ = ["DEFAULT", "LEVEL", "Estimator", "estimators", "make_estimator"]
+__all__ = ["DEFAULT", "LEVEL", "Estimator", "GangSpeeds", "estimators", "make_estimator"]

@@ -24,24 +24,43 @@ def accelerator_aliases() -> dict[str, str]:
     return {row.text("name").lower(): row.text("accelerator").lower() for row in rows}
 
 
+def device_of(accelerator: str) -> str:
+    """The device that a name of an accelerator type means: one text for all its spellings.
+
+    >>> [device_of(name) for name in ("K80", "V100-16GB", "NVIDIA A100-SXM4-80GB", "my-asic")]
+    ['k80', 'v100-16gb-sxm', 'a100-80gb-sxm', 'my-asic']
+    """
+    return _devices(accelerator)
+
+
+@cache
+def _devices(accelerator: str) -> str:
+    return load_data_sheets().device(accelerator)
+
+
 def meant_by(accelerators: Sequence[str]) -> Callable[[str], str | None]:
     """A function from a name to one of these types: the type of this name, or one that is the same device.
 
     >>> [meant_by(["v100", "k80"])(name) for name in ("K80", "V100-16GB", "a100")]
     ['k80', 'v100', None]
     """
-    aliases = accelerator_aliases()
-    type_of = {aliases.get(name, name): name for name in accelerators} | {name: name for name in accelerators}
+    type_of = {device_of(name): name for name in accelerators} | {name: name for name in accelerators}
 
     def meant(name: str) -> str | None:
-        seen = name.lower()
-        return type_of.get(seen) or type_of.get(aliases.get(seen, seen))
+        return type_of.get(name.lower()) or type_of.get(device_of(name))
 
     return meant
 
 
 def _specification(row: Row) -> Specification:
-    columns = ("memory_gb", "memory_bandwidth_gb_s", "fp32_tflops", "fp16_dense_tflops", "tf32_dense_tflops")
-    memory, bandwidth, fp32, fp16, tf32 = (row.number(name, low=0, default=math.nan) for name in columns)
-    arithmetic = [tflops for tflops in (fp32, fp16, tf32) if tflops > 0]
-    return Specification(memory, bandwidth, fp32, max(arithmetic, default=math.nan))
+    columns = (
+        "memory_gb",
+        "memory_bandwidth_gb_s",
+        "tdp_w",
+        "fp32_tflops",
+        "fp16_dense_tflops",
+        "tf32_dense_tflops",
+    )
+    memory, bandwidth, tdp_w, fp32, *others = (row.number(name, low=0, default=math.nan) for name in columns)
+    arithmetic = [tflops for tflops in (fp32, *others) if tflops > 0]
+    return Specification(memory, bandwidth, fp32, max(arithmetic, default=math.nan), tdp_w)

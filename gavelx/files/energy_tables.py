@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gavelx.errors import OptionError, did_you_mean
 from gavelx.files.csvs import read_rows
-from gavelx.files.data_sheets import accelerator_aliases
+from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.locate import data_path
 from gavelx.files.texts import shown
 
@@ -19,22 +19,10 @@ class Grid(NamedTuple):
 
 
 def load_tdp_w(accelerators: Sequence[str]) -> dict[str, float]:
-    """Thermal design power of one device of each type, in watts; types with an unknown power are left out.
-
-    A name that stands for several forms of a card (``a100-80gb``: PCIe, SXM) has the highest power of them.
-    """
-    tdp_w: dict[str, float] = {}
-    for row in read_rows(data_path("throughputs", "accelerators"), ("accelerator", "tdp_w")):
-        if row.has("tdp_w"):
-            tdp_w[row.text("accelerator").lower()] = row.number("tdp_w", above=0)
-    aliases = accelerator_aliases()
-    found: dict[str, float] = {}
-    for name in map(str.lower, accelerators):
-        device = aliases.get(name, name)
-        forms = [watts for full, watts in tdp_w.items() if full == device or full.startswith(device + "-")]
-        if forms:
-            found[name] = tdp_w.get(device, max(forms))
-    return found
+    """Thermal design power of one device of each type, in watts; types with an unknown power are left out."""
+    sheets = load_data_sheets()
+    tdp_w = {name.lower(): sheets.find(name).tdp_w for name in accelerators}
+    return {name: watts for name, watts in tdp_w.items() if watts > 0}
 
 
 def load_pue() -> Mapping[str, float]:

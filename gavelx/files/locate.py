@@ -1,8 +1,8 @@
 """Paths of the data that gavelx ships: throughput tables, prices, traces and carbon.
 
-An installed package has them in ``gavelx/_data``; a checkout (or an editable install) has them in its top folders
-``throughputs``, ``prices``, ``traces`` and ``carbon``. Beside each ``NAME.csv`` is a ``NAME.toml`` with the source
-and date of the numbers, their unit, and their licence.
+An installed package has them in ``gavelx/_data``, and the pages of documentation too; a checkout (or an editable
+install) has them in its top folders ``throughputs``, ``prices``, ``traces``, ``carbon`` and ``docs``. Beside each
+``NAME.csv`` is a ``NAME.toml`` with the source and date of the numbers, their unit, and their licence.
 """
 
 import tomllib
@@ -36,6 +36,12 @@ def data_path(kind: str, name: str) -> Path:
     if name not in (known := names(kind)):
         raise OptionError(f"{name!r} is not among the {kind} that gavelx ships", hint=did_you_mean(name, known))
     return data_folder(kind) / f"{name}.csv"
+
+
+def pages() -> dict[str, Path]:
+    """The pages of documentation that gavelx ships, by name, in alphabetical order; ``policies`` for example."""
+    folder = next(place for place in (_PACKAGE / "_data" / "docs", _PACKAGE.parent / "docs") if place.is_dir())
+    return {path.stem: path for path in sorted(folder.glob("*.md"))}
 
 
 def provenance(kind: str, name: str) -> dict[str, Any]:

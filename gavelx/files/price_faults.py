@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from decimal import Decimal
 
 from gavelx.errors import InputFileError
-from gavelx.files.data_sheets import accelerator_aliases
+from gavelx.files.data_sheets import device_of
 from gavelx.files.price_rows import PriceRow
 
 SENTINELS = (Decimal(0), Decimal(700), Decimal(9999), Decimal(99999))
@@ -18,8 +18,7 @@ NO_SENTINEL = "a price; catalogues write this for an unknown price"
 
 def offer_key(row: PriceRow) -> Hashable:
     """The key of a price: an instance type (or number of devices of a source), place, date and kind."""
-    device = accelerator_aliases().get(row.accelerator, row.accelerator)
-    what = (row.instance_type,) if row.instance_type else (device, row.devices, row.source)
+    what = (row.instance_type,) if row.instance_type else (device_of(row.accelerator), row.devices, row.source)
     return row.cloud, row.region, row.zone, row.kind, row.as_of, what
 
 

@@ -11,8 +11,9 @@ that type on demand: one price per type, which a user can look up, and no mix of
 * Every row prices whole instances, so all types are compared with their hosts; do not mix in a list of bare device
   prices, which some clouds also publish.
 
-An accelerator type is found by its name, in any case, or by the device that both names have in
-``accelerator_aliases.csv``: ``v100`` and ``V100-16GB`` are both the 16 GB SXM card of the throughput tables.
+An accelerator type is found by its name, or by the device that both names mean
+(:class:`~gavelx.accelerators.DataSheets`): ``v100`` and ``Tesla V100-SXM2-16GB`` are both the 16 GB SXM card of
+the throughput tables.
 """
 
 import math
@@ -26,7 +27,7 @@ from typing import NamedTuple
 
 from gavelx.errors import OptionError, did_you_mean
 from gavelx.files.csvs import NUMBER, read_rows
-from gavelx.files.data_sheets import accelerator_aliases
+from gavelx.files.data_sheets import device_of, load_data_sheets
 from gavelx.files.locate import data_path
 from gavelx.files.price_faults import check_usable
 from gavelx.files.price_rows import KINDS, PRICE_MAX, REQUIRED, PriceRow, is_date, price_row
@@ -103,8 +104,8 @@ def load_all_prices(spec: str | Path) -> Prices:
     Raises :class:`OptionError` if it has none, and the errors of :func:`load_quotes`.
     """
     rows, named = _source(str(spec))
-    aliases = accelerator_aliases()
-    names = dict.fromkeys([*aliases, *aliases.values(), *named, *(row.accelerator for row in rows)])
+    sheets = load_data_sheets()
+    names = dict.fromkeys([*sheets.aliases, *sheets.by_name, *named, *(row.accelerator for row in rows)])
     prices = load_prices(spec, list(names), strict=False)
     if not prices.usd_per_hour:
         raise OptionError(f"{shown(str(spec), 80)} has no price on demand", where="--prices", hint=FORM)
@@ -128,14 +129,13 @@ def load_quotes(
     """
     spec = str(spec)
     rows, named = _source(spec)
-    aliases = accelerator_aliases()
-    asked = [name for name in map(str.lower, accelerators) if not _quote_of(name, named, aliases)]
+    asked = [name for name in map(str.lower, accelerators) if not _quote_of(name, named)]
     usable = [row for row in rows if _counts(row, terms)]
     check_usable(of_types(usable, asked), spec)
     offered = {name: Quote(terms.usd(row), row) for name, row in _cheapest(usable, terms).items()}
     found: dict[str, Quote] = {}
     for name in map(str.lower, accelerators):
-        if (quote := _quote_of(name, named, aliases) or _quote_of(name, offered, aliases)) is not None:
+        if (quote := _quote_of(name, named) or _quote_of(name, offered)) is not None:
             found[name] = quote
     missing = [name for name in map(str.lower, accelerators) if name not in found]
     if strict and missing:
@@ -147,8 +147,8 @@ def load_quotes(
 def listed_quotes(spec: str, accelerators: Sequence[str]) -> dict[str, Quote]:
     """The prices of these types in the user's own list: ``as-run+p100=1.35``. Raises :class:`OptionError`."""
     added = parts_of(spec)[1]
-    named, aliases = _listed(added, spec) if added else {}, accelerator_aliases()
-    found = {name: _quote_of(name, named, aliases) for name in accelerators}
+    named = _listed(added, spec) if added else {}
+    found = {name: _quote_of(name, named) for name in accelerators}
     return {name: quote for name, quote in found.items() if quote is not None}
 
 
@@ -208,9 +208,8 @@ def price_rows(
 
 def of_types(rows: Iterable[PriceRow], accelerators: Iterable[str]) -> tuple[PriceRow, ...]:
     """The offers that hold one of these accelerator types, by any name of it."""
-    aliases = accelerator_aliases()
-    wanted = {aliases.get(name.lower(), name.lower()) for name in accelerators}
-    return tuple(row for row in rows if aliases.get(row.accelerator, row.accelerator) in wanted)
+    wanted = set(map(device_of, accelerators))
+    return tuple(row for row in rows if device_of(row.accelerator) in wanted)
 
 
 def clouds() -> tuple[str, ...]:
@@ -342,19 +341,18 @@ def _counts(row: PriceRow, terms: Terms) -> bool:
 def _cheapest(rows: Iterable[PriceRow], terms: Terms) -> dict[str, PriceRow]:
     """The rule of this module: for each device, by any name, the latest date, then the cheapest whole instance."""
     best: dict[str, PriceRow] = {}
-    aliases = accelerator_aliases()
     for row in rows:
-        device = aliases.get(row.accelerator, row.accelerator)
+        device = device_of(row.accelerator)
         held = best.setdefault(device, row)
         if row.as_of > held.as_of or (row.as_of == held.as_of and terms.usd(row) < terms.usd(held)):
             best[device] = row
     return {row.accelerator: row for row in best.values()}
 
 
-def _quote_of(name: str, offered: Mapping[str, Quote], aliases: Mapping[str, str]) -> Quote | None:
+def _quote_of(name: str, offered: Mapping[str, Quote]) -> Quote | None:
     """The price offered under this name, or under another name of the same device."""
     if name in offered:
         return offered[name]
-    device = aliases.get(name, name)
-    same = [quote for other, quote in offered.items() if aliases.get(other, other) == device]
+    device = device_of(name)
+    same = [quote for other, quote in offered.items() if device_of(other) == device]
     return min(same, default=None, key=lambda quote: quote.usd)

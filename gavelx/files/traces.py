@@ -1,20 +1,23 @@
 """Traces: the list of jobs that a simulation runs, as a CSV file.
 
-===================  ==========================================================================
-``job_id``           a whole number, unique
-``arrival_s``        seconds; no job arrives before the one above it
-``job_type``         a name of the throughput table
-``scale_factor``     devices that the job needs at once
-``total_steps``      optimizer steps, above 0; may be fractional
-``priority_weight``  above 0; 1 where the column or the cell is missing
-``slo``              optional: a multiple of ``duration_s`` that the job should be done in
-``duration_s``       optional: seconds that the job needs on the reference device
-``owner``            optional: a path such as ``team/user``
-``preemptible``      optional: ``yes``, ``no`` or ``auto`` (the default): whether it may be stopped for others
-``checkpoints``      optional: ``yes`` (the default), or ``no``: after a stop, the job begins anew
-===================  ==========================================================================
+=========================  ========================================================================================
+``job_id``                 a whole number, unique
+``arrival_s``              seconds; no job arrives before the one above it
+``job_type``               a name of the throughput table
+``scale_factor``           devices that the job needs at once
+``total_steps``            optimizer steps, above 0; may be fractional
+``priority_weight``        above 0; 1 where the column or the cell is missing
+``slo``                    optional: a multiple of ``duration_s`` that the job should be done in
+``duration_s``             optional: seconds that the job needs on the reference device
+``owner``                  optional: a path such as ``team/user``
+``preemptible``            optional: ``yes``, ``no`` or ``auto`` (default): whether it may be stopped for others
+``checkpoints``            optional: ``yes`` (default), or ``no``: after a stop, the job begins anew
+``recorded_start_s``       optional: seconds, on the clock of ``arrival_s``: the first start of a recorded job
+``requested_accelerator``  optional: the accelerator type that a recorded job asked for, as its log spells it
+=========================  ========================================================================================
 
-Further columns are ignored. Numbers are written so that reading gives the same float.
+Simulations do not read the last two. Further columns are ignored. Numbers are written so that reading gives the
+same float.
 """
 
 import csv
@@ -34,7 +37,10 @@ from gavelx.jobs import ARRIVAL_S_MAX, PREEMPTIBLE, Job, Preemptible
 
 REQUIRED = ("job_id", "arrival_s", "job_type", "scale_factor", "total_steps")
 COLUMNS = (*REQUIRED, "priority_weight")
-OPTIONAL = ("slo", "duration_s", "owner", "preemptible", "checkpoints")
+OPTIONAL = (
+    *("slo", "duration_s", "owner", "preemptible", "checkpoints"),
+    *("recorded_start_s", "requested_accelerator"),
+)
 
 
 def find_trace(name_or_path: str | Path) -> Path:
@@ -95,19 +101,30 @@ def out_of_order(arrival_s: float, before_s: float) -> dict[str, str]:
 
 def job_of(row: Row, known_job_types: Collection[str] | None = None) -> Job:
     """The job of one row. Raises :class:`InputFileError` naming row and column."""
+    arrival_s = row.number("arrival_s", low=0, high=ARRIVAL_S_MAX)
     return Job(
         id=row.whole("job_id", low=0),
         job_type=row.job_type("job_type", known_job_types),
         total_steps=row.number("total_steps", above=0),
         scale_factor=row.whole("scale_factor", low=1, high=SCALE_FACTOR_MAX),
         weight=row.number("priority_weight", above=0, default=1.0),
-        arrival_s=row.number("arrival_s", low=0, high=ARRIVAL_S_MAX),
+        arrival_s=arrival_s,
         slo=row.number("slo", above=0) if row.has("slo") else None,
         duration_s=row.number("duration_s", above=0) if row.has("duration_s") else None,
         owner=row.text("owner", ""),
         preemptible=cast(Preemptible, _one_of(row, "preemptible", PREEMPTIBLE)),
         checkpoints=_one_of(row, "checkpoints", ("yes", "no")) == "yes",
+        recorded_start_s=_start_s(row, arrival_s) if row.has("recorded_start_s") else None,
+        requested_accelerator=row.text("requested_accelerator", ""),
     )
+
+
+def _start_s(row: Row, arrival_s: float) -> float:
+    start_s = row.number("recorded_start_s", low=0, high=ARRIVAL_S_MAX)
+    if start_s < arrival_s:
+        problem = f"the job starts at {start_s:.15g} s, before it arrives at {arrival_s:.15g} s"
+        raise row.mistake("recorded_start_s", problem, expected="a start at or after the arrival")
+    return start_s
 
 
 def _one_of(row: Row, column: str, words: Sequence[str]) -> str:
@@ -130,4 +147,6 @@ def _cells(job: Job) -> dict[str, object]:
         "owner": job.owner,
         "preemptible": job.preemptible,
         "checkpoints": "yes" if job.checkpoints else "no",
+        "recorded_start_s": "" if job.recorded_start_s is None else repr(float(job.recorded_start_s)),
+        "requested_accelerator": job.requested_accelerator,
     }

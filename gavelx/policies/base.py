@@ -18,8 +18,9 @@ class Policy(ABC):
     """Decides how the cluster is shared at one instant.
 
     A policy keeps no state: what it needs is in the snapshot, so the same snapshot always gets the same answer.
-    ``promises`` names the properties that it claims, among ``sharing_incentive``, ``pareto_efficiency``,
-    ``envy_freeness`` and ``strategy_proofness``; the tests check just those.
+    ``promises`` names the properties that it claims, among ``sharing_incentive``, ``owner_sharing_incentive``,
+    ``value_fairness``, ``pareto_efficiency``, ``envy_freeness`` and ``strategy_proofness``; the tests check just
+    those.
     ``ignores`` names what it does not look at by design: ``weights``; the tests hold it to that as well.
     ``uses`` names the kinds of configuration beyond the plain ones that it knows what to do with: ``pairs`` and
     ``placements``. It sees them only inside ``packed(...)`` and ``placed(...)``; ``opens`` names those that it

@@ -29,6 +29,7 @@ from gavelx.policies.nash_welfare import StrategyProof as StrategyProof
 from gavelx.policies.proportional import Proportional as Proportional
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairness as SharedCloudCostFairness
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairnessAlg51 as SharedCloudCostFairnessAlg51
+from gavelx.policies.value_fair_share import ValueFairShare as ValueFairShare
 from gavelx.policies.water_filling import WaterFilling as WaterFilling
 
 

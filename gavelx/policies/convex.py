@@ -79,7 +79,7 @@ class Hatch:
 
     def __init__(self, view: View, where: str) -> None:
         self.where = where
-        self.view = ConvexView(view, load_cvxpy(where))
+        self.view = ConvexView(view, load_cvxpy())
 
     def piece(self, factor: float, term: Term) -> Piece:
         """``factor`` times a term, to be made large. Raises :class:`PolicyError` unless that is concave."""

@@ -49,7 +49,7 @@ class Hierarchical(Maximize):
     its rate.
     """
 
-    promises = ("pareto_efficiency",)
+    promises: tuple[str, ...] = ("pareto_efficiency",)
 
     def __init__(self, policy: Policy, owners: Mapping[str, Owner]) -> None:
         if not isinstance(policy, Maximize) or not isinstance(policy.objective, Worst):
@@ -73,6 +73,10 @@ class Hierarchical(Maximize):
         rates = OwnerRates(snapshot.jobs, self.owners, snapshot.runs_J)
         return replace(statement, worst=(replace(statement.worst[0], rates=rates),))
 
+    def between(self, owners: Mapping[str, Owner]) -> "Hierarchical":
+        """The same policy between these owners."""
+        return Hierarchical(self.policy, owners)
+
     def __repr__(self) -> str:
         return self._named(repr(self.policy))
 
@@ -90,7 +94,8 @@ def hierarchical(policy: Policy, owners: Mapping[str, float | str | Owner] | Non
     """
     if isinstance(policy, Modifier):
         return within(policy, hierarchical(policy.policy, owners))
-    return Hierarchical(policy, {path: _owner(path, owner) for path, owner in (owners or {}).items()})
+    read = {path: _owner(path, owner) for path, owner in (owners or {}).items()}
+    return policy.between(read) if isinstance(policy, Hierarchical) else Hierarchical(policy, read)
 
 
 def _owner(path: str, owner: float | str | Owner) -> Owner:
@@ -125,13 +130,13 @@ class OwnerRates:
         self._weight_N: list[float] = [1.0]
         self._fifo_N: list[bool] = [owners.get("", Owner()).fifo]
         self._number: dict[str, int] = {"": 0}
-        self._node_J = np.array([self._node(job.owner, owners) for job in jobs], dtype=np.int64)
+        self.owner_J = np.array([self._node(job.owner, owners) for job in jobs], dtype=np.int64)
         self._weight_J = np.array([job.weight for job in jobs], dtype=float)
         order = sorted(range(len(jobs)), key=lambda j: (jobs[j].arrival_s, jobs[j].id))
         self._rank_J = np.empty(len(jobs), dtype=np.int64)
         self._rank_J[order] = np.arange(len(jobs))
-        queues_J = np.array(self._fifo_N)[self._node_J]
-        self.label_J = np.where(queues_J, len(self._parent_N) + self._rank_J, self._node_J)
+        queues_J = np.array(self._fifo_N)[self.owner_J]
+        self.label_J = np.where(queues_J, len(self._parent_N) + self._rank_J, self.owner_J)
 
     def _node(self, path: str, owners: Mapping[str, Owner]) -> int:
         """The owner's number; that of the first queue above, since all below stand in it."""
@@ -150,7 +155,7 @@ class OwnerRates:
         return node
 
     def __call__(self, rising_R: NDArray[np.bool_], job_R: Ints, count_R: Ints) -> Floats:
-        node_R, weight_R, N = self._node_J[job_R], self._weight_J[job_R], len(self._parent_N)
+        node_R, weight_R, N = self.owner_J[job_R], self._weight_J[job_R], len(self._parent_N)
         rising_R = rising_R & self._runs_J[job_R]
         direct_N = np.bincount(node_R, np.where(rising_R, weight_R * count_R, 0.0), N)
         total_N = direct_N.copy()
@@ -166,9 +171,15 @@ class OwnerRates:
             rising_R, np.where(np.array(self._fifo_N)[node_R], self._queue(rising_R, job_R, part_N), fair_R), 0.0
         )
 
+    @property
+    def part_J(self) -> Floats:
+        """The part of the cluster that each job is entitled to; 0 for one that can run nowhere."""
+        J = len(self.owner_J)
+        return self._weight_J * self(np.ones(J, dtype=bool), np.arange(J), np.ones(J, dtype=np.int64))
+
     def _queue(self, rising_R: NDArray[np.bool_], job_R: Ints, part_N: Floats) -> Floats:
         """The whole part of an owner for the first of their jobs that can still rise."""
-        node_R, rank_R = self._node_J[job_R], self._rank_J[job_R]
+        node_R, rank_R = self.owner_J[job_R], self._rank_J[job_R]
         first_N = np.full(len(part_N), np.iinfo(np.int64).max)
         np.minimum.at(first_N, node_R[rising_R], rank_R[rising_R])
         return np.where(rank_R == first_N[node_R], part_N[node_R] / self._weight_J[job_R], 0.0)

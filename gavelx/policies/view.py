@@ -66,6 +66,30 @@ class View:
         return self._per_job(table.per_job(self._price_C[table.configuration_M]))
 
     @cached_property
+    def usd_per_hour_of_all(self) -> float:
+        """What all devices cost. Raises :class:`PolicyError` where a type has no known price."""
+        return float((self.snapshot.devices_A * self._known_prices(absent=0.0)).sum())
+
+    @cached_property
+    def value_of_job(self) -> Affine:
+        """Dollars per hour of the devices in use by each job, where they are worth it to the job.
+
+        A device is worth nothing to a job that is as fast on a cheaper one, or faster on one of the same price.
+        Raises :class:`PolicyError` where a type has no known price.
+        """
+        table = self.snapshot.configurations
+        usd_M = self._price_C[table.configuration_M]
+        speeds, rank_M = np.unique(table.throughput_M, return_inverse=True)
+        order_M = np.lexsort((-rank_M, usd_M, table.job_M))  # of each job the cheapest first, of these the fastest
+        offer_MV = np.column_stack([table.job_M, rank_M, usd_M])[order_M]
+        new_M = (np.diff(offer_MV, axis=0, prepend=-1.0) != 0).any(axis=1)  # not the very offer before it
+        key_N = (table.job_M[order_M] * max(1, len(speeds)) + rank_M[order_M])[new_M]
+        faster_N = np.diff(np.maximum.accumulate(key_N), prepend=-1) > 0
+        useful_M = np.zeros(len(usd_M))
+        useful_M[order_M] = faster_N[np.cumsum(new_M) - 1]
+        return self._per_job(table.per_job(usd_M * useful_M * (table.throughput_M > 0)))
+
+    @cached_property
     def cheapest_usd_J(self) -> Floats:
         """Dollars per hour that each job pays for a step/s where that is cheapest; 0 for one that can run nowhere.
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.errors import PolicyError, SolverError
 from gavelx.solvers.conic.logarithms import solve_logs
-from gavelx.solvers.conic.reference import available, solve_reference
+from gavelx.solvers.conic.reference import solve_reference
 from gavelx.solvers.infeasibility import infeasible, unbounded, valueless
 from gavelx.solvers.maxmin.lexicographic import solve_linear
 from gavelx.solvers.maxmin.ratio import solve_ratio
@@ -97,15 +97,14 @@ def paths(statement: Statement | RatioStatement, solver: SolverName = "auto") ->
     if solver == "auto" and isinstance(statement, Statement) and _has_only_logs(statement):
         found.append(Path("clarabel", solve_logs))
     if solver in ("auto", "clarabel"):
-        found += [_by_cvxpy("clarabel")] if solver != "auto" or available("clarabel") else []
+        found.append(_by_cvxpy("clarabel"))
     if solver == "ecos":
         found.append(_by_cvxpy("ecos"))
-    if solver == "scs" or (solver == "auto" and not _is_linear(statement) and available("scs")):
+    if solver == "scs" or (solver == "auto" and not _is_linear(statement)):
         found.append(_by_cvxpy("scs", LOOSE_GAP))
     if not found:
         problem = "it is no linear program, and highs solves no other"
-        hint = "--solver auto" if solver == "highs" else "pip install 'gavelx[convex]'"
-        raise PolicyError(problem if solver == "highs" else "it needs cvxpy", where=statement.text, hint=hint)
+        raise PolicyError(problem, where=statement.text, hint="--solver auto")
     return found
 
 

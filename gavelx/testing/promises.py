@@ -14,12 +14,19 @@ from hypothesis import target
 from gavelx.allocation import Allocation
 from gavelx.explain.properties import equal_share_gain_J, pareto_slack, worst_envy_J
 from gavelx.snapshot import Snapshot
-from gavelx.testing import plain
+from gavelx.testing import owners, plain
 from gavelx.testing.changes import misreported
 from gavelx.testing.checks import Check, Checks, RefusedError, only_if
 from gavelx.testing.snapshots import CONTESTED, EQUALS
 
-PROMISES = ("sharing_incentive", "pareto_efficiency", "envy_freeness", "strategy_proofness")
+PROMISES = (
+    "sharing_incentive",
+    "owner_sharing_incentive",
+    "value_fairness",
+    "pareto_efficiency",
+    "envy_freeness",
+    "strategy_proofness",
+)
 OR_NOT = "leave the word out of the policy's promises"
 
 
@@ -52,6 +59,37 @@ class Promises(Checks):
                     f"job {snapshot.jobs[j].id} gets {got:.6g} steps/s, {-gain_J[j]:.2%} less than its equal share"
                 )
                 self.fail("sharing incentive", seen, snapshot, OR_NOT)
+
+    @only_if_promised("owner_sharing_incentive")
+    def test_owner_sharing_incentive(self) -> None:
+        """No job is slower than with its part of its owner's 1/n of every accelerator type."""
+
+        @self.for_all(self._jobs())
+        def check(snapshot: Snapshot) -> None:
+            snapshot = owners.of_teams(snapshot)
+            seen_J, slice_J = self.ask(snapshot).throughput_J, owners.slice_J(snapshot)
+            gain_J = np.divide(seen_J, slice_J, out=np.ones(len(seen_J)), where=slice_J > 0) - 1.0
+            target(-float(gain_J.min(initial=0.0)))
+            if gain_J.min(initial=0.0) < -self.tolerance:
+                j = int(gain_J.argmin())
+                seen = (
+                    f"job {snapshot.jobs[j].id} gets {seen_J[j]:.6g} steps/s, {-gain_J[j]:.2%} less than its slice"
+                )
+                self.fail("owner sharing incentive", seen, snapshot, OR_NOT)
+
+    @only_if_promised("value_fairness")
+    def test_value_fairness(self) -> None:
+        """No owner could hold more, in dollars, unless one who holds no more than they do held less."""
+
+        @self.for_all(self._jobs())
+        def check(snapshot: Snapshot) -> None:
+            snapshot = owners.of_teams(snapshot)
+            short = [(most - usd, owner, usd, most) for owner, usd, most in owners.values(self.ask(snapshot))]
+            gap, owner, usd, most = max(short)
+            target(gap)
+            if gap > self.tolerance * owners.usd_of_all(snapshot):
+                seen = f"{owner} holds devices worth ${usd:.6g} an hour, and could hold ${most:.6g}"
+                self.fail("value fairness", seen, snapshot, OR_NOT)
 
     @only_if_promised("pareto_efficiency")
     def test_pareto_efficiency(self) -> None:

@@ -65,3 +65,21 @@ def test_offers_of_one_cloud(shell: Shell) -> None:
     ran = shell("prices", "show", "--cloud", "aws")
     assert max(map(len, ran.out.splitlines())) <= 80
     assert shell("prices", "show", "--accelerators", "abacus").code == 2
+
+
+def test_pages_are_listed_and_shown(shell: Shell) -> None:
+    listed = shell("docs")
+    assert listed.code == 0
+    assert "write_a_policy" in listed.out
+    assert shell("docs", "policies").out.startswith("# Policies\n")
+    missed = shell("docs", "polices")
+    assert missed.code == 2
+    assert "did you mean 'policies'?" in missed.err
+
+
+def test_policies_fit_a_narrow_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    said = shell("policies").out
+    assert max(map(len, said.splitlines())) <= 50
+    assert "…" not in said
+    assert "max_min_fairness" in said

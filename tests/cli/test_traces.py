@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from gavelx.files.traces import read_trace
 from tests.cli.running import Shell
 
@@ -83,6 +85,60 @@ def test_bad_rows_are_skipped_and_listed(shell: Shell, tmp_path: Path) -> None:
     assert [bad["row"] for bad in figures["skipped"]] == [2]
     assert (figures["rows"], figures["jobs"], figures["left_out"]) == (4, 2, {"took no time": 1})
     assert [job.duration_s for job in read_trace(file)] == [60, 45]
+
+
+def sacct(folder: Path) -> Path:
+    """A job that ended well, one that failed, on 16 GPUs, and one that was cancelled."""
+    path = folder / "sacct.txt"
+    path.write_text(
+        "JobID|State|Submit|Start|Elapsed|AllocTRES\n"
+        "1|COMPLETED|2024-03-01T10:00:00|2024-03-01T10:30:00|02:00:00|gres/gpu:a100=4\n"
+        "2|FAILED|2024-03-01T10:00:00|2024-03-01T11:00:00|00:30:00|gres/gpu:a100=16\n"
+        "3|CANCELLED by 7|2024-03-01T10:00:00|2024-03-01T10:00:00|08:00:00|gres/gpu:v100=1\n"
+    )
+    return path
+
+
+def test_failed_jobs_are_kept_or_left_out_with_their_device_time(shell: Shell, tmp_path: Path) -> None:
+    options = ("trace", "import", sacct(tmp_path), "--out", tmp_path / "out.csv")
+    lines = shell(*options).err.splitlines()
+    assert "left out, failed: 1 (33.3 % of device-time; --keep failed keeps them)" in lines
+    assert "kept, cancelled: 1 (33.3 % of device-time)" in lines
+    assert "kept, failed: 1 (33.3 % of device-time)" in shell(*options, "--keep", "failed").err.splitlines()
+    figures = shell(*options, "--keep", "completed", "--json").json
+    assert (figures["jobs"], figures["left_out"], figures["keep"]) == (
+        1,
+        {"failed": 1, "cancelled": 1},
+        "completed",
+    )
+    assert figures["endings"]["failed"] == {
+        "jobs": 1,
+        "device_hours": 8.0,
+        "share_of_device_hours": pytest.approx(1 / 3),
+        "kept": False,
+    }
+    ran = shell(*options, "--keep", "everything")
+    assert ran.code == 2 and "--keep: 'everything' is not known; expected completed, cancelled, failed" in ran.err
+
+
+def test_wide_gangs_run_with_the_table_that_is_written(shell: Shell, tmp_path: Path) -> None:
+    out, table = tmp_path / "out.csv", tmp_path / "wide.csv"
+    ran = shell("trace", "import", sacct(tmp_path), "--keep", "failed", "--table-out", table, "--out", out)
+    said = "jobs with a number of devices that the table does not know, at an estimated speed: 1"
+    assert said in ran.err.splitlines()
+    assert [job.scale_factor for job in read_trace(out)] == [4, 16, 1]
+    simulation = ("simulate", "--policy", "fifo", "--cluster", "v100=16", "--trace", out, "--json", "-")
+    assert shell(*simulation, "--table", table).json["jobs_completed"] == 3
+    assert shell("trace", "import", sacct(tmp_path), "--table-out", out, "--out", out).code == 2
+
+
+def test_show_says_how_long_recorded_jobs_waited(shell: Shell, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    shell("trace", "import", sacct(tmp_path), "--keep", "failed", "--out", out)
+    summary = shell("trace", "show", out, "--json").json
+    assert (summary["with_recorded_start"], summary["recorded_wait_mean_s"]) == (3, 1800)
+    assert summary["requested_accelerators"] == {"a100": 2, "v100": 1}
+    assert "a100: 2, v100: 1" in shell("trace", "show", out).out
 
 
 def test_the_seed_and_the_reference_decide_the_steps(shell: Shell, tmp_path: Path) -> None:

@@ -135,7 +135,8 @@ class Account:
     ends: int = 0
     lost: set[int] = field(default_factory=set)  # servers whose part nobody heard: it is paid for until then
     reported: bool = False
-    guessed: bool = False  # its last word was overtaken by three heartbeats, which a real stream does not do
+    gone: set[int] = field(default_factory=set)
+    """Servers whose last word was overtaken by three heartbeats, which a real stream does not do."""
 
     @property
     def servers(self) -> list[int]:
@@ -146,7 +147,7 @@ class Account:
     @property
     def heard(self) -> list[int]:
         """The ranks of which there is a word."""
-        return [rank for rank, server_id in enumerate(self.servers) if server_id not in self.lost]
+        return [rank for rank, server_id in enumerate(self.servers) if server_id not in self.lost | self.gone]
 
 
 class Books:
@@ -176,7 +177,7 @@ class Books:
                 account.stop_s = event.time_s
         self._end(event)
         if isinstance(event, LeaseEnded):
-            self.accounts[event.lease_id].guessed = entry.note.get("reason") == "not there any more"
+            self.accounts[event.lease_id].gone = set(entry.note.get("gone", ()))
         for lease_id in runs - set(self.state.runs):
             account = self.accounts[lease_id]
             account.ends += 1
@@ -243,7 +244,7 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
 def _judge_time(account: Account, ran_s: float, longest_s: float, late_s: float) -> Iterator[str]:
     """What was held is what ran, but for how long beginning and ending take, and for a server nobody heard."""
     too_long_s = BEGINS_S + ENDS_S + late_s + (UNHEARD_S if account.lost or not account.reported else 0.0)
-    if account.reported and not account.guessed and account.held_s < longest_s - CLOSE_S:
+    if account.reported and account.held_s < longest_s - CLOSE_S:
         yield f"lease {account.lease.id} ran for {longest_s:.2f} s, and is charged for {account.held_s:.2f}"
     if account.held_s > ran_s + too_long_s:
         yield f"lease {account.lease.id} is charged for {account.held_s:.2f} s, and ran for {ran_s:.2f}"

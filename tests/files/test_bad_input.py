@@ -146,7 +146,7 @@ def damaged_values(chance: Random, content: bytes) -> bytes:
 
 
 TABLE = load_throughputs("simulation")
-SEPARATORS = {"gavel": "\t", "shockwave": "\t", "slurm": "|"}
+SEPARATORS = {"gavel": "\t", "shockwave": "\t", "slurm": "|", "jobcomp": " "}
 
 
 def imported(name: str) -> Callable[[Path], object]:

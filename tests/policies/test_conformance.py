@@ -42,7 +42,7 @@ PROGRAMS = ("max_min_fairness", "makespan", "max_sum_throughput", "nash_welfare"
 MODIFIED = {
     "agnostic": [f"agnostic({name})" for name in QUICK],
     "budgeted": [f"budgeted({name}, total=4)" for name in ("max_min_fairness", "isolated", "fifo")],
-    "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)"],
+    "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)", "hierarchical(value_fair_share, ml=2)"],
     "optimistic": ["optimistic(max_min_fairness)"],
     "packed": [f"packed({name})" for name in PROGRAMS] + ["agnostic(packed(max_min_fairness))"],
     "capped": ["capped(shared_cloud_cost_fairness, 1.5)"],
@@ -56,7 +56,7 @@ MODIFIED = {
 
 def conformance_of(text: str) -> type[PolicyConformance]:
     """The kit's class for the policy that ``text`` describes."""
-    said = {"unique": True, "policy": load_policy(text), "examples": 5 if "(" in text else 12}
+    said = {"unique": True, "policy": load_policy(text), "examples": 4 if "(" in text else 9}
     for name, attributes in SAID.items():
         if name == text or f"({name})" in text or f"({name}," in text:
             said |= attributes

@@ -1,4 +1,4 @@
-"""What every policy says with the solvers of the core install alone, where there is little or nothing to share.
+"""What every policy says with the first solvers alone, where there is little or nothing to share.
 
 With cvxpy a program that one solver gives up has another one to go to, which hides that the first one did.
 """
@@ -27,6 +27,8 @@ from gavelx.policies import (
 from gavelx.published.policies import as_published
 from gavelx.published.solver import solve_interior
 from gavelx.solvers import portfolio, using
+from gavelx.solvers.program.answer import Answer
+from gavelx.solvers.program.errors import UnsolvedError
 from gavelx.solvers.program.statement import Affine
 from gavelx.testing import snapshot_of
 
@@ -57,8 +59,12 @@ CASES: dict[str, tuple[list[list[float]], dict[str, int]]] = {
 
 @pytest.fixture(autouse=True)
 def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if cvxpy were not there."""
-    monkeypatch.setattr(portfolio, "available", lambda solver: False)
+    """As if cvxpy solved nothing."""
+
+    def gives_up(*_: object) -> Answer:
+        raise UnsolvedError("it is not asked here")
+
+    monkeypatch.setattr(portfolio, "solve_reference", gives_up)
 
 
 def case(name: str) -> Any:

@@ -185,7 +185,6 @@ def test_a_wrong_denominator_is_named(tmp_path: Path, body: str, words: str) -> 
     ),
 )
 def test_a_mistake_in_a_convex_term_names_the_term(tmp_path: Path, body: str, words: str) -> None:
-    pytest.importorskip("cvxpy")
     source = (
         f"class Mine(Convex):\n    def expression(self, view):\n        return {body}\n\npolicy = Maximize(Mine())"
     )

@@ -2,11 +2,13 @@
 
 import asyncio
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gavelx.errors import UserError
+from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.channels import Access
 from gavelx.rpc.refused import RefusedError
@@ -160,6 +162,32 @@ def test_one_job_of_another_user_runs_beside_hundreds(tmp_path: Path) -> None:
             (job,) = await ada.until("complete", job_id)
             assert job.owner == "ada"
             assert service.scheduler.state.policy == "hierarchical(max_min_fairness)"
+
+    run(main())
+
+
+@pytest.mark.slow
+def test_owners_hold_devices_of_the_same_value(tmp_path: Path) -> None:
+    texts = tokens_for(tmp_path, ada="user", bob="user", machine="agent")
+    priced = replace(configuration(), prices=Prices({"v100": 4.0, "k80": 1.0}))
+
+    async def main() -> None:
+        options = {"configuration": priced, "tokens": str(tmp_path / "tokens.json"), "policy": "value_fair_share"}
+        async with (
+            serving(tmp_path / "state", **options) as service,
+            user_of(service, token=texts["ada"]) as ada,
+            user_of(service, token=texts["bob"]) as bob,
+            FakeAgent(service.address, devices=1, access=Access(service.address, texts["machine"])),
+            FakeAgent(service.address, "two", 4, "k80", access=Access(service.address, texts["machine"])),
+        ):
+            await ada.submit(*[spec(1e6)] * 8)
+            await bob.submit(*[spec(1e6)] * 4)
+            state = service.scheduler.state
+            while state.allocation is None or state.allocation.share_JA.shape != (12, 2):
+                await asyncio.sleep(0.01)
+            usd_J = (state.allocation.share_JA * state.allocation.snapshot.usd_per_hour_A).sum(axis=1)
+            of_ada_J = [job.owner == "ada" for job in state.allocation.snapshot.jobs]
+            assert usd_J[of_ada_J].sum() == pytest.approx(4.0) == usd_J.sum() / 2
 
     run(main())
 

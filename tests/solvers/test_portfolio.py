@@ -28,7 +28,6 @@ from gavelx.solvers import Settings, Statement, portfolio, settings, using
 from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.portfolio import GAP, check, paths
 from gavelx.solvers.program.answer import Answer
-from gavelx.solvers.program.convex import ConvexStatement
 from gavelx.solvers.program.errors import UnsolvedError
 from gavelx.solvers.program.settings import highs_method, left_s
 from gavelx.solvers.program.statement import Affine, RatioStatement
@@ -58,6 +57,10 @@ def failing(status: str, methods: tuple[str, ...]) -> Any:
     return planted
 
 
+def gives_up(*_: object, **__: object) -> Answer:
+    raise UnsolvedError("solve error")
+
+
 def test_the_next_path_answers_and_the_certificate_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinearProgram, "solve", failing("solve error", ("choose",)))
     certificate = POLICY.allocate(SNAPSHOT).certificate
@@ -68,7 +71,6 @@ def test_the_next_path_answers_and_the_certificate_says_so(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("name", ["max_min_fairness", "max_sum_throughput", "finish_time_fairness", "makespan"])
 def test_without_highs_clarabel_answers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    pytest.importorskip("cvxpy")
     crowded = snapshot(*"abababab")  # with devices for all there would be nothing to solve
     expected = load_policy(name).allocate(crowded).certificate.objective
     monkeypatch.setattr(LinearProgram, "solve", failing("solve error", ("choose", "ipm")))
@@ -82,11 +84,12 @@ def test_without_highs_clarabel_answers(monkeypatch: pytest.MonkeyPatch, name: s
 
 def test_when_all_fail_the_message_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinearProgram, "solve", failing("solve error", ("choose", "ipm")))
-    monkeypatch.setattr(portfolio, "available", lambda solver: False)
+    monkeypatch.setattr(portfolio, "solve_reference", gives_up)
     with pytest.raises(SolverError) as caught:
         POLICY.allocate(SNAPSHOT)
     assert str(caught.value) == (
-        f"{POLICY!r}: highs failed (solve error); highs interior point failed (solve error)"
+        f"{POLICY!r}: highs failed (solve error); highs interior point failed (solve error); "
+        "clarabel failed (solve error)"
     )
 
 
@@ -184,7 +187,6 @@ def test_every_path_gets_half_of_the_time_left_and_the_last_one_all(monkeypatch:
 
     monkeypatch.setattr(portfolio, "solve_linear", give_up)
     monkeypatch.setattr(portfolio, "solve_reference", give_up)
-    monkeypatch.setattr(portfolio, "available", lambda solver: True)
     with using(budget_s=8.0), pytest.raises(SolverError):
         POLICY.allocate(SNAPSHOT)
     assert seen == [4.0, 4.0, 8.0]  # on a clock that stands still
@@ -218,12 +220,6 @@ def test_levels_end_where_the_time_does_and_the_first_is_kept(monkeypatch: pytes
 # -- settings -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def no_cvxpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(portfolio, "available", lambda solver: False)
-    yield
-
-
 def test_settings_hold_inside_and_end_outside() -> None:
     before = settings()
     with using(solver="scs"), using(budget_s=5.0) as inner:
@@ -236,25 +232,17 @@ def names(stated: Statement | RatioStatement, solver: Any) -> list[str]:
 
 
 def test_which_paths_are_tried() -> None:
-    pytest.importorskip("cvxpy")
     assert names(statement(), "auto") == ["highs", "highs interior point", "clarabel"]
     assert names(statement(), "highs") == ["highs", "highs interior point"]
     for solver in ("clarabel", "ecos", "scs"):
         assert names(statement(), solver) == [solver]
 
 
-def test_without_cvxpy_highs_is_all_there_is(no_cvxpy: None) -> None:
-    assert names(statement(), "auto") == ["highs", "highs interior point"]
-
-
-def test_a_program_that_is_not_linear_needs_cvxpy(no_cvxpy: None) -> None:
+def test_highs_solves_linear_programs_alone() -> None:
     from gavelx.solvers.program.statement import Logs
 
     view = View(SNAPSHOT)
     stated = Statement(SNAPSHOT, (), view.nothing, (), "logs", logs=(Logs(np.ones(2), view.throughput),))
-    assert names(stated, "auto") == ["clarabel"]  # without cvxpy
-    convex = ConvexStatement(SNAPSHOT, (), view.nothing, (), "convex")
-    with pytest.raises(PolicyError, match="needs cvxpy"):
-        paths(convex, "auto")
+    assert names(stated, "auto") == ["clarabel", "clarabel", "scs"]
     with pytest.raises(PolicyError, match="highs solves no other"):
         paths(stated, "highs")

@@ -152,7 +152,6 @@ def test_a_limit_of_wall_clock_time_grows_where_the_processor_was_not_ours(
 
 
 def test_a_limit_of_steps_is_no_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("cvxpy")
     monkeypatch.setitem(reference.TOLERANCES, "clarabel", ({"max_iter": 2}, {"max_iter": 1}))
     statement = load_policy("max_sum_throughput").state(SNAPSHOT)
     with limited(BUDGET_S), pytest.raises(UnsolvedError, match="iteration limit reached"):

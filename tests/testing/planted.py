@@ -19,6 +19,7 @@ from gavelx.policies import (
     Worst,
 )
 from gavelx.policies.greedy import Handout
+from gavelx.policies.hierarchical import Hierarchical
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified, repaired
 from gavelx.testing.changes import weighing
@@ -170,6 +171,21 @@ class Starving(Maximize):
 
     def __init__(self) -> None:
         super().__init__(SumThroughput())
+
+
+class OwnerStarving(Starving):
+    """The same, with a promise to owners."""
+
+    promises = ("owner_sharing_incentive",)
+
+
+class DeviceCounting(Hierarchical):
+    """Owners share devices whatever these cost."""
+
+    promises = ("value_fairness",)
+
+    def __init__(self) -> None:
+        super().__init__(MaxMinFairness(), {})
 
 
 class Envied(Starving):

@@ -62,6 +62,8 @@ FAULTS = [
     (planted.Starving, {"test_sharing_incentive"}),
     (planted.Envied, {"test_envy_freeness"}),
     (planted.Gullible, {"test_strategy_proofness"}),
+    (planted.OwnerStarving, {"test_owner_sharing_incentive"}),
+    (planted.DeviceCounting, {"test_value_fairness"}),
     (planted.Vague, {"test_promises_are_known_words"}),
 ]  # fmt: skip
 

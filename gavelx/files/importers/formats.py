@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gavelx.errors import InputFileError, OptionError, did_you_mean
-from gavelx.files.importers import alibaba, gavel, philly, pollux, rows, slurm, tidy
+from gavelx.files.importers import alibaba, gavel, helios, jobcomp, philly, pollux, rows, slurm, tidy, tiresias
 from gavelx.files.importers.recorded import Outcome
 from gavelx.files.texts import read_head, shown
 from gavelx.files.traces import REQUIRED
@@ -61,6 +61,8 @@ def _is_pai(head: Sequence[str]) -> bool:
 LAYOUTS = (
     _header("csv", "trace of gavelx", tidy.own_job, *REQUIRED),
     _tabs("gavel", "published Gavel trace", gavel.gavel_job, gavel.FIELDS),
+    _tabs("gavel", "older Gavel trace", gavel.gavel_job, gavel.NINE_FIELDS),
+    _tabs("gavel", "Gavel trace of Philly jobs", gavel.gavel_job, gavel.SEVEN_FIELDS),
     _tabs("shockwave", "published Shockwave trace", gavel.shockwave_job, gavel.SHOCKWAVE_FIELDS),
     Layout(
         "philly",
@@ -83,9 +85,28 @@ LAYOUTS = (
     ),
     _header(
         "elasticflow",
+        "ElasticFlow trace",
+        tiresias.listed_job,
+        *("submit_time/submission_time", "model_name", "ddl/deadline", "batch_size", "num_gpu", "duration"),
+    ),
+    _header("elasticflow", "raw ElasticFlow trace", tiresias.listed_job, "submission_time", "num_gpu", "duration"),
+    _header(
+        "elasticflow",
         "ElasticFlow list",
-        pollux.elasticflow_job,
+        tiresias.listed_job,
         *("arrival_s", "model", "global_batch_size", "num_gpus", "duration_s"),
+    ),
+    _header(
+        "tiresias",
+        "job list of Tiresias's simulator",
+        tiresias.listed_job,
+        *("submit_time", "model_name", "num_gpu", "duration"),
+    ),
+    _header(
+        "helios",
+        "cluster_log.csv of Helios",
+        helios.helios_job,
+        *("job_id", "gpu_num", "state", "submit_time", "start_time", "duration/end_time"),
     ),
     _header(
         "ones",
@@ -107,6 +128,13 @@ LAYOUTS = (
         slurm.slurm_job,
         *("JobID", "Submit", "Elapsed/ElapsedRaw", "AllocTRES/ReqTRES/AllocGRES/ReqGRES"),
         separator="|",
+    ),
+    Layout(
+        "jobcomp",
+        "Slurm's job completion log, JobId=... UserId=... JobState=... in each line",
+        jobcomp.matches,
+        jobcomp.records,
+        jobcomp.completed_job,
     ),
 )
 FORMATS = tuple(dict.fromkeys(layout.format for layout in LAYOUTS))

@@ -1,4 +1,4 @@
-"""Workloads of Pollux, AdaptDL and Sia (``workload-*.csv``), and ElasticFlow's list made of them.
+"""Workloads of Pollux, AdaptDL and Sia (``workload-*.csv``).
 
 A workload says when a job arrives, which application it trains, on how many replicas and with which batch size in
 total; not how long it takes, since that is what those schedulers change. We take the time of the run as submitted:
@@ -9,6 +9,8 @@ where ``samples`` is what the published validation runs processed at the applica
 and beta are fitted (relative least squares) to the published step times on one V100: the worst single figure is
 off by 31 %, the median one of an application by 0.4 to 14 %. Time to exchange gradients is not in it, and a larger
 batch needs no more samples: both are the business of the elastic schedulers, and make our durations shorter ones.
+ElasticFlow's copies of these workloads have two more columns, ``ddl`` (a deadline) and ``samples`` (the work; then
+the application may be any model).
 
 Sources: A. Qiao et al., Pollux (OSDI 2021), T_grad in section 3.2, and petuum/adaptdl ``simulator/traces``;
 S. Jayaram Subramanya et al., Sia (SOSP 2023), and siasosp23/artifacts.
@@ -17,8 +19,7 @@ S. Jayaram Subramanya et al., Sia (SOSP 2023), and siasosp23/artifacts.
 from typing import NamedTuple
 
 from gavelx.files.csvs import Row
-from gavelx.files.importers.recorded import NO_GPUS, Outcome, Recorded, devices, once, ran, seconds
-from gavelx.files.limits import WHOLE_MAX
+from gavelx.files.importers.recorded import NO_GPUS, Outcome, Recorded, deadline, devices, once, seconds
 
 
 class Application(NamedTuple):
@@ -41,40 +42,26 @@ APPLICATIONS = {
 
 def pollux_job(row: Row) -> Outcome:
     """A job of a Pollux, AdaptDL or Sia workload."""
-    name = row.text("application", known=APPLICATIONS)
+    samples = row.number("samples", above=0) if row.has("samples") else None
+    name = row.text("application", known=None if samples else APPLICATIONS)
     replicas = devices(row, "num_replicas")
     batch_size = row.whole("batch_size", low=1)
     arrival_s = seconds(row, "time")
+    deadline_s = deadline(row, "ddl", arrival_s)
     if replicas == 0:
         return NO_GPUS
-    work = APPLICATIONS[name]
-    step_s = work.alpha_s + work.beta_s * batch_size / replicas
     return Recorded(
         arrival_s=arrival_s,
         gpus=replicas,
-        duration_s=work.samples / batch_size * step_s,
+        duration_s=None if samples else _duration_s(APPLICATIONS[name], replicas, batch_size),
+        samples=samples,
+        deadline_s=deadline_s,
         model=name,
         batch_size=batch_size / replicas,
         told=once(row.text("name", ""), arrival_s),
     )
 
 
-def elasticflow_job(row: Row) -> Outcome:
-    """A job of ElasticFlow's list: with its duration on the GPUs it asked for, and its deadline."""
-    arrival_s, gpus = seconds(row, "arrival_s"), devices(row, "num_gpus")
-    duration_s, deadline_s = seconds(row, "duration_s"), None
-    if row.has("deadline_s"):
-        deadline_s = seconds(row, "deadline_s")
-        if deadline_s <= arrival_s:
-            raise row.mistake(
-                "deadline_s", f"{deadline_s:.15g} s is not after the arrival", expected="a later time"
-            )
-    return ran(gpus, duration_s) or Recorded(
-        arrival_s=arrival_s,
-        gpus=gpus,
-        duration_s=duration_s,
-        deadline_s=deadline_s,
-        model=row.text("model"),
-        batch_size=row.whole("global_batch_size", low=1, high=WHOLE_MAX) / gpus if gpus else None,
-        told=once(row.text("job_id", ""), arrival_s, duration_s),
-    )
+def _duration_s(work: Application, replicas: int, batch_size: int) -> float:
+    """Seconds of the run as submitted, by the formula at the head of this file."""
+    return work.samples / batch_size * (work.alpha_s + work.beta_s * batch_size / replicas)

@@ -1,16 +1,17 @@
 """Importing a trace: read every row, collect the bad ones, and turn the others into jobs."""
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gavelx.errors import InputFileError, UserError
+from gavelx.errors import InputFileError, OptionError, UserError
 from gavelx.files.importers.formats import AUTO, Layout, find_layout
-from gavelx.files.importers.recorded import TWICE, Recorded, joined
-from gavelx.files.importers.steps import REFERENCE, Conversion
+from gavelx.files.importers.recorded import TWICE, Ending, Recorded, joined
+from gavelx.files.importers.steps import REFERENCE, Conversion, SpeedsOf, Width
 from gavelx.files.texts import shown
 from gavelx.jobs import Job
 from gavelx.spelling import meant, nearest
@@ -34,17 +35,36 @@ class BadRow(NamedTuple):
         return f"row {self.row}: {self.problem}"
 
 
+class Ended(NamedTuple):
+    """The jobs of a trace with one ending: their number, their device-seconds, and whether they are kept."""
+
+    jobs: int
+    device_s: float
+    kept: bool
+
+
 @dataclass(frozen=True)
 class Imported:
-    """The jobs of a trace in order of arrival, and an account of every other row."""
+    """The jobs of a trace in order of arrival, and an account of every other row.
+
+    ``endings`` counts the jobs that held devices until they ended, kept or not. ``estimated`` has the job types
+    and scale factors of jobs whose speed is estimated.
+    """
 
     format: str
     jobs: tuple[Job, ...]
     rows: int
     skipped: tuple[BadRow, ...]
     left_out: dict[str, int]
+    endings: dict[Ending, Ended]
     changes: dict[str, int]
     shifted_s: float
+    estimated: tuple[Width, ...] = ()
+
+    def device_share(self, ending: Ending) -> float | None:
+        """The part of all device-time that jobs with this ending held; None if the file has no durations."""
+        total_s = math.fsum(each.device_s for each in self.endings.values())
+        return self.endings[ending].device_s / total_s if total_s else None
 
 
 def import_trace(
@@ -54,22 +74,33 @@ def import_trace(
     format: str = AUTO,
     reference: str = REFERENCE,
     seed: int = 0,
+    keep: str = Ending.CANCELLED,
     skip_bad_rows: bool = False,
+    estimate: SpeedsOf | None = None,
     watch: Watch = lambda rows: None,
 ) -> Imported:
     """The jobs of a published or recorded trace, as jobs of a throughput table.
 
     ``format`` is one of ``FORMATS``, or ``auto``: by what is in the file. How durations become steps is told in
     ``steps``. Bad rows are refused, or with ``skip_bad_rows`` left out and listed in ``skipped``. Jobs that never
-    ran, or failed, are no mistakes: they are counted in ``left_out``, by reason.
+    ran are no mistakes: they are counted in ``left_out``, by reason.
+
+    ``keep`` says which jobs that ran are kept: ``completed``, the jobs that ended well; ``cancelled``, also those
+    that a user, a time limit or a preemption ended; ``failed``, all of them. Jobs that are not kept are counted in
+    ``left_out``, and their device-time in ``endings``.
+
+    With ``estimate`` (such as :class:`gavelx.estimator.GangSpeeds`), gangs of a width that the table does not know
+    keep it, at an estimated speed.
 
     Raises :class:`InputFileError` for bad rows (the first one, with notes on those that follow), for a file of an
-    unknown format, and for one that leaves no job; :class:`OptionError` for a format or reference that is none.
+    unknown format, and for one that leaves no job; :class:`OptionError` for a format, reference or ``keep`` that
+    is none.
     """
     path = Path(path)
-    conversion = Conversion(throughputs, reference, seed)
+    kept = _kept(keep)
+    conversion = Conversion(throughputs, reference, seed, estimate)
     layout = find_layout(path, format)
-    reading = _Reading(path, layout, throughputs)
+    reading = _Reading(path, layout, throughputs, kept)
     for count, (number, row) in enumerate(layout.rows(path), start=1):
         reading.take(number, row)
         if count % WATCHED == 0:
@@ -87,16 +118,30 @@ def import_trace(
         rows=reading.rows,
         skipped=tuple(BadRow(number, _problem(path, number, error)) for number, error in skipped),
         left_out=dict(reading.left_out.most_common()),
+        endings={
+            ending: Ended(len(reading.device_s[ending]), math.fsum(reading.device_s[ending]), ending in kept)
+            for ending in Ending
+            if ending in reading.device_s
+        },
         changes={name: count for name, count in conversion.changes.items() if count},
         shifted_s=start_s,
+        estimated=tuple(conversion.estimated),
     )
+
+
+def _kept(keep: str) -> tuple[Ending, ...]:
+    """The endings of the jobs that are kept."""
+    known = tuple(Ending)
+    if keep not in known:
+        raise OptionError(f"{shown(keep)} is not known", where="--keep", expected=", ".join(known))
+    return known[: known.index(Ending(keep)) + 1]
 
 
 class _Reading:
     """The rows of one file, sorted into jobs, jobs left out, and mistakes."""
 
-    def __init__(self, path: Path, layout: Layout, throughputs: Throughputs) -> None:
-        self.path, self.layout = path, layout
+    def __init__(self, path: Path, layout: Layout, throughputs: Throughputs, kept: tuple[Ending, ...]) -> None:
+        self.path, self.layout, self.kept = path, layout, kept
         self.meant = cache(lambda name: meant(name, throughputs.job_types))
         self.hint = cache(lambda name: nearest(name[:200], throughputs.job_types))
         self.rows = 0
@@ -105,6 +150,7 @@ class _Reading:
         self.told: set[str] = set()
         self.bad: list[tuple[int, UserError]] = []
         self.left_out: Counter[str] = Counter()
+        self.device_s: defaultdict[Ending, list[float]] = defaultdict(list)
 
     def take(self, number: int, row: object) -> None:
         """Classify one row."""
@@ -115,13 +161,21 @@ class _Reading:
             outcome = self.layout.recorded(row)
             if isinstance(outcome, Recorded) and outcome.told and outcome.told in self.told:
                 outcome = TWICE
-            if isinstance(outcome, str):
-                self.left_out[outcome] += 1
+            if isinstance(outcome, Recorded):
+                self._ran(number, outcome)
             else:
-                self.recorded.append((number, self._checked(number, outcome)))
-                self.told.add(outcome.told)
+                self.left_out[outcome] += 1
         except UserError as error:
             self.bad.append((number, error.with_traceback(None)))  # a million of them would keep every frame
+
+    def _ran(self, number: int, job: Recorded) -> None:
+        """Keep a job, or leave it out for its ending; either way, count its device-time."""
+        if job.ended in self.kept:
+            self.recorded.append((number, self._checked(number, job)))
+        else:
+            self.left_out[job.ended] += 1
+        self.told.add(job.told)
+        self.device_s[job.ended].append(job.device_s)
 
     def _checked(self, number: int, job: Recorded) -> Recorded:
         """The job with its type as the table spells it, checked against the table and the other jobs."""

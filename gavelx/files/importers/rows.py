@@ -41,7 +41,7 @@ def with_header(path: Path, separator: str, required: Sequence[str]) -> Iterator
     ``a/b`` requires one of the two.
     """
     header: list[str] | None = None
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         if header is None:
             if "\0" in line:
                 raise InputFileError(
@@ -63,7 +63,7 @@ def _header(path: Path, number: int, cells: list[str], required: Sequence[str]) 
 
 def without_header(path: Path, separator: str, columns: Sequence[str]) -> Iterator[Item]:
     """The rows of a file whose columns are known; a first line that names them all says in which order."""
-    for count, (number, line) in enumerate(_lines(path)):
+    for count, (number, line) in enumerate(numbered_lines(path)):
         if count == 0 and sorted(cells := head_cells(line, separator)) == sorted(columns):
             columns = cells
         else:
@@ -112,14 +112,22 @@ def _skip(text: str, position: int) -> int:
     return position
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers; bytes that are not UTF-8 become U+FFFD."""
     return ((n, line) for n, line in enumerate(read_lines(path, replace=True), start=1) if line.strip())
 
 
-def _row(path: Path, number: int, line: str, separator: str, columns: Sequence[str]) -> "Row | InputFileError":
-    where = f"{path}, row {number}"
+def not_text(path: Path, number: int, line: str) -> InputFileError | None:
+    """The error about a line that is no UTF-8 text; None for any other."""
     if "\ufffd" in line or "\0" in line:
-        return InputFileError("the line is no UTF-8 text", where=where, expected="UTF-8 text")
+        return InputFileError("the line is no UTF-8 text", where=f"{path}, row {number}", expected="UTF-8 text")
+    return None
+
+
+def _row(path: Path, number: int, line: str, separator: str, columns: Sequence[str]) -> "Row | InputFileError":
+    if (error := not_text(path, number, line)) is not None:
+        return error
+    where = f"{path}, row {number}"
     try:
         cells = split(line.rstrip("\r\n"), separator)
     except csv.Error as error:

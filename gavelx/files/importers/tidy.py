@@ -30,6 +30,8 @@ def own_job(row: Row) -> Recorded:
         owner=job.owner,
         preemptible=job.preemptible,
         checkpoints=job.checkpoints,
+        start_s=job.recorded_start_s,
+        accelerator=job.requested_accelerator,
     )
 
 

@@ -21,6 +21,8 @@ from gavelx.service.store.records import Entry, Measured
 Make = Callable[[float], list[Entry]]
 Note = dict[str, Any]
 _log = logging.getLogger(__name__)
+GONE = "not there any more"
+"""The reason of a part of which an agent speaks no more, and whose final report never came."""
 
 
 class LeaseCompletions:
@@ -172,7 +174,9 @@ class LeaseCompletions:
         if run.stopped is not None and any(part.server_id not in finals for part in run.parts):
             held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
         told = min(finals.values(), key=lambda final: (not final.failed, not final.reason))
-        note = {"reason": told.reason[:500], "exit_code": told.exit_code}
+        note: Note = {"reason": told.reason[:500], "exit_code": told.exit_code}
+        if gone := sorted(server for server, final in finals.items() if final.reason == GONE):
+            note["gone"] = gone  # these were held as long as the last heartbeat said
         preempted = run.stopping and not (run.parts[0].over or failed or complete)
         lost_s = held_s if preempted and steps <= run.from_steps else 0.0
         self._end(run, steps, held_s, failed=failed, complete=complete, lost_s=lost_s, note=note)

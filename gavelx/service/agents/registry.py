@@ -29,7 +29,7 @@ from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerJoined, Wor
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_hello
 from gavelx.rpc.refused import RefusedError
-from gavelx.service.agents.completions import LeaseCompletions
+from gavelx.service.agents.completions import GONE, LeaseCompletions
 from gavelx.service.agents.launch_queue import LaunchQueue
 from gavelx.service.agents.log_streams import LogStreams
 from gavelx.service.agents.part_states import EXPOSED, STANDING, PartEvent, PartState
@@ -288,8 +288,7 @@ class AgentRegistry:
         if part.state is not PartState.STOPPING:
             part.happened(PartEvent.NOT_THERE)
         elif sent_s >= part.valid_until_s:
-            reason = "not there any more"
-            self.completions.nothing(session.server_id, run, reason, event=PartEvent.LAUNCH_VOID)
+            self.completions.nothing(session.server_id, run, GONE, event=PartEvent.LAUNCH_VOID)
 
     def follow(self, entries: Iterable[Entry], commands: Iterable[Command]) -> None:
         """A batch is durable and the state has changed: tell the agents."""

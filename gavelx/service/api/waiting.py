@@ -34,7 +34,11 @@ class Waiting:
         return f"it waits for its turn: {live.share:.1%} of its time was promised, and {others}"
 
     def not_asked(self) -> str:
-        return "the policy is thinking" if self._state.asked else "it is new: the policy is asked about it within a round"
+        return (
+            "the policy is thinking"
+            if self._state.asked
+            else "it is new: the policy is asked about it within a round"
+        )
 
     def nowhere(self, job_id: int) -> str:
         """That it can run on none of the servers, where that is so."""

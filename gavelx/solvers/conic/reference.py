@@ -60,22 +60,19 @@ PROVEN = (1e-9, 1e-8, 1e-7, 9e-7, 9e-6, 9e-5, 1e-2, 0.5)
 
 @cache
 def available(solver: str) -> bool:
-    """Whether this solver can be used through cvxpy."""
-    return find_spec("cvxpy") is not None and find_spec(solver) is not None
+    """Whether this solver is installed, to be used through cvxpy."""
+    return find_spec(solver) is not None
 
 
 def solve_reference(statement: Statement | RatioStatement, solver: str) -> Answer:
     """Solve a program through cvxpy; ``solver`` is ``clarabel``, ``ecos`` or ``scs``.
 
-    Raises :class:`UnsolvedError`, and :class:`PolicyError` where cvxpy or the solver is
-    not installed.
+    Raises :class:`UnsolvedError`, and :class:`PolicyError` where the solver is not installed.
     """
-    cp = load_cvxpy(f"solver {solver}")
-    if find_spec(solver) is None:
-        extra = "ecos" if solver == "ecos" else "convex"
-        problem, hint = f"{solver} is not installed", f"pip install 'gavelx[convex,{extra}]', or --solver auto"
-        raise PolicyError(problem, where=f"solver {solver}", hint=hint.replace("convex,convex", "convex"))
-    program = _Program(cp, solver)
+    if not available(solver):
+        problem, hint = f"{solver} is not installed", f"pip install 'gavelx[{solver}]', or --solver auto"
+        raise PolicyError(problem, where=f"solver {solver}", hint=hint)
+    program = _Program(load_cvxpy(), solver)
     if isinstance(statement, Statement):
         share_C, words = program.solve(statement)
         bound = tangent_bound(statement, share_C)

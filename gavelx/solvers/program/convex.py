@@ -3,7 +3,7 @@
 A statement is arrays; here it carries expressions of one cvxpy variable besides, the shares of all
 configurations. They are valued at any shares like everything else, so the certificate is as honest as elsewhere.
 
-cvxpy is an optional extra and slow to import, so it is loaded when a program needs it.
+cvxpy is slow to import, so it is loaded when a program needs it.
 
 Legend: C configurations, R rows of an expression.
 """
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.errors import PolicyError
 from gavelx.solvers.program.statement import Affine, Required, Requirement, Statement
 
 if TYPE_CHECKING:
@@ -28,14 +27,10 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-def load_cvxpy(where: str) -> ModuleType:
-    """The module. Raises :class:`PolicyError` that says how to install it; ``where`` is what needs it."""
-    try:
-        with overheard():
-            import cvxpy  # noqa: PLC0415  (heavy, and an optional extra)
-    except ImportError as error:
-        problem, hint = "it needs cvxpy, which is not installed", "pip install 'gavelx[convex]'"
-        raise PolicyError(problem, where=where, hint=hint) from error
+def load_cvxpy() -> ModuleType:
+    """The module, imported where a program needs it: that takes a second."""
+    with overheard():
+        import cvxpy  # noqa: PLC0415
     return cast("ModuleType", cvxpy)
 
 

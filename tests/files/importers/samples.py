@@ -35,8 +35,36 @@ def philly(jobid: int, status: str, submitted: str, *attempts: dict[str, object]
     }
 
 
+def record(  # noqa: PLR0917
+    job: int,
+    user: str,
+    name: str,
+    state: str,
+    submit: int,
+    start: int | None,
+    end: int,
+    tres: str,
+    array: str = "",
+) -> str:
+    """A record of Slurm's job completion log; times are minutes after ten."""
+
+    def time(minutes: int | None) -> str:
+        return "Unknown" if minutes is None else f"2024-03-01T{10 + minutes // 60}:{minutes % 60:02}:00"
+
+    return (
+        f"JobId={job} UserId={user}(1001) GroupId=lab(100) Name={name} JobState={state} Partition=gpu "
+        f"TimeLimit=1440 StartTime={time(start)} EndTime={time(end)} NodeList=a[1-2] NodeCnt=2 ProcCnt=16 "
+        f"WorkDir=/home/{user}/my runs "
+        f"ReservationName= Tres={tres} Account=nlp QOS=normal WcKey=* Cluster=c SubmitTime={time(submit)} "
+        f"EligibleTime={time(submit)}{array} DerivedExitCode=0:0 ExitCode=0:0 \n"
+    )
+
+
 LM = ("LM (batch size 5)", "python3 main.py --batch_size 5", "lm", "--steps", 0, 1000, 2)
 RESNET = ("ResNet-18 (batch size 32)", "python3 main.py", "cifar10", "--num_steps", 1, 500, 1)
+
+SEVEN = (*LM[:2], *LM[3:6])
+"""The first fields of an older Gavel trace, without the working directory."""
 
 PHILLY = [
     philly(1, "Pass", "2017-10-07 01:11:39", attempt("2017-10-07 01:12:00", "2017-10-07 01:13:00", 8)),
@@ -55,6 +83,14 @@ PHILLY = [
 
 SAMPLES = {
     "gavel": Sample("gavel", tabs(*LM, 5.0, "-1.000000", 0) + "\n" + tabs(*RESNET, 1, 1.5, 7.5) + "\n", 2),
+    "gavel_seven": Sample(
+        "gavel",
+        tabs(*SEVEN, "0.000000", 1) + "\n" + tabs(*SEVEN, "303.000000", 8) + "\n" + tabs(*SEVEN, 400, 0) + "\n",
+        2,
+    ),
+    "gavel_nine": Sample(
+        "gavel", tabs(*SEVEN, 2, 5.0, "-1.000000", 0) + "\n" + tabs(*SEVEN, 1, 1, 1.5, 7.5) + "\n", 2
+    ),
     "shockwave": Sample(
         "shockwave",
         tabs(*LM, "gns", 1, "-1.000000", 300, 0) + "\n" + tabs(*RESNET, "accordion", 1, -1, 3338, 55) + "\n",
@@ -84,6 +120,47 @@ SAMPLES = {
         "elasticflow",
         "job_id,arrival_s,model,global_batch_size,num_gpus,total_steps,duration_s,deadline_s\n"
         "0,3715485.0,cifar10,4096,1,2011.0,5644.0,3719996.0\n1,3717550.0,ncf,32768,8,1548.0,66.0,3717583.0\n",
+        2,
+    ),
+    "elasticflow_trace": Sample(  # as in pkusys/ElasticFlow
+        "elasticflow",
+        "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort\n"
+        "0,3715485,2011,cifar10,3719996,4096,1,5644,0\n1,3717550,1548,ncf,3717583,32768,8,66,0\n"
+        "6,3821474,14577,yolov3,3832082,64,16,17119,0\n7,3721372,1548,inception3,3721428,128,4,6600,1\n",
+        4,
+    ),
+    "elasticflow_microsoft": Sample(  # as in microsoft/elasticflow-traces
+        "elasticflow",
+        "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration\n"
+        "6b2d9ccc-6279,16566,40285,bert,21347,64,4,3890\n7c2d9ccc-6280,-120,1000,gpt2,3000,128,8,2000\n",
+        2,
+    ),
+    "elasticflow_raw": Sample(
+        "elasticflow",
+        "job_id,submission_time,duration,num_gpu\n6b2d9ccc-6279,16566,3890,4\n7c2d9ccc-6280,16570,60,0\n"
+        "8d2d9ccc-6281,17000,7200,64\n",
+        2,
+    ),
+    "elasticflow_pollux": Sample(
+        "pollux",
+        "name,time,application,num_replicas,batch_size,ddl,samples\n"
+        "cifar10-0,3715485,cifar10,1,4096,3719996,\nvgg-1,3717550,vgg16,8,64,3727583,3089024\n",
+        2,
+    ),
+    "tiresias": Sample(
+        "tiresias",
+        "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
+        "0,1,0,606,vgg19,164,30\n1,8,30,133,vgg11,147,23\n2,2,53,157,inception4,127,26\n3,4,99,138,alexnet,0,33\n",
+        3,
+    ),
+    "helios": Sample(
+        "helios",
+        "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+        "11,uAnn1,vcLab,1,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-09 19:41:01,3600,0\n"
+        "12,uBob1,vcNlp,4,16,1,FAILED,2020-06-09 18:41:27,2020-06-09 18:42:27,2020-06-09 19:12:27,1800,60\n"
+        "13,uCat1,vcLab,16,64,2,CANCELLED,2020-06-09 18:41:28,2020-06-09 19:41:28,2020-06-09 20:41:28,3600,3600\n"
+        "14,uCat1,vcLab,0,64,2,COMPLETED,2020-06-09 18:41:28,2020-06-09 19:41:28,2020-06-09 20:41:28,3600,3600\n"
+        "15,uCat1,vcLab,2,64,2,CANCELLED,2020-06-09 18:43:28,,,0,0\n",
         2,
     ),
     "ones": Sample(
@@ -130,6 +207,28 @@ SAMPLES = {
         "cpu=4,gres/gpu=1,node=1|1|1\n"
         "106|now|ann|vision|gpu|2024-03-01T12:00:00|2024-03-01T12:00:00|Unknown|00:10:00|RUNNING|"
         "cpu=4,gres/gpu=1,node=1|1|1\n",
+        2,
+    ),
+    "jobcomp": Sample(
+        "jobcomp",
+        record(
+            7, "ann", "train lr=0.1 x", "COMPLETED", 0, 5, 65, "cpu=8,mem=64G,node=1,gres/gpu=4,gres/gpu:a100=4"
+        )
+        + record(8, "bob", "run.sh", "FAILED", 1, 2, 12, "cpu=16,node=2,billing=16,gres/gpu=16")
+        + record(9, "bob", "run.sh", "CANCELLED", 2, None, 12, "cpu=16,node=1,gres/gpu=1")
+        + record(10, "ann", "cpu", "COMPLETED", 3, 4, 50, "cpu=16,mem=240000M,node=1,billing=16")
+        + record(
+            11,
+            "bob",
+            "run.sh",
+            "TIMEOUT",
+            4,
+            4,
+            44,
+            "cpu=16,node=2,gres/gpu:v100=8",
+            " ArrayJobId=9 ArrayTaskId=1",
+        )
+        + record(12, "bob", "run.sh", "COMPLETED", 5, 5, 5, "gres/gpu:v100=8"),
         2,
     ),
     "csv": Sample(

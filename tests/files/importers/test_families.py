@@ -36,6 +36,18 @@ def test_gavel(tmp_path: Path) -> None:
     assert second == Job(1, "ResNet-18 (batch size 32)", 500.0, arrival_s=7.5, slo=1.5)
 
 
+def test_older_gavel_traces(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "gavel_seven")
+    assert [(job.arrival_s, job.scale_factor, job.total_steps, job.weight) for job in imported.jobs] == [
+        (0, 1, 1000, 1),
+        (303, 8, 1000, 1),
+    ]
+    assert imported.left_out == {"no GPUs": 1}
+    first, second = sample(tmp_path, "gavel_nine").jobs
+    assert (first.weight, first.slo, first.scale_factor) == (5, None, 2)
+    assert (second.weight, second.slo, second.arrival_s) == (1, 1.5, 7.5)
+
+
 def test_shockwave(tmp_path: Path) -> None:
     first, second = sample(tmp_path, "shockwave").jobs
     assert (first.duration_s, first.total_steps, first.scale_factor) == (300.0, 1000.0, 2)
@@ -109,6 +121,52 @@ def test_elasticflow_keeps_deadlines(tmp_path: Path) -> None:
     assert first.deadline_s == pytest.approx(3719996 - 3715485)
     assert (second.scale_factor, second.duration_s) == (1, 8 * 66)
     assert second.deadline_s == pytest.approx(3717583 - 3715485)
+
+
+def test_elasticflow_as_its_authors_publish_it(tmp_path: Path) -> None:
+    jobs = sample(tmp_path, "elasticflow_trace").jobs
+    assert shape(jobs) == [(0, 1, 5644), (2065, 1, 8 * 66), (5887, 4, 6600), (105989, 8, 2 * 17119)]
+    assert [job.job_type for job in jobs] == [
+        "ResNet-18 (batch size 256)",  # the largest: 4,096 on one GPU
+        "Recommendation (batch size 4096)",
+        "ResNet-50 (batch size 32)",
+        "ResNet-50 (batch size 16)",
+    ]
+    deadlines = [job.deadline_s and job.deadline_s + 3715485 for job in jobs]
+    assert deadlines == [pytest.approx(3719996), pytest.approx(3717583), None, pytest.approx(3832082)]
+    assert jobs[0].slo == pytest.approx((3719996 - 3715485) / 5644)  # sooner than one GPU can be done
+
+
+def test_elasticflow_of_microsoft(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "elasticflow_microsoft")
+    assert shape(imported.jobs) == [(0, 8, 2000), (16686, 4, 3890)]
+    assert imported.shifted_s == -120  # submitted before the collection began
+    assert [job.deadline_s for job in imported.jobs] == [pytest.approx(3120), pytest.approx(21467)]
+    raw = sample(tmp_path, "elasticflow_raw")
+    assert shape(raw.jobs) == [(0, 4, 3890), (434, 8, 8 * 7200)]
+    assert (raw.left_out, raw.changes) == ({"no GPUs": 1}, {"job_types_drawn": 2, "gpus_cut": 1})
+
+
+def test_elasticflow_writes_pollux_workloads(tmp_path: Path) -> None:
+    first, second = sample(tmp_path, "elasticflow_pollux").jobs
+    assert first.deadline_s == pytest.approx(3719996 - 3715485)
+    assert (second.job_type, second.total_steps) == ("ResNet-50 (batch size 16)", 3089024 / 16)
+
+
+def test_tiresias(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "tiresias")
+    assert shape(imported.jobs) == [(0, 1, 164), (30, 8, 147), (53, 2, 127)]
+    assert {job.job_type.partition(" (")[0] for job in imported.jobs} == {"ResNet-50"}
+    assert imported.left_out == {"took no time": 1}
+
+
+def test_helios(tmp_path: Path) -> None:
+    imported = sample(tmp_path, "helios")
+    assert shape(imported.jobs) == [(0, 1, 3600), (27, 8, 7200)]
+    assert [job.owner for job in imported.jobs] == ["vcLab/uAnn1", "vcLab/uCat1"]
+    assert imported.left_out == {"failed": 1, "no GPUs": 1, "never started": 1}
+    without = SAMPLES["helios"].text.replace("duration,queue", "took,queue")
+    assert load(tmp_path, without).jobs == imported.jobs  # from start and end
 
 
 def test_ones_counts_samples(tmp_path: Path) -> None:
@@ -261,6 +319,15 @@ GAVEL = tabs(*LM, 5.0, -1, 0)
         (SAMPLES["pollux"].text + "x,5,gpt7,1,5", "row 8, column application: 'gpt7' is not known"),
         (SAMPLES["ones"].text + "x,5,resnet50,chess,1,5,1,1", "row 5, column task: 'chess' is not known"),
         (SAMPLES["elasticflow"].text + "2,5,bert,9,1,1,1,4", "row 4, column deadline_s: 4 s is not after"),
+        (SAMPLES["elasticflow_trace"].text.replace("3719996", "3"), "row 2, column ddl: 3 s is not after"),
+        (SAMPLES["elasticflow_trace"].text.replace("5644,0", "5644,2"), "row 2, column best_effort: '2' cannot"),
+        (SAMPLES["elasticflow_raw"].text.replace("16566", "today"), "row 2, column submission_time: 'today' "),
+        (SAMPLES["tiresias"].text.replace("0,1,0", "0,one,0"), "row 2, column num_gpu: 'one' cannot be used"),
+        (SAMPLES["helios"].text.replace("COMPLETED", "DONE"), "row 2, column state: 'DONE' is not known"),
+        (SAMPLES["helios"].text.replace("19:41:28", "25:41:28"), "row 4, column start_time: .* cannot be used"),
+        (SAMPLES["helios"].text.replace("06-09 18:41:01,2", "June,2"), "row 2, column submit_time: '2020-June'"),
+        (SAMPLES["gavel_seven"].text + "A3C\t\t-n\t0\t9\t5", "row 4: the line has 6 fields .* expected 7: "),
+        (SAMPLES["gavel_seven"].text.replace("303.0", "x"), "row 2, column arrival_s: 'x00000' cannot be used"),
         (SAMPLES["slurm"].text.replace("FAILED", "BROKEN"), "row 6, column State: 'BROKEN' is not known"),
         (SAMPLES["slurm"].text.replace("1-01:00:00|C", "1d|C"), "row 2, column Elapsed: '1d' cannot be used"),
         (SAMPLES["slurm"].text.replace("gpu=4", "gpu=" + "9" * 9), "row 2, column AllocTRES: .* GPUs"),

@@ -1,0 +1,83 @@
+"""``gavelx prices refresh``."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from gavelx.cli.money_options import ImportOptions
+from gavelx.cli.output import print_json, stderr, stdout
+from gavelx.cli.price_tables import account
+from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.files.atomic import ensure_writable, write_atomically
+from gavelx.files.price_importers import Given, import_prices
+from gavelx.files.price_rows import price_csv, read_rates
+from gavelx.files.price_tables import price_rows, table_rows
+from gavelx.pricing.refresh import Change, What, refresh
+
+SHOWN = 15
+"""Changes of each kind in the table; --json has all."""
+
+
+def run_refresh(
+    format: str, files: Sequence[str], typed: ImportOptions, *, table: str, out: str | None, as_json: bool
+) -> None:
+    """Print what newer lists change in a table, and write the new one."""
+    if out is not None:
+        ensure_writable(out, *files, table)
+    given = Given(typed.cloud, typed.as_of, read_rates(typed.currency))
+    imported = import_prices(format, files, given, skip_bad_rows=typed.skip_bad_rows)
+    for line in account(imported):
+        stderr().print(line, markup=False, soft_wrap=True)
+    changes, same, rows = refresh(tuple(table_rows(table)) if table else price_rows(), imported.rows)
+    if out is not None:
+        write_atomically(out, price_csv(rows))
+    counts = Counter(change.what for change in changes)
+    if as_json:
+        told = {"table": table or "prices", "out": out, "rows": len(rows), "same": same}
+        print_json(told | {str(what): counts[what] for what in What} | {"changes": [*map(_as_json, changes)]})
+        return
+    if changes:
+        stdout().print(_table(changes))
+    for what in What:
+        if (more := counts[what] - SHOWN) > 0:
+            stdout().print(f"{what}, not shown here (--json has all): {more:,}")
+    said = ", ".join(f"{counts[what]:,} {what}" for what in What)
+    stdout().print(
+        f"{said}, {same:,} the same" + (f"; {len(rows):,} rows are in {out}" if out else ""), markup=False
+    )
+
+
+def _table(changes: Sequence[Change]) -> Any:
+    table = plain_table()
+    for heading in ("", "where", "instance", "devices"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("$/h before", "now", "change"):
+        table.add_column(heading, justify="right")
+    for what in What:
+        for change in [each for each in changes if each.what is what][:SHOWN]:
+            offer = change.offer
+            place = " ".join(filter(None, (offer.cloud, offer.zone or offer.region, offer.kind.replace("_", " "))))
+            before, now = ("" if row is None else f"{row.usd:,.2f}" for row in (change.before, change.now))
+            relative = "" if change.relative is None else f"{change.relative:+.1%}"
+            devices = f"{offer.devices:g} x {offer.accelerator}"
+            table.add_row(
+                what, policy_cell(place), policy_cell(offer.instance_type), devices, before, now, relative
+            )
+    return table
+
+
+def _as_json(change: Change) -> dict[str, Any]:
+    offer = change.offer
+    return {
+        "what": str(change.what),
+        **{
+            name: getattr(offer, name)
+            for name in ("cloud", "region", "zone", "kind", "instance_type", "accelerator")
+        },
+        "devices": offer.devices,
+        **{
+            name: None if row is None else {"usd_per_hour": float(row.usd), "as_of": row.as_of}
+            for name, row in (("before", change.before), ("now", change.now))
+        },
+        "relative": change.relative,
+    }
