@@ -8,8 +8,10 @@ from typing import Any
 import grpc
 import pytest
 
+from gavelx.cluster import Server
+from gavelx.estimator.untold import Rate
 from gavelx.jobs import Job
-from gavelx.mechanism.events import JobSubmitted
+from gavelx.mechanism.events import JobSubmitted, WorkerJoined
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.api.explain import explained
@@ -225,3 +227,11 @@ def test_without_steps_the_wall_time_of_runs_stands_for_them() -> None:
         assert again.untold.counted == desk.state.untold.counted
 
     run(main())
+
+
+def test_a_server_of_an_older_log_brings_its_rate_when_it_comes_again() -> None:
+    state = State(configuration())
+    note = {"name": "one", "address": "", "boot_id": "b"}
+    for epoch, more in enumerate(({}, {"rate": [0.25, 0.3]}, {})):
+        state.apply(Entry(WorkerJoined(0.0, Server(0, "k80", 1), epoch), note | more))
+        assert state.untold.rates["k80"] == (Rate() if epoch == 0 else Rate(0.25, 0.3))

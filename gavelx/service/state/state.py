@@ -262,11 +262,8 @@ class State:
             self._gone(event.server.id)
         machine = Machine(event.server, note["name"], note["address"], note["boot_id"], event.epoch)
         self.machines[event.server.id] = machine
-        accelerator, kinds = event.server.accelerator, self.untold.kinds
-        if accelerator not in self.untold.rates:
-            self.untold.joined(accelerator, Rate(*note["rate"]) if "rate" in note else Rate())
-            if kinds:
-                self.mechanism.know(self._throughputs())
+        if self.untold.joined(event.server.accelerator, Rate(*note["rate"]) if "rate" in note else None):
+            self.mechanism.know(self._throughputs())
 
     def _gone(self, server_id: int) -> None:
         """Nothing runs on this server any more."""

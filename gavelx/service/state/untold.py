@@ -43,12 +43,16 @@ class UntoldSpeeds:
         self._fill(kind)
         return True
 
-    def joined(self, accelerator: str, rate: Rate) -> None:
-        """A server of this type is here."""
-        if accelerator not in self.rates:
-            self.rates[accelerator] = rate
-            for kind in self.kinds:
-                self._fill(kind)
+    def joined(self, accelerator: str, rate: Rate | None) -> bool:
+        """A server of this type is here; whether that changes what is estimated. Old logs say no rate."""
+        known = self.rates.get(accelerator)
+        rate = rate or known or Rate()
+        if rate == known:
+            return False
+        self.rates[accelerator] = rate
+        for kind in self.kinds:
+            self._fill(kind)
+        return bool(self.kinds)
 
     def concerns(self, way: Way) -> bool:
         """Whether this speed was said by nobody."""
