@@ -93,6 +93,7 @@ def run_policy(position: int, text: str, scenario: Scenario, watch: Watch) -> Re
                 capacities=s.capacities,
                 on_progress=on_progress,
                 believed=s.believed(policy.opens),
+                lengths=s.lengths,
             )
         return replace(result, policy=text.strip())  # show the policy as the user typed it
     except GavelxError as error:
