@@ -16,7 +16,9 @@ class Execution:
     * ``knows_types``: the policy distinguishes accelerator types; otherwise it only counts devices;
     * ``by_owner``: shares are divided between owners first, so a new job takes from the other jobs of its owner;
     * ``refresh_s``: ask the policy again after this many seconds (at the next round), even if nothing has changed;
-      None: only when jobs, devices or prices change.
+      None: only when jobs, devices or prices change;
+    * ``first_on``: job ids and accelerator types: the first lease of such a job is on this type, in its turn, so
+      that a speed is measured which is not known.
     """
 
     backfill: bool = True
@@ -26,6 +28,7 @@ class Execution:
     knows_types: bool = True
     by_owner: bool = False
     refresh_s: float | None = None
+    first_on: tuple[tuple[int, str], ...] = ()
 
 
 DEFAULT = Execution()

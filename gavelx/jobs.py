@@ -16,7 +16,8 @@ PREEMPTIBLE: tuple[Preemptible, ...] = get_args(Preemptible)
 class Job:
     """A training run: its type, length, scale factor, priority, deadline and owner.
 
-    * ``total_steps``: optimizer steps; may be fractional, as in generated traces;
+    * ``total_steps``: optimizer steps; may be fractional, as in generated traces; infinity where the user does
+      not say: then the job ends by itself;
     * ``scale_factor``: number of devices that the job needs at once;
     * ``arrival_s``: seconds on the trace's clock;
     * ``weight``: priority (5 gets five times the share of 1);
@@ -38,7 +39,7 @@ class Job:
 
     id: int
     job_type: str
-    total_steps: float
+    total_steps: float = math.inf
     scale_factor: int = 1
     weight: float = 1.0
     arrival_s: float = 0.0
@@ -51,8 +52,8 @@ class Job:
     requested_accelerator: str = ""
 
     def __post_init__(self) -> None:
-        if not (self.total_steps > 0 and math.isfinite(self.total_steps)):
-            raise self._mistake("total_steps", self.total_steps, "a finite number above 0")
+        if not self.total_steps > 0:
+            raise self._mistake("total_steps", self.total_steps, "a number above 0")
         if self.scale_factor < 1:
             raise self._mistake("scale_factor", self.scale_factor, "a whole number of at least 1")
         if not (self.weight > 0 and math.isfinite(self.weight)):
@@ -70,6 +71,11 @@ class Job:
 
     def _mistake(self, field: str, seen: object, expected: str) -> UserError:
         return UserError(f"{field} is {seen!r}", where=f"job {self.id}", expected=expected)
+
+    @property
+    def has_length(self) -> bool:
+        """Whether its user says how long it is."""
+        return math.isfinite(self.total_steps)
 
     @property
     def deadline_s(self) -> float | None:

@@ -38,6 +38,9 @@ class Snapshot:
       plain ones (a job alone, consolidated): any of ``pairs`` and ``placements``. ``configurations`` holds those
       that it may use, and every C axis follows it;
     * ``steps_left_J``: optimizer steps still to do; ``elapsed_s_J``: seconds since arrival;
+    * ``left_range_JE``: where users did not say how long their jobs are, ``steps_left_J`` is believed
+      (:mod:`gavelx.mechanism.lengths`), and these are the lower and the upper end of its interval (J x 2);
+      default: none, all are exact;
     * ``usd_per_hour_A``: price of one device, NaN where unknown;
     * ``equal_share_s_J``: seconds that an equal share of the cluster would have taken for the steps done so far
       (with the jobs and devices of that time); default 0;
@@ -65,6 +68,7 @@ class Snapshot:
     running_J: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     promised: Promises = field(default_factory=Promises)
     opened: frozenset[Kind] = frozenset()
+    left_range_JE: Floats | None = None
     scale_factor_J: Ints = field(init=False)
     weight_J: Floats = field(init=False)
 
@@ -94,6 +98,9 @@ class Snapshot:
             assert array.shape == (J,), array.shape
             array.setflags(write=False)
         self.usd_per_hour_A.setflags(write=False)
+        if self.left_range_JE is not None:
+            assert self.left_range_JE.shape == (J, 2), self.left_range_JE.shape
+            self.left_range_JE.setflags(write=False)
 
     @staticmethod
     def of(
@@ -139,6 +146,8 @@ class Snapshot:
             "running_J",
         )
         of_job = {name: getattr(self, name)[job_S] for name in fields}
+        if self.left_range_JE is not None:
+            of_job["left_range_JE"] = self.left_range_JE[job_S]
         jobs = tuple(self.jobs[j] for j in job_S.tolist())
         return self.replace(cluster=cluster, jobs=jobs, known=known, **of_job), place
 

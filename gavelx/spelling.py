@@ -45,11 +45,20 @@ def as_spelled(jobs: Iterable[Job], known: Collection[str]) -> tuple[Job, ...]:
 
 def nearest(text: str, known: Collection[str]) -> str:
     """``did you mean ...?``, for a text that matches no name, or several."""
-    near = _same(text, known)
-    if not near:
-        keys = {key(name): name for name in known}
-        near = [keys[found] for found in get_close_matches(key(text), list(keys), n=2, cutoff=0.6)]  # type: ignore
+    near = close(text, known)
     return did_you_mean(text, known) if not near else "did you mean " + " or ".join(map(repr, near)) + "?"
+
+
+def close(text: str, known: Collection[str]) -> list[str]:
+    """The names that are spelled nearly as a text.
+
+    >>> close("resnet19", ["A3C", "ResNet-18"]), close("mine", ["A3C", "ResNet-18"])
+    (['ResNet-18'], [])
+    """
+    if near := _same(text, known):
+        return near
+    keys = {key(name): name for name in known}
+    return [keys[found] for found in get_close_matches(key(text), list(keys), n=2, cutoff=0.6)]  # type: ignore
 
 
 def _same(text: str, known: Collection[str]) -> list[str]:

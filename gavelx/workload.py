@@ -30,6 +30,9 @@ def checked(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, whe
     seen: set[tuple[str, int]] = set()
     ids: set[int] = set()
     for job in jobs:
+        if not job.has_length:
+            problem = f"nothing says how long job {job.id} is"
+            raise WorkloadError(problem, where=where, expected="total_steps, which a simulation needs")
         if job.id in ids:
             raise WorkloadError(f"two jobs have the id {job.id}", where=where, expected="an id for each job")
         ids.add(job.id)

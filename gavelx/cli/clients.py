@@ -15,7 +15,7 @@ from gavelx.cli.command_line import with_whole_paths
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.secrets import warn_if_open
-from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
+from gavelx.cli.status_tables import JOBS, SERVERS, print_rows, why_they_wait
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
 from gavelx.jobs import PREEMPTIBLE
@@ -132,6 +132,8 @@ def run_status(access: Access, jobs: list[int], *, ended: bool, limit: int, as_j
     console = stdout()
     print_rows(console, JOBS, reply.jobs)
     print_rows(console, SERVERS, reply.servers)
+    for line in why_they_wait(reply.jobs):
+        console.print(line, markup=False)
     more = f", {reply.left_out:,} more are not shown" if reply.left_out else ""
     counts = f"{reply.waiting:,} waiting, {reply.running:,} running, {reply.ended:,} ended{more}"
     line = f"{counts}; policy {reply.policy}, {reply.rounds:,} rounds of {reply.round_s:g} s"
@@ -168,21 +170,23 @@ def run_explain(access: Access, job_id: int, history: bool, as_json: bool) -> No
             console.print(f"{when}  {decision['what']}", markup=False, soft_wrap=True)
 
 
-FACTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+FACTS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("age", "age_s", whole_seconds),
     ("took", "took_s", whole_seconds),
     ("promised now", "promised_share", lambda share: percent(share) + " of its time"),
     ("promised so far", "promised_s", whole_seconds),
     ("received so far", "received_s", whole_seconds),
     ("steps done", "steps_done", number),
-    ("steps in all", "total_steps", number),
+    ("steps in all", "total_steps", lambda steps: "unknown" if steps is None else number(steps)),
+    ("left, as believed", "left_s", lambda ends: between(*ends)),
+    ("believed from", "left_from", str),
     ("work lost", "lost_s", whole_seconds),
     ("cost", "spent_usd", dollars),
 )
 
 
 def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
-    facts = [("policy", document["policy"])]
+    facts = [("type", f"{document['type']} ({document['type_is']})"), ("policy", document["policy"])]
     facts += [(name, show(document[key])) for name, key, show in FACTS if key in document]
     if "behind_s" in document:
         facts.append(_behind(document["behind_s"]))
@@ -192,7 +196,24 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         )
         facts += [("allocation", shares or "nothing"), ("steps/s by it", number(document["steps_per_s"]))]
         facts += [("what binds", document["limited_by"])]
+    if document.get("speeds"):
+        facts.append(("speeds", "; ".join(map(_speed_in_words, document["speeds"].items()))))
     return [*facts, ("failures", str(document["failures"])), ("launches", str(document["launches"]))]
+
+
+def between(middle_s: float, lower_s: float, upper_s: float) -> str:
+    """An interval of time.
+
+    >>> between(90.0, 30.0, 7200.0)
+    '90 s (30 s to 7,200 s)'
+    """
+    return f"{whole_seconds(middle_s)} ({whole_seconds(lower_s)} to {whole_seconds(upper_s)})"
+
+
+def _speed_in_words(speed: tuple[str, dict[str, Any]]) -> str:
+    name, known = speed
+    ends = f", {number(known['range'][0])} to {number(known['range'][1])}" if "range" in known else ""
+    return f"{name} {number(known['steps_per_s'])} steps/s ({known['from']}{ends})"
 
 
 def _behind(behind_s: float) -> tuple[str, str]:

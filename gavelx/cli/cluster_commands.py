@@ -28,7 +28,7 @@ def add_to(app: typer.Typer) -> None:
 
 EXAMPLES = {
     "serve": "gavelx serve --state run/ --policy max_min_fairness --table simulation",
-    "submit": "gavelx submit --type resnet18-bs32 --workers 1 --steps 20000 -- python train.py",
+    "submit": "gavelx submit -- python train.py --epochs 90",
     "status": "gavelx status --json",
     "explain": "gavelx explain 17",
     "logs": "gavelx logs -f 17",
@@ -70,8 +70,9 @@ def submit(
     command that exist here (train.py, ./run, data/) are replaced by their
     absolute path, so put them where all servers can read them.
 
-    For a type that is not in the table, give its speeds in steps/s:
-    --type mine --speed v100=10 --speed k80=3
+    Nothing need be known of it: leases measure how fast it is, and it ends by
+    itself. What is known helps from the start, such as its steps, and its speeds
+    in steps/s: --steps 20000 --type mine --speed v100=10 --speed k80=3
     """
     from gavelx.cli.clients import access_of, run_submit
 

@@ -71,9 +71,15 @@ class JobOptions:
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="Command, run without a shell.")]
     type: Annotated[
         str,
-        typer.Option(metavar="TYPE", help="The job type: a row of the throughput table, such as resnet18-bs32."),
-    ]
-    steps: Annotated[float, typer.Option(metavar="N", help="Total optimizer steps.")]
+        typer.Option(
+            metavar="TYPE",
+            help="The job type: a row of the throughput table, such as resnet18-bs32, or a name of yours. Jobs of "
+            "one type share what is learned of them. Default: the command's name.",
+        ),
+    ] = ""
+    steps: Annotated[
+        float, typer.Option(metavar="N", help="Total optimizer steps. Default: unknown, the job ends by itself.")
+    ] = 0.0
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Devices that it needs at once.")] = 1
     name: Annotated[str, typer.Option(help="For people.")] = ""
     weight: Annotated[float, typer.Option(help="Priority: 5 gets five times the share of 1.")] = 1.0

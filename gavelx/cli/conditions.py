@@ -11,6 +11,7 @@ from gavelx.files.csvs import NUMBER
 from gavelx.files.overhead_tables import load_overheads
 from gavelx.files.texts import shown
 from gavelx.mechanism import Rules
+from gavelx.mechanism.lengths import KNOWN, Known
 from gavelx.published import RULES, AnyRules, seeded
 from gavelx.simulator.faults import Faults
 
@@ -47,6 +48,19 @@ def rules_of(typed: RunOptions, job_types: Collection[str]) -> AnyRules:
     if typed.overheads is not None:
         rules = replace(rules, overheads=load_overheads(typed.overheads, job_types))
     return rules
+
+
+def lengths_of(typed: RunOptions, rules: AnyRules) -> Known:
+    """What the scheduler knows of lengths. Raises :class:`OptionError`."""
+    for known in KNOWN:
+        if typed.lengths == known:
+            if known != "told":
+                _only_default(rules, f"--lengths {known}")
+            return known
+    hint = did_you_mean(typed.lengths, KNOWN)
+    raise OptionError(
+        f"{shown(typed.lengths)} is not known", where="--lengths", expected=", ".join(KNOWN), hint=hint
+    )
 
 
 def faults_of(typed: RunOptions) -> Faults:

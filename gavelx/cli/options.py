@@ -147,6 +147,14 @@ PlainJobs = Annotated[
         rich_help_panel=_FAULTS,
     ),
 ]
+Lengths = Annotated[
+    str,
+    typer.Option(
+        metavar="told|believed|unknown",
+        help="What is known of how long jobs are: the truth, what jobs before them showed, or nothing.",
+        rich_help_panel=_FAULTS,
+    ),
+]
 Backfill = Annotated[
     str | None,
     typer.Option(

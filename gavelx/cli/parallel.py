@@ -125,6 +125,7 @@ def run_policy(run: Run, scenario: Scenario, watch: Watch) -> Result:
                 capacities=s.capacities,
                 on_progress=on_progress,
                 believed=s.believed(policy.opens),
+                lengths=s.lengths,
             )
         return replace(result, policy=text.strip())  # show the policy as the user typed it
     except GavelxError as error:

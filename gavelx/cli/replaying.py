@@ -9,6 +9,7 @@ from gavelx.cli.tables import print_result
 from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError
 from gavelx.files.price_tables import load_prices
+from gavelx.mechanism.lengths import Known
 from gavelx.policies import load_policy
 from gavelx.report.words import hours
 from gavelx.simulator import simulate
@@ -48,7 +49,10 @@ def run_replay(  # noqa: PLR0917
         costs, changes = recorded.prices, recorded.price_changes
     else:
         costs, changes = load_prices(prices, place.accelerators), ()
-    result = simulate(chosen, jobs, place, recorded.throughputs, costs, rules=rules, price_changes=changes)
+    lengths: Known = "believed" if recorded.untold else "told"
+    result = simulate(
+        chosen, jobs, place, recorded.throughputs, costs, rules=rules, price_changes=changes, lengths=lengths
+    )
     really = _really(recorded)
     if outputs.json is not None:
         write_json(result.to_json() | {"recorded": really}, outputs.json)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gavelx.cli.capacities import capacities_of, check_capacities
-from gavelx.cli.conditions import faults_of, rules_of, within
+from gavelx.cli.conditions import faults_of, lengths_of, rules_of, within
 from gavelx.cli.estimated_speeds import check_names, with_estimates
 from gavelx.cli.prices import PriceChanges, prices_of
 from gavelx.cli.run_options import RunOptions
@@ -24,6 +24,7 @@ from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement
 from gavelx.mechanism import Rules
+from gavelx.mechanism.lengths import Known
 from gavelx.prices import Prices
 from gavelx.published import AnyRules
 from gavelx.simulator.capacity import Capacity, at_best
@@ -58,6 +59,7 @@ class Scenario:
     capacities: tuple[Capacity, ...] = ()
     settings: Settings = field(default_factory=Settings)
     measured: tuple[Measurement, ...] = ()
+    lengths: Known = "told"
     speed_samples: int = 0
 
     def drawn(self, sample: int) -> "Scenario":
@@ -118,6 +120,7 @@ def load_scenario(typed: RunOptions, opens: frozenset[Kind] = frozenset()) -> Sc
         window=window,
         jobs_left_out=jobs_read - len(jobs),
         faults=faults,
+        lengths=lengths_of(typed, rules),
         price_changes=price_changes,
         capacities=capacities,
         settings=settings,

@@ -9,6 +9,7 @@ from rich.console import Console
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.report.words import dollars, number, percent, printable, whole_seconds
 
+REASONS_MAX = 5
 GAP = 3
 """Space between two columns."""
 
@@ -31,13 +32,20 @@ def _where(job: Any) -> str:
     return ", ".join(job.servers) + (f" ({job.accelerator})" if job.accelerator else "")
 
 
+def _steps(job: Any) -> str:
+    """Of how many, as its user says, or else as it says itself (~)."""
+    total, said = job.total_steps, job.said_steps
+    of = number(total) if total else f"~{number(said)}" if said else "?"
+    return f"{number(job.steps_done)} of {of}"
+
+
 JOBS = (
     Column("job", lambda job: str(job.job_id), right=True),
     Column("name", lambda job: job.name, goes=4, least=8),
     Column("type", lambda job: job.job_type, goes=2, least=10),
     Column("state", lambda job: job.state),
     Column("where", _where, goes=1, least=10),
-    Column("steps", lambda job: f"{number(job.steps_done)} of {number(job.total_steps)}", right=True),
+    Column("steps", _steps, right=True),
     Column("share", lambda job: percent(job.promised_share), goes=5, right=True),
     Column("received", lambda job: whole_seconds(job.received_s), goes=6, right=True),
     Column("cost", lambda job: dollars(job.spent_usd), goes=7, right=True),
@@ -66,6 +74,21 @@ def print_rows(console: Console, columns: Sequence[Column], messages: Sequence[A
         table.add_row(*map(policy_cell, row))
     console.print(table)
     console.print()
+
+
+def why_they_wait(jobs: Sequence[Any]) -> list[str]:
+    """A line for each reason, in full, for columns may be cut; the most frequent reasons of many."""
+    ids: dict[str, list[int]] = {}
+    for job in jobs:
+        if job.state == "waiting" and job.reason:
+            ids.setdefault(job.reason, []).append(job.job_id)
+    often = sorted(ids.items(), key=lambda reason: -len(reason[1]))[:REASONS_MAX]
+    return [
+        f"job {first} waits: {printable(reason)}"
+        if not more
+        else f"job {first} and {len(more)} more wait: {printable(reason)}"
+        for reason, (first, *more) in often
+    ]
 
 
 def _widths(cells: dict[Column, list[str]], most: int) -> dict[Column, int]:

@@ -18,7 +18,7 @@ Legend: J jobs, C configurations, M memberships.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -28,12 +28,15 @@ from numpy.typing import NDArray
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
 from gavelx.measurements import Way
-from gavelx.snapshot import Snapshot
+from gavelx.snapshot import WAITING, Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
 from gavelx.ways_to_run import ways_to_run
 
 Floats = NDArray[np.float64]
-LOOKED_AT = 32
+LOOKED_AT, FIRST_LOOKED_AT = 32, 4
+WORTH_MIN = 1e-3
+"""A trial that changes the objective by less than this part is not worth a lease."""
+FirstOn = tuple[tuple[int, str], ...]
 Trial = tuple[Way, ...]
 """The ways to run that one run measures: a job alone, or both jobs of a pair."""
 
@@ -72,6 +75,54 @@ def most_telling(
     widest = sorted(_of_these(snapshot, trials(believed)), key=lambda trial: -_width(trial, snapshot, believed))
     worths = [(_worth(policy, snapshot, believed, trial, now), trial) for trial in widest[:looked_at]]
     return sorted(worths, key=lambda worth: -worth[0])
+
+
+def first_leases(policy: Judges, snapshot: Snapshot, looked_at: int = FIRST_LOOKED_AT) -> FirstOn:
+    """Where jobs that have not run yet should begin, so that leases measure what matters: job ids and types.
+
+    Of each kind of jobs one begins on the type that is the most telling; without ``looked_at``, which costs two
+    calls of the policy each, on the one that is least sure. On each type one job is tried at a time.
+    """
+    if snapshot.known.lower_M is None:
+        return ()
+    idle_J = (snapshot.held_s_J == 0.0) & (snapshot.running_J == WAITING)
+    fresh = {
+        (job.job_type, job.scale_factor): job.id
+        for job, idle in zip(snapshot.jobs[::-1], idle_J[::-1].tolist(), strict=True)
+        if idle
+    }
+    believed = _believed(snapshot, fresh)
+    if not believed.ranges:
+        return ()
+    if looked_at:
+        ordered = [
+            trial for worth, trial in most_telling(policy, snapshot, believed, looked_at) if worth > WORTH_MIN
+        ]
+    else:
+        ordered = sorted(trials(believed), key=lambda trial: -_width(trial, snapshot, believed))
+    found: dict[int, str] = {}
+    for (way,) in ordered:
+        assert isinstance(way, Setting)
+        job_id = fresh[way.job_type, way.scale_factor]
+        if job_id not in found and way.accelerator not in found.values():
+            found[job_id] = way.accelerator
+    return tuple(found.items())
+
+
+def _believed(snapshot: Snapshot, fresh: Collection[tuple[str, int]]) -> Throughputs:
+    """A snapshot's speeds as a table, with the ranges of these kinds of jobs on types that have the devices."""
+    known, speeds, ranges = snapshot.known, dict[Setting, float](), dict[Way, tuple[float, float]]()
+    assert known.lower_M is not None
+    assert known.upper_M is not None
+    fits_C = known.devices_C <= snapshot.devices_A[known.accelerator_C]
+    for m in np.flatnonzero(known.plain_M & fits_C[known.configuration_M]).tolist():
+        job, c = snapshot.jobs[known.job_M[m]], known.configuration_M[m]
+        way = Setting(job.job_type, snapshot.accelerators[known.accelerator_C[c]], job.scale_factor)
+        speeds[way] = float(known.throughput_M[m])
+        lower, upper = float(known.lower_M[m]), float(known.upper_M[m])
+        if lower < upper and (job.job_type, job.scale_factor) in fresh:
+            ranges[way] = lower, upper
+    return Throughputs(speeds, {}, ranges=ranges)
 
 
 def _of_these(snapshot: Snapshot, candidates: Sequence[Trial]) -> list[Trial]:

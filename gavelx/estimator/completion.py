@@ -4,20 +4,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
 from gavelx.estimator.calibration import Calibration, Noise
 from gavelx.estimator.device_similarity import likely_covariance, well_known
-from gavelx.estimator.effects import EFFECTS, LEARNT, MODE_P, Cells, Covariance, Space
+from gavelx.estimator.effects import EFFECTS, GROUP_P, GROUPS, LEARNT, MODE_P, Cells, Covariance, Space
 from gavelx.estimator.gaussian_process import Floats, Solved, Whole, likely_variances
 from gavelx.estimator.interference_scale import PAIRS_MIN, likely_amplitudes
 from gavelx.estimator.intervals import half_widths
 from gavelx.estimator.known import Completing
+from gavelx.estimator.names import read_name
 from gavelx.measurements import Estimate, Way
 
-FITTED_MAX, EXACT_MAX, TURNS = 400, 2500, 3
-"""Cells to which variances are fitted; cells that are solved together; number of rounds of fitting."""
+SCALED_MAX, FITTED_MAX, EXACT_MAX, TURNS = 150, 400, 2500, 3
+"""Cells to which groups of variances and all variances are fitted; cells solved together; rounds of fitting."""
 PARTS, SAMPLE, NEAR_MIN, NEAR_MAX, WORK_MAX = 30, 20, 300, 1000, 1e11
 """With more cells: the number of parts of job types, the wanted cells of a part that select measured cells, the
 number of these, and the multiplications that all parts may take together."""
@@ -28,10 +31,13 @@ LOG_MAX = np.log(np.finfo(float).max)
 class Completion(Completing):
     """Kriging of the logarithm of speed over job types, devices, shapes and partners; ``effects`` has the model.
 
-    Each job type has a level of its own (the unit of steps does not matter), so a job type without any measurement
-    is unknown. Running time: variances are fitted to a sample of 400 cells, and up to 2,500 cells are solved
-    together. With more cells, job types are estimated in parts, each from the 300 to 1,000 most similar cells: 200
-    job types on 10 devices and all their pairs take a minute or two.
+    Each model has a level of its own, since its unit of steps does not matter. Its batch sizes share this level,
+    up to a trend and deviations of fitted size. So a batch size without a measurement is estimated from others
+    of its model, and a model without any is unknown.
+
+    Running time: variances are fitted to a sample of 400 cells, and up to 2,500 cells are solved together. With
+    more cells, job types are estimated in parts, each from the 300 to 1,000 most similar cells: 200 job types on
+    10 devices and all their pairs take a minute or two.
     """
 
     name = "completion"
@@ -71,7 +77,7 @@ class Completion(Completing):
         fit = self._fit
         space = self._space_of(fit, missing)
         wanted = space.cells(missing)
-        level_N = np.array([fit.level_of.get(way.job_type, np.nan) for way in missing])
+        level_N = np.array([fit.level_of.get(read_name(way.job_type).model, np.nan) for way in missing])
         mean_N, sd_N = fit.ask(space, wanted, level)
         center_N = mean_N + wanted.prior_N + level_N
         examples_D, half_N = fit.examples(space), np.empty(len(wanted))
@@ -80,7 +86,7 @@ class Completion(Completing):
             some = (wanted.device_N == device) & (wanted.is_pair_N == of_pairs)
             whose = bool(of_pairs), space.devices[device], level
             like, of_jobs = fit.calibration.like(*whose), fit.calibration.of_jobs(*whose)
-            half_N[some] = half_widths(sd_N[some], examples_D[device], like, of_jobs, level)
+            half_N[some] = half_widths(sd_N[some], (examples_D[device], len(fit.ways)), like, of_jobs, level)
         logs_NX = np.stack([center_N, center_N - half_N, center_N + half_N], axis=1)
         speeds_NX = np.exp(np.minimum(logs_NX, LOG_MAX))
         return [
@@ -115,10 +121,12 @@ class _Fit:
         ways = list(speed_of)
         cells, error_N = space.cells(ways), np.array(errors)
         y_N = np.log(list(speed_of.values())) - cells.prior_N
-        count_J = np.maximum(np.bincount(cells.job_N), 1)
-        level_J = np.bincount(cells.job_N, y_N) / count_J
-        level_of = {way.job_type: float(level_J[j]) for way, j in zip(ways, cells.job_N, strict=True)}
-        y_N = y_N - level_J[cells.job_N]
+        model_N = [read_name(way.job_type).model for way in ways]
+        logs_of: dict[str, list[float]] = {}
+        for model, log in zip(model_N, y_N.tolist(), strict=True):
+            logs_of.setdefault(model, []).append(log)
+        level_of = {model: fmean(logs) for model, logs in logs_of.items()}
+        y_N = y_N - np.array([level_of[model] for model in model_N])
         few = _sample(cells, FITTED_MAX)
         log_D = _log_amplitudes(space, cells[few], y_N[few], error_N[few])
         space.learn_amplitudes(log_D, space.devices)
@@ -174,34 +182,50 @@ class _Fit:
 
 def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[Floats, Floats]:
     """Variances of effects and noise, and (in the space) the similarity of devices, fitted in turns."""
-    mode_G = space.usual_noise_G
-    variance_P, noise_G = MODE_P, mode_G
-    learns = well_known(cells.job_N, cells.device_N, len(space.devices)).any()
+    some, mode_G = space.shared(cells), space.usual_noise_G
+    if not len(cells):
+        return MODE_P, mode_G
+    kernel_PNN, given = space.kernels(cells, some), dict[str, Any](group_N=cells.group_N, known_N=error_N**2)
+    few = _sample(cells, SCALED_MAX)
+    fewer = {name: of_N[few] for name, of_N in given.items()}
+    mode_P = _modes(kernel_PNN[:, few[:, None], few], some, y_N[few], mode_G, fewer)
+    noise_G = mode_G
+    variance_P = mode_P[some]
+    model_N = space.model_J[cells.job_N]
+    learns = well_known(model_N, cells.device_N, len(space.devices)).any()
     for turn in range(TURNS if learns else 1):
-        kernel_PNN = space.kernels(cells)
         if turn:
-            rest_NN = np.tensordot(variance_P, kernel_PNN, 1) - variance_P[LEARNT] * kernel_PNN[LEARNT]
+            learnt = some.tolist().index(LEARNT)
+            rest_NN = np.tensordot(variance_P, kernel_PNN, 1) - variance_P[learnt] * kernel_PNN[learnt]
             rest_NN[np.diag_indices_from(rest_NN)] += noise_G[cells.group_N] + error_N**2
             C_DD = likely_covariance(
                 y_N,
                 rest_NN,
-                job_N=cells.job_N,
+                model_N=model_N,
                 device_N=cells.device_N,
-                variance=float(variance_P[LEARNT]),
+                variance=float(variance_P[learnt]),
                 C_DD=space.device["learnt"],
             )
             space.learn_likeness(C_DD, space.devices)
-            kernel_PNN = space.kernels(cells)
+            kernel_PNN[learnt] = space.kernels(cells, np.array([LEARNT]))[0]
         variance_P, noise_G = likely_variances(
-            y_N,
-            kernel_PNN,
-            group_N=cells.group_N,
-            known_N=error_N**2,
-            mode_P=MODE_P,
-            mode_G=mode_G,
-            start=(variance_P, noise_G),
+            y_N, kernel_PNN, **given, mode_P=mode_P[some], mode_G=mode_G, start=(variance_P, noise_G)
         )
-    return variance_P, noise_G
+    mode_P[some] = variance_P
+    return mode_P, noise_G
+
+
+def _modes(kernel_PNN: Floats, some: Whole, y_N: Floats, mode_G: Floats, given: dict[str, Any]) -> Floats:
+    """The modes of the priors of all variances, each group of effects scaled to what the measurements say of it.
+
+    With few measurements only sums of effects are known, and what is large or small in a table is so in a group.
+    """
+    groups = np.unique(GROUP_P[some])
+    sums = [np.tensordot(MODE_P[some] * (GROUP_P[some] == group), kernel_PNN, 1) for group in groups]
+    scale = np.ones(len(GROUPS))
+    scale[groups], _ = likely_variances(y_N, np.array(sums), **given, mode_P=np.ones(len(sums)), mode_G=mode_G)
+    scaled_P: Floats = MODE_P * scale[GROUP_P]
+    return scaled_P
 
 
 def _log_amplitudes(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> Floats:
@@ -209,10 +233,10 @@ def _log_amplitudes(space: Space, cells: Cells, y_N: Floats, error_N: Floats) ->
     known_D = np.bincount(cells.device_N, cells.is_pair_N, minlength=len(space.devices)) >= PAIRS_MIN
     if not known_D.any():
         return np.full(len(known_D), np.nan)
-    kernel_PNN, differs_P = space.kernels(cells), [effect.differs for effect in EFFECTS]
-    slowdown_NN = np.tensordot(MODE_P * differs_P, kernel_PNN, 1)
+    differs_P = np.array([effect.differs for effect in EFFECTS])
+    slowdown_NN = space.covariance(MODE_P * differs_P).between(cells, cells)
     noise_N = space.usual_noise_G[cells.group_N] + error_N**2
-    rest_NN = np.tensordot(MODE_P, kernel_PNN, 1) - slowdown_NN + np.diag(noise_N)
+    rest_NN = space.covariance(MODE_P * ~differs_P).between(cells, cells) + np.diag(noise_N)
     return likely_amplitudes(y_N, rest_NN, slowdown_NN, cells.device_N, known_D)
 
 

@@ -5,6 +5,10 @@ The logarithm of a speed is a sum
     log T(a, d, s)      = prior(d, s) + sum of effects of job type a, device d and shape s           (alone)
     log T(a, d beside b) = log T(a, d, one device) + slowdown,  slowdown = sum of effects of a, d and partner b
 
+What a job type has on all devices is its level: that of its model, with a large variance, since each model counts
+its own steps; a trend in the logarithm of the batch size; and deviations, which near batch sizes share. So a batch
+size of which little is known has the level that the others of its model suggest.
+
 An effect is a product of kernels, one for each side, so a line of ``EFFECTS`` reads: *what jobs of one kin have in
 common on one device*. The rest is noise, with its own variance alone and for pairs on each device. So a job that
 is known on one device is known on others as far as their data sheets tell, and every further measurement informs
@@ -12,8 +16,9 @@ about the job, its kin, the device, and similar ones. Slowdowns have an amplitud
 (``interference_scale``).
 
 =================  =============================================================================================
-of job types       ``all`` are one; ``kin`` are one model at batch sizes near each other; ``own``; ``either``:
-                   of two that run together, for both
+of job types       ``all`` are one; ``near`` have batch sizes near each other, ``batch`` a trend in the batch
+                   size; ``model``, ``kin`` and ``trend`` are the same three within one model; ``own``;
+                   ``either``: of two that run together, for both
 of devices         ``all``; ``specs`` (linear in the logarithms of bandwidth, fp32 and tensor arithmetic);
                    ``speed`` (the one figure that the prior makes of them); ``alike`` (near in their
                    specifications); ``own``; ``learnt`` (as ``own``, until speeds say which devices suit the
@@ -42,7 +47,7 @@ from numpy.typing import NDArray
 from gavelx.accelerators import DataSheets
 from gavelx.estimator.gaussian_process import Floats, Whole
 from gavelx.estimator.interference_scale import foretold_amplitudes
-from gavelx.estimator.names import read_name
+from gavelx.estimator.names import JobName, read_name
 from gavelx.measurements import Way
 from gavelx.throughputs import Pairing
 
@@ -50,11 +55,13 @@ SPEED = np.array([0.65, 0.3, 0.05])
 """Weights of log bandwidth, log fp32 and log tensor arithmetic in a device's speed."""
 USUAL = np.log([700.0, 15.0, 60.0])
 """The specifications assumed for a device without any: one in the middle of the market."""
-OCTAVES = 2.0
-"""Length scale of batch sizes, in doublings: beyond it, two have little more in common than their model."""
+OCTAVES, OCTAVES_OF_ALL = 2.0, 3.0
+"""Length scales of batch sizes, in doublings, of one model and of all: beyond it, two have little in common."""
+USUAL_BATCH = 32
+"""The batch size of a name without one; trends are about it."""
 SCALING, SPREADING, BESIDE = 0.8, -0.15, -0.5
 """Prior: n devices have n^0.8 times the speed, a seventh less over several servers; jobs of a pair 0.6 each."""
-ALONE_NOISE, PAIR_NOISE = 0.005, 0.01
+ALONE_NOISE, PAIR_NOISE = 0.002, 0.01
 """Prior variances of noise."""
 
 
@@ -77,19 +84,39 @@ class Effect(NamedTuple):
 
 
 def _alone() -> list[Effect]:
-    effects = [Effect(4.0, "own", "all"), Effect(0.1, "kin", "all"), Effect(0.1, "all", "all")]
-    for job, part in (("all", 1.0), ("kin", 1.0), ("own", 0.5)):
+    effects = [
+        Effect(4.0, "model", "all"),  # the unit of steps
+        Effect(0.1, "all", "all"),
+        # the level of a batch size: a trend and a curve that all models have, those of the model, and the rest
+        Effect(0.1, "batch", "all"),
+        Effect(0.1, "near", "all"),
+        Effect(0.03, "trend", "all"),
+        Effect(0.03, "kin", "all"),
+        Effect(0.002, "own", "all"),
+        # the same on devices
+        Effect(0.001, "batch", "specs"),
+        Effect(0.001, "near", "own"),
+        Effect(0.01, "model", "learnt"),
+        Effect(0.001, "trend", "own"),
+        # and in gangs
+        Effect(0.02, "near", "all", "several"),
+        Effect(0.02, "model", "all", "several"),
+        Effect(0.002, "trend", "all", "several"),
+        Effect(0.0005, "near", "own", "several"),
+        Effect(0.01, "model", "own", "several"),
+    ]
+    for job, part in (("all", 1.0), ("kin", 1.0), ("own", 0.1)):
         shared = job == "all"
         sizes = {
             ("specs", "one"): 0.02,
-            ("learnt" if job == "own" else "own", "one"): 0.02 if shared else 0.01,
+            ("own", "one"): 0.02 if shared else 0.01,
             ("unnamed", "one"): 0.5 if shared else 0.05,
             ("all", "several"): 0.05,
             ("all", "spread"): 0.05,
             ("all", "apart"): 0.002,
             ("own", "several"): 0.01,
             ("own", "spread"): 0.01,
-            ("own", "apart"): 0.01,
+            ("own", "apart"): 0.002,
             ("speed", "spread"): 0.1,  # the network limits fast devices to the speed of others
             ("speed", "several"): 0.03,
         }
@@ -117,6 +144,23 @@ def _slowdown() -> list[Effect]:
 
 EFFECTS = (*_alone(), *_slowdown())
 MODE_P = np.array([effect.mode for effect in EFFECTS])
+
+
+def _group(effect: Effect) -> tuple[str, str]:
+    """The effects whose variances tend to be large or small together: by kind of job types, of gangs or not.
+
+    Each part of a level is on its own.
+    """
+    if effect.partner:
+        return "slowdown", ""
+    if (effect.device, effect.shape) == ("all", "one"):
+        return f"level of {effect.job}", ""
+    kind = {"near": "all", "batch": "all", "model": "kin", "trend": "kin"}.get(effect.job, effect.job)
+    return kind, {"one": "", "apart": "apart"}.get(effect.shape, "gangs")
+
+
+GROUPS = sorted({_group(effect) for effect in EFFECTS})
+GROUP_P = np.array([GROUPS.index(_group(effect)) for effect in EFFECTS])
 (LEARNT,) = (p for p, effect in enumerate(EFFECTS) if effect.device == "learnt")
 
 
@@ -160,7 +204,9 @@ class Space:
         self._job_of = {name: index for index, name in enumerate(jobs)}
         self._device_of = {name: index for index, name in enumerate(self.devices)}
         self._shape_of = {shape: index for index, shape in enumerate(shapes)}
-        self.job = _job_kernels(jobs)
+        names = [read_name(job) for job in jobs]
+        _, self.model_J = np.unique([name.model for name in names], return_inverse=True)
+        self.job = _job_kernels(names)
         self.device, self._speed_D = _device_kernels(self.devices, data_sheets)
         self.shape, self._prior_S = _shape_kernels(shapes)
         self.amplitude_D, self.doubt_D = np.ones(len(self.devices)), np.zeros(len(self.devices))
@@ -195,8 +241,23 @@ class Space:
         """The prior variance of each group of noise; for pairs it grows with the amplitude."""
         return np.concatenate([[ALONE_NOISE], PAIR_NOISE * self.amplitude_D**2])
 
-    def kernels(self, cells: Cells) -> Floats:
-        """The kernel of each effect among these cells (P x N x N)."""
+    def shared(self, cells: Cells) -> Whole:
+        """The effects that any of these cells have; the kernels of all others are 0."""
+        job, device, shape = (
+            {name: bool(K[np.ix_(at, at)].any()) for name, K in kernels.items()}
+            for kernels, at in (
+                (self.job, np.unique(cells.job_N)),
+                (self.device, np.unique(cells.device_N)),
+                (self.shape, np.unique(cells.shape_N)),
+            )
+        )
+        pairs = bool(cells.is_pair_N.any())
+        return np.flatnonzero(
+            [device[e.device] and (pairs if e.partner else job[e.job] and shape[e.shape]) for e in EFFECTS]
+        )
+
+    def kernels(self, cells: Cells, some: Whole) -> Floats:
+        """The kernels of some effects among these cells (P x N x N)."""
         job, device, shape = (
             {name: K[np.ix_(index_N, index_N)] for name, K in kernels.items()}
             for kernels, index_N in (
@@ -212,7 +273,7 @@ class Space:
             [
                 device[e.device]
                 * (beside(e.job, e.partner) * pairs[e.differs] if e.partner else job[e.job] * shape[e.shape])
-                for e in EFFECTS
+                for e in (EFFECTS[p] for p in some)
             ]
         )
 
@@ -291,15 +352,20 @@ class Covariance:
         return total_N
 
 
-def _job_kernels(jobs: Sequence[str]) -> dict[str, Floats]:
-    names = [read_name(job) for job in jobs]
-    model_J, octave_J = np.array([name.model for name in names]), np.log2([name.batch_size for name in names])
-    apart_JJ = octave_J[:, None] - octave_J[None, :]
-    apart_JJ = np.where(np.isnan(apart_JJ), OCTAVES, apart_JJ)
-    kin_JJ = (model_J[:, None] == model_J[None, :]) * np.exp(-0.5 * (apart_JJ / OCTAVES) ** 2)
-    np.fill_diagonal(kin_JJ, 1.0)
-    J = len(jobs)
-    return {"all": np.ones((J, J)), "kin": kin_JJ, "own": np.eye(J)}
+def _job_kernels(names: Sequence[JobName]) -> dict[str, Floats]:
+    model_J = np.array([name.model for name in names])
+    octave_J = np.nan_to_num(np.log2([name.batch_size / USUAL_BATCH for name in names]))
+    apart_JJ, J = octave_J[:, None] - octave_J[None, :], len(names)
+    model_JJ, batch_JJ = (model_J[:, None] == model_J[None, :]) * 1.0, np.outer(octave_J, octave_J)
+    return {
+        "all": np.ones((J, J)),
+        "near": np.exp(-0.5 * (apart_JJ / OCTAVES_OF_ALL) ** 2),
+        "batch": batch_JJ,
+        "model": model_JJ,
+        "trend": model_JJ * batch_JJ,
+        "kin": model_JJ * np.exp(-0.5 * (apart_JJ / OCTAVES) ** 2),
+        "own": np.eye(J),
+    }
 
 
 def _device_kernels(devices: Sequence[str], data_sheets: DataSheets) -> tuple[dict[str, Floats], Floats]:

@@ -46,16 +46,20 @@ def likely_variances(
     """
     mode = np.concatenate([mode_P, mode_G])
     variance, scale = np.concatenate(start or (mode_P, mode_G)), (PRIOR_SHAPE + 1) * mode
-    P, G = len(mode_P), len(mode_G)
-    flat_PX = kernel_PNN.reshape(P, -1)
+    P, G, N = len(mode_P), len(mode_G), len(y_N)
+    # the lower triangle is enough, with what is off the diagonal counted twice
+    lower = np.tril_indices(N)
+    flat_PX, twice_X = kernel_PNN[:, *lower], np.where(lower[0] == lower[1], 1.0, 2.0)
+    K = np.zeros((N, N))
     for _ in range(STEPS_MAX):
-        K = np.tensordot(variance[:P], kernel_PNN, 1)
+        K[lower] = variance[:P] @ flat_PX
         K[np.diag_indices_from(K)] += variance[P:][group_N] + known_N
-        inverse = cho_solve(cho_factor(K), np.eye(len(K)))
+        inverse = cho_solve(cho_factor(K, lower=True), np.eye(N))
         a_N = inverse @ y_N
         noise_t, noise_q = (np.bincount(group_N, of_N, minlength=G) for of_N in (np.diag(inverse), a_N**2))
-        t = np.concatenate([flat_PX @ inverse.ravel(), noise_t])
-        q = np.concatenate([flat_PX @ np.outer(a_N, a_N).ravel(), noise_q])
+        weight_X2 = np.stack([inverse[lower], a_N[lower[0]] * a_N[lower[1]]], axis=1) * twice_X[:, None]
+        effect_t, effect_q = (flat_PX @ weight_X2).T
+        t, q = np.concatenate([effect_t, noise_t]), np.concatenate([effect_q, noise_q])
         gain, s = variance**2 * q / 2 + scale, PRIOR_SHAPE + 1
         before, variance = variance, 2 * gain / (s + np.sqrt(s**2 + 2 * t * gain))
         if np.abs(np.log(variance / before)).max() < CLOSE:

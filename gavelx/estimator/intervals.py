@@ -11,14 +11,17 @@ devices is known from few examples, so the additional uncertainty of such a cell
     half width^2 = q^2 min(sd^2, u^2) + t^2 (sd^2 - min(sd^2, u^2))
 
 with u the median standard deviation of the cells left out, q their quantile and t Student's. Its degrees of
-freedom are the number of examples: the other devices, the job types that were measured on this one, and two. If
-many job types were measured on a device, only new job types are uncertain there. So each job type is left out as a
-whole, except two cells, and the more there are (beyond EXAMPLES), the nearer t is to the quantile of these errors.
+freedom are two and the number of examples: the other devices and the job types that were measured on this one, or
+a tenth of all measured cells where these are fewer.
+
+If many job types were measured on a device, only new job types are uncertain there. So each job type is left out
+as a whole, except two cells, and the more there are (beyond EXAMPLES), the nearer t is to the quantile of these
+errors.
 
 If there are many errors on the same device, these are used: intervals should have the right coverage on each
-device, not only on all together ("Mondrian" prediction, ibidem, section 4.5). With few errors, q and u start from
-z (the normal's) and 0, and move to those of all devices, then to those of this one; PRIOR cells take them
-half-way.
+device, not only on all together ("Mondrian" prediction, ibidem, section 4.5). q and u start from Student's t, with
+two degrees of freedom and a tenth of all measured cells (variances fitted to few cells are uncertain), and from 0;
+they move to those of all devices, then to those of this one; PRIOR cells take them half-way.
 
 The noise of pairs on a device with few pairs is uncertain itself, and enters larger (``inflation``).
 """
@@ -32,27 +35,35 @@ from scipy.special import stdtrit
 from gavelx.estimator.gaussian_process import PRIOR_SHAPE, Errors, Floats
 
 PRIOR = 10
+CELLS = 10
+"""The number of measured cells that tell as much of variances as one example."""
 EXAMPLES = 2
 """The weight of prior knowledge of devices, as a number of examples."""
 
 
 def half_widths(
-    sd_M: Floats, examples: float, left_out: Iterable[Errors], jobs_left_out: tuple[Errors, int], level: float
+    sd_M: Floats,
+    examples_and_cells: tuple[float, float],
+    left_out: Iterable[Errors],
+    jobs_left_out: tuple[Errors, int],
+    level: float,
 ) -> Floats:
     """Half the width of each wanted interval, in the unit of sd.
 
+    ``examples_and_cells`` are the number of examples for the device, and that of all measured cells, alone and in
+    pairs.
     ``left_out`` are errors and standard deviations of cells left out one by one, the most similar cells last;
     ``jobs_left_out`` are those of whole job types, with their number.
     """
-    upper = (1 + level) / 2
-    q, u = NormalDist().inv_cdf(upper), 0.0
+    upper, (examples, cells) = (1 + level) / 2, examples_and_cells
+    q, u = float(stdtrit(EXAMPLES + cells / CELLS, upper)), 0.0
     for errors in left_out:
         if N := len(errors):
             weight = N / (N + PRIOR)
             q += weight * (errors.quantile(level) - q)
             u += weight * (float(np.median(errors.sd_N)) - u)
     errors, jobs = jobs_left_out
-    t = float(stdtrit(EXAMPLES + examples, upper))
+    t = float(stdtrit(EXAMPLES + min(examples, cells / CELLS), upper))
     if jobs > EXAMPLES:
         t += (jobs - EXAMPLES) / (jobs - EXAMPLES + PRIOR) * (errors.quantile(level) - t)
     like_M = np.minimum(sd_M**2, u**2)

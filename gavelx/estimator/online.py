@@ -16,7 +16,7 @@ Pure: the state follows from the observed measurements and their order.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
@@ -108,6 +108,11 @@ class Online:
         drifted = self._learned.setdefault(measurement.way, Learned()).observe(measurement)
         self.drifts += drifted
         return drifted
+
+    def forget(self, ways: Iterable[Way]) -> None:
+        """Their measurements were of something else."""
+        for way in ways:
+            self._learned.pop(way, None)
 
     def is_known(self, way: Way) -> bool:
         """Whether there are enough measurements."""

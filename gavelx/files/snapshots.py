@@ -4,14 +4,16 @@
 ``format``       ``gavelx-snapshot-1``
 ``time_s``       seconds on the trace's clock
 ``cluster``      ``accelerators`` (names, in order) and ``servers``; by hand, ``{"v100": 5}`` will do
-``jobs``         what was submitted: ``job_id, job_type, total_steps``, and what else a trace says
+``jobs``         what was submitted: ``job_id, job_type, total_steps``, and what else a trace says; without
+                 ``total_steps`` the user did not say how long it is
 ``throughputs``  the configurations: ``{jobs: [ids], accelerator, devices, steps_per_second: [...]}``,
                  and ``spread: true`` where the devices sit in several servers; ``ranges: [[lower, upper],
                  ...]`` around the speeds where they are estimated
 ``progress``     one per job: ``{job_id, steps_left, elapsed_s}`` and, where known, ``equal_share_s`` and
                  ``equal_share_usd`` (seconds and dollars that an equal share would have taken so far; else 0),
                  ``spent_usd`` (dollars so far; else 0, null where unknown), ``held_s`` (seconds on devices;
-                 else 0) and ``running`` (the accelerator type that it holds; else it waits)
+                 else 0) and ``running`` (the accelerator type that it holds; else it waits); and where
+                 ``steps_left`` is believed, ``steps_left_range: [lower, upper]``
 ``promised``     optional: what the previous allocation promised, as ``{jobs: [ids], accelerator, share}``
                  and ``spread: true`` where over several servers
 ``kinds``        optional, a number for each job: jobs with the same one can run in the same ways
@@ -25,6 +27,7 @@ The instances published with reference results (:mod:`gavelx.files.instances`) a
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -103,6 +106,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
             {
                 "job_id": ids[j],
                 "steps_left": float(snapshot.steps_left_J[j]),
+                **_left_range_to_json(snapshot, j),
                 "elapsed_s": float(snapshot.elapsed_s_J[j]),
                 "equal_share_s": float(snapshot.equal_share_s_J[j]),
                 "spent_usd": known(float(snapshot.spent_usd_J[j])),
@@ -193,7 +197,7 @@ def _job(node: Node) -> Job:
     return Job(
         id=node["job_id"].whole(low=0),
         job_type=node["job_type"].text(),
-        total_steps=node["total_steps"].number(above=0),
+        total_steps=node["total_steps"].number(above=0) if "total_steps" in node else math.inf,
         scale_factor=node["scale_factor"].whole(low=1, high=SCALE_FACTOR_MAX) if "scale_factor" in node else 1,
         weight=node["priority_weight"].number(above=0) if "priority_weight" in node else 1.0,
         arrival_s=node["arrival_s"].number(low=0) if "arrival_s" in node else 0.0,
@@ -217,7 +221,7 @@ def _job_to_json(job: Job) -> dict[str, Any]:
         "arrival_s": float(job.arrival_s),
         "job_type": job.job_type,
         "scale_factor": job.scale_factor,
-        "total_steps": float(job.total_steps),
+        **({"total_steps": float(job.total_steps)} if job.has_length else {}),
         "priority_weight": float(job.weight),
         "slo": job.slo,
         "duration_s": job.duration_s,
@@ -311,9 +315,11 @@ def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[st
         unknown_J = [key in entry.value and entry.value[key] is None for entry in entries]
         return np.where(unknown_J, np.nan, numbers(key))
 
+    lefts = [entry["steps_left"].number(low=0) for entry in entries]
     running = [entry["running"] if "running" in entry else Node(None, entry.file) for entry in entries]
     return {
-        "steps_left_J": np.array([entry["steps_left"].number(low=0) for entry in entries], dtype=float),
+        "steps_left_J": np.array(lefts, dtype=float),
+        "left_range_JE": _left_ranges(entries, lefts),
         "elapsed_s_J": np.array([entry["elapsed_s"].number(low=0) for entry in entries], dtype=float),
         "equal_share_s_J": numbers("equal_share_s"),
         "spent_usd_J": dollars("spent_usd"),
@@ -323,6 +329,30 @@ def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[st
             [WAITING if r.value is None else _type_index(r, accelerators) for r in running], dtype=np.int64
         ),
     }
+
+
+def _left_range_to_json(snapshot: Snapshot, j: int) -> dict[str, Any]:
+    """The interval of a believed number of steps."""
+    if snapshot.left_range_JE is None or snapshot.jobs[j].has_length:
+        return {}
+    return {"steps_left_range": snapshot.left_range_JE[j].tolist()}
+
+
+def _left_ranges(entries: Sequence[Node], lefts: Sequence[float]) -> np.ndarray | None:
+    """The intervals of the numbers of steps left; None if all are exact."""
+    if not any("steps_left_range" in entry for entry in entries):
+        return None
+    ranges = []
+    for entry, left in zip(entries, lefts, strict=True):
+        if "steps_left_range" not in entry:
+            ranges.append((left, left))
+            continue
+        node = entry["steps_left_range"]
+        ends = [end.number(low=0) for end in node.elements()]
+        if len(ends) != 2 or not ends[0] <= left <= ends[1]:
+            raise node.mistake(f"{node.value!r:.60} is no range of {left:g}", expected="[lower, upper] around it")
+        ranges.append((ends[0], ends[1]))
+    return np.array(ranges, dtype=float)
 
 
 def _range(count: int) -> str:

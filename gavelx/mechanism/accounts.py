@@ -97,12 +97,22 @@ class Accounts:
         live = self.live
         live.lease_held_s[j_L] += seconds_L
         live.held_s[j_L] += seconds_L
+        self._worked(j_L, seconds_L)
         shared_L = live.partner[j_L] != ALONE
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
         self._charge(j_L, live.type[j_L], live.held_devices[j_L], half_s_L)
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
+
+    def _worked(self, j_L: Ints, seconds_L: Floats) -> None:
+        """Time counts for the believed length of a job by how fast its devices are, of those that it can use."""
+        live = self.live
+        untold_L = np.isinf(live.total_steps[j_L])
+        if untold_L.any():
+            j_L, seconds_L = j_L[untold_L], seconds_L[untold_L]
+            speed_L = np.fmax(live.throughput[j_L, live.type[j_L]], 0.0)
+            live.worked_s[j_L] += seconds_L * speed_L / live.best_speed(j_L)
 
     def received_s_J(self, now_s: float) -> Floats:
         """What each live job has received, as of now."""
@@ -130,11 +140,14 @@ class Accounts:
         And from now on, the speed and the price of the equal share among the jobs that live now.
         """
         live = self.live
-        steps_J, speed_J = live.steps_done - live.steps_then, live.equal_share_speed
+        done_J, untold = live.steps_done.copy(), live.untold()
+        done_J[untold] = live.worked_s[untold]  # they may show no steps, or begin to show some
+        steps_J, speed_J = done_J - live.steps_then, live.equal_share_speed
+        steps_J[untold] *= live.best_speed(untold)
         seconds_J = np.divide(steps_J, speed_J, out=np.zeros(len(live)), where=speed_J > 0)
         live.equal_share_s[:] += seconds_J
         live.equal_share_usd[:] += np.where(seconds_J > 0, seconds_J * live.equal_share_usd_per_s, 0.0)
-        live.steps_then[:] = live.steps_done
+        live.steps_then[:] = done_J
         scale_J = live.wanted_devices
         share_JA = equal_share(scale_J, devices_A, len(live))
         live.equal_share_speed[:] = np.nansum(live.throughput * share_JA, axis=1)

@@ -84,6 +84,7 @@ class Progress(Event):
     job_id_L: NDArray[np.int64]
     steps_done_L: NDArray[np.float64]
     saved_steps_L: NDArray[np.float64]
+    said_steps_L: NDArray[np.float64] | None = None  # the last step by the jobs' own word; 0 where they say none
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,12 @@ class LiveJobs(Columns):
     steps_done: Floats
     steps_at_s: Floats  # when there were so many; a job that has to load its checkpoint starts later
     saved_steps: Floats  # of these are in a checkpoint
-    steps_then: Floats  # steps done at the last solve
+    steps_then: Floats  # steps done at the last solve; of a job of unknown length, seconds worked
     failures: Ints  # since it last came forward
     protected: Bools  # it would lose its work: it is not to be preempted
     lost_s: Floats  # time on devices that preemptions have lost so far
+    worked_s: Floats  # of a job of unknown length: time on its fastest type, or as much elsewhere
+    said_steps: Floats  # and its last step by its own word; 0 if it says none
     done: Bools
 
     allocated: Bools  # whether the present allocation knows the job
@@ -114,6 +116,15 @@ class LiveJobs(Columns):
         """Steps/s, rows x A, on types of so many devices: 0 where it is unknown, or they are too few."""
         fits = self.wanted_devices[rows][:, None] <= np.array(devices, dtype=np.int64)
         return np.where(fits, np.fmax(self.throughput[rows], 0.0), 0.0)
+
+    def untold(self) -> Ints:
+        """The rows of the jobs whose users did not say how long they are."""
+        return np.flatnonzero(np.isinf(self.total_steps))
+
+    def best_speed(self, rows: Ints) -> Floats:
+        """Steps/s on the fastest type of each of these jobs; 1 where it runs nowhere, as far as known."""
+        best: Floats = np.fmax.reduce(self.throughput[rows], axis=1, initial=0.0)
+        return np.where(best > 0.0, best, 1.0)
 
     def running(self) -> Bools:
         """Which jobs hold devices."""

@@ -32,17 +32,26 @@ from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.entitlements import Entitlements, entitlements
 from gavelx.mechanism.invariants import validate
 from gavelx.mechanism.leasing import Leasing
+from gavelx.mechanism.lengths import Left, Lengths
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.quota import until_owed_s
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mechanism.selection import Choice, candidates, fillers, may_stay, select, until_filling_s
+from gavelx.mechanism.selection import (
+    Choice,
+    candidates,
+    fillers,
+    first_on,
+    may_stay,
+    select,
+    until_filling_s,
+)
 from gavelx.mechanism.solve_trigger import NEVER, SolveTrigger
 from gavelx.mechanism.view import JobView
 from gavelx.prices import Prices
 from gavelx.promises import Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
-from gavelx.throughputs import Throughputs
+from gavelx.throughputs import Setting, Throughputs
 from gavelx.ways_to_run import ways_to_run
 
 Ints = NDArray[np.int64]
@@ -58,7 +67,8 @@ FAST_ENOUGH = 0.5
 class Mechanism:
     """``handle(event)`` returns the commands that follow; everything else is how.
 
-    ``opens`` names the kinds of configuration that the policy wants to be told of beyond the plain ones.
+    ``opens`` names the kinds of configuration that the policy wants to be told of beyond the plain ones, and
+    ``lengths`` believes how long jobs are that do not say so.
     """
 
     def __init__(
@@ -67,11 +77,13 @@ class Mechanism:
         prices: Prices | None = None,
         rules: Rules = DEFAULT,
         opens: frozenset[Kind] = frozenset(),
+        lengths: Lengths | None = None,
     ) -> None:
         self.throughputs, self.rules, self.opens = throughputs, rules, opens
         self.live = LiveJobs()
         self.accounts = Accounts(self.live, prices or Prices({}), rules)
         self.leasing = Leasing(self.live, throughputs, rules, self.accounts.settle)
+        self.lengths = lengths or Lengths()
         self.rounds = 0
         self.given_up: list[int] = []  # ids of jobs that failed too often
         self.lost_s = 0.0  # time on devices that preemptions have lost, of all jobs ever
@@ -175,16 +187,42 @@ class Mechanism:
         self._trigger.all_changed()
         return self._look_again() if len(self.live) and not self.leasing.leases else []
 
-    def _throughputs_changed(self, throughputs: Throughputs) -> list[Command]:
-        """Live jobs are as fast from now on as this table says; the policy is asked about it."""
+    def know(self, throughputs: Throughputs) -> None:
+        """The table says more than before: of types of jobs or devices that are not here yet."""
         self.throughputs = self.leasing.throughputs = throughputs
-        jobs, types, live = self.live.jobs, self.leasing.accelerators, self.live
+
+    def _throughputs_changed(self, throughputs: Throughputs) -> list[Command]:
+        """Live jobs are as fast from now on as this table says; the policy is asked about it.
+
+        Where all that was known of a job were estimates, its steps may be of another size than was thought.
+        """
+        guessed, types, live = self._guessed(), self.leasing.accelerators, self.live
+        before = live.best_speed(guessed)
+        self.know(throughputs)
+        jobs = self.live.jobs
         live.throughput[:] = throughputs.matrix(jobs, types)
+        live.equal_share_speed[guessed] *= live.best_speed(guessed) / before
         live.spread_throughput[:] = throughputs.matrix(jobs, types, consolidated=False)
         if not jobs:
             return []
         self._trigger.all_changed()
         return self._look_again()
+
+    def _guessed(self) -> Ints:
+        """The rows of live jobs of which no speed was measured."""
+        ranges, types = self.throughputs.ranges, self.leasing.accelerators
+        if not ranges:
+            return np.zeros(0, dtype=np.int64)
+        kinds = {(job.job_type, job.scale_factor) for job in self.live.jobs}
+        unsure = {
+            kind
+            for kind in kinds
+            if all(
+                (way := Setting(kind[0], a, kind[1])) in ranges or way not in self.throughputs.isolated
+                for a in types
+            )
+        }
+        return np.flatnonzero([(job.job_type, job.scale_factor) in unsure for job in self.live.jobs])
 
     def _progress(self, event: events.Progress) -> list[Command]:
         """What leases did so far. A worker goes on reporting one that is complete until it is stopped.
@@ -201,10 +239,12 @@ class Mechanism:
         self._came_forward(j_L[saved_L > known_L])
         steps_L = np.maximum(np.where(live.heard[j_L], live.steps_done[j_L], 0.0), steps_L)
         live.heard[j_L] = True
+        if event.said_steps_L is not None:
+            live.said_steps[j_L] = event.said_steps_L[holds_L]
         live.steps_done[j_L], live.saved_steps[j_L] = steps_L, np.maximum(known_L, saved_L)
         live.steps_at_s[j_L] = event.time_s
         complete_L = (steps_L >= live.total_steps[j_L]) & ~live.done[j_L]
-        commands = [command for j in j_L[complete_L].tolist() for command in self._finished(j)]
+        commands = [command for j in j_L[complete_L].tolist() for command in self._complete(j)]
         return [*commands, *self._look_again()] if commands else []
 
     def _lease_ended(self, event: events.LeaseEnded) -> list[Command]:
@@ -226,7 +266,7 @@ class Mechanism:
             self._stands_at(j, event.steps_done)
             live.failures[j] += event.failed and holds
         if event.complete or (is_last and event.steps_done >= live.total_steps[j]):
-            return [*self._finished(j), *self._look_again()]
+            return [*self._complete(j), *self._look_again()]
         if not is_last:
             return []
         if live.failures[j] >= self.rules.max_failures:
@@ -251,9 +291,20 @@ class Mechanism:
     def _lost(self, j: int, seconds: float) -> None:
         """A preemption has lost so much of a job's time: all that its lease did."""
         self.live.lost_s[j] += seconds
+        if seconds > 0 and self.live.saved_steps[j] == 0.0:
+            self.live.worked_s[j] = 0.0
         self.lost_s += seconds
         if seconds > 0 and self.live.jobs[j].preemptible == "auto":
             self.live.protected[j] = True
+
+    def _complete(self, j: int) -> list[Command]:
+        """The job has reached its end: others of its kind are believed to be as long."""
+        live, job = self.live, self.live.jobs[j]
+        worked_s = live.worked_s[j]
+        if job.has_length:
+            worked_s = job.total_steps / live.best_speed(np.array([j]))[0]
+        self.lengths.ended(job, float(worked_s))
+        return self._finished(j)
 
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free."""
@@ -414,7 +465,7 @@ class Mechanism:
 
     def _nothing_can_change(self) -> bool:
         """Whether every way to run that was promised is being run, so that rounds will pass as this one."""
-        if self.rules.sleep_s < self.rules.round_s or self._trigger.dirty:
+        if self.rules.sleep_s < self.rules.round_s or self._trigger.dirty or self.execution.first_on:
             return False
         ways = self.accounts.ways
         if len(self.leasing.leases) < len(ways):  # some way is not being run
@@ -466,10 +517,17 @@ class Mechanism:
         protection = self.protection(behind)
         stays_J = None if protection is None else protection.stays_J
         found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J)
+        if self.execution.first_on and not self.execution.quota:  # another type may cost more
+            found = first_on(found, self.live, self._first_on())
         chosen, left = select(found, free, candidate_J, protection=protection)
         if self.rules.backfill is None or not self.execution.backfill:
             return chosen
         return chosen + self._fillers(chosen, left, candidate_J, protection)
+
+    def _first_on(self) -> list[tuple[int, int]]:
+        """Where jobs are to begin so that a speed is measured, if enough devices of the type are here."""
+        types = {name: a for a, name in enumerate(self.leasing.accelerators)}
+        return [(job_id, types[name]) for job_id, name in self.execution.first_on if name in types]
 
     def _fillers(
         self, chosen: list[Choice], free: list[int], candidate_J: Bools | None, protection: Protection | None
@@ -557,11 +615,13 @@ class Mechanism:
         self.accounts.settle_all(self._now_s)
         live, cluster = self.live, self.leasing.cluster
         self.accounts.compare_with_equal_share(cluster.devices_A)
+        left_J, left_range_JE = self._steps_left()
         return Snapshot(
             cluster=cluster,
             jobs=tuple(live.jobs),
             known=self._known_ways(),
-            steps_left_J=np.maximum(0.0, live.total_steps - live.steps_done),
+            steps_left_J=left_J,
+            left_range_JE=left_range_JE,
             elapsed_s_J=self._now_s - live.arrival_s,
             usd_per_hour_A=self.accounts.prices.array(cluster.accelerators),
             time_s=self._now_s,
@@ -572,6 +632,26 @@ class Mechanism:
             running_J=self._holding_J(),
             promised=self._promises,
         )
+
+    def _steps_left(self) -> tuple[Floats, Floats | None]:
+        """Of each job, as it was told or as is believed; the latter with an interval."""
+        live = self.live
+        left_J = np.maximum(0.0, live.total_steps - live.steps_done)
+        if not len(rows := live.untold()):
+            return left_J, None
+        left, best_J = self.left(rows), live.best_speed(rows)
+        left_J[rows] = left.middle * best_J
+        left_range_JE = np.column_stack([left_J, left_J])
+        left_range_JE[rows] = np.column_stack([left.lower * best_J, left.upper * best_J])
+        return left_J, left_range_JE
+
+    def left(self, rows: Ints) -> Left:
+        """How much longer these jobs take, in seconds on the fastest type of each, as is believed."""
+        live = self.live
+        said_J, done_J = live.said_steps[rows], live.steps_done[rows]
+        part_J = np.divide(done_J, said_J, out=np.full(len(rows), np.nan), where=said_J > done_J)
+        since_s_J = np.where(live.type[rows] != WAITING, self._now_s - live.since_s[rows], 0.0)
+        return self.lengths.left([live.jobs[j] for j in rows.tolist()], live.worked_s[rows] + since_s_J, part_J)
 
     def _known_ways(self) -> Configurations:
         live = self.live

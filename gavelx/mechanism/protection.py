@@ -112,7 +112,8 @@ class Protection:
             return True
         if not (self.filling or self._has_room(j, a)):
             return False
-        return not self._gangs[a] or to_the_end_s(self._live, j, a) <= self._until_s[a]
+        left_s = to_the_end_s(self._live, j, a)  # infinite where its length is not known
+        return not self._gangs[a] or bool(left_s <= self._until_s[a] and np.isfinite(left_s))
 
     def begins(self, j: int, a: int, devices: int) -> None:
         """A job runs there from now on, on so many devices."""

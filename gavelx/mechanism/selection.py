@@ -18,6 +18,7 @@ from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.quota import within_quota
 from gavelx.mechanism.rules import Rules
+from gavelx.snapshot import WAITING
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -160,6 +161,29 @@ def candidates(
     if stays_J is not None and stays_J.any():
         found = _as_they_run(found, accounts, stays_J)
     return found
+
+
+def first_on(found: Candidates, live: LiveJobs, wanted: Sequence[tuple[int, int]]) -> Candidates:
+    """Jobs (ids) that never ran begin on these types, in their turn by what they were promised elsewhere."""
+    type_of = {
+        j: a
+        for job_id, a in wanted
+        if (j := live.index.get(job_id)) is not None and live.held_s[j] == 0.0 and live.type[j] == WAITING
+    }
+    ways = found.configurations
+    mine_V = np.isin(ways.job, list(type_of)) & (ways.partner == ALONE)
+    if not mine_V.any():
+        return found
+    rows = np.flatnonzero(mine_V)
+    rows = rows[np.lexsort([-key[rows] for key in reversed(found.keys)])]
+    rows = rows[np.unique(ways.job[rows], return_index=True)[1]]  # the best way of each
+    job, others = ways.job[rows], found.only(~mine_V)
+    there = ConfigurationSet.alone(job, np.array([type_of[j] for j in job.tolist()]), live.wanted_devices[job])
+    return Candidates(
+        there.joined(others.configurations),
+        np.concatenate([found.number[rows], others.number]),
+        [np.concatenate([key[rows], rest]) for key, rest in zip(found.keys, others.keys, strict=True)],
+    )
 
 
 def _in_turns(key: Floats, ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Policies that doubt the speeds that they are told: what if all were at one end of their ranges?"""
+"""Policies that doubt what they are told of speeds and lengths: what if all were at one end of their ranges?"""
 
 from dataclasses import replace
 
@@ -11,27 +11,38 @@ from gavelx.throughputs import End
 
 
 class Judged(Modifier):
-    """The same policy, which takes every estimated speed to be at one end of its range.
+    """The same policy, which takes every estimated speed and every believed length to be at one end of its range.
 
-    Where every speed is exact it is the same policy. The objective and its bound are those at that end, as the
+    Where all are exact it is the same policy. The objective and its bound are those at that end, as the
     path of the certificate says; throughputs of the allocation are at the speeds that are most likely.
     """
 
     end: End
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        if snapshot.known.lower_M is None:
+        if snapshot.known.lower_M is None and snapshot.left_range_JE is None:
             return ask(self.policy, snapshot)
-        seen = ask(self.policy, snapshot.replace(known=snapshot.known.at(self.end)))
+        seen = ask(self.policy, self._at_end(snapshot))
         certificate = replace(seen.certificate, path=f"{seen.certificate.path}, at {self.end} ends")
         return replace(seen, snapshot=snapshot.replace(opened=seen.snapshot.opened), certificate=certificate)
 
+    def _at_end(self, snapshot: Snapshot) -> Snapshot:
+        """With slow speeds go long jobs."""
+        known, left_JE = snapshot.known, snapshot.left_range_JE
+        if known.lower_M is not None:
+            known = known.at(self.end)
+        if left_JE is None:
+            return snapshot.replace(known=known)
+        return snapshot.replace(
+            known=known, steps_left_J=left_JE[:, int(self.end == "lower")].copy(), left_range_JE=None
+        )
+
     def gain(self, snapshot: Snapshot, share_C: Floats) -> float | None:
-        return self.policy.gain(snapshot.replace(known=snapshot.known.at(self.end)), share_C)
+        return self.policy.gain(self._at_end(snapshot), share_C)
 
 
 class robust(Judged):  # noqa: N801  (used like a function: robust(max_min_fairness))
-    """The same policy with pessimistic speeds: of every estimate it believes the lower end.
+    """The same policy with pessimistic speeds: of every estimate it believes the lower end, of lengths the upper.
 
     What it promises holds, in steps, as long as every speed is within its range: effective throughput is a sum of
     speeds with shares that are not negative, so it grows with each of them, and the worst case of a box of ranges
@@ -44,7 +55,7 @@ class robust(Judged):  # noqa: N801  (used like a function: robust(max_min_fairn
 
 
 class optimistic(Judged):  # noqa: N801
-    """The same policy with optimistic speeds: of every estimate it believes the upper end.
+    """The same policy with optimistic speeds: of every estimate it believes the upper end, of lengths the lower.
 
     Jobs are tried where they may be fast, which measures just those speeds, so what is estimated too high is found
     out: optimism in the face of uncertainty (Lai and Robbins, "Asymptotically efficient adaptive allocation

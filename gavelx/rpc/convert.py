@@ -71,14 +71,14 @@ def check_spec(spec: wire.JobSpec) -> None:
     check_message(spec)
     if spec.name:
         name_of(spec.name, "name")
-    if not JOB_TYPE.fullmatch(spec.job_type):
+    if spec.job_type and not JOB_TYPE.fullmatch(spec.job_type):
         raise UserError(f"job_type is {spec.job_type[:80]!r}", expected="a job type of the throughput table")
     if spec.workers > WORKERS_MAX:
         raise UserError(f"workers is {spec.workers}", expected=f"1 to {WORKERS_MAX}")
-    _number(spec.total_steps, "total_steps", above=0.0, most=STEPS_MAX)
-    for field in ("weight", "slo", "duration_s"):
+    for field in ("total_steps", "weight", "slo", "duration_s"):
         if getattr(spec, field) != 0.0:
-            _number(getattr(spec, field), field, above=0.0, most=1e12)
+            most = STEPS_MAX if field == "total_steps" else 1e12
+            _number(getattr(spec, field), field, above=0.0, most=most)
     for accelerator, speed in spec.steps_per_s.items():
         name_of(accelerator, "an accelerator of steps_per_s")
         _number(speed, f"steps_per_s of {accelerator}", above=0.0, most=1e12)

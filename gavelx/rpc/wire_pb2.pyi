@@ -77,7 +77,7 @@ class StatusRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ..., job_ids: _Optional[_Iterable[int]] = ..., ended: bool = ..., limit: _Optional[int] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts", "lost_s", "protected")
+    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts", "lost_s", "protected", "said_steps", "left_s", "left_lower_s", "left_upper_s")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,10 @@ class JobStatus(_message.Message):
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     LOST_S_FIELD_NUMBER: _ClassVar[int]
     PROTECTED_FIELD_NUMBER: _ClassVar[int]
+    SAID_STEPS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_S_FIELD_NUMBER: _ClassVar[int]
+    LEFT_LOWER_S_FIELD_NUMBER: _ClassVar[int]
+    LEFT_UPPER_S_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     name: str
     owner: str
@@ -122,7 +126,11 @@ class JobStatus(_message.Message):
     restarts: int
     lost_s: float
     protected: bool
-    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ...) -> None: ...
+    said_steps: float
+    left_s: float
+    left_lower_s: float
+    left_upper_s: float
+    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ..., said_steps: _Optional[float] = ..., left_s: _Optional[float] = ..., left_lower_s: _Optional[float] = ..., left_upper_s: _Optional[float] = ...) -> None: ...
 
 class ServerStatus(_message.Message):
     __slots__ = ("server_id", "name", "accelerator", "devices", "leased", "state", "heard_s_ago")
@@ -345,7 +353,7 @@ class Heartbeat(_message.Message):
     def __init__(self, sent_s: _Optional[float] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., leaving: bool = ...) -> None: ...
 
 class LeaseReport(_message.Message):
-    __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use")
+    __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use", "total_steps")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STEPS_DONE_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +362,7 @@ class LeaseReport(_message.Message):
     STEPS_PER_S_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     DEVICE_USE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     job_id: int
     steps_done: float
@@ -362,7 +371,8 @@ class LeaseReport(_message.Message):
     steps_per_s: float
     memory_bytes: int
     device_use: float
-    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ...) -> None: ...
+    total_steps: float
+    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ..., total_steps: _Optional[float] = ...) -> None: ...
 
 class Renewed(_message.Message):
     __slots__ = ("sent_s", "valid_for_s", "lease_ids", "log_mark")

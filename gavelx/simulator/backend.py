@@ -5,6 +5,7 @@ decisions. What goes wrong comes from `faults`; what devices really did goes int
 """
 
 import heapq
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +56,8 @@ class SimulatedCluster:
     those are complete. ``jobs`` may be endless if some are measured;
     they must come in order of arrival. ``price_changes`` are times and the prices from then on. Of types with a
     series in ``capacities`` servers come and go; these do not fail by ``faults`` as well. ``ran`` is told at the
-    end of each lease how, how fast (steps/s) and for how long (s) it went on last.
+    end of each lease how, how fast (steps/s) and for how long (s) it went on last. With ``hide_lengths`` the
+    scheduler is not told how many steps a job has: the job says that it is complete.
     """
 
     jobs: Iterable[Job]
@@ -71,6 +73,7 @@ class SimulatedCluster:
     recorder: Recorder = field(default_factory=Recorder)
     ledger: Ledger = field(default_factory=Ledger)
     ran: Callable[[Way, float, float], None] | None = None
+    hide_lengths: bool = False
 
     def __post_init__(self) -> None:
         self._chance = Chance(self.faults)
@@ -178,7 +181,8 @@ class SimulatedCluster:
         self._job[job.id], self._in_vain = job, 0
         if self.measured is not None and len(self.submitted) - 1 in self.measured:
             self._measured_ids.add(job.id)
-        self._report(JobSubmitted(self.now_s, job))
+        told = replace(job, total_steps=math.inf) if self.hide_lengths else job
+        self._report(JobSubmitted(self.now_s, told))
 
     def _next_arrival(self) -> None:
         """The next job, or the news that there is none."""
@@ -313,10 +317,11 @@ class SimulatedCluster:
         match command:
             case Launch():
                 self._lapse_s = command.lease.until_s
-                self._waiting[command.lease.id] = command.lease
-                if self._is_spread(command.lease):
-                    self._spread.add(command.lease.id)
-                self._start(command.lease)
+                lease = self._to_its_end(command.lease)
+                self._waiting[lease.id] = lease
+                if self._is_spread(lease):
+                    self._spread.add(lease.id)
+                self._start(lease)
             case Stop():
                 self._stop(command.lease_id)
             case Extend():
@@ -341,11 +346,16 @@ class SimulatedCluster:
         for server_id in sorted(gone):  # all that turns to it sees it, reported or not
             self.post(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
         if lease.job_id not in self._job or gone:
-            self._report(
-                LeaseEnded(self.now_s, lease.id, lease.job_id, self._safe_steps.get(lease.job_id, 0.0), 0.0)
-            )
+            self._never_began(lease)
         else:
             self._begin(lease)
+
+    def _never_began(self, lease: Lease) -> None:
+        """It is taken back before it began, or its job is gone; of one that is complete that is said once more."""
+        job_id = lease.job_id
+        complete = self.hide_lengths and job_id in self.recorder.completion_s
+        steps = self._safe_steps.get(job_id, 0.0)
+        self._report(LeaseEnded(self.now_s, lease.id, job_id, steps, 0.0, complete=complete))
 
     def _begin(self, lease: Lease) -> None:
         job, now_s = self._job[lease.job_id], self.now_s
@@ -447,9 +457,7 @@ class SimulatedCluster:
     def _stop(self, lease_id: int) -> None:
         """The job writes a checkpoint, if it did anything since the last one, and ends."""
         if (lease := self._waiting.pop(lease_id, None)) is not None:
-            self._report(
-                LeaseEnded(self.now_s, lease_id, lease.job_id, self._safe_steps.get(lease.job_id, 0.0), 0.0)
-            )
+            self._never_began(lease)
         elif (run := self._running.get(lease_id)) is not None:
             checkpoint_s = self._overhead(run.job).checkpoint_s if run.job.checkpoints else 0.0
             if checkpoint_s == 0.0 or run.steps_at(self.now_s) == run.saved_steps:
@@ -520,13 +528,21 @@ class SimulatedCluster:
             self._is_gone(job.id)
         if not quiet:
             lost_s = run.held_s if taken_back and not came_forward else 0.0
-            self._report(LeaseEnded(self.now_s, lease_id, job.id, safe_steps, run.held_s, failed, lost_s))
+            complete = self.hide_lengths and safe_steps >= job.total_steps
+            ended = LeaseEnded(self.now_s, lease_id, job.id, safe_steps, run.held_s, failed, lost_s, complete)
+            self._report(ended)
         for holder in list(self._on[lease.devices[0]]):
             other = self._running.get(holder) or self._closing[holder]
             self._turn(other, other.until_step)
         if self._waiting:
             for waiting in list(self._waiting.values()):
                 self._start(waiting)
+
+    def _to_its_end(self, lease: Lease) -> Lease:
+        """The lease until the last step of its job, where the scheduler does not know that."""
+        if not self.hide_lengths or (job := self._job.get(lease.job_id)) is None:
+            return lease
+        return lease._replace(until_step=job.total_steps)
 
     def _is_gone(self, job_id: int) -> None:
         """The job is complete, or will not be run any more."""

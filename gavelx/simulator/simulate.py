@@ -14,6 +14,8 @@ from gavelx.drive import Backend, drive
 from gavelx.fallback import FallbackPolicy
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism, Rules
+from gavelx.mechanism.lengths import Known as Lengths
+from gavelx.mechanism.lengths import Lengths as BelievedLengths
 from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.simulator.backend import SimulatedCluster
@@ -51,6 +53,7 @@ def simulate(
     on_progress: Callable[[int, int], None] | None = None,
     watch: Callable[[Mechanism, SimulatedCluster], Backend] | None = None,
     believed: Throughputs | Learns | None = None,
+    lengths: Lengths = "told",
 ) -> Result:
     """Run ``jobs`` under ``policy`` to the end, on a simulated clock.
 
@@ -61,6 +64,8 @@ def simulate(
     ``on_progress(completed, total)`` is called now and then; ``watch`` may put a backend that looks on before
     the simulated one. With ``believed``, jobs run at the speeds of ``throughputs`` while policy and mechanism know
     only those believed: a table, or a learner that is told how fast leases ran (:mod:`gavelx.simulator.learning`).
+    ``lengths`` is what they know of the lengths of jobs: ``told``, the truth; ``believed``, what the jobs of the
+    same type and owner show that ended before (:mod:`gavelx.mechanism.lengths`); ``unknown``, nothing.
     The rules ``published`` have a simulator of their own (:mod:`gavelx.published`): no message is lost or late in
     it, no policy slow, no server taken away, and ``watch`` has nothing to look at.
 
@@ -79,9 +84,19 @@ def simulate(
     ran: Ran
     if isinstance(rules, Rules):
         ran = SimulatedCluster(
-            jobs, cluster, throughputs, rules, measured, faults, price_changes, capacities, ledger=ledger
+            jobs,
+            cluster,
+            throughputs,
+            rules,
+            measured,
+            faults,
+            price_changes,
+            capacities,
+            ledger=ledger,
+            hide_lengths=lengths != "told",
         )
-        mechanism = Mechanism(told, prices, replace(rules, sleep_s=SLEEP_S), opens)
+        history = BelievedLengths(learns=lengths == "believed")
+        mechanism = Mechanism(told, prices, replace(rules, sleep_s=SLEEP_S), opens, history)
         stopwatch = _Stopwatch(FallbackPolicy(policy), ran, on_progress)
         seen = watch(mechanism, ran) if watch else ran
         if lessons is not None:
@@ -91,7 +106,7 @@ def simulate(
     else:
         from gavelx.published import policies, run  # noqa: PLC0415
 
-        run.refuse(rules, faults, capacities, watch)
+        run.refuse(rules, faults, capacities, watch, lengths)
         facts = (jobs, cluster, throughputs, rules, measured, faults, price_changes, ledger)
         ran = run.PublishedRun(*facts, told, prices, opens, lessons)
         stopwatch = _Stopwatch(FallbackPolicy(policies.as_published(policy)), ran, on_progress)

@@ -27,6 +27,7 @@ def permuted(snapshot: Snapshot, order: Sequence[int]) -> Snapshot:
         jobs=tuple(snapshot.jobs[j] for j in order),
         known=_relabelled(snapshot.known, np.argsort(index)),
         **{name: getattr(snapshot, name)[index] for name in PER_JOB},
+        left_range_JE=None if snapshot.left_range_JE is None else snapshot.left_range_JE[index],
     )
 
 
@@ -68,6 +69,7 @@ def in_other_steps(snapshot: Snapshot, factor: float) -> Snapshot:
         jobs=jobs,
         known=table.with_speeds(lambda speed_M: speed_M * factor),
         steps_left_J=snapshot.steps_left_J * factor,
+        left_range_JE=None if snapshot.left_range_JE is None else snapshot.left_range_JE * factor,
     )
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gavelx.accelerators import DataSheets
 from gavelx.estimator import Estimator
+from gavelx.estimator.names import read_name
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.testing.checks import NonConformance
@@ -125,16 +126,21 @@ class EstimatorConformance:
         self.for_all(check)
 
     def test_the_unit_of_steps_does_not_matter(self) -> None:
-        """A job that counts its steps by the thousand is estimated by the thousand; others are unchanged."""
+        """A model that counts its steps by the thousand is estimated by the thousand; others are unchanged.
+
+        A model has one unit, so an estimator may compare its batch sizes.
+        """
 
         def check(table: Table) -> None:
-            job = table.measured[0].way.job_type
+            model = read_name(table.measured[0].way.job_type).model
             scaled = [
-                replace(one, steps_per_second=one.steps_per_second * UNIT) if one.way.job_type == job else one
+                replace(one, steps_per_second=one.steps_per_second * UNIT)
+                if read_name(one.way.job_type).model == model
+                else one
                 for one in table.measured
             ]
             other = {
-                way: _scaled(one, 1 / UNIT if way.job_type == job else 1.0)
+                way: _scaled(one, 1 / UNIT if read_name(way.job_type).model == model else 1.0)
                 for way, one in self.ask(scaled, table.wanted).items()
             }
             self._same(self.ask(table.measured, table.wanted), other, "the unit of steps does not matter", table)

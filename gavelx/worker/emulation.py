@@ -1,8 +1,9 @@
 """Jobs that only sleep: the same agent and the same protocol, without processes.
 
 A lease makes progress at the speed that its launch names and completes at its last step. A job whose environment
-says ``CHECKPOINTS=no`` saves nothing and begins anew each time. Many such agents share one event loop; a test of
-the scheduler runs hundreds.
+says ``CHECKPOINTS=no`` saves nothing and begins anew each time. So does a job of unknown length, which says
+nothing of steps and completes after ``UNTOLD_S`` seconds. Many such agents share one event loop; a test of the
+scheduler runs hundreds.
 """
 
 import math
@@ -17,6 +18,8 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.worker.agent import Agent
 from gavelx.worker.devices import Devices
 from gavelx.worker.running import CannotRunError, job_in
+
+UNTOLD_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,24 @@ class Sleep:
     until_s: float
     fails_s: float = math.inf
 
+    @property
+    def untold(self) -> bool:
+        return math.isinf(self.launch.until_step)
+
     def steps_at(self, time_s: float) -> float:
+        if self.untold:
+            return self.launch.saved_steps
         done = self.launch.saved_steps + self.launch.steps_per_s * max(0.0, time_s - self.started_s)
         return max(self.launch.saved_steps, min(done, self.launch.until_step))
 
     @property
     def saves(self) -> bool:
-        return self.launch.environment.get("CHECKPOINTS", "yes") != "no"
+        return not self.untold and self.launch.environment.get("CHECKPOINTS", "yes") != "no"
 
     @property
     def complete_s(self) -> float:
+        if self.untold:
+            return self.started_s + UNTOLD_S
         return (
             self.started_s + max(0.0, self.launch.until_step - self.launch.saved_steps) / self.launch.steps_per_s
         )
@@ -125,7 +136,7 @@ class SleepRunner:
     def _end(self, lease_id: int, end_s: float, reason: str) -> None:
         sleep = self._running.pop(lease_id)
         complete, failed = end_s >= sleep.complete_s, end_s == sleep.fails_s < sleep.complete_s
-        steps = sleep.launch.until_step if complete else sleep.steps_at(end_s)
+        steps = sleep.launch.until_step if complete and not sleep.untold else sleep.steps_at(end_s)
         if not (complete or sleep.saves):
             steps = sleep.launch.saved_steps
         if failed:

@@ -71,8 +71,13 @@ class Tail:
 
 def segments_of(lease: Path) -> dict[int, list[tuple[int, Path]]]:
     """The files of each rank's output, with the offset at which each begins."""
+    return segments_in(lease.glob("out.*.log"))
+
+
+def segments_in(paths: Iterable[Path]) -> dict[int, list[tuple[int, Path]]]:
+    """The same, of these files."""
     found: dict[int, list[tuple[int, Path]]] = {}
-    for path in lease.glob("out.*.log"):
+    for path in paths:
         match = _NAME.fullmatch(path.name)
         if match:
             found.setdefault(int(match[1]), []).append((int(match[2] or 0), path))

@@ -4,7 +4,8 @@
 |-------------------------------------------------|--------------------------------------------------------|
 | could not be started, or a rank failed unasked  | failed                                                 |
 | said so in its report                           | complete                                               |
-| exited with 0, unasked, and reports nothing     | complete, with all of its steps                        |
+| exited with 0, unasked, and reports nothing     | complete, with all of its steps, or as many as it      |
+|                                                 | printed where nobody said how many they are            |
 | exited with 0, unasked, and has saved more      | stopped by itself in time: what is saved counts        |
 | the same, with nothing more saved               | failed: otherwise it would be launched for ever        |
 | the same, as it was to stop or to lapse anyway  | stopped                                                |
@@ -31,13 +32,16 @@ class Said:
     steps_done: float = 0.0
     saved_steps: float = 0.0
     complete: bool = False
+    total_steps: float = 0.0
+    """The last step by its own word; 0 if it says none."""
 
     @staticmethod
     def of(report: Json | None) -> "Said | None":
         if report is None:
             return None
         saved = _steps(report.get("saved_steps"))
-        return Said(max(saved, _steps(report.get("steps_done"))), saved, report.get("complete") is True)
+        done, total = _steps(report.get("steps_done")), _steps(report.get("total_steps"))
+        return Said(max(saved, done), saved, report.get("complete") is True, total)
 
 
 def _steps(value: object) -> float:
@@ -84,12 +88,13 @@ def outcome(
     *,
     began: bool = True,
     leaving: bool = False,
+    printed: float = 0.0,
 ) -> Outcome:
     """The outcome of one lease. ``last_words`` is the end of the job's output, for the message.
 
     ``began``: its processes were started, as far as we know. ``leaving``: it was to stop or about to expire, as
     far as the agent knows. The job may have seen that before the shim did, and the shim may have read wrong values
-    in files that the job can write.
+    in files that the job can write. ``printed``: the steps that it had done by its output.
     """
     said = Said.of(report)
     saved = max(float(launch["saved_steps"]), said.saved_steps if said else 0.0)
@@ -111,7 +116,8 @@ def outcome(
         why = f"it ended with exit code {code}, is not complete, and has saved nothing beyond step {saved:g}"
         why = f"stopped, and not by the scheduler: {exit['asked']}" if exit["asked"] else why
         return Outcome(saved, True, False, code, why)
-    return Outcome(max(saved, float(launch["until_step"])), False, True, 0, "complete")
+    steps = printed if launch["until_step"] is None else float(launch["until_step"])
+    return Outcome(max(saved, steps), False, True, 0, "complete")
 
 
 def _why_failed(failed: Json, last_words: str) -> str:

@@ -23,6 +23,7 @@ from gavelx.worker.cgroups import writable_cgroup
 from gavelx.worker.devices import Devices
 from gavelx.worker.logs import segments_of
 from gavelx.worker.outcome import Outcome, Said, outcome
+from gavelx.worker.printed import Printed
 from gavelx.worker.running import CannotRunError, job_in
 from gavelx.worker.shim import SPEECHLESS, boot_id, kill, kill_cgroup, marked, remove_cgroup
 from gavelx.worker.state import Folder, LeaseFolder
@@ -57,6 +58,10 @@ class Running:
     """Time at which the job reported that all of its steps are done."""
     points: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=PACE_POINTS))
     """Times and steps of its latest reports."""
+    printed: Printed = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.printed = Printed(self.folder.path, int(self.launch["processes"][0]["rank"]))
 
     @property
     def lease_id(self) -> int:
@@ -238,13 +243,15 @@ class ProcessRunner:
             "GAVELX_JOB_DIR": str(job_folder),
             "GAVELX_LEASE_FILE": str(folder.lease_file),
             "GAVELX_REPORT_FILE": str(folder.report_file),
-            "GAVELX_TOTAL_STEPS": f"{launch.until_step:.15g}",
             "WORLD_SIZE": str(launch.world_size or launch.processes),
             "LOCAL_WORLD_SIZE": str(launch.processes),
             "MASTER_ADDR": launch.master_address or "127.0.0.1",
             "MASTER_PORT": str(launch.master_port),
             "CUDA_VISIBLE_DEVICES": ",".join(self.devices.of(launch.slots)),
         }
+        until_step = launch.until_step if math.isfinite(launch.until_step) else None
+        if until_step is not None:  # else the script knows, or nobody does
+            ours["GAVELX_TOTAL_STEPS"] = f"{until_step:.15g}"
         ranks = range(launch.first_rank, launch.first_rank + launch.processes)
         name = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]
         return {
@@ -253,7 +260,7 @@ class ProcessRunner:
             "boot_id": boot_id(),
             "started_s": self.now_s(),
             "until_monotonic_s": until_s,
-            "until_step": launch.until_step,
+            "until_step": until_step,
             "valid_for_s": launch.valid_for_s,
             "saved_steps": launch.saved_steps,
             "log_mark": launch.log_mark,
@@ -314,7 +321,7 @@ class ProcessRunner:
 
     def _report(self, running: Running) -> wire.LeaseReport:
         saved = float(running.launch["saved_steps"])
-        said = Said.of(running.folder.report()) or Said(saved, saved)
+        said = self._said(running)
         use, now_s = self._meter.of(running.lease_id), self.now_s()
         return wire.LeaseReport(
             lease_id=running.lease_id,
@@ -325,7 +332,18 @@ class ProcessRunner:
             steps_per_s=running.pace(now_s, max(saved, said.steps_done)),
             memory_bytes=use.memory_bytes,
             device_use=use.device_use,
+            total_steps=said.total_steps,
         )
+
+    @staticmethod
+    def _said(running: Running) -> Said:
+        """How far the job is by its own report, else by what it prints, of which nothing is known to be saved."""
+        if (said := Said.of(running.folder.report())) is not None:
+            return said
+        printed, until_step = running.printed.progress(), running.launch["until_step"]
+        if until_step is not None and (printed.total not in (0.0, until_step) or printed.steps > until_step):
+            return Said()  # it counts something else than its user does
+        return Said(printed.steps, 0.0, False, printed.total)
 
     def measured(self) -> Mapping[int, Measured]:
         """The running leases, for measurements of their usage."""
@@ -376,7 +394,8 @@ class ProcessRunner:
         if exit is None and not began:
             self._ready_at_s = self.now_s() + PAUSE_S
         words, leaving = last_words(running.folder, exit), running.was_leaving(ended_s)
-        result = outcome(running.launch, exit, running.folder.report(), words, began=began, leaving=leaving)
+        report, printed = running.folder.report(), running.printed.progress().steps
+        result = outcome(running.launch, exit, report, words, began=began, leaving=leaving, printed=printed)
         del self._running[running.lease_id]
         self._keep(running.folder, running.launch, result, self._held_s(running, ended_s))
         for lease_id in self.folder.prune():

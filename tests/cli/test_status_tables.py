@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gavelx.cli.status_tables import JOBS, SERVERS, print_rows
+from gavelx.cli.status_tables import JOBS, SERVERS, print_rows, why_they_wait
 from gavelx.rpc import wire_pb2 as wire
 
 RUNNING = wire.JobStatus(
@@ -61,3 +61,22 @@ def test_columns_that_are_empty_for_all_are_not_shown() -> None:
     print_rows(console, JOBS, [wire.JobStatus(job_id=1, job_type="net", state="waiting", total_steps=5.0)])
     heading = console.file.getvalue().splitlines()[0].split()  # type: ignore[attr-defined]
     assert heading == ["job", "type", "state", "steps", "share", "received", "cost"]
+
+
+def test_each_reason_to_wait_is_said_once_and_in_full() -> None:
+    reasons = ["no server is here"] * 3 + ["can run nowhere: [red]\x1b[2J"] + [f"reason {n}" for n in range(9)]
+    waiting = [wire.JobStatus(job_id=n, state="waiting", reason=why) for n, why in enumerate(reasons)]
+    lines = why_they_wait([*waiting, RUNNING, FAILED])
+    assert lines[0] == "job 0 and 2 more wait: no server is here"
+    assert lines[1].startswith("job 3 waits: can run nowhere: [red]")
+    assert "\x1b" not in lines[1]
+    assert len(lines) == 5, "the most frequent ones"
+
+
+@pytest.mark.parametrize(
+    ("total", "said", "steps"),
+    [(50.0, 0.0, "7.00 of 50.0"), (0.0, 90.0, "7.00 of ~90.0"), (0.0, 0.0, "7.00 of ?")],
+)
+def test_a_length_that_no_user_told_is_marked(total: float, said: float, steps: str) -> None:
+    (column,) = (column for column in JOBS if column.heading == "steps")
+    assert column.cell(wire.JobStatus(steps_done=7.0, total_steps=total, said_steps=said)) == steps

@@ -1,13 +1,13 @@
 """What to measure next is what could change the allocation, and choosing so needs fewer measurements."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from gavelx.cluster import Cluster
-from gavelx.estimator.active import Trial, known_to_be, most_telling, trials
+from gavelx.estimator.active import Trial, first_leases, known_to_be, most_telling, trials
 from gavelx.jobs import Job
 from gavelx.policies import load_policy
 from gavelx.snapshot import Snapshot
@@ -120,3 +120,26 @@ def test_chosen_measurements_save_more_than_random_ones(policy: str) -> None:
     chosen = np.mean([loss(seed, policy, telling, 4) for seed in range(8)])
     random = np.mean([loss(seed, policy, by_chance, 4) for seed in range(8) for _ in range(5)])
     assert chosen < 0.85 * random
+
+
+def unsure(jobs: Sequence[Job], **ranges: tuple[float, float]) -> Snapshot:
+    """Two types of devices, one of each; the ranges are of speeds on the second one."""
+    isolated = {Setting(job.job_type, a): 1.0 for job in jobs for a in ("v100", "k80")}
+    believed = Throughputs(isolated, ranges={Setting(name, "k80"): ends for name, ends in ranges.items()})
+    return Snapshot.of(jobs, Cluster.parse("v100=1,k80=1"), believed)
+
+
+def test_first_leases_are_where_it_is_least_sure_one_for_a_type_of_device() -> None:
+    policy, jobs = load_policy("max_min_fairness"), [Job(n, name, 10.0) for n, name in enumerate("aabbc")]
+    snapshot = unsure(jobs, a=(0.5, 2.0), b=(0.1, 10.0))
+    assert first_leases(policy, snapshot, 0) == ((2, "k80"),), "the first job of the less sure kind"
+    assert first_leases(policy, snapshot) in (((0, "k80"),), ((2, "k80"),))
+    assert first_leases(policy, unsure(jobs)) == ()
+
+
+def test_jobs_that_ran_begin_nowhere() -> None:
+    policy, jobs = load_policy("max_min_fairness"), [Job(0, "a", 10.0), Job(1, "a", 10.0)]
+    snapshot = unsure(jobs, a=(0.1, 10.0))
+    assert first_leases(policy, snapshot.replace(held_s_J=np.array([1.0, 0.0])), 0) == ((1, "k80"),)
+    assert first_leases(policy, snapshot.replace(held_s_J=np.array([1.0, 1.0])), 0) == ()
+    assert first_leases(policy, snapshot.replace(running_J=np.array([0, 1])), 0) == ()

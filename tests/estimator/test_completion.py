@@ -113,6 +113,54 @@ def test_a_job_of_which_two_cells_are_known() -> None:
     assert held > 0.8
 
 
+def of_one_model(batch_sizes: tuple[int, ...], unit: float = 1.0) -> dict[Way, float]:
+    """Steps of a model that takes a while for itself, and then for each sample."""
+    seconds = {d: (0.02 / speed, 0.001 / speed) for d, speed in (("t4", 1.0), ("v100", 3.0), ("h100-80gb", 9.0))}
+    return {
+        Setting(f"bert_bs_{size}", d): unit / (own + each * size)
+        for size in batch_sizes
+        for d, (own, each) in seconds.items()
+    }
+
+
+def test_the_level_of_a_batch_size_is_that_of_its_neighbours() -> None:
+    """A single cell that is too slow is believed in part: the neighbours say that it is noise."""
+    truth, random = of_one_model((8, 16, 32, 64, 128, 256)), np.random.default_rng(9)
+    single, wanted = Setting("bert_bs_32", "v100"), Setting("bert_bs_32", "h100-80gb")
+    known = {way: v * math.exp(random.normal(0, 0.15)) for way, v in truth.items() if way.job_type != "bert_bs_32"}
+    (one,) = asked(known | {single: truth[single] / 1.6}, [wanted])
+    assert 0.7 < one.steps_per_second / truth[wanted] < 1.1
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e4])
+def test_a_batch_size_without_measurements_is_estimated_from_others_of_its_model(unit: float) -> None:
+    truth = of_one_model((8, 16, 32, 64, 128), unit)
+    known = {way: v for way, v in truth.items() if way.job_type != "bert_bs_32"}
+    inside = [way for way in truth if way not in known]
+    far = Setting("bert_bs_4096", "v100")
+    *near, beyond, other = asked(known, [*inside, far, Setting("gpt_bs_32", "v100")])
+    for way, one in zip(inside, near, strict=True):
+        assert one.steps_per_second == pytest.approx(truth[way], rel=0.1) and one.lower < truth[way] < one.upper
+        assert one.upper / one.lower < beyond.upper / beyond.lower
+    assert other.origin == "unknown"
+
+
+def test_batch_sizes_that_have_nothing_in_common_keep_their_levels() -> None:
+    random, sizes = np.random.default_rng(8), (8, 16, 32, 64, 128, 256)
+    truth = {
+        way: v * unit
+        for size in sizes
+        for unit in [math.exp(random.normal(0, 3))]
+        for way, v in of_one_model((size,)).items()
+    }
+    hidden = [Setting(f"bert_bs_{size}", "v100") for size in sizes[::2]]
+    answers = asked({way: v for way, v in truth.items() if way not in hidden}, list(hidden))
+    assert all(
+        one.steps_per_second == pytest.approx(truth[way], rel=0.25)
+        for way, one in zip(hidden, answers, strict=True)
+    )
+
+
 def test_a_device_that_nobody_ever_used_is_judged_by_its_data_sheet() -> None:
     known: dict[Way, float] = {Setting(job, device): 1.0 for job in JOBS for device in ("t4", "v100")}
     (h100, unheard) = asked(known, [Setting(JOBS[0], "h100-80gb"), Setting(JOBS[0], "unheard of")])

@@ -4,8 +4,10 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 
 from gavelx.estimator.completion import Completion
+from gavelx.estimator.names import read_name
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.measurements import Measurement, Way
 from gavelx.throughputs import Pairing, Setting
@@ -49,6 +51,22 @@ def test_a_device_of_which_two_jobs_are_known_over_many_tables() -> None:
         known = {way for way in truth if way.accelerator != device or way.job_type in few}
         shares.append(held(truth, known)[device])
     error = float(np.std(shares, ddof=1)) / math.sqrt(TABLES)
+    assert abs(np.mean(shares) - LEVEL) < 0.05 + 2 * error
+
+
+@pytest.mark.parametrize("cells", [10, 25])
+def test_small_tables_over_many(cells: int) -> None:
+    """Any few cells of a table are known; the share is that of tables, with two standard errors and 5 %."""
+    shares = []
+    for seed in range(3 * TABLES):
+        random = np.random.default_rng([seed, 12])
+        trend = {job.split()[0]: random.normal(-0.5, 0.2) for job in JOBS}
+        speed = alone(random)
+        size = {way: float(read_name(way.job_type).batch_size) for way in speed if isinstance(way, Setting)}
+        truth = {way: speed[way] * (b / 64) ** trend[way.job_type.split()[0]] for way, b in size.items()}
+        known = {list(truth)[i] for i in random.permutation(len(truth))[:cells]}
+        shares.append(float(np.mean(list(held(dict(truth), set(known)).values()))))
+    error = float(np.std(shares, ddof=1)) / math.sqrt(len(shares))
     assert abs(np.mean(shares) - LEVEL) < 0.05 + 2 * error
 
 

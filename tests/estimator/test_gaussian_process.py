@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gavelx.estimator.gaussian_process import Errors, Solved, likely_variances
+from gavelx.estimator.gaussian_process import PRIOR_SHAPE, Errors, Floats, Solved, likely_variances
 from gavelx.estimator.intervals import half_widths, inflation
 
 MANY = 1e6
@@ -59,23 +59,56 @@ def test_an_effect_without_evidence_keeps_its_mode() -> None:
 def test_half_widths_follow_errors_of_cells_left_out() -> None:
     sd_N = np.ones(1000)
     error_N = np.random.default_rng(3).standard_t(3, 1000)
-    wide = half_widths(np.ones(1), MANY, [Errors(2 * error_N, sd_N)], NO_JOBS, 0.9)[0]
-    usual = half_widths(np.ones(1), MANY, [Errors(error_N, sd_N)], NO_JOBS, 0.9)[0]
+    wide = half_widths(np.ones(1), (MANY, MANY), [Errors(2 * error_N, sd_N)], NO_JOBS, 0.9)[0]
+    usual = half_widths(np.ones(1), (MANY, MANY), [Errors(error_N, sd_N)], NO_JOBS, 0.9)[0]
     assert usual == pytest.approx(2.35, rel=0.1)  # the quantile of t with 3 degrees of freedom
     assert wide == pytest.approx(2 * usual, rel=0.02)
-    assert half_widths(np.array([2.0]), MANY, [], NO_JOBS, 0.9)[0] == pytest.approx(2 * 1.645, rel=1e-3)
+    assert half_widths(np.array([2.0]), (MANY, MANY), [], NO_JOBS, 0.9)[0] == pytest.approx(2 * 1.645, rel=1e-3)
 
 
 @pytest.mark.parametrize(("examples", "times"), [(0.0, 2.920), (2.0, 2.132), (MANY, 1.645)])
 def test_what_is_less_sure_than_cells_left_out_is_students_of_the_examples(examples: float, times: float) -> None:
-    half = half_widths(np.array([10.0]), examples, [Errors(np.zeros(1000), np.ones(1000))], NO_JOBS, 0.9)
+    half = half_widths(np.array([10.0]), (examples, MANY), [Errors(np.zeros(1000), np.ones(1000))], NO_JOBS, 0.9)
     assert half / np.sqrt(99) == pytest.approx([times], rel=0.01)
+
+
+@pytest.mark.parametrize(("cells", "times"), [(0, 2.920), (20, 2.132), (MANY, 1.645)])
+def test_of_few_cells_variances_are_unsure_themselves(cells: float, times: float) -> None:
+    """Student's t whose degrees of freedom grow by one with ten cells, whatever is known of devices."""
+    assert half_widths(np.ones(1), (MANY, cells), [], NO_JOBS, 0.9) == pytest.approx([times], rel=0.01)
+    exact = [Errors(np.zeros(10), np.ones(10))]  # ten cells take what is sure of their like half-way
+    half = half_widths(np.full(1, 0.5), (MANY, cells), exact, NO_JOBS, 0.9)
+    assert half == pytest.approx([0.5 * times / 2], rel=0.01)
+
+
+def test_likely_variances_are_the_most_likely_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step away from them, of any variance, is likelier under measurements and prior."""
+    for name, value in (("STEPS_MAX", 3000), ("CLOSE", 1e-7)):
+        monkeypatch.setattr(f"gavelx.estimator.gaussian_process.{name}", value)
+    random, N = np.random.default_rng(11), 30
+    roots = random.normal(size=(3, N, 4))
+    kernel_PNN = roots @ roots.transpose(0, 2, 1)
+    group_N, mode_P, mode_G = np.arange(N) % 2, np.array([0.1, 0.2, 0.3]), np.array([0.05, 0.1])
+    y_N = roots[0] @ random.normal(size=4) + random.normal(0, 0.3, N)
+    found = np.concatenate(
+        likely_variances(y_N, kernel_PNN, group_N=group_N, known_N=np.full(N, 0.01), mode_P=mode_P, mode_G=mode_G)
+    )
+
+    def surprise(variance: Floats) -> float:
+        K = np.tensordot(variance[:3], kernel_PNN, 1) + np.diag(variance[3:][group_N] + 0.01)
+        fit = np.linalg.slogdet(K)[1] / 2 + y_N @ np.linalg.solve(K, y_N) / 2
+        mode = np.concatenate([mode_P, mode_G])
+        return float(fit + ((PRIOR_SHAPE + 1) * (np.log(variance) + mode / variance)).sum())
+
+    for n in range(5):
+        for factor in (0.98, 1.02):
+            assert surprise(np.where(np.arange(5) == n, factor, 1.0) * found) > surprise(found)
 
 
 def test_of_a_device_with_many_job_types_new_ones_are_as_unsure_as_those_left_out() -> None:
     errors = Errors(np.random.default_rng(5).normal(0, 0.5, 1000), np.ones(1000))
     two, some, many = (
-        half_widths(np.array([10.0]), MANY, [], (errors, jobs), 0.9)[0] / 10.0 for jobs in (2, 12, 100_000)
+        half_widths(np.array([10.0]), (MANY, MANY), [], (errors, jobs), 0.9)[0] / 10.0 for jobs in (2, 12, 100_000)
     )
     assert two == pytest.approx(1.645, rel=1e-3)
     assert many == pytest.approx(1.645 / 2, rel=0.1)
@@ -86,7 +119,9 @@ def test_errors_on_the_same_device_count_most_where_there_are_many() -> None:
     error_N = np.random.default_rng(4).normal(0, 1, 1000)
     everywhere, here = Errors(error_N, np.ones(1000)), Errors(2 * error_N, np.ones(1000))
     few_here = here[np.arange(3)]
-    many, few = (half_widths(np.ones(1), MANY, [everywhere, its], NO_JOBS, 0.9)[0] for its in (here, few_here))
+    many, few = (
+        half_widths(np.ones(1), (MANY, MANY), [everywhere, its], NO_JOBS, 0.9)[0] for its in (here, few_here)
+    )
     assert many == pytest.approx(2 * 1.645, rel=0.1)
     assert few < 0.75 * many
 

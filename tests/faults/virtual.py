@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from gavelx.estimator.active import first_leases
 from gavelx.jobs import Job
 from gavelx.mechanism.commands import Command, Solve
 from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, Wake
@@ -32,7 +34,7 @@ from gavelx.worker.emulation import Sleep, SleepRunner
 from tests.service.agents import configuration
 from tests.service.desk import Remembered
 
-TIMING = Timing(heartbeat_s=0.3, valid_for_s=4.0, grace_s=1.0)
+TIMING = Timing(heartbeat_s=0.3, valid_for_s=4.0, grace_s=1.0, measured_s=2.0, measured_again_s=5.0)
 """An agent is silent long before its leases have run out."""
 TICK_S = 0.1
 TROUBLE_S, PEACE_S = 60.0, 120.0
@@ -114,7 +116,7 @@ class World:
         return done
 
     def _answer(self, snapshot: Any) -> None:
-        answer = answer_of(POLICY.allocate(snapshot))
+        answer = answer_of(POLICY.allocate(snapshot).with_execution(first_on=first_leases(POLICY, snapshot, 0)))
         self._post(lambda now_s: [Entry(Answered(now_s, answer))])
 
     def _write(self) -> None:
@@ -142,11 +144,11 @@ class World:
             if not done.done():
                 done.set_result(None)
 
-    def submit(self, steps: float, workers: int) -> None:
+    def submit(self, job_type: str, steps: float, workers: int) -> None:
         def make(now_s: float) -> list[Entry]:
-            job = Job(self.state.next_job_id, "net", steps, workers, arrival_s=now_s)
+            job = Job(self.state.next_job_id, job_type, steps, workers, arrival_s=now_s)
             self.state.next_job_id += 1
-            return [Entry(JobSubmitted(now_s, job), {"command": ["true"], "type": "net"})]
+            return [Entry(JobSubmitted(now_s, job), {"command": ["true"], "type": job_type, "untold": True})]
 
         self._post(make)
 
@@ -298,16 +300,20 @@ def clock(world: World) -> Iterator[None]:
         yield
 
 
+def _job(chance: Random) -> tuple[str, float]:
+    """A type and a number of steps: of some jobs the speed is not known, of some of them not the length either."""
+    kinds = ("net", chance.uniform(20.0, 2000.0)), ("new", chance.uniform(2.0, 15.0)), ("anything", inf)
+    return chance.choices(kinds, (4, 1, 1))[0]
+
+
 async def _run(world: World) -> None:
     chance, down_until_s = world.chance, 0.0
-    to_come = [
-        (chance.uniform(0.0, 30.0), chance.uniform(20.0, 2000.0), chance.choice((1, 1, 1, 2))) for _ in range(8)
-    ]
+    to_come = [(chance.uniform(0.0, 30.0), *_job(chance), chance.choice((1, 1, 1, 2))) for _ in range(8)]
     while world.now_s < TROUBLE_S + PEACE_S:
         await world.tick()
         if world.serves and to_come and world.now_s >= min(to_come)[0]:
-            _, steps, workers = to_come.pop(to_come.index(min(to_come)))
-            world.submit(steps, workers)
+            _, *job = to_come.pop(to_come.index(min(to_come)))
+            world.submit(*job)
         if not world.serves and world.now_s >= down_until_s:
             world.serve()
         if world.now_s < TROUBLE_S:

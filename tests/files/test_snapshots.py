@@ -16,6 +16,7 @@ from gavelx.files.price_tables import load_prices
 from gavelx.files.snapshots import read_snapshot, snapshot_from_json, snapshot_to_json, write_snapshot
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import PREEMPTIBLE, Job
+from gavelx.policies import load_policy
 from gavelx.promises import Promises
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Snapshot
@@ -307,3 +308,34 @@ def test_ranges_that_do_not_hold_the_speed_are_a_mistake(ranges: list[list[float
     value["throughputs"][0]["ranges"] = ranges
     with pytest.raises(InputFileError, match=r"throughputs\[0\].ranges"):
         snapshot_from_json(value)
+
+
+def of_unknown_length() -> Snapshot:
+    """Two jobs; of the second it is believed how much is left."""
+    table = Throughputs({Setting("a", "v100"): 10.0})
+    snapshot = Snapshot.of([Job(0, "a", 100.0), Job(1, "a", 50.0)], Cluster.of({"v100": 1}), table)
+    jobs = (snapshot.jobs[0], Job(1, "a"))
+    return snapshot.replace(jobs=jobs, left_range_JE=np.array([[100.0, 100.0], [5.0, 900.0]]))
+
+
+def test_believed_lengths_are_saved(tmp_path: Path) -> None:
+    snapshot = of_unknown_length()
+    write_snapshot(tmp_path / "s.json", snapshot)
+    again = read_snapshot(tmp_path / "s.json")
+    assert_equal(again, snapshot)
+    assert again.left_range_JE is not None
+    assert again.left_range_JE.tolist() == [[100.0, 100.0], [5.0, 900.0]]
+    assert not again.jobs[1].has_length
+
+
+@pytest.mark.parametrize("ends", [[], [5.0], [60.0, 900.0], [5.0, 40.0], [1.0, 60.0, 90.0], "all", [-1.0, 60.0]])
+def test_an_interval_that_does_not_hold_the_length_is_a_mistake(ends: Any) -> None:
+    value = snapshot_to_json(of_unknown_length())
+    value["progress"][1]["steps_left_range"] = ends
+    with pytest.raises(InputFileError, match=r"progress\[1\].steps_left_range"):
+        snapshot_from_json(value)
+
+
+def test_policies_answer_for_jobs_of_unknown_length() -> None:
+    for policy in ("max_min_fairness", "srtf", "robust(srtf)", "optimistic(makespan)", "partitioned(makespan, 2)"):
+        load_policy(policy).allocate(of_unknown_length())

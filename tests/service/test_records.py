@@ -1,6 +1,7 @@
 """Every event there is goes to disk and comes back the same."""
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ JOBS = st.builds(
     Job,
     id=IDS,
     job_type=st.text(min_size=1),
-    total_steps=st.floats(1e-9, 1e15),
+    total_steps=st.floats(1e-9, 1e15) | st.just(math.inf),
     scale_factor=st.integers(1, 64),
     weight=st.floats(1e-3, 1e3),
     arrival_s=st.floats(0, 1e12),
@@ -47,9 +48,9 @@ MEASUREMENTS = st.builds(Measurement, WAYS, STEPS, st.floats(0, 1), TIMES, st.te
 SERVERS = st.builds(Server, IDS, st.text(min_size=1), st.integers(1, 16), st.text(), st.text())
 
 
-def progress(time_s: float, rows: list[tuple[int, int, float, float]]) -> events.Progress:
-    lease, job, done, saved = zip(*rows, strict=True)
-    return events.Progress(time_s, np.array(lease), np.array(job), np.array(done), np.array(saved))
+def progress(time_s: float, rows: list[tuple[int, int, float, float, float]], says: bool) -> events.Progress:
+    lease, job, *figures = (np.array(column) for column in zip(*rows, strict=True))
+    return events.Progress(time_s, lease, job, *(figures if says else figures[:2]))
 
 
 EVENTS = st.one_of(
@@ -59,7 +60,7 @@ EVENTS = st.one_of(
     st.builds(events.WorkerDrained, TIMES, IDS, IDS),
     st.builds(events.JobCancelled, TIMES, IDS),
     st.builds(events.PolicyChanged, TIMES, st.frozensets(st.sampled_from(["pairs", "placements"]))),
-    st.builds(progress, TIMES, st.lists(st.tuples(IDS, IDS, STEPS, STEPS), min_size=1)),
+    st.builds(progress, TIMES, st.lists(st.tuples(IDS, IDS, STEPS, STEPS, STEPS), min_size=1), st.booleans()),
     st.builds(events.LeaseEnded, TIMES, IDS, IDS, STEPS, STEPS, st.booleans(), STEPS),
     st.builds(events.PriceChanged, TIMES, st.builds(Prices, st.dictionaries(st.text(), STEPS), st.text())),
     st.builds(events.Wake, TIMES),
@@ -99,7 +100,7 @@ def test_events_come_back_as_they_were(event: Event, note: dict[str, Any]) -> No
 )
 @given(snapshot=snapshots())
 def test_an_answer_comes_back_as_the_allocation_that_it_was(policy: str, snapshot: Snapshot) -> None:
-    allocation = load_policy(policy).allocate(snapshot)
+    allocation = load_policy(policy).allocate(snapshot).with_execution(first_on=((3, "v100"),))
     record = record_of(1, Entry(Answered(3.0, answer_of(allocation))))
     event = entry_of(record).event
     assert isinstance(event, Answered)

@@ -11,6 +11,7 @@ from random import Random
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
+from gavelx.mechanism.lengths import KNOWN, Known
 from gavelx.overheads import FREE, Overhead, Overheads
 from gavelx.prices import Prices
 from gavelx.published import PUBLISHED, AnyRules
@@ -46,9 +47,11 @@ class Case:
     policy: str
     rules: AnyRules
     faults: Faults
+    lengths: Known
 
     def __str__(self) -> str:
-        return f"seed {self.seed}: {len(self.jobs)} jobs on {self.cluster}, {self.policy}, rules {self.rules.name}"
+        run = f"{self.policy}, rules {self.rules.name}, lengths {self.lengths}"
+        return f"seed {self.seed}: {len(self.jobs)} jobs on {self.cluster}, {run}"
 
 
 def case_of(seed: int) -> Case:
@@ -74,7 +77,13 @@ def case_of(seed: int) -> Case:
         policy=random.choice(POLICIES),
         rules=rules,
         faults=_faults(random, seed, rules),
+        lengths=_lengths(seed, rules),
     )
+
+
+def _lengths(seed: int, rules: AnyRules) -> Known:
+    """What is known of how long jobs are; under the published rules all."""
+    return Random(f"lengths:{seed}").choice(("told", *KNOWN)) if isinstance(rules, Rules) else "told"
 
 
 def _jobs(random: Random, widest: int) -> tuple[Job, ...]:

@@ -153,8 +153,7 @@ class LeaseCompletions:
         tracked = self._tracked.begin(run)
         tracked.parts[server_id].happened(PartEvent.FINAL_REPORT)
         tracked.finals[server_id] = ended
-        total_steps = self._state.jobs[ended.job_id].job.total_steps
-        steps = total_steps if ended.complete else safe_number(ended.steps_done, total_steps)
+        steps = self._steps(ended.job_id, ended, complete=ended.complete)
         held_s = safe_number(ended.held_s) or charged.held_s
         if len(run.parts) > 1:
             held_s = max(held_s, charged.held_s)
@@ -169,8 +168,8 @@ class LeaseCompletions:
         first = finals.get(run.parts[0].server_id)  # it counts though its server was lost since
         failed = any(final.failed for final in finals.values())
         complete = first is not None and first.complete and not failed
-        total_steps = self._state.jobs[run.lease.job_id].job.total_steps
-        steps = self._progress.saved_steps(run) if first is None else safe_number(first.steps_done, total_steps)
+        job_id = run.lease.job_id
+        steps = self._progress.saved_steps(run) if first is None else self._steps(job_id, first, complete=complete)
         held_s = max(safe_number(final.held_s) for final in finals.values())
         if run.stopped is not None and any(part.server_id not in finals for part in run.parts):
             held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
@@ -180,8 +179,12 @@ class LeaseCompletions:
             note["gone"] = gone  # these were held as long as the last heartbeat said
         preempted = run.stopping and not (run.parts[0].over or failed or complete)
         lost_s = held_s if preempted and steps <= run.from_steps else 0.0
-        steps = total_steps if complete else steps
         self._end(run, steps, held_s, failed=failed, complete=complete, lost_s=lost_s, note=note)
+
+    def _steps(self, job_id: int, final: wire.Ended, *, complete: bool) -> float:
+        """How far the job is by this word: at its last step if that is known, and it is complete."""
+        job = self._state.jobs[job_id].job
+        return job.total_steps if complete and job.has_length else safe_number(final.steps_done, job.total_steps)
 
     def _end(
         self,
@@ -199,6 +202,8 @@ class LeaseCompletions:
             return
         self._tracked[lease_id].ending = True
         measured = self._measuring.end(lease_id)
+        if complete and not measured and steps == 0.0 and self._state.jobs[job_id].launches == 1:
+            measured = self._measuring.whole_run(run, held_s)
         self._post(
             lambda now_s: [
                 *(Entry(Measured(now_s, measurement)) for measurement in measured),

@@ -9,7 +9,7 @@ import numpy as np
 
 from gavelx.mechanism.events import Progress
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.rpc.convert import safe_number
+from gavelx.rpc.convert import STEPS_MAX, safe_number
 from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
@@ -21,7 +21,9 @@ class ProgressReports:
     def __init__(self, state: State) -> None:
         self._state = state
         self._reports: dict[int, wire.LeaseReport] = {}
-        self._known: dict[int, tuple[float, float]] = {}  # steps done and saved that the mechanism knows
+        self._known: dict[
+            int, tuple[float, float, float]
+        ] = {}  # what the mechanism knows of steps: done, saved, said
 
     def __len__(self) -> int:
         return len(self._reports)
@@ -50,7 +52,7 @@ class ProgressReports:
     def _capped(self, run: LeaseRecord, steps: float) -> float:
         """A job is complete when its lease has ended well, and not when it says so on the way."""
         total_steps = self._state.jobs[run.lease.job_id].job.total_steps
-        return safe_number(steps, math.nextafter(total_steps, 0.0))
+        return safe_number(steps, min(STEPS_MAX, math.nextafter(total_steps, 0.0)))
 
     def entries(self, now_s: float) -> list[Entry]:
         """What the mechanism does not know yet; from now on it counts as known."""
@@ -60,15 +62,18 @@ class ProgressReports:
             if run is None or run.stopping:
                 continue
             done, saved = self._capped(run, report.steps_done), self._capped(run, report.saved_steps)
-            figures = max(done, saved), saved
+            job = self._state.jobs[run.lease.job_id].job
+            said = 0.0 if job.has_length else safe_number(report.total_steps)
+            figures = max(done, saved), saved, said
             if self._known.get(lease_id) != figures:
                 self._known[lease_id] = figures
                 rows.append((lease_id, run.lease.job_id, *figures))
         if not rows:
             return []
-        lease_L, job_id_L, steps_L, saved_L = zip(*rows, strict=True)
+        lease_L, job_id_L, *columns = zip(*rows, strict=True)
         ids = np.array(lease_L, dtype=np.int64), np.array(job_id_L, dtype=np.int64)
-        return [Entry(Progress(now_s, *ids, np.array(steps_L, dtype=float), np.array(saved_L, dtype=float)))]
+        steps_L, saved_L, said_L = (np.array(column, dtype=float) for column in columns)
+        return [Entry(Progress(now_s, *ids, steps_L, saved_L, said_L if said_L.any() else None))]
 
     def report_again(self) -> None:
         """What was to be reported may not have been."""

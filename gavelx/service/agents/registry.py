@@ -21,6 +21,8 @@ from typing import Any
 import grpc
 
 from gavelx.cluster import Server
+from gavelx.estimator.untold import rate_of
+from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.price_tables import with_prices_of
 from gavelx.mechanism.commands import Command, Launch, Stop
 from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerJoined, WorkerLost
@@ -179,7 +181,8 @@ class AgentRegistry:
     def _join(self, now_s: float, server: Server, hello: wire.Hello) -> list[Entry]:
         before = self.state.machines.get(server.id)
         epoch = 0 if before is None else before.epoch + 1
-        note = {"name": hello.name, "address": hello.address, "boot_id": hello.boot_id}
+        note: dict[str, Any] = {"name": hello.name, "address": hello.address, "boot_id": hello.boot_id}
+        note["rate"] = rate_of(server.accelerator, load_data_sheets())
         entries = [Entry(WorkerJoined(now_s, server, epoch), note)]
         if before is not None and before.drained:
             entries.append(Entry(WorkerDrained(now_s, server.id, epoch)))

@@ -15,6 +15,7 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.timing import Timing
 from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import State
+from gavelx.service.state.untold import RUN, RUN_ERROR
 from gavelx.service.store.records import Entry, Measured
 
 SAMPLES = 128
@@ -65,9 +66,18 @@ class SpeedSamples:
             self._series[lease_id] = Series(way, [sample])
         else:
             series.add(sample)
-            if series.seconds >= self._timing.measured_again_s:
+            if self._is_enough(series):
                 self._log(self.end(lease_id))
                 self._series[lease_id] = Series(way, [sample])
+
+    def _is_enough(self, series: Series) -> bool:
+        """Whether there is a measurement to be had: now and then, and at once where none is known."""
+        if series.seconds >= self._timing.measured_again_s:
+            return True
+        long_s = self._timing.measured_s
+        if series.seconds < long_s or series.way not in self._state.untold.ranges:
+            return False
+        return not isinstance(measure(series.samples, long_s), Rejected)
 
     def end(self, lease_id: int) -> list[Measurement]:
         """A series is over: its speed, if it was steady for long enough."""
@@ -79,10 +89,15 @@ class SpeedSamples:
             count, _ = self.rejected.get(series.way, (0, ""))
             self.rejected[series.way] = count + 1, found.reason
             return []
-        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return [
-            Measurement(series.way, found.steps_per_second, found.relative_error, found.seconds, at, "a lease")
-        ]
+        figures = found.steps_per_second, found.relative_error, found.seconds
+        return [Measurement(series.way, *figures, _now(), "a lease")]
+
+    def whole_run(self, run: LeaseRecord, held_s: float) -> list[Measurement]:
+        """A job showed no step and is complete: where nobody said its speed, its time stands for that."""
+        way = self._state.way_of(run)
+        if way is None or held_s <= 0.0 or not self._state.untold.concerns(way):
+            return []
+        return [Measurement(way, 1.0 / held_s, RUN_ERROR, held_s, _now(), RUN)]
 
     def servers_changed(self) -> None:
         """Leases may have ended without a word."""
@@ -91,3 +106,7 @@ class SpeedSamples:
     def _log(self, measured: list[Measurement]) -> None:
         if measured:
             self._post(lambda now_s: [Entry(Measured(now_s, measurement)) for measurement in measured])
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from gavelx.explain.explanation import Explanation
+from gavelx.jobs import Job
 from gavelx.metrics import known as plain
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.api.calls import Call
+from gavelx.service.api.naming import RULE
+from gavelx.service.api.waiting import NEW, Waiting
 from gavelx.service.state.state import State
+from gavelx.throughputs import Setting
 
 _explanations: dict[int, Explanation] = {}
 
@@ -34,6 +38,8 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         "job_id": job_id,
         "name": known.spec.get("name", ""),
         "owner": job.owner,
+        "type": known.spec.get("type", job.job_type),
+        "type_is": RULE if known.spec.get("named_by") else "as submitted",
         "policy": state.policy,
         "state": known.ended or "waiting",
         "why": known.reason or known.ended,
@@ -51,12 +57,11 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
             "received_s": known.received_s,
             "lost_s": known.lost_s,
             "steps_done": known.steps_done,
-            "total_steps": job.total_steps,
+            "total_steps": plain_steps(job),
             "spent_usd": plain(known.spent_usd),
         }
     if (live := state.mechanism.job(job_id)) is None:
-        document["why"] = "it has just been submitted; the next round looks at it"
-        return document
+        return document | {"why": NEW} | _believed(state, job)
     document |= {
         "promised_share": live.share,
         "promised_s": live.promised_s,
@@ -66,9 +71,10 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         "preemptible": job.preemptible,
         "protected": live.protected,
         "steps_done": live.steps_done,
-        "total_steps": job.total_steps,
+        "total_steps": plain_steps(job),
         "spent_usd": plain(live.spent_usd),
     }
+    document |= _believed(state, job) | {"speeds": _speeds(state, job_id)}
     allocated = _allocated(state, job_id)
     document |= allocated
     if (run := state.runs.latest_of(job_id)) is not None:
@@ -77,6 +83,44 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         document["accelerator"] = run.lease.accelerator
     document["why"] = _why(state, here, document, job_id)
     return document
+
+
+def plain_steps(job: Job) -> float | None:
+    """Its last step; None where its user did not say."""
+    return job.total_steps if job.has_length else None
+
+
+def _believed(state: State, job: Job) -> dict[str, Any]:
+    """How much longer it takes where its user did not say, and what it says itself."""
+    mechanism, said, done = state.mechanism, 0.0, 0.0
+    if job.has_length:
+        return {}
+    if (j := mechanism.live.index.get(job.id)) is None:
+        left = mechanism.lengths.left([job], np.zeros(1), np.zeros(1))
+    else:
+        left = mechanism.left(np.array([j]))
+        said, done = float(mechanism.live.said_steps[j]), float(mechanism.live.steps_done[j])
+    before = f"{mechanism.lengths.of(job).jobs} jobs of its type before it"
+    return {
+        "left_s": [float(end[0]) for end in left],
+        "left_from": "its own output" if said > done > 0 else before,
+        "said_steps": said or None,
+    }
+
+
+def _speeds(state: State, job_id: int) -> dict[str, Any]:
+    """Steps/s on each type that is here, with an interval where nobody said or measured it."""
+    job, table = state.jobs[job_id].job, state.mechanism.throughputs
+    found = {}
+    for name in state.mechanism.leasing.accelerators:
+        way = Setting(job.job_type, name, job.scale_factor)
+        if (speed := table.isolated.get(way)) is not None:
+            estimated = way in table.ranges
+            origin = "estimated" if estimated else "measured" if way in state.online else "said"
+            found[name] = {"steps_per_s": speed, "from": origin}
+            if estimated:
+                found[name]["range"] = list(table.ranges[way])
+    return found
 
 
 def _allocated(state: State, job_id: int) -> dict[str, Any]:
@@ -104,20 +148,6 @@ def _allocated(state: State, job_id: int) -> dict[str, Any]:
     }
 
 
-def _nowhere(state: State, job_id: int) -> str:
-    """That it can run on none of the servers, where that is so."""
-    mechanism, job = state.mechanism, state.jobs[job_id].job
-    if not (servers := mechanism.servers()):
-        return "no server is here"
-    types = sorted({server.accelerator for server in servers})
-    speeds = [mechanism.throughputs.get(job.job_type, name, job.scale_factor) for name in types]
-    if any(speeds):
-        return ""
-    unknown = [name for name, speed in zip(types, speeds, strict=True) if speed is None]
-    why = f"its speed is unknown on {', '.join(unknown)}" if unknown else f"it does not fit on {', '.join(types)}"
-    return f"can run nowhere: {why}"
-
-
 def _why(state: State, here: AgentRegistry, document: dict[str, Any], job_id: int) -> str:
     """One sentence."""
     limited = document.get("limited_by", "")
@@ -135,12 +165,12 @@ def _why(state: State, here: AgentRegistry, document: dict[str, Any], job_id: in
     if document["state"] == "stopping":
         return "it was asked to stop and gives its devices up; it will go on from what it saves"
     if document["allocation"] is None or not state.mechanism.servers():
-        thinking = "the policy is thinking" if state.asked else "the policy has not been asked about it yet"
-        return _nowhere(state, job_id) or thinking
+        waiting = Waiting(state)
+        return waiting.nowhere(job_id) or waiting.not_asked()
     if document["promised_share"] > 0:
-        others = _held_by_others(state, job_id) or "others are further behind"
-        turn = f"it waits for its turn: {document['promised_share']:.1%} of its time was promised, and {others}"
-        return "; ".join(filter(None, (turn, _kept(document), limited)))
+        live = state.mechanism.job(job_id)
+        assert live is not None
+        return "; ".join(filter(None, (Waiting(state).turn(live, job_id), _kept(document), limited)))
     return limited or "the policy gives it nothing"
 
 
@@ -155,18 +185,3 @@ def _kept(document: dict[str, Any]) -> str:
 
 def _lost(document: dict[str, Any]) -> str:
     return f"it saved nothing when it was stopped, and {document['lost_s']:,.0f} s of work are lost"
-
-
-def _held_by_others(state: State, job_id: int) -> str:
-    """That too many of the devices that it can use are held by jobs that are not preempted, if so."""
-    mechanism, width = state.mechanism, state.jobs[job_id].job.scale_factor
-    live, devices, protection = mechanism.live, mechanism.leasing.devices(), mechanism.protection()
-    if protection is None:
-        return ""
-    speed_A = live.speeds(devices, np.array([live.index[job_id]]))[0]
-    left = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
-    usable = [a for a, speed in enumerate(speed_A.tolist()) if speed > 0]
-    if any(left[a] >= width for a in usable):
-        return ""
-    names = ", ".join(mechanism.leasing.accelerators[a] for a in usable)
-    return f"jobs that would lose their work hold {names}"

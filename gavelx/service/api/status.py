@@ -13,10 +13,29 @@ from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.api.auth import Caller
 from gavelx.service.api.calls import Call
+from gavelx.service.api.waiting import Waiting
 from gavelx.service.state.state import Machine, State
 
 Floats = NDArray[np.float64]
 SHOWN, LIMIT_MAX = 1000, 100_000
+
+
+class Asked:
+    """What is worked out once for all jobs of a call: why they wait, and how long they are believed to take."""
+
+    def __init__(self, state: State, job_ids: Sequence[int]) -> None:
+        self.waiting, self._live = Waiting(state), state.mechanism.live
+        known = [self._live.index[i] for i in job_ids if i in self._live.index]
+        untold = np.intersect1d(known, self._live.untold()).astype(np.int64)
+        left = zip(*(end.tolist() for end in state.mechanism.left(untold)), strict=True)
+        self._left = dict(zip(untold.tolist(), left, strict=True))
+
+    def add_length(self, message: wire.JobStatus) -> None:
+        """What is believed where its user did not say."""
+        j = self._live.index[message.job_id]
+        if (left := self._left.get(j)) is not None:
+            message.said_steps = float(self._live.said_steps[j])
+            message.left_s, message.left_lower_s, message.left_upper_s = left
 
 
 async def status(call: Call, request: wire.StatusRequest) -> wire.StatusReply:
@@ -27,10 +46,10 @@ async def status(call: Call, request: wire.StatusRequest) -> wire.StatusReply:
     state, here, now_s = call.state, call.agents, call.scheduler.clock.now_s()
     limit = min(request.limit or SHOWN, LIMIT_MAX)
     wanted = _wanted(state, request, call.caller)
-    mechanism = state.mechanism
+    mechanism, asked = state.mechanism, Asked(state, wanted[:limit])
     running = mechanism.running()
     return wire.StatusReply(
-        jobs=(_job(state, here, job_id, now_s) for job_id in wanted[:limit]),
+        jobs=(_job(state, here, job_id, now_s, asked) for job_id in wanted[:limit]),
         servers=_servers(state, here),
         policy=state.policy,
         rounds=mechanism.rounds,
@@ -54,7 +73,7 @@ def _wanted(state: State, request: wire.StatusRequest, caller: Caller) -> Sequen
     return list(owned)
 
 
-def _job(state: State, here: AgentRegistry, job_id: int, now_s: float) -> wire.JobStatus:
+def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: Asked) -> wire.JobStatus:
     known = state.jobs[job_id]
     job = known.job
     message = wire.JobStatus(
@@ -65,7 +84,7 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float) -> wire.J
         workers=job.scale_factor,
         state=known.ended or "waiting",
         steps_done=known.steps_done,
-        total_steps=job.total_steps,
+        total_steps=job.total_steps if job.has_length else 0.0,
         promised_s=known.promised_s,
         received_s=known.received_s,
         submitted_s_ago=now_s - job.arrival_s,
@@ -77,8 +96,12 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float) -> wire.J
         restarts=max(0, known.launches - 1),
         lost_s=known.lost_s,
     )
-    if known.ended or (live := state.mechanism.job(job_id)) is None:
+    if known.ended:
         return message
+    if (live := state.mechanism.job(job_id)) is None:
+        message.reason = asked.waiting.why(None, job_id)
+        return message
+    asked.add_length(message)
     message.steps_done, message.promised_share = live.steps_done, live.share
     message.promised_s, message.received_s = live.promised_s, live.received_s
     message.spent_usd, message.lost_s, message.protected = live.spent_usd, live.lost_s, live.protected
@@ -88,6 +111,8 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float) -> wire.J
         message.servers.extend(state.machines[part.server_id].name for part in run.parts)
         if (report := here.progress.get(run.lease.id)) is not None:
             message.steps_done = max(message.steps_done, min(report.steps_done, job.total_steps))
+    else:
+        message.reason = asked.waiting.why(live, job_id)
     return message
 
 

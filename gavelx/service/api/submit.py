@@ -1,6 +1,7 @@
 """Submissions: checked against what is known of speeds, numbered, and accepted once."""
 
 import asyncio
+import math
 import secrets
 import zlib
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_spec, note_of
 from gavelx.service.api.calls import Call
 from gavelx.service.api.limits import Allowance
+from gavelx.service.api.naming import type_of
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
-from gavelx.spelling import meant, nearest
+from gavelx.spelling import close, meant, nearest
 from gavelx.throughputs import Setting
 
 JOBS_IN_CALL = 10_000
@@ -54,14 +56,14 @@ class Submission:
         try:
             check_spec(spec)
             self._allowance.check_weight(spec.weight)
-            named = meant(spec.job_type, self._state.job_types) or spec.job_type
-            job_type, speeds = self._speeds(named, spec)
+            named = meant(spec.job_type, self._state.job_types) or spec.job_type or type_of(spec.command)
+            job_type, told = self._type(named, spec)
         except UserError as error:
             where = f"job {n}{f' ({spec.name[:64]!r})' if spec.name else ''}"
             raise UserError(error.problem, where=where, expected=error.expected, hint=error.hint) from None
         fields = {
             "job_type": job_type,
-            "total_steps": spec.total_steps,
+            "total_steps": spec.total_steps or math.inf,
             "scale_factor": max(1, spec.workers),
             "weight": spec.weight or 1.0,
             "slo": spec.slo or None,
@@ -69,39 +71,39 @@ class Submission:
             "owner": self._owner,
             "preemptible": spec.preemptible or "auto",
         }
-        return fields, note_of(spec) | {"type": named} | ({"speeds": speeds} if speeds else {})
+        return fields, note_of(spec) | {"type": named} | told
+
+    def _type(self, named: str, spec: wire.JobSpec) -> tuple[str, dict[str, Any]]:
+        """The name under which its speeds are known, and what it says of them.
+
+        A job that says its own is of a type of its own, by what it says, so speeds of one user reach no other. One
+        that says none, of a type that the table lacks, is of a type of its owner, whose speeds are estimated.
+        """
+        if spec.steps_per_s:
+            job_type, speeds = self._speeds(named, spec)
+            return job_type, {"speeds": speeds} if speeds else {}
+        if named in self._state.job_types:
+            return named, {"untold": True}
+        if spec.job_type and close(named, self._state.job_types):
+            hint = f"{nearest(named, self._state.job_types)} or say how fast yours is: {self._speed_options()}"
+            raise UserError(f"unknown job type {named!r}", expected="a type of the throughput table", hint=hint)
+        by = {} if spec.job_type else {"named_by": "command"}
+        return f"{named}~{zlib.crc32(self._owner.encode()):08x}", {"untold": True} | by
+
+    def _speed_options(self) -> str:
+        here = dict.fromkeys(machine.server.accelerator for machine in self._state.machines.values())
+        return " ".join(f"--speed {name}=STEPS_PER_S" for name in list(here)[:3] or ["ACCELERATOR"])
 
     def _speeds(self, job_type: str, spec: wire.JobSpec) -> tuple[str, dict[str, float]]:
-        """The name under which its speeds are known, and all of them where the table does not have some.
-
-        A job that says its own is of a type of its own, by what it says, so speeds of one user reach no other.
-        """
+        """The name under which its speeds are known, and all of them where the table does not have some."""
         known, workers = self._state.said, max(1, spec.workers)
         types = self._state.mechanism.throughputs.accelerators
         table = {a: speed for a in types if (speed := known.get(Setting(job_type, a, workers))) is not None}
         speeds = {name.lower(): speed for name, speed in spec.steps_per_s.items()} | table
-        if len(speeds) > len(table):
-            mark = zlib.crc32(repr(sorted(speeds.items())).encode())
-            return f"{job_type}~{mark:08x}", speeds
-        if not any(table.values()):
-            raise self._unknown(job_type, workers)
-        return job_type, {}
-
-    def _unknown(self, job_type: str, workers: int) -> UserError:
-        here = dict.fromkeys(machine.server.accelerator for machine in self._state.machines.values())
-        speeds = " ".join(f"--speed {name}=STEPS_PER_S" for name in list(here)[:3] or ["ACCELERATOR"])
-        if job_type in self._state.job_types:
-            widths = sorted(
-                {s.scale_factor for s, v in self._state.speeds.items() if s.job_type == job_type and v}
-            )
-            problem = f"no speed of {job_type!r} on {workers} devices is known"
-            hint = f"--workers {', '.join(map(str, widths))}, or say how fast it is: {speeds}"
-            return UserError(problem, expected="a width of the throughput table", hint=hint)
-        near = nearest(job_type, self._state.job_types)
-        if len(near) > 200:
-            near = f"one of {', '.join(self._state.job_types[:5])}, ...;"
-        hint = f"{near} or say how fast yours is: {speeds}"
-        return UserError(f"unknown job type {job_type!r}", expected="a type of the throughput table", hint=hint)
+        if len(speeds) == len(table):
+            return job_type, {}
+        mark = zlib.crc32(repr(sorted(speeds.items())).encode())
+        return f"{job_type}~{mark:08x}", speeds
 
     def entries(self, now_s: float) -> list[Entry]:
         """Number the jobs. One that was accepted before, by its request id, keeps its number and is no event."""

@@ -17,9 +17,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from gavelx.allocation import Allocation
 from gavelx.asking import ask
 from gavelx.cluster import Cluster
 from gavelx.errors import GavelxError
+from gavelx.estimator.active import FIRST_LOOKED_AT, first_leases
 from gavelx.jobs import Job
 from gavelx.policies import Policy, load_policy
 from gavelx.service.store.allocation_record import allocation_of, answer_of
@@ -33,6 +35,8 @@ SLACK_S = 5.0
 """A solver that keeps to its budget needs some time besides."""
 LOOK_S = 0.25
 """How often the clock of a process is read that has not answered yet."""
+QUICK_S = 0.2
+"""A policy that takes longer is not asked what a measurement is worth, which takes some more calls."""
 
 
 def most_s(settings: Settings) -> float:
@@ -147,9 +151,20 @@ def _answer(what: str, *rest: Any) -> Any:
             return str(policy), getattr(policy, "opens", frozenset())
     text, snapshot, settings = rest
     with using(settings):
-        answer = answer_of(ask(_policy(text), snapshot))
+        answer = answer_of(_with_first_leases(_policy(text), snapshot))
     allocation_of(answer, snapshot)  # the process that asked must be able to read it
     return answer
+
+
+def _with_first_leases(policy: Policy, snapshot: Snapshot) -> Allocation:
+    """The policy's answer, and where jobs should begin whose speeds are not known."""
+    began_s = time.monotonic()
+    allocation = ask(policy, snapshot)
+    quick = time.monotonic() - began_s < QUICK_S and hasattr(policy, "gain")
+    try:
+        return allocation.with_execution(first_on=first_leases(policy, snapshot, FIRST_LOOKED_AT if quick else 0))
+    except GavelxError:
+        return allocation  # it can do without
 
 
 @lru_cache(1)

@@ -10,7 +10,7 @@ from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, Pric
 from gavelx.mechanism.history import History
 from gavelx.prices import Prices
 from gavelx.service.state.snapshots import configuration_of, replay
-from gavelx.service.state.state import State
+from gavelx.service.state.state import COMPLETE, State
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
 from gavelx.service.store.records import entry_of
@@ -21,7 +21,8 @@ from gavelx.throughputs import Setting, Throughputs
 class RecordedWorkload:
     """``completion_s`` is of the jobs that were complete, on the clock of the arrivals; the first arrives at 0.
 
-    ``prices`` are those of then, ``price_changes`` when they became others, on the same clock.
+    ``prices`` are those of then, ``price_changes`` when they became others, on the same clock. ``untold``: users
+    did not say how long some jobs are, which are as long here as they were, and no policy is to know.
     """
 
     jobs: tuple[Job, ...]
@@ -32,9 +33,10 @@ class RecordedWorkload:
     cancelled: int
     prices: Prices
     price_changes: tuple[tuple[float, Prices], ...]
+    untold: bool = False
 
 
-def read_recorded(place: str) -> RecordedWorkload:
+def read_recorded(place: str) -> RecordedWorkload:  # noqa: PLR0912  # one branch an event
     """What a log says, without the jobs that were cancelled. Raises :class:`InputFileError` for an empty one."""
     log = Log(place, read_only=True)
     try:
@@ -59,7 +61,7 @@ def read_recorded(place: str) -> RecordedWorkload:
                 case WorkerJoined(server=server):
                     servers[server.id] = server
                 case LeaseEnded(job_id=job_id) as ended:
-                    if ended.steps_done >= steps_of.get(job_id, math.inf):
+                    if ended.complete or ended.steps_done >= steps_of.get(job_id, math.inf):
                         completion_s.setdefault(job_id, ended.time_s)
                     elif ended.steps_done > 0:
                         saved.add(job_id)
@@ -73,6 +75,9 @@ def read_recorded(place: str) -> RecordedWorkload:
     first_s = jobs[0].arrival_s
     tariffs = [configuration.prices, *(change.prices for change in repriced if change.time_s <= first_s)]
     kept = [job for job in jobs if job.id not in gone - completion_s.keys()]
+    untold = any(not job.has_length for job in kept)
+    if untold:
+        kept, speeds = _with_lengths(place, kept, speeds)
     return RecordedWorkload(
         jobs=tuple(_again(job, first_s, checkpoints=job.id not in lost - saved) for job in kept),
         cluster=_cluster(list(servers.values())),
@@ -84,7 +89,30 @@ def read_recorded(place: str) -> RecordedWorkload:
         price_changes=tuple(
             (change.time_s - first_s, change.prices) for change in repriced if change.time_s > first_s
         ),
+        untold=untold,
     )
+
+
+def _with_lengths(
+    place: str, jobs: list[Job], speeds: dict[Setting, float]
+) -> tuple[list[Job], dict[Setting, float]]:
+    """Jobs of unknown length, as long as they turned out to be; and their speeds, as known in the end.
+
+    Those that were never complete are left out.
+    """
+    state, _ = read_history(place)
+    kinds, best = state.untold.kinds, dict[tuple[str, int], float]()
+    found = {way: speed for way, speed in state.speeds.items() if (way.job_type, way.scale_factor) in kinds}
+    for way, speed in found.items():
+        best[way.job_type, way.scale_factor] = max(speed, best.get((way.job_type, way.scale_factor), 0.0))
+    known = list[Job]()
+    for job in jobs:
+        if job.has_length:
+            known.append(job)
+        elif (record := state.jobs[job.id]).ended == COMPLETE and record.worked_s > 0.0:
+            steps = record.worked_s * best.get((job.job_type, job.scale_factor), 1.0)
+            known.append(replace(job, total_steps=steps))
+    return known, speeds | found
 
 
 def read_history(place: str) -> tuple[State, History]:

@@ -21,6 +21,7 @@ from gavelx.allocation import Allocation
 from gavelx.cluster import Server
 from gavelx.configuration import ALONE
 from gavelx.estimator.online import Online
+from gavelx.estimator.untold import Rate
 from gavelx.jobs import Job
 from gavelx.measurements import Way
 from gavelx.mechanism import Mechanism
@@ -40,6 +41,7 @@ from gavelx.mechanism.events import (
 )
 from gavelx.mechanism.story import Stories
 from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
+from gavelx.service.state.untold import UntoldSpeeds
 from gavelx.service.store.allocation_record import allocation_of
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.records import Answered, Entry, Measured, Started
@@ -67,6 +69,7 @@ class JobRecord:
     spent_usd: float = 0.0  # NaN where it held devices of no known price
     promised_s: float = 0.0
     received_s: float = 0.0
+    worked_s: float = 0.0  # of a job of unknown length, when it ended: on its fastest type, or as much elsewhere
 
 
 @dataclass(slots=True)
@@ -89,7 +92,8 @@ class State:
     """The mechanism, the records of all jobs, the servers, who runs where.
 
     ``said`` is what the table says of speeds, and what jobs say that bring theirs; ``speeds`` and ``beside`` are
-    what is gone by: the same, but where leases were measured to be otherwise (``online``).
+    what is gone by: the same, but where leases were measured to be otherwise (``online``), or where nobody said
+    anything (``untold``).
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -98,7 +102,8 @@ class State:
         self.said = dict(chain[tuple[Way, float]](table.isolated.items(), table.colocated.items()))
         self.speeds, self.beside = dict(table.isolated), dict(table.colocated)
         self.online, self.refine = Online(self.said), configuration.refine
-        throughputs = Throughputs(self.speeds, self.beside, table.name)
+        self.untold = UntoldSpeeds(self.said, self.speeds, self.online)
+        throughputs = self._throughputs(table.name)
         self.mechanism = Mechanism(throughputs, configuration.prices, configuration.rules)
         self.jobs: dict[int, JobRecord] = {}
         self.machines: dict[int, Machine] = {}
@@ -202,6 +207,12 @@ class State:
             setting = Setting(job.job_type, accelerator, job.scale_factor)
             if setting not in self.said:
                 self.said[setting] = self.speeds[setting] = speed
+        if spec.get("untold") and self.untold.add((job.job_type, job.scale_factor)):
+            self.mechanism.know(self._throughputs())
+
+    def _throughputs(self, name: str = "") -> Throughputs:
+        """The speeds that are gone by; another object each time, for they may have changed."""
+        return Throughputs(self.speeds, self.beside, name, dict(self.untold.ranges))
 
     def _allocated(self, event: Answered) -> Allocated | None:
         """The answer to what was asked; None where that was answered already."""
@@ -213,6 +224,9 @@ class State:
     def _measured(self, event: Measured) -> ThroughputsChanged | None:
         """Measured beats table: the mechanism hears of a speed that is another one than it goes by."""
         way = event.measurement.way
+        if self.untold.concerns(way):
+            changed = self.untold.observe(event.measurement)
+            return ThroughputsChanged(event.time_s, self._throughputs()) if changed else None
         self.online.observe(event.measurement)
         speeds: dict[Any, float] = self.speeds if isinstance(way, Setting) else self.beside
         used = speeds.get(way)
@@ -222,7 +236,7 @@ class State:
         speeds[way] = better
         if isinstance(way, Setting) and way.consolidated and used:
             self._scale_spread(way._replace(consolidated=False), better / used)
-        return ThroughputsChanged(event.time_s, Throughputs(self.speeds, self.beside))
+        return ThroughputsChanged(event.time_s, self._throughputs())
 
     def _scale_spread(self, way: Setting, factor: float) -> None:
         """What is known of a gang spread over servers is how much slower it is, until that is measured."""
@@ -248,6 +262,8 @@ class State:
             self._gone(event.server.id)
         machine = Machine(event.server, note["name"], note["address"], note["boot_id"], event.epoch)
         self.machines[event.server.id] = machine
+        if self.untold.joined(event.server.accelerator, Rate(*note["rate"]) if "rate" in note else None):
+            self.mechanism.know(self._throughputs())
 
     def _gone(self, server_id: int) -> None:
         """Nothing runs on this server any more."""
@@ -329,7 +345,8 @@ class State:
             known.steps_done, known.spent_usd = float(live.steps_done[j]), float(live.spent_usd[j])
             known.promised_s, known.received_s = float(live.promised_s[j]), float(live.held_s[j])
             known.lost_s = float(live.lost_s[j])
-        if how == COMPLETE:
+            known.worked_s = float(live.worked_s[j])
+        if how == COMPLETE and known.job.has_length:
             known.steps_done = known.job.total_steps
         for name in ("command", "environment"):
             known.spec.pop(name, None)  # it will not be started again

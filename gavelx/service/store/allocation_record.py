@@ -67,9 +67,14 @@ class AllocationRecord:
             promised=promised,
             certificate=Certificate(**body["certificate"]),
             marginal_A=body["marginal"],
-            execution=Execution(**body["execution"]),
+            execution=_execution(body["execution"]),
             notes=tuple(body["notes"]),
         )
+
+
+def _execution(body: dict[str, Any]) -> Execution:
+    first_on = tuple((job_id, name) for job_id, name in body.get("first_on", ()))
+    return Execution(**body | {"first_on": first_on})
 
 
 def answer_of(allocation: Allocation) -> AllocationRecord:

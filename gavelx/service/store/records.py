@@ -33,9 +33,10 @@ from gavelx.prices import Prices
 from gavelx.service.store.allocation_record import AllocationRecord, as_of_version_3
 from gavelx.throughputs import Pairing, Setting
 
-VERSION = 3
+VERSION = 4
 """Since 2 each carries a checksum, jobs may refuse to be preempted, and leases say what was lost with them; since
-3 an answer names the devices of each configuration, and says in positive words how it is carried out."""
+3 an answer names the devices of each configuration, and says in positive words how it is carried out; since 4 a
+job may be of unknown length, and say itself how long it is."""
 Json = dict[str, Any]
 
 
@@ -137,13 +138,15 @@ def _progress(event: Progress) -> Json:
         "job_id": event.job_id_L.tolist(),
         "steps_done": event.steps_done_L.tolist(),
         "saved_steps": event.saved_steps_L.tolist(),
+        **({} if event.said_steps_L is None else {"said_steps": event.said_steps_L.tolist()}),
     }
 
 
 def _read_progress(time_s: float, body: Json) -> Event:
     lease_L, job_id_L = (np.array(body[name], dtype=np.int64) for name in ("lease", "job_id"))
     steps_L, saved_L = (np.array(body[name], dtype=float) for name in ("steps_done", "saved_steps"))
-    return Progress(time_s, lease_L, job_id_L, steps_L, saved_L)
+    said_L = np.array(body["said_steps"], dtype=float) if "said_steps" in body else None
+    return Progress(time_s, lease_L, job_id_L, steps_L, saved_L, said_L)
 
 
 def _measured(event: Measured) -> Json:

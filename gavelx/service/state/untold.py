@@ -1,0 +1,98 @@
+"""Speeds of jobs whose users say none: estimated where nothing is known, until leases measure them.
+
+Of a type whose jobs show no steps, the wall time by device type stands for them: a whole run is one step, and each
+run that was complete in one lease is a measurement, though a rough one, as runs of one type are not equally long.
+As soon as steps of the type are measured, its runs do not count any more.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gavelx.estimator.online import Online
+from gavelx.estimator.untold import MEASURED_ERROR, Rate, untold_speeds
+from gavelx.measurements import Measurement, Way
+from gavelx.throughputs import Setting
+
+RUN, RUN_ERROR = "a run", 0.5
+"""The source of a measurement that is a whole run, and its relative error."""
+Kind = tuple[str, int]
+"""A job type and a number of devices."""
+
+
+@dataclass
+class UntoldSpeeds:
+    """Fills the gaps of ``speeds`` for these ``kinds`` of jobs, and the ``ranges`` around what it fills in.
+
+    ``said`` is what the table says, ``online`` what leases have measured. ``rates`` are those of the accelerator
+    types that servers brought; they are in the log, so a replay estimates the same.
+    """
+
+    said: Mapping[Way, float]
+    speeds: dict[Setting, float]
+    online: Online
+    ranges: dict[Way, tuple[float, float]] = field(default_factory=dict)
+    rates: dict[str, Rate] = field(default_factory=dict)
+    kinds: dict[Kind, None] = field(default_factory=dict)
+    counted: dict[Kind, None] = field(default_factory=dict)  # those whose steps were measured
+
+    def add(self, kind: Kind) -> bool:
+        """Jobs of this kind say no speed; whether that is news."""
+        if kind in self.kinds:
+            return False
+        self.kinds[kind] = None
+        self._fill(kind)
+        return True
+
+    def joined(self, accelerator: str, rate: Rate | None) -> bool:
+        """A server of this type is here; whether that changes what is estimated. Old logs say no rate."""
+        known = self.rates.get(accelerator)
+        rate = rate or known or Rate()
+        if rate == known:
+            return False
+        self.rates[accelerator] = rate
+        for kind in self.kinds:
+            self._fill(kind)
+        return bool(self.kinds)
+
+    def concerns(self, way: Way) -> bool:
+        """Whether this speed was said by nobody."""
+        return isinstance(way, Setting) and way not in self.said and (way.job_type, way.scale_factor) in self.kinds
+
+    def observe(self, measurement: Measurement) -> bool:
+        """A lease has measured a speed, of those that it concerns; whether others are used from now on."""
+        way = measurement.way
+        assert isinstance(way, Setting)
+        kind = way.job_type, way.scale_factor
+        if measurement.source == RUN and self._counts_steps(kind):
+            return False
+        if measurement.source != RUN and not self._counts_steps(kind):
+            self.counted[kind] = None
+            self.online.forget([here for _, here in self._ways(kind)])
+        self.online.observe(measurement)
+        used = self.speeds.get(way) if way not in self.ranges else None
+        if used is not None and self.online.better(way, used) is None:
+            return False
+        self._fill(kind)
+        return True
+
+    def _fill(self, kind: Kind) -> None:
+        known, exact = dict[str, tuple[float, float]](), self._counts_steps(kind)
+        for name, way in self._ways(kind):
+            if way in self.said:
+                known[name] = self.speeds[way], MEASURED_ERROR
+            elif (learned := self.online.learned(way)) is not None:
+                known[name] = learned.speed, learned.relative_error
+                if exact:
+                    self.speeds[way] = learned.speed
+                    self.ranges.pop(way, None)
+        for name, estimate in untold_speeds(self.rates, known, exact=exact).items():
+            way = Setting(kind[0], name, kind[1])
+            self.speeds[way] = estimate.steps_per_second
+            self.ranges[way] = estimate.lower, estimate.upper
+
+    def _counts_steps(self, kind: Kind) -> bool:
+        """Whether it is known what a step of these jobs is."""
+        return kind in self.counted or any(way in self.said for _, way in self._ways(kind))
+
+    def _ways(self, kind: Kind) -> Iterator[tuple[str, Setting]]:
+        return ((name, Setting(kind[0], name, kind[1])) for name in self.rates)

@@ -1,0 +1,51 @@
+"""The experiment on sparse tables in small; what it draws is as it says, and sharing is worth its while."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from experiments.estimation.sparse import main, score
+from experiments.estimation.sparse_tables import NARROW, cases, drawn_at_random, roofline, share
+from gavelx.estimator.names import read_name
+
+
+def test_the_command_writes_scores_and_page(tmp_path: Path) -> None:
+    assert main(["--tiny", "--out", str(tmp_path)]) == 0
+    scores = json.loads((tmp_path / "sparse.json").read_text())
+    assert {one["estimator"] for one in scores} == {"completion", "simple_process"}
+    assert all(one["median_error"] > 0 and 0 <= one["coverage"] <= 1 for one in scores)
+    page = (tmp_path / "SPARSE.md").read_text()
+    assert "made, width 1 (30 %)" in page and "| all |" in page
+
+
+def test_tables_by_name_hide_what_they_say() -> None:
+    for name, make in cases(None).items():
+        case = make(np.random.default_rng(1))
+        assert case.known < case.truth.keys() and case.hidden and not case.known & set(case.hidden)
+        if "2 jobs" in name:
+            (device,) = {way.accelerator for way in case.hidden}
+            assert len({way.job_type for way in case.known if way.accelerator == device}) == 2
+
+
+def test_tables_at_random_are_of_every_kind_and_their_names_are_read() -> None:
+    drawn = [drawn_at_random(np.random.default_rng([seed, 2]), None) for seed in range(40)]
+    shares = [len(case.known) / len(case.truth) for case in drawn]
+    assert min(shares) < 0.1 and max(shares) > 0.5
+    assert len({len({way.accelerator for way in case.truth}) for case in drawn}) > 4
+    for case in drawn:
+        models = {read_name(way.job_type).model for way in case.truth}
+        assert len(models) <= 18, models
+    assert drawn_at_random(np.random.default_rng([3, 2]), None) == drawn[3]
+
+
+def test_of_narrow_tables_it_is_no_worse_than_a_plain_process() -> None:
+    """Six tables, 30 % of width 1 known: without shared levels, errors are twice those of the process."""
+    ratios, hits = [], []
+    for seed in range(6):
+        random = np.random.default_rng([seed, 77])
+        ours, plain = score("", seed, share(random, roofline(random, shapes=NARROW), 0.3))
+        ratios.append(np.log(np.median(ours.errors) / np.median(plain.errors)))
+        hits += ours.hits
+    assert np.exp(np.mean(ratios)) < 1.05
+    assert 0.85 <= np.mean(hits) <= 0.98

@@ -1,0 +1,237 @@
+"""Jobs of which the user says nothing: estimated, measured, believed; and the log says it all again."""
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from gavelx.cluster import Server
+from gavelx.estimator.untold import Rate
+from gavelx.jobs import Job
+from gavelx.mechanism.events import JobSubmitted, WorkerJoined
+from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.agents.session import AgentSession, Stream
+from gavelx.service.api.explain import explained
+from gavelx.service.api.status import Asked, _job
+from gavelx.service.state.state import State
+from gavelx.service.store.records import Entry, entry_of, record_of
+from gavelx.throughputs import Setting
+from tests.service.agents import FakeAgent, configuration, serving, user_of
+from tests.service.desk import Desk
+from tests.service.running import run
+
+
+class Untold(Desk):
+    """One agent with one device, and one job of which nothing is said."""
+
+    session: AgentSession
+    stream: Stream
+    beats = 1.0
+
+    async def begin(self, jobs: int = 1, **more: Any) -> None:
+        self.session, self.stream = await self.agent("one", 1)
+        self.more(jobs, **more)
+
+    def more(self, jobs: int = 1, **more: Any) -> None:
+        for _ in range(jobs):
+            job = Job(self.state.next_job_id, "train.py~1", arrival_s=self.now_s, owner="ada", **more)
+            note = {"command": ["train.py"], "type": "train.py", "named_by": "command", "untold": True}
+            self._apply([Entry(JobSubmitted(self.now_s, job), note)])
+        self.wake()
+
+    def report(self, held_s: float, steps: float, total: float = 0.0) -> None:
+        """A heartbeat that says how far the running lease is."""
+        self.beats += 1.0
+        (run,) = self.state.runs.on(self.session.server_id).values()
+        report = wire.LeaseReport(
+            lease_id=run.lease.id, job_id=run.lease.job_id, steps_done=steps, held_s=held_s, total_steps=total
+        )
+        beat = wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=self.beats, leases=[report]))
+        self.here.receive(self.session, self.stream, beat)
+        self.now_s += 1.0
+        self._apply(self.here.progress.entries(self.now_s))
+        self.settle()
+        self.wake()
+
+    def ends(self, held_s: float, **how: Any) -> None:
+        (run,) = self.state.runs.on(self.session.server_id).values()
+        ended = wire.Ended(
+            report_id=f"e{run.lease.id}", lease_id=run.lease.id, job_id=run.lease.job_id, held_s=held_s
+        )
+        for name, value in how.items():
+            setattr(ended, name, value)
+        self.here.receive(self.session, self.stream, wire.FromAgent(ended=ended))
+        self.settle()
+        self.wake()
+
+    def status(self, job_id: int) -> wire.JobStatus:
+        return _job(self.state, self.here, job_id, self.now_s, Asked(self.state, [job_id]))
+
+    def speed(self) -> float:
+        return self.state.speeds[Setting("train.py~1", "v100")]
+
+    def again(self) -> State:
+        """What the log says, read as from disk."""
+        state = State(configuration())
+        for n, entry in enumerate(self.log, 1):
+            state.apply(entry_of(record_of(n, entry)))
+        return state
+
+
+def test_its_speed_is_estimated_and_then_measured() -> None:
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        assert desk.speed() == 1.0, "a second of a V100 is a step"
+        assert Setting("train.py~1", "v100") in desk.state.untold.ranges
+        for second in range(40):
+            desk.report(float(second), 7.0 * second, 400.0)
+        desk.ends(40.0, steps_done=280.0, complete=True)
+        assert desk.speed() == pytest.approx(7.0)
+        live = desk.state.mechanism.live
+        assert live.equal_share_speed[0] == pytest.approx(7.0), "in the steps that were measured"
+        assert live.equal_share_s[0] == pytest.approx(35.0, abs=10.0), "alone its share is all, whatever a step is"
+        assert Setting("train.py~1", "v100") not in desk.state.untold.ranges
+        assert desk.state.jobs[0].ended == "complete"
+        assert desk.state.jobs[0].steps_done == 280.0
+        assert desk.state.mechanism.lengths.of(desk.state.jobs[0].job).jobs == 1
+        again = desk.again()
+        assert again.jobs == desk.state.jobs
+        assert again.speeds == desk.state.speeds
+        assert again.untold.ranges == desk.state.untold.ranges
+        job = desk.state.jobs[0].job
+        assert again.mechanism.lengths.of(job) == desk.state.mechanism.lengths.of(job)
+
+    run(main())
+
+
+def test_a_type_of_device_that_comes_later_is_estimated_from_what_is_measured() -> None:
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        for second in range(40):
+            desk.report(float(second), 7.0 * second)
+        desk.ends(40.0, complete=True)
+        stream, hello = Stream(), wire.Hello(version=1, name="two", accelerator="k80", devices=1, boot_id="boot")
+        coming = asyncio.create_task(desk.here.hello(hello, stream))
+        await asyncio.sleep(0)
+        desk.settle()
+        await coming
+        way = Setting("train.py~1", "k80")
+        assert 0.5 < desk.state.speeds[way] < 7.0
+        lower, upper = desk.state.untold.ranges[way]
+        assert lower < desk.state.speeds[way] < upper
+        assert desk.again().speeds == desk.state.speeds
+
+    run(main())
+
+
+def test_what_it_says_of_its_length_is_shown_and_not_obeyed() -> None:
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        for second in range(1, 11):
+            desk.report(float(second), 10.0 * second, 400.0)
+        message = desk.status(0)
+        assert (message.total_steps, message.said_steps) == (0.0, 400.0)
+        assert message.left_lower_s < message.left_s < message.left_upper_s
+        assert message.left_s == pytest.approx(30.0, rel=0.25)
+        told = explained(desk.state, desk.here, 0, desk.now_s)
+        assert told["left_from"] == "its own output"
+        assert told["speeds"]["v100"]["from"] == "estimated"
+        for second in range(11, 60):  # it lied
+            desk.report(float(second), 10.0 * second, 400.0)
+        assert desk.state.jobs[0].ended == ""
+        told = explained(desk.state, desk.here, 0, desk.now_s)
+        assert told["left_from"] == "0 jobs of its type before it"
+
+    run(main())
+
+
+@pytest.mark.parametrize("total", [math.nan, math.inf, -math.inf, -5.0, 1e400, 1e-300, 1e300])
+@pytest.mark.parametrize("steps", [math.nan, math.inf, -1.0, 1e300, 0.0])
+def test_numbers_that_lie(steps: float, total: float) -> None:
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        for second in range(1, 4):
+            desk.report(float(second), steps, total)
+        message = desk.status(0)
+        assert 0 < message.left_lower_s < message.left_upper_s < math.inf
+        desk.ends(5.0, steps_done=steps, complete=True)
+        assert desk.state.jobs[0].ended == "complete"
+        assert math.isfinite(desk.state.jobs[0].steps_done)
+        assert desk.again().jobs == desk.state.jobs
+
+    run(main())
+
+
+def test_each_waiting_job_says_why() -> None:
+    async def main() -> None:
+        desk = Untold()
+        desk.submit(5.0)
+        assert desk.status(0).reason == "no server is here"
+        await desk.begin(jobs=3)
+        waiting = [desk.status(i) for i in desk.state.live]
+        assert all(job.reason for job in waiting if job.state == "waiting")
+        desk.submit_gang(4, 5.0)
+        assert "it needs 4 devices" in desk.status(4).reason
+
+    run(main())
+
+
+def test_a_command_needs_no_more_than_its_words(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path / "state") as service,
+            user_of(service) as user,
+            FakeAgent(service.address, devices=3) as agent,
+        ):
+            first, typed, steps = await user.submit(
+                wire.JobSpec(command=["/home/ada/train.sh", "--fast"]),
+                wire.JobSpec(command=["./a"], job_type="mine"),
+                wire.JobSpec(command=["./b"], total_steps=1e9),
+            )
+            jobs = await user.until("running", first, typed, steps)
+            assert [job.job_type for job in jobs] == ["train.sh", "mine", "b"]
+            assert [job.total_steps for job in jobs] == [0.0, 0.0, 1e9]
+            assert math.isinf(next(g for g in agent.going.values() if g.launch.job_id == first).launch.until_step)
+            with pytest.raises(grpc.aio.AioRpcError, match="did you mean 'net'"):
+                await user.submit(wire.JobSpec(command=["./c"], job_type="nett"))
+
+    run(main())
+
+
+def test_without_steps_the_wall_time_of_runs_stands_for_them() -> None:
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        desk.ends(100.0, complete=True)
+        desk.more()
+        way = Setting("train.py~1", "v100")
+        assert desk.speed() == pytest.approx(0.01, rel=0.05), "runs per second"
+        assert way in desk.state.untold.ranges, "runs are not equally long"
+        for second in range(40):  # the next one shows its steps
+            desk.report(float(second), 7.0 * second)
+        assert desk.speed() == pytest.approx(7.0)
+        assert way not in desk.state.untold.ranges
+        desk.ends(40.0, complete=True, steps_done=280.0)
+        desk.more()
+        desk.ends(30.0, complete=True)  # and the last one does not
+        assert desk.speed() == pytest.approx(7.0)
+        again = desk.again()
+        assert again.speeds == desk.state.speeds
+        assert again.untold.counted == desk.state.untold.counted
+
+    run(main())
+
+
+def test_a_server_of_an_older_log_brings_its_rate_when_it_comes_again() -> None:
+    state = State(configuration())
+    note = {"name": "one", "address": "", "boot_id": "b"}
+    for epoch, more in enumerate(({}, {"rate": [0.25, 0.3]}, {})):
+        state.apply(Entry(WorkerJoined(0.0, Server(0, "k80", 1), epoch), note | more))
+        assert state.untold.rates["k80"] == (Rate() if epoch == 0 else Rate(0.25, 0.3))
