@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,20 @@ class Throughputs:
             colocated = {way: of.get(way, speed) for way, speed in self.colocated.items()}
             self._ends[end] = Throughputs(isolated, colocated, self.name, reasons=self.reasons)
         return self._ends[end]
+
+    def also_called(self, other: Mapping[str, str]) -> "Throughputs":
+        """The table in which each of these accelerator types has the speeds of another, too."""
+        if not other:
+            return self
+
+        def both(of: Mapping[Any, Any]) -> dict[Any, Any]:
+            copies = ((way._replace(accelerator=name), way) for name, same in other.items() for way in of
+                      if way.accelerator == same)  # fmt: skip
+            return {**of, **{copy: of[way] for copy, way in copies}}
+
+        return Throughputs(
+            both(self.isolated), both(self.colocated), self.name, both(self.ranges), both(self.reasons)
+        )
 
     @cached_property
     def _ends(self) -> "dict[End, Throughputs]":

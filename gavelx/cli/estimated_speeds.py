@@ -4,11 +4,12 @@ Estimates are kept in memory, so that a second run of one process with the same 
 """
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from itertools import product
 
 from threadpoolctl import threadpool_limits
 
-from gavelx.errors import WorkloadError
+from gavelx.errors import OptionError, WorkloadError
 from gavelx.estimator.combined import Combined
 from gavelx.estimator.job_names import near_name, read_job
 from gavelx.estimator.missing_speeds import filled, missing_ways
@@ -50,6 +51,18 @@ def with_estimates(
         with threadpool_limits(1):  # matrices are small: threads would only wait for each other
             _cache[key] = filled(table, missing, estimator)
     return _cache[key]
+
+
+def check_types(accelerators: Iterable[str], table: Throughputs) -> None:
+    """Raise :class:`OptionError` for a type of which nothing is known, and that is spelled like one that is."""
+    sheets = load_data_sheets()
+    chips = {device.partition("-")[0]: None for device in sheets.by_name}
+    for name in accelerators:
+        if name in table.accelerators or sheets.has(name):
+            continue
+        if near := get_close_matches(name, {**dict.fromkeys(table.accelerators), **chips}, n=1, cutoff=0.7):
+            problem = f"nothing is known of accelerator type {shown(name)}"
+            raise OptionError(problem, where="--cluster", hint=f"did you mean {near[0]!r}?")
 
 
 def check_names(jobs: Iterable[Job], accelerators: Sequence[str], table: Throughputs, where: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from gavelx.cli.capacities import capacities_of, check_capacities
 from gavelx.cli.conditions import faults_of, lengths_of, rules_of, within
-from gavelx.cli.estimated_speeds import check_names, with_estimates
+from gavelx.cli.estimated_speeds import check_names, check_types, with_estimates
 from gavelx.cli.prices import PriceChanges, prices_of
 from gavelx.cli.run_options import RunOptions
 from gavelx.cluster import Cluster
@@ -16,7 +16,7 @@ from gavelx.errors import OptionError, WorkloadError, did_you_mean
 from gavelx.estimator import DEFAULT, make_estimator
 from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.estimator.sampled_table import sampled
-from gavelx.files.data_sheets import load_data_sheets
+from gavelx.files.data_sheets import load_data_sheets, other_spellings
 from gavelx.files.measurement_tables import read_measurements
 from gavelx.files.texts import shown
 from gavelx.files.throughput_tables import load_throughputs
@@ -91,6 +91,8 @@ def load_scenario(typed: RunOptions, opens: frozenset[Kind] = frozenset()) -> Sc
     cluster = Cluster.parse(typed.cluster, typed.devices_per_server)
     settings = solver_settings(typed.solver, typed.time_budget)
     throughputs = load_throughputs(typed.table)
+    throughputs = throughputs.also_called(other_spellings(cluster.accelerators, throughputs.accelerators))
+    check_types(cluster.accelerators, throughputs)
     rules, faults = rules_of(typed, throughputs.job_types), faults_of(typed)
     prices, price_changes = prices_of(typed, cluster)
     capacities = capacities_of(typed, cluster, rules)

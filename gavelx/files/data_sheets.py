@@ -1,7 +1,7 @@
 """The specifications of accelerator types that gavelx ships: ``throughputs/accelerators.csv`` and its aliases."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from gavelx.accelerators import DataSheets, Specification
@@ -50,6 +50,12 @@ def meant_by(accelerators: Sequence[str]) -> Callable[[str], str | None]:
         return type_of.get(name.lower()) or type_of.get(device_of(name))
 
     return meant
+
+
+def other_spellings(accelerators: Iterable[str], known: Sequence[str]) -> dict[str, str]:
+    """Which of these types are known types under another name: ``tesla-v100-sxm2-16gb`` is ``v100``."""
+    meant = meant_by(known)
+    return {name: same for name in accelerators if name not in known and (same := meant(name)) is not None}
 
 
 def _specification(row: Row) -> Specification:

@@ -223,3 +223,20 @@ def test_a_hundred_odd_tables_are_read_or_refused_with_a_reason(tmp_path: Path) 
             load_throughputs(path)
         except UserError as error:
             assert "t.csv" in str(error)
+
+
+def test_a_type_of_the_table_is_found_under_another_spelling(shell: Shell) -> None:
+    """With its measured speeds and its price, so nothing is estimated and every figure is the same."""
+    run = ("simulate", "--policy", "max_min_fairness", "--jobs", "6", "--prices", "gcp", "--json", "-")
+    usual = shell(*run, "--cluster", "v100=2,k80=2").json
+    spelled = shell(*run, "--cluster", "Tesla-V100-SXM2-16GB=2,nvidia-tesla-k80=2").json
+    assert "speeds" not in spelled
+    for name in ("jct_mean_s", "makespan_s", "cost_usd", "total_usd", "rho_max"):
+        assert spelled[name] == usual[name]
+    assert set(spelled["per_job"][0]["device_s"]) <= {"tesla-v100-sxm2-16gb", "nvidia-tesla-k80"}
+
+
+def test_a_misspelt_type_is_told_what_it_may_mean(shell: Shell) -> None:
+    ran = shell("simulate", "--policy", "fifo", "--jobs", "1", "--cluster", "a1000=2")
+    assert ran.code == 2
+    assert "--cluster: nothing is known of accelerator type 'a1000'. Try: did you mean 'a100'?" in ran.err
