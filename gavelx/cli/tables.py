@@ -193,7 +193,8 @@ def _legend(summaries: Sequence[dict[str, Any]]) -> str:
     text = LEGEND + LEGEND_MU * any(summary["mu_mean"] is not None for summary in summaries) + LEGEND_BILL
     if samples := max((summary.get("speed_samples", 0) for summary in summaries), default=0):
         level = summaries[0].get("interval_level", 0.9)
-        text += f" a - b: {level:.0%} interval of {samples} repetitions with speeds drawn from their ranges."
+        text += f" a - b: {level:.0%} interval of {samples} repetitions with speeds drawn from their ranges. "
+        text += "A figure is that of the likeliest speeds, and may lie outside."
     return text
 
 

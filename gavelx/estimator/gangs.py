@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from gavelx.estimator.base import LEVEL, Estimator
-from gavelx.estimator.estimated_table import throughputs_of
+from gavelx.estimator.missing_speeds import filled
 from gavelx.measurements import Measurement
 from gavelx.throughputs import Setting, Throughputs
 
@@ -31,18 +31,11 @@ class GangSpeeds:
 
         Both for gangs in one server and for spread ones; with ranges at this confidence level.
         """
-        table = self.throughputs
         settings = (
             Setting(job_type, accelerator, n, together)
             for job_type, n in widths
-            for accelerator in table.accelerators
+            for accelerator in self.throughputs.accelerators
             for together in (True, False)
         )
-        wanted = [setting for setting in settings if setting not in table.isolated]
-        estimated = throughputs_of(self.estimator, wanted, level)
-        return Throughputs(
-            {**table.isolated, **estimated.isolated},
-            table.colocated,
-            table.name,
-            {**table.ranges, **estimated.ranges},
-        )
+        missing = [setting for setting in settings if setting not in self.throughputs.isolated]
+        return filled(self.throughputs, missing, self.estimator, level)

@@ -22,7 +22,6 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri_exp
 
 from gavelx.jobs import Job
 
@@ -142,6 +141,8 @@ def _beyond(worked_s_J: Floats, mean_J: Floats, sd_J: Floats, p: float) -> Float
 
     With S the survival function, S(length) = (1 - p) S(worked); in logarithms, so that far tails keep digits.
     """
+    from scipy.special import log_ndtr, ndtri_exp  # noqa: PLC0415  (heavy, and few clusters need it)
+
     z_J = (np.log(np.maximum(worked_s_J, SHORTEST_S)) - mean_J) / sd_J
     length_s_J = np.exp(np.minimum(mean_J - sd_J * ndtri_exp(np.log1p(-p) + log_ndtr(-z_J)), 600.0))
     return np.asarray(np.maximum(length_s_J - worked_s_J, SHORTEST_S))

@@ -220,7 +220,7 @@ class Ledger:
             self.require(job_id not in self._lease_of, f"job {job_id} is complete and holds devices")
         for job_id, steps in self._steps.items():
             known = job_id in complete or job_id in self._lease_of or steps < self._total[job_id]
-            self.require(known, f"job {job_id} has done all its steps, and nobody knows")
+            self.require(known, f"job {job_id} has done all its steps, and the scheduler does not know")
 
     @property
     def usd(self) -> float:

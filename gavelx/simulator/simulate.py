@@ -83,25 +83,12 @@ def simulate(
     lessons = None if believed is None or isinstance(believed, Throughputs) else Lessons(believed, throughputs)
     ran: Ran
     if isinstance(rules, Rules):
-        ran = SimulatedCluster(
-            jobs,
-            cluster,
-            throughputs,
-            rules,
-            measured,
-            faults,
-            price_changes,
-            capacities,
-            ledger=ledger,
-            hide_lengths=lengths != "told",
-        )
+        world = (jobs, cluster, throughputs, rules, measured, faults, price_changes, capacities)
+        ran = SimulatedCluster(*world, ledger=ledger, hide_lengths=lengths != "told")
         history = BelievedLengths(learns=lengths == "believed")
         mechanism = Mechanism(told, prices, replace(rules, sleep_s=SLEEP_S), opens, history)
         stopwatch = _Stopwatch(FallbackPolicy(policy), ran, on_progress)
-        seen = watch(mechanism, ran) if watch else ran
-        if lessons is not None:
-            ran.ran, seen = lessons.ran, Learning(seen, lessons)
-        drive(mechanism, stopwatch.allocate, seen)
+        _drive(mechanism, stopwatch, ran, watch(mechanism, ran) if watch else ran, lessons)
         known = _known(mechanism)
     else:
         from gavelx.published import policies, run  # noqa: PLC0415
@@ -115,6 +102,15 @@ def simulate(
     result = replace(_result(ran, known, stopwatch, prices, window), policy=str(policy))
     _check_books(result, ran, known)
     return replace(result, wall_seconds=time.perf_counter() - started)
+
+
+def _drive(
+    mechanism: Mechanism, stopwatch: "_Stopwatch", ran: SimulatedCluster, seen: Backend, lessons: Lessons | None
+) -> None:
+    """Run to the end; with ``lessons``, the scheduler learns how fast leases ran."""
+    if lessons is not None:
+        ran.ran, seen = lessons.ran, Learning(seen, lessons)
+    drive(mechanism, stopwatch.allocate, seen)
 
 
 def _in_order(

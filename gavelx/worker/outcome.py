@@ -5,7 +5,7 @@
 | could not be started, or a rank failed unasked  | failed                                                 |
 | said so in its report                           | complete                                               |
 | exited with 0, unasked, and reports nothing     | complete, with all of its steps, or as many as it      |
-|                                                 | printed where nobody said how many they are            |
+|                                                 | printed where the user did not say how many they are   |
 | exited with 0, unasked, and has saved more      | stopped by itself in time: what is saved counts        |
 | the same, with nothing more saved               | failed: otherwise it would be launched for ever        |
 | the same, as it was to stop or to lapse anyway  | stopped                                                |

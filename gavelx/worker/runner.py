@@ -250,7 +250,7 @@ class ProcessRunner:
             "CUDA_VISIBLE_DEVICES": ",".join(self.devices.of(launch.slots)),
         }
         until_step = launch.until_step if math.isfinite(launch.until_step) else None
-        if until_step is not None:  # else the script knows, or nobody does
+        if until_step is not None:  # else the script knows, or it is not known
             ours["GAVELX_TOTAL_STEPS"] = f"{until_step:.15g}"
         ranks = range(launch.first_rank, launch.first_rank + launch.processes)
         name = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]

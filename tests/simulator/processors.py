@@ -11,9 +11,11 @@ from random import Random
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cluster import Cluster
 from gavelx.estimator import make_estimator
 from gavelx.estimator.estimated_table import Believed, ways_of
+from gavelx.estimator.sampled_table import sampled
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
@@ -55,6 +57,16 @@ def run(policy: str, *, estimated: bool = False) -> None:
     )
 
 
+def run_estimated(policy: str) -> None:
+    """Runs on types that the table lacks, at speeds estimated from data sheets and at speeds drawn from ranges."""
+    cluster = Cluster.parse("a100=8,h100=8")
+    jobs = [*random_jobs(8, TABLE, seed=1, multi_gpu=True), Job(100, "llama-7b-lora-bs16", 2000.0)]
+    table = with_estimates(TABLE, jobs, cluster.accelerators)
+    for each in (table, sampled(table, 1)):
+        result = simulate(load_policy(policy), jobs, cluster, each)
+        sys.stdout.write(f"{list(each.isolated.values())} {list(result.completion_s_J)}\n")
+
+
 def _half_of_it() -> Believed:
     """What an estimator makes of half the table, measured, job types alone and on several devices."""
     ways = ways_of(TABLE.job_types, CLUSTER.accelerators, (1, 2, 4, 8), placements=True)
@@ -91,6 +103,7 @@ def main() -> None:
     for name in SIMULATED:
         run(name)
     run("max_min_fairness", estimated=True)
+    run_estimated("max_min_fairness")
     run_published("max_min_fairness")
     few, many = Snapshot.of(random_jobs(20, TABLE, seed=2), CLUSTER, TABLE, PRICES), all_different()
     for policy in catalog().values():

@@ -93,7 +93,7 @@ class SpeedSamples:
         return [Measurement(series.way, *figures, _now(), "a lease")]
 
     def whole_run(self, run: LeaseRecord, held_s: float) -> list[Measurement]:
-        """A job showed no step and is complete: where nobody said its speed, its time stands for that."""
+        """A job showed no step and is complete: if its speed was not told, its time stands for it."""
         way = self._state.way_of(run)
         if way is None or held_s <= 0.0 or not self._state.untold.concerns(way):
             return []

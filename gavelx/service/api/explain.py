@@ -109,7 +109,7 @@ def _believed(state: State, job: Job) -> dict[str, Any]:
 
 
 def _speeds(state: State, job_id: int) -> dict[str, Any]:
-    """Steps/s on each type that is here, with an interval where nobody said or measured it."""
+    """Steps/s on each type that is here, with an interval where it was neither told nor measured."""
     job, table = state.jobs[job_id].job, state.mechanism.throughputs
     found = {}
     for name in state.mechanism.leasing.accelerators:

@@ -92,8 +92,8 @@ class State:
     """The mechanism, the records of all jobs, the servers, who runs where.
 
     ``said`` is what the table says of speeds, and what jobs say that bring theirs; ``speeds`` and ``beside`` are
-    what is gone by: the same, but where leases were measured to be otherwise (``online``), or where nobody said
-    anything (``untold``).
+    what is gone by: the same, but where leases were measured to be otherwise (``online``), or where no
+    user and no table says anything (``untold``).
     """
 
     def __init__(self, configuration: Configuration) -> None:

@@ -55,7 +55,7 @@ class UntoldSpeeds:
         return bool(self.kinds)
 
     def concerns(self, way: Way) -> bool:
-        """Whether this speed was said by nobody."""
+        """Whether no user and no table says this speed."""
         return isinstance(way, Setting) and way not in self.said and (way.job_type, way.scale_factor) in self.kinds
 
     def observe(self, measurement: Measurement) -> bool:

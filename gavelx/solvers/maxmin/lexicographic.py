@@ -58,7 +58,9 @@ def solve_linear(statement: Statement, *, lexicographic: bool = True, near_C: Fl
     """
     if lexicographic and (best := all_at_maximum(statement)) is not None:
         nothing_A = np.zeros(len(statement.snapshot.devices_A))  # one more device would change nothing
-        return Answer(best.share_C, best.bound, nothing_A, len(statement.snapshot.jobs), "everybody at his best")
+        return Answer(
+            best.share_C, best.bound, nothing_A, len(statement.snapshot.jobs), "every row at its largest"
+        )
     classes = collapse(statement)
     if (answer := _by_price(statement, classes, lexicographic)) is not None:
         return answer
@@ -228,13 +230,13 @@ def _with_the_best(
     for r in np.flatnonzero(rising_R).tolist():
         program.set_coefficient(first + r, rows.Z, 0.0 if at_best_R[r] else -scale_R[r])
         program.set_lower(first + r, best_R[r] * JUST if at_best_R[r] else lower_R[r])
-    everybody = not (rising_R & ~at_best_R).any()  # then nothing holds the level
-    program.set_objective(np.concatenate([-rows.cost_Z, [0.0]]) if everybody else rows.objective_V)
+    all_at_best = not (rising_R & ~at_best_R).any()  # then nothing holds the level
+    program.set_objective(np.concatenate([-rows.cost_Z, [0.0]]) if all_at_best else rows.objective_V)
     try:
         value_V, multiplier_K = program.solve()
     except UnsolvedError:
         return None
-    return (value_V, multiplier_K) if everybody or value_V[rows.Z] >= level * (1 - NEAR) else None
+    return (value_V, multiplier_K) if all_at_best or value_V[rows.Z] >= level * (1 - NEAR) else None
 
 
 def _solve_on_floors(
