@@ -6,14 +6,14 @@ Jobs of one type have the same speeds and about the same length, so jobs that ru
 2. what only runs another program is skipped: after ``python``, ``bash``, ``torchrun``, ``env`` ... the first word
    that names a script (``train.py``, ``run.sh``) is the name, else the module after ``-m``, else the first word
    that is no option, number or variable;
-3. ``sh -c TEXT`` is named by the words of its text in the same way.
+3. ``sh -c TEXT`` is named by the first script in its text, else by the first program that it runs.
 
 Types are an owner's own: what one owner's ``train.py`` does says nothing of another's.
 """
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 LAUNCHERS = re.compile(
     r"(python|pypy|perl|ruby|node|julia|lua|Rscript|bash|dash|zsh|ksh|sh|fish)[\d.]*"
@@ -24,6 +24,26 @@ LAUNCHERS = re.compile(
 MODULES = re.compile(r"torch\.distributed\.(run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\..*")
 SCRIPT = re.compile(r".+\.(py|sh|bash|pl|rb|js|jl|lua|R|r|ipynb)")
 NUMBER = re.compile(r"[\d.,:]+[a-z]?")
+PAUSE = r"[;&|()<>\s]+"
+BEFORE = {"do", "then", "else", "if", "elif", "while", "until", "time", "exec", "!", "{"}
+"""Words of a shell before a command."""
+OF_THE_SHELL = {
+    "for",
+    "case",
+    "done",
+    "fi",
+    "esac",
+    "}",
+    "cd",
+    "set",
+    "export",
+    "source",
+    ".",
+    "ulimit",
+    "trap",
+    "true",
+    ":",
+}
 RULE = "by the name of its command; --type NAME gives another"
 LENGTH_MAX = 64
 
@@ -57,9 +77,18 @@ def _of_text(interpreter: str, text: str) -> str:
         words = shlex.split(text, comments=True)
     except ValueError:
         words = text.split()
-    words = [part for word in words for part in re.split(r"[;&|()<>\s]+", word) if part]
-    script = next((word for word in words if SCRIPT.fullmatch(word)), None)
-    return script or next((word for word in words if "=" not in word), interpreter)
+    script = next((word for word in re.split(PAUSE, " ".join(words)) if SCRIPT.fullmatch(word)), None)
+    return script or next(_commands(text), interpreter)
+
+
+def _commands(text: str) -> Iterator[str]:
+    """The programs that a shell's text runs, in their order, without words of the shell itself."""
+    for command in re.split(r"[;&|()\n]+", re.sub(r"(?<!\S)#.*", "", text)):
+        words = [word.strip("\"'") for word in command.split() if not re.match(r"\w+=", word)]
+        while words and words[0] in BEFORE:
+            words.pop(0)
+        if words and words[0] not in OF_THE_SHELL:
+            yield words[0]
 
 
 def _file(path: str) -> str:
