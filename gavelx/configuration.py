@@ -24,13 +24,15 @@ AS_ASKED = 0
 class Configuration(NamedTuple):
     """Jobs, number of devices and accelerator type; on the fewest servers that can hold them, or ``spread``.
 
-    ``members`` are job ids in rising order; two of them share the devices.
+    ``members`` are job ids in rising order; two of them share the devices. ``batch`` is the number of samples in
+    an update of all devices together; 0: as submitted.
     """
 
     members: tuple[int, ...]
     accelerator: str
     devices: int
     spread: bool = False
+    batch: int = 0
 
 
 def _ints() -> Ints:
@@ -54,22 +56,26 @@ class ConfigurationSet:
     type: Ints = field(default_factory=_ints)
     devices: Ints = field(default_factory=_ints)
     spread: Bools = field(default_factory=_bools)
+    batch: Ints = field(default_factory=_ints)
 
     def __len__(self) -> int:
         return len(self.job)
 
     @classmethod
     def alone(cls, job: Ints, type_: Ints, devices: Ints) -> Self:
-        """Configurations of one job each, not spread."""
-        return cls(job, np.full(len(job), ALONE), type_, devices, np.zeros(len(job), dtype=bool))
+        """Configurations of one job each, not spread, with the batch as submitted."""
+        together, own = np.zeros(len(job), dtype=bool), np.zeros(len(job), dtype=np.int64)
+        return cls(job, np.full(len(job), ALONE), type_, devices, together, own)
 
     @classmethod
-    def of(cls, job: Ints, partner: Ints, type_: Ints, devices: Ints, spread: Bools) -> Self:
+    def of(  # noqa: PLR0917  # its columns
+        cls, job: Ints, partner: Ints, type_: Ints, devices: Ints, spread: Bools, batch: Ints
+    ) -> Self:
         """Configurations of these members; the two of a pair may be in either order."""
         swap = (partner != ALONE) & (partner < job)
         if swap.any():
             job, partner = np.where(swap, partner, job), np.where(swap, job, partner)
-        return cls(job, partner, type_, devices, spread)
+        return cls(job, partner, type_, devices, spread, batch)
 
     def take(self, chosen: Ints | Bools) -> Self:
         """The chosen configurations: indices, or a mask."""
@@ -91,10 +97,12 @@ class ConfigurationSet:
 
     def named(self, accelerators: Sequence[str]) -> list[Configuration]:
         """A list of :class:`Configuration`; members must be job ids, types indices into ``accelerators``."""
-        columns = (self.job, self.partner, self.type, self.devices, self.spread)
+        columns = (self.job, self.partner, self.type, self.devices, self.spread, self.batch)
         return [
-            Configuration((job,) if partner == ALONE else (job, partner), accelerators[a], devices, spread)
-            for job, partner, a, devices, spread in zip(*(column.tolist() for column in columns), strict=True)
+            Configuration((job,) if partner == ALONE else (job, partner), accelerators[a], devices, spread, batch)
+            for job, partner, a, devices, spread, batch in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
         ]
 
 
@@ -129,6 +137,10 @@ class PromisedSet(ConfigurationSet):
 def keys(*several: ConfigurationSet) -> list[Ints]:
     """A number for each configuration, equal for equal configurations. Members must be rows."""
     key, room = [each.spread.astype(np.int64) for each in several], 2
+    if any(each.batch.any() for each in several):  # they are few and large: their ranks will do
+        ranks = np.unique(np.concatenate([each.batch for each in several]), return_inverse=True)[1]
+        parts = np.split(ranks, np.cumsum([len(each) for each in several])[:-1])
+        key, room = [so_far + part * room for so_far, part in zip(key, parts, strict=True)], 2 * (1 + ranks.max())
     for name in ("devices", "type", "partner", "job"):
         columns = [getattr(each, name) for each in several]
         key = [so_far + (column + 1) * room for so_far, column in zip(key, columns, strict=True)]

@@ -1,8 +1,8 @@
 """The table of configurations: every way in which the jobs of a snapshot may run.
 
 A configuration is one job (or a pair that shares devices) on a number of devices of one accelerator type,
-consolidated or spread, with the throughput of each member. Space sharing, placement, elastic worker counts and
-batch sizes only add rows here; policies see no difference.
+consolidated or spread, with the throughput of each member. Space sharing, placement and the sizes of elastic jobs
+only add rows here; policies see no difference.
 
 Legend: J jobs, A accelerator types, C configurations, M memberships (a job in a configuration; a pair has two).
 """
@@ -34,6 +34,9 @@ class Configurations:
       there; 0 means that it is known not to run there. If nothing is known, there is no row;
 
     * ``spread_C``: the devices sit in several servers, which slows a gang down; default: all are consolidated;
+    * ``batch_C``: the samples in an update; default: 0 everywhere, as submitted;
+    * ``own_C``: the job is in the size as submitted, by which it is judged; default: everywhere. A job has exactly
+      one such row, alone and consolidated, on each type where it has any;
     * ``barred_C``: must not be used, at any speed (a type that a job cannot run on but is compared with); default:
       none;
     * ``kind_J``: jobs of one kind have the same ways to run at the same speeds, in the same order; default: each
@@ -52,20 +55,23 @@ class Configurations:
     throughput_M: Floats
     spread_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     barred_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    batch_C: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    own_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     kind_J: Ints | None = None
     lower_M: Floats | None = None
     upper_M: Floats | None = None
 
     def __post_init__(self) -> None:
-        for name in ("spread_C", "barred_C"):
+        for name, value in (("spread_C", False), ("barred_C", False), ("batch_C", 0), ("own_C", True)):
             if not len(getattr(self, name)):
-                object.__setattr__(self, name, np.zeros(len(self), dtype=bool))
+                object.__setattr__(self, name, np.full(len(self), value))
         for array in (
-            *(self.accelerator_C, self.devices_C, self.spread_C, self.barred_C),
+            *(self.accelerator_C, self.devices_C, self.spread_C, self.barred_C, self.batch_C, self.own_C),
             *(self.job_M, self.configuration_M, self.throughput_M),
         ):
             array.setflags(write=False)
         assert len(self.accelerator_C) == len(self.devices_C) == len(self.spread_C)
+        assert len(self.accelerator_C) == len(self.batch_C) == len(self.own_C)
         assert len(self.job_M) == len(self.configuration_M) == len(self.throughput_M)
         if self.lower_M is not None and self.upper_M is not None:
             self.lower_M.setflags(write=False)
@@ -119,19 +125,31 @@ class Configurations:
         np.minimum.at(first_C, self.configuration_M, self.job_M)
         np.maximum.at(last_C, self.configuration_M, self.job_M)
         last_C[self.members_C == 1] = ALONE
-        return ConfigurationSet(first_C, last_C, self.accelerator_C, self.devices_C, self.spread_C)
+        places = self.accelerator_C, self.devices_C, self.spread_C, self.batch_C
+        return ConfigurationSet(first_C, last_C, *places)
 
     def named(self, id_J: Ints) -> ConfigurationSet:
         """Each configuration under the ids of its members and the index of its type."""
         rows = self.rows
         partner_C = np.where(rows.partner == ALONE, ALONE, id_J[rows.partner])
-        return ConfigurationSet.of(id_J[rows.job], partner_C, rows.type, rows.devices, rows.spread)
+        return ConfigurationSet.of(id_J[rows.job], partner_C, rows.type, rows.devices, rows.spread, rows.batch)
 
     @cached_property
     def mode_C(self) -> Ints:
-        """A number for jobs, devices and placement: configurations of one mode differ only in accelerator type."""
+        """A number for jobs, size and placement: configurations of one mode differ only in accelerator type."""
         of_any_type = replace(self.rows, type=np.zeros(len(self), dtype=np.int64))
         return np.unique(keys(of_any_type)[0], return_inverse=True)[1]
+
+    def misjudged(self) -> tuple[int, int] | None:
+        """A job and a type where it may run alone, but not in exactly one row in its own size; or None."""
+        if self.own_C.all():
+            return None
+        alone_M = (self.members_C == 1)[self.configuration_M]
+        place_M = self.job_M * self.shape[1] + self.accelerator_C[self.configuration_M]
+        cells = self.shape[0] * self.shape[1]
+        rows, own = (np.bincount(place_M[chosen], minlength=cells) for chosen in (alone_M, self.plain_M))
+        wrong = np.flatnonzero((rows > 0) & (own != 1))
+        return divmod(int(wrong[0]), self.shape[1]) if len(wrong) else None
 
     def of_jobs(self, job_S: Ints) -> "tuple[Configurations, Ints]":
         """The table of just these jobs, renumbered, and the indices of its configurations in this table."""
@@ -150,7 +168,7 @@ class Configurations:
             return None
         sum_C = np.bincount(self.configuration_M, self.kind_J[self.job_M] + 1.0, len(self))
         partner_M = sum_C[self.configuration_M] - self.kind_J[self.job_M] - 1.0
-        columns = (self.accelerator_C, self.devices_C, self.spread_C, self.barred_C)
+        columns = (self.accelerator_C, self.devices_C, self.spread_C, self.barred_C, self.batch_C, self.own_C)
         speeds = [speed_M for speed_M in (self.throughput_M, self.lower_M, self.upper_M) if speed_M is not None]
         ways_MV = np.column_stack([*(c[self.configuration_M] for c in columns), partner_M, *speeds])
         alone_M = self.members_C[self.configuration_M] == 1  # these must stand in the same order, pairs need not
@@ -165,8 +183,8 @@ class Configurations:
 
     @cached_property
     def plain_M(self) -> NDArray[np.bool_]:
-        """Whether the configuration of a membership is of one job, consolidated."""
-        plain_C = (self.members_C == 1) & ~self.spread_C
+        """Whether the configuration of a membership is of one job, consolidated, in its own size."""
+        plain_C = (self.members_C == 1) & ~self.spread_C & self.own_C
         return np.asarray(plain_C[self.configuration_M])
 
     @cached_property
@@ -187,7 +205,7 @@ class Configurations:
 
     @cached_property
     def throughput_JA(self) -> Floats:
-        """Steps/s of each job alone and consolidated on each type; NaN if unknown, 0 if barred."""
+        """Steps/s of each job alone, consolidated, in its own size, on each type; NaN if unknown, 0 if barred."""
         T_JA = np.full(self.shape, np.nan)
         job_P, type_P = self.job_M[self.plain_M], self.accelerator_C[self.configuration_M[self.plain_M]]
         open_M = ~self.barred_C[self.configuration_M]
@@ -242,6 +260,8 @@ class Configurations:
             throughput_M=self.throughput_M[keep_M],
             spread_C=self.spread_C[keep_C],
             barred_C=self.barred_C[keep_C],
+            batch_C=self.batch_C[keep_C],
+            own_C=self.own_C[keep_C],
             kind_J=self.kind_J,
             lower_M=None if self.lower_M is None else self.lower_M[keep_M],
             upper_M=None if self.upper_M is None else self.upper_M[keep_M],
@@ -251,7 +271,7 @@ class Configurations:
         """Index of another table's first configuration that this one lacks, or None.
 
         Both are of the same jobs and types.
-        Members, type, devices, placement and speeds are compared. A duplicate counts as foreign too.
+        Members, type, size, placement and speeds are compared. A duplicate counts as foreign too.
         """
         if other is self or all(map(_same, self._columns, other._columns)):
             return None
@@ -265,7 +285,7 @@ class Configurations:
     @property
     def _columns(self) -> tuple[NDArray[Any], ...]:
         """Every column that makes up a configuration."""
-        places = (self.accelerator_C, self.devices_C, self.spread_C)
+        places = (self.accelerator_C, self.devices_C, self.spread_C, self.batch_C, self.own_C)
         return (*places, self.job_M, self.configuration_M, self.throughput_M)
 
     def _rows(self) -> Floats:
@@ -276,7 +296,8 @@ class Configurations:
         last_C = members_C.cumsum()
         ends = (order_M[last_C - members_C], order_M[last_C - 1])
         members = (column_M[m_C] for m_C in ends for column_M in (job_M, speed_M))
-        return np.column_stack([self.accelerator_C, self.devices_C, self.spread_C, members_C, *members])
+        places = (self.accelerator_C, self.devices_C, self.spread_C, self.batch_C, self.own_C)
+        return np.column_stack([*places, members_C, *members])
 
     def per_job(self, value_M: Floats) -> sparse.csr_array:
         """A value for each job in each of its configurations, as a J x C matrix."""
@@ -354,6 +375,8 @@ def joined(tables: Sequence[Configurations]) -> Configurations:
         throughput_M=np.concatenate([table.throughput_M for table in tables]),
         spread_C=np.concatenate([table.spread_C for table in tables]),
         barred_C=np.concatenate([table.barred_C for table in tables]),
+        batch_C=np.concatenate([table.batch_C for table in tables]),
+        own_C=np.concatenate([table.own_C for table in tables]),
         kind_J=tables[0].kind_J,
         lower_M=np.concatenate([table.at("lower").throughput_M for table in tables]) if in_doubt else None,
         upper_M=np.concatenate([table.at("upper").throughput_M for table in tables]) if in_doubt else None,

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from gavelx.elastic import Elastic
 from gavelx.errors import UserError
 
 ARRIVAL_S_MAX = 1e12
@@ -18,12 +19,16 @@ class Job:
 
     * ``total_steps``: optimizer steps; may be fractional, as in generated traces; infinity where the user does
       not say: then the job ends by itself;
-    * ``scale_factor``: number of devices that the job needs at once;
+    * ``scale_factor``: number of devices that the job needs at once; of an elastic one, those that its user would
+      take if it were not;
     * ``arrival_s``: seconds on the trace's clock;
     * ``weight``: priority (5 gets five times the share of 1);
     * ``duration_s``: seconds that the job needs on the reference device;
     * ``slo``: deadline as a multiple of ``duration_s``, counted from arrival;
     * ``owner``: a path such as ``team/user``;
+    * ``elastic``: the other sizes in which the job may run; None: it runs as submitted. A step is a step of the
+      job as submitted, in whatever size it runs: an update with twice the samples counts as two steps, or as less
+      where larger batches are worth less;
     * ``recorded_start_s``: when a recorded job first started, on the trace's clock; None if it is not known;
     * ``requested_accelerator``: the accelerator type that a recorded job asked for, as its log spells it.
 
@@ -48,6 +53,7 @@ class Job:
     owner: str = ""
     preemptible: Preemptible = "auto"
     checkpoints: bool = True
+    elastic: Elastic | None = None
     recorded_start_s: float | None = None
     requested_accelerator: str = ""
 
@@ -66,6 +72,12 @@ class Job:
         if self.recorded_start_s is not None and not 0 <= self.recorded_start_s <= ARRIVAL_S_MAX:
             expected = f"seconds from 0 to {ARRIVAL_S_MAX:g}, or nothing"
             raise self._mistake("recorded_start_s", self.recorded_start_s, expected)
+        if (elastic := self.elastic) is not None:
+            if not elastic.least <= self.scale_factor <= elastic.most:
+                expected = f"{elastic.least} to {elastic.most} devices, as its elasticity says"
+                raise self._mistake("scale_factor", self.scale_factor, expected)
+            if elastic.parts % self.scale_factor:
+                raise self._mistake("parts", elastic.parts, f"a multiple of its {self.scale_factor} devices")
         if self.preemptible not in PREEMPTIBLE:
             raise self._mistake("preemptible", self.preemptible, "one of " + ", ".join(PREEMPTIBLE))
 

@@ -26,7 +26,7 @@ from gavelx.ways_to_run import ways_to_run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Kind = Literal["pairs", "placements"]
+Kind = Literal["pairs", "placements", "sizes"]
 WAITING = -1
 
 
@@ -35,8 +35,8 @@ class Snapshot:
     """Live jobs with their progress, the cluster, the configurations, and the prices.
 
     * ``known``: every configuration with a known speed; ``opened``: the kinds that a policy may use beyond the
-      plain ones (a job alone, consolidated): any of ``pairs`` and ``placements``. ``configurations`` holds those
-      that it may use, and every C axis follows it;
+      plain ones (a job alone, consolidated, in its own size): any of ``pairs``, ``placements`` and ``sizes``.
+      ``configurations`` holds those that it may use, and every C axis follows it;
     * ``steps_left_J``: optimizer steps still to do; ``elapsed_s_J``: seconds since arrival;
     * ``left_range_JE``: where users did not say how long their jobs are, ``steps_left_J`` is believed
       (:mod:`gavelx.mechanism.lengths`), and these are the lower and the upper end of its interval (J x 2);
@@ -51,7 +51,7 @@ class Snapshot:
     * ``promised``: the shares of the previous allocation; default: none;
     * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; default:
       all jobs wait;
-    * ``scale_factor_J``, ``weight_J``: devices that each job needs at once, and its priority, as in ``jobs``.
+    * ``scale_factor_J``, ``weight_J``: devices of each job in its own size, and its priority, as in ``jobs``.
     """
 
     cluster: Cluster
@@ -111,12 +111,15 @@ class Snapshot:
         *,
         pairs: bool = False,
         placements: bool = False,
+        sizes: bool = False,
     ) -> "Snapshot":
         """A snapshot in which all these jobs have just arrived, with the plain configurations or more."""
         return Snapshot(
             cluster=cluster,
             jobs=tuple(jobs),
-            known=ways_to_run(jobs, cluster.accelerators, throughputs, pairs=pairs, placements=placements),
+            known=ways_to_run(
+                jobs, cluster.accelerators, throughputs, pairs=pairs, placements=placements, sizes=sizes
+            ),
             steps_left_J=np.array([job.total_steps for job in jobs], dtype=float),
             elapsed_s_J=np.zeros(len(jobs)),
             usd_per_hour_A=(prices or Prices({})).array(cluster.accelerators),
@@ -169,6 +172,8 @@ class Snapshot:
             use_C &= self.known.members_C == 1
         if "placements" not in self.opened:
             use_C &= ~self.known.spread_C
+        if "sizes" not in self.opened:
+            use_C &= self.known.own_C
         return use_C
 
     @property

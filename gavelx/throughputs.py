@@ -7,8 +7,9 @@ Legend: J jobs, A accelerator types.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -35,6 +36,16 @@ class Setting(NamedTuple):
     consolidated: bool = True
 
 
+class Size(NamedTuple):
+    """How an elastic job runs: on so many devices, with so many samples in each update of all of them together."""
+
+    job_type: str
+    accelerator: str
+    devices: int
+    batch: int
+    consolidated: bool = True
+
+
 class Pairing(NamedTuple):
     """Two one-device jobs that share a device of this type; the key (a, b) is ordered."""
 
@@ -50,6 +61,11 @@ class Throughputs:
     ``colocated[Pairing(a, b, type)]`` is the speed of ``a`` beside ``b``. Accelerator names are lower case.
     ``ranges`` holds (lower, upper) around each speed that is estimated; other speeds are exact. ``reasons`` says
     why a job cannot run where its speed is 0, if that is known.
+
+    A step of a job type is the same work on any number of devices, as in the published tables. ``sizes`` holds
+    updates/s of elastic jobs at other batch sizes (those of a type that has any count in updates), and
+    ``noise_scale`` the gradient noise scale of job types, by which larger batches are worth less
+    (:func:`gavelx.sizes.worth`).
     """
 
     isolated: Mapping[Setting, float]
@@ -57,6 +73,8 @@ class Throughputs:
     name: str = ""
     ranges: Mapping[Setting | Pairing, tuple[float, float]] = field(default_factory=dict)
     reasons: Mapping[Setting | Pairing, str] = field(default_factory=dict)
+    sizes: Mapping[Size, float] = field(default_factory=dict)
+    noise_scale: Mapping[str, float] = field(default_factory=dict)
 
     def at(self, end: End) -> "Throughputs":
         """The table with every estimated speed at this end of its range, and no ranges."""
@@ -65,7 +83,7 @@ class Throughputs:
             of = {way: bounds[side] for way, bounds in self.ranges.items()}
             isolated = {way: of.get(way, speed) for way, speed in self.isolated.items()}
             colocated = {way: of.get(way, speed) for way, speed in self.colocated.items()}
-            self._ends[end] = Throughputs(isolated, colocated, self.name, reasons=self.reasons)
+            self._ends[end] = replace(self, isolated=isolated, colocated=colocated, ranges={})
         return self._ends[end]
 
     def also_called(self, other: Mapping[str, str]) -> "Throughputs":
@@ -78,8 +96,13 @@ class Throughputs:
                       if way.accelerator == same)  # fmt: skip
             return {**of, **{copy: of[way] for copy, way in copies}}
 
-        return Throughputs(
-            both(self.isolated), both(self.colocated), self.name, both(self.ranges), both(self.reasons)
+        return replace(
+            self,
+            isolated=both(self.isolated),
+            colocated=both(self.colocated),
+            ranges=both(self.ranges),
+            reasons=both(self.reasons),
+            sizes=both(self.sizes),
         )
 
     @cached_property
@@ -139,6 +162,14 @@ class Throughputs:
 
     def _repr_html_(self) -> str:
         return frames.html(self.to_frame())
+
+    @cached_property
+    def batches(self) -> Mapping[tuple[str, str, int, bool], tuple[int, ...]]:
+        """The batch sizes in ``sizes``, by job type, accelerator type, devices and whether in one place."""
+        found = defaultdict[tuple[str, str, int, bool], list[int]](list)
+        for size in self.sizes:
+            found[size.job_type, size.accelerator, size.devices, size.consolidated].append(size.batch)
+        return {key: tuple(sorted(batches)) for key, batches in found.items()}
 
     @cached_property
     def job_types(self) -> tuple[str, ...]:

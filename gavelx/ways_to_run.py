@@ -1,15 +1,18 @@
-"""Every configuration of some jobs that a throughput table knows: alone, spread, in pairs.
+"""Every configuration of some jobs that a throughput table knows: alone, in other sizes, spread, in pairs.
 
-Legend: J jobs, A accelerator types, T job types, P pairs.
+Legend: J jobs, A accelerator types, T job types, P pairs, K kinds of jobs, R sizes of all kinds, C configurations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.configurations import Configurations, joined
 from gavelx.jobs import Job
+from gavelx.sizes import OWN_BATCH, Sized, speed
+from gavelx.sizes import sizes as sizes_of
 from gavelx.throughputs import Throughputs
 
 
@@ -20,35 +23,118 @@ def ways_to_run(
     *,
     pairs: bool = False,
     placements: bool = False,
+    sizes: bool = False,
 ) -> Configurations:
     """The configurations of these jobs: each job alone on each type, and more on request.
 
     ``placements`` adds gangs spread over servers; ``pairs`` adds all pairs of one-device jobs whose speeds on a
-    shared device are known: n jobs make up to n (n - 1) / 2 pairs on each type. If the table has ranges of
-    estimated speeds, the configurations have them too.
+    shared device are known: n jobs make up to n (n - 1) / 2 pairs on each type. ``sizes`` adds the other sizes of
+    elastic jobs (:func:`gavelx.sizes.sizes`), on the types where the speed of their own is known. If the table has
+    ranges of estimated speeds, the configurations have them too.
 
     A spread gang is never faster here than a consolidated one, and has no speed if the consolidated one has none:
     the mechanism consolidates a gang wherever there is room.
     """
-    if throughputs.ranges:
-        exact = replace(throughputs, ranges={})
-        middle, lower, upper = (
-            ways_to_run(jobs, accelerators, table, pairs=pairs, placements=placements)
-            for table in (exact, throughputs.at("lower"), throughputs.at("upper"))
-        )
-        return replace(middle, lower_M=lower.throughput_M, upper_M=upper.throughput_M)
+    if not throughputs.ranges:
+        return _ways(jobs, accelerators, throughputs, throughputs, pairs=pairs, placements=placements, sizes=sizes)
+    exact = replace(throughputs, ranges={})
+    middle, lower, upper = (
+        _ways(jobs, accelerators, table, exact, pairs=pairs, placements=placements, sizes=sizes)
+        for table in (exact, throughputs.at("lower"), throughputs.at("upper"))
+    )
+    return replace(middle, lower_M=lower.throughput_M, upper_M=upper.throughput_M)
+
+
+def _ways(
+    jobs: Sequence[Job],
+    accelerators: Sequence[str],
+    throughputs: Throughputs,
+    chosen_by: Throughputs,
+    *,
+    pairs: bool,
+    placements: bool,
+    sizes: bool,
+) -> Configurations:
+    """The configurations at the speeds of one table; in the sizes that are worth it by another."""
     scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
-    number = {kind: k for k, kind in enumerate(dict.fromkeys((job.job_type, job.scale_factor) for job in jobs))}
-    kind_J = np.array([number[job.job_type, job.scale_factor] for job in jobs], dtype=np.int64)
+    kinds = [(job.job_type, job.scale_factor, job.elastic) for job in jobs]
+    number = {kind: k for k, kind in enumerate(dict.fromkeys(kinds))}
+    kind_J = np.array([number[kind] for kind in kinds], dtype=np.int64)
     together_JA = throughputs.matrix(jobs, accelerators)
-    tables = [Configurations.of_matrix(together_JA, scale_J, kind_J=kind_J)]
+    if sizes := sizes and any(elastic is not None for _, _, elastic in number):
+        tables = [_in_all_sizes(jobs, accelerators, throughputs, chosen_by, kind_J)]
+    else:
+        tables = [Configurations.of_matrix(together_JA, scale_J, kind_J=kind_J)]
     if placements:
         spread_JA = np.minimum(together_JA, throughputs.matrix(jobs, accelerators, consolidated=False))
         spread_JA[scale_J == 1] = np.nan  # one device is always in one server
         tables.append(Configurations.of_matrix(spread_JA, scale_J, spread=True))
+    if placements and sizes:
+        tables.append(_in_all_sizes(jobs, accelerators, throughputs, chosen_by, kind_J, spread=True))
     if pairs:
         tables.append(_pairs(jobs, accelerators, throughputs))
     return joined(tables)
+
+
+def _in_all_sizes(
+    jobs: Sequence[Job],
+    accelerators: Sequence[str],
+    throughputs: Throughputs,
+    chosen_by: Throughputs,
+    kind_J: NDArray[np.int64],
+    *,
+    spread: bool = False,
+) -> Configurations:
+    """Each job alone, by type first in its own size and then in the others; ``spread``: in the others, spread."""
+    first_K = np.unique(kind_J, return_index=True)[1].tolist()
+    rows_K = [
+        [
+            (a, *way)
+            for a, name in enumerate(accelerators)
+            for way in _sizes_on(jobs[j], name, throughputs, chosen_by, spread=spread)
+        ]
+        for j in first_K
+    ]
+    length_K = np.array([len(rows) for rows in rows_K], dtype=np.int64)
+    type_R, devices_R, batch_R, speed_R = (
+        np.array([row[n] for rows in rows_K for row in rows], dtype=kind)
+        for n, kind in enumerate((np.int64, np.int64, np.int64, float))
+    )
+    length_J = length_K[kind_J]
+    job_C = np.repeat(np.arange(len(jobs)), length_J)
+    end_J, start_K = np.cumsum(length_J), np.cumsum(length_K) - length_K
+    row_C = np.arange(len(job_C)) + np.repeat(start_K[kind_J] - (end_J - length_J), length_J)
+    scale_J = np.array([job.scale_factor for job in jobs], dtype=np.int64)
+    return Configurations(
+        shape=(len(jobs), len(accelerators)),
+        accelerator_C=type_R[row_C],
+        devices_C=devices_R[row_C],
+        job_M=job_C,
+        configuration_M=np.arange(len(job_C)),
+        throughput_M=speed_R[row_C],
+        spread_C=np.full(len(job_C), spread),
+        batch_C=batch_R[row_C],
+        own_C=(devices_R[row_C] == scale_J[job_C]) & (batch_R[row_C] == OWN_BATCH),
+        kind_J=kind_J,
+    )
+
+
+def _sizes_on(
+    job: Job, accelerator: str, throughputs: Throughputs, chosen_by: Throughputs, *, spread: bool
+) -> Iterator[Sized]:
+    """The sizes of a job on a type with their speeds, its own first; ``spread``: the others, over servers."""
+    own = throughputs.get(job.job_type, accelerator, job.scale_factor)
+    if own is not None and not spread:
+        yield Sized(job.scale_factor, OWN_BATCH, own)
+    for size in sizes_of(job, accelerator, chosen_by):
+        together = speed(job, accelerator, size.devices, size.batch, throughputs)
+        assert together is not None
+        if not spread:
+            yield Sized(size.devices, size.batch, together)
+        elif size.devices > 1:
+            apart = speed(job, accelerator, size.devices, size.batch, throughputs, consolidated=False)
+            if apart is not None:
+                yield Sized(size.devices, size.batch, min(together, apart))
 
 
 def _pairs(jobs: Sequence[Job], accelerators: Sequence[str], throughputs: Throughputs) -> Configurations:

@@ -33,6 +33,8 @@ NOUNS = {
         "measurements",
         "metrics",
         "overheads",
+        "elastic",
+        "sizes",
         "prices",
         "promises",
         "result",

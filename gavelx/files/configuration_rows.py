@@ -14,7 +14,8 @@ from gavelx.configurations import Configurations
 class ConfigurationRow(NamedTuple):
     """Jobs (indices; a pair shares the devices), accelerator type (an index), devices, steps/s of each job.
 
-    ``ranges`` are (lower, upper) of each where speeds are estimated; left out, they are exact.
+    ``ranges`` are (lower, upper) of each where speeds are estimated; left out, they are exact. ``batch`` and
+    ``own`` are as in :class:`~gavelx.configurations.Configurations`.
     """
 
     jobs: tuple[int, ...]
@@ -23,6 +24,8 @@ class ConfigurationRow(NamedTuple):
     steps_per_second: tuple[float, ...]
     spread: bool = False
     ranges: tuple[tuple[float, float], ...] = ()
+    batch: int = 0
+    own: bool = True
 
 
 def configurations_of(rows: Sequence[ConfigurationRow], shape: tuple[int, int]) -> Configurations:
@@ -38,6 +41,8 @@ def configurations_of(rows: Sequence[ConfigurationRow], shape: tuple[int, int]) 
         configuration_M=np.repeat(np.arange(len(rows)), [len(row.jobs) for row in rows]).astype(np.int64),
         throughput_M=np.array([speed for row in rows for speed in row.steps_per_second], dtype=float),
         spread_C=np.array([row.spread for row in rows], dtype=bool),
+        batch_C=np.array([row.batch for row in rows], dtype=np.int64),
+        own_C=np.array([row.own for row in rows], dtype=bool),
         lower_M=None if range_M2 is None else range_M2[:, 0],
         upper_M=None if range_M2 is None else range_M2[:, 1],
     )
@@ -51,9 +56,12 @@ def rows_of(table: Configurations) -> Iterator[ConfigurationRow]:
     ends = (table.at(end).throughput_M[order_M].tolist() for end in ("lower", "upper"))
     range_M = list(zip(*ends, strict=True)) if in_doubt else []
     first = 0
-    columns = (table.accelerator_C, table.devices_C, table.spread_C, table.members_C)
-    for accelerator, devices, spread, members in zip(*(column.tolist() for column in columns), strict=True):
+    columns = (
+        *(table.accelerator_C, table.devices_C, table.spread_C),
+        *(table.batch_C, table.own_C, table.members_C),
+    )
+    for accelerator, devices, spread, batch, own, members in zip(*(c.tolist() for c in columns), strict=True):
         end = first + members
         jobs, speeds, ranges = (tuple(column[first:end]) for column in (job_M, speed_M, range_M))
-        yield ConfigurationRow(jobs, accelerator, devices, speeds, spread, ranges)
+        yield ConfigurationRow(jobs, accelerator, devices, speeds, spread, ranges, batch, own)
         first = end

@@ -7,7 +7,8 @@
 ``jobs``         what was submitted: ``job_id, job_type, total_steps``, and what else a trace says; without
                  ``total_steps`` the user did not say how long it is
 ``throughputs``  the configurations: ``{jobs: [ids], accelerator, devices, steps_per_second: [...]}``,
-                 and ``spread: true`` where the devices sit in several servers; ``ranges: [[lower, upper],
+                 and ``spread: true`` where the devices sit in several servers; ``own: false`` in a size
+                 other than submitted, and ``batch`` with other samples in an update; ``ranges: [[lower, upper],
                  ...]`` around the speeds where they are estimated
 ``progress``     one per job: ``{job_id, steps_left, elapsed_s}`` and, where known, ``equal_share_s`` and
                  ``equal_share_usd`` (seconds and dollars that an equal share would have taken so far; else 0),
@@ -15,7 +16,7 @@
                  else 0) and ``running`` (the accelerator type that it holds; else it waits); and where
                  ``steps_left`` is believed, ``steps_left_range: [lower, upper]``
 ``promised``     optional: what the previous allocation promised, as ``{jobs: [ids], accelerator, share}``
-                 and ``spread: true`` where over several servers
+                 with ``spread: true`` where over several servers, and ``batch`` where it is another
 ``kinds``        optional, a number for each job: jobs with the same one can run in the same ways
 ``prices``       dollars per device-hour by accelerator type; null where unknown
 ===============  =================================================================================
@@ -38,7 +39,8 @@ import numpy as np
 from gavelx.cluster import Cluster, Server
 from gavelx.configuration import ALONE, AS_ASKED, ConfigurationSet
 from gavelx.configurations import Configurations
-from gavelx.errors import OptionError
+from gavelx.elastic import BATCH_MOST, Elastic
+from gavelx.errors import OptionError, UserError
 from gavelx.files.atomic import write_atomically
 from gavelx.files.configuration_rows import ConfigurationRow, configurations_of, rows_of
 from gavelx.files.instances import is_instance, snapshot_of_instance
@@ -98,6 +100,8 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "devices": row.devices,
                 "steps_per_second": list(row.steps_per_second),
                 **({"spread": True} if row.spread else {}),
+                **({} if row.own else {"own": False}),
+                **({"batch": row.batch} if row.batch else {}),
                 **({"ranges": [list(bounds) for bounds in row.ranges]} if row.ranges else {}),
             }
             for row in rows_of(snapshot.known)
@@ -206,6 +210,7 @@ def _job(node: Node) -> Job:
         owner=node["owner"].text("") if "owner" in node else "",
         preemptible=_preemptible(node["preemptible"]) if "preemptible" in node else "auto",
         checkpoints=node["checkpoints"].truth() if "checkpoints" in node else True,
+        elastic=_elastic(node["elasticity"]) if "elasticity" in node else None,
     )
 
 
@@ -213,6 +218,13 @@ def _preemptible(node: Node) -> Preemptible:
     if (word := node.text()) not in PREEMPTIBLE:
         raise node.mistake(f"{word!r:.60} is not known", expected="one of " + ", ".join(PREEMPTIBLE))
     return word
+
+
+def _elastic(node: Node) -> Elastic:
+    try:
+        return Elastic.of(node.text())
+    except UserError as error:
+        raise node.mistake(error.problem, expected=error.expected) from None
 
 
 def _job_to_json(job: Job) -> dict[str, Any]:
@@ -228,6 +240,7 @@ def _job_to_json(job: Job) -> dict[str, Any]:
         "owner": job.owner,
         **({} if job.preemptible == "auto" else {"preemptible": job.preemptible}),
         **({} if job.checkpoints else {"checkpoints": False}),
+        **({} if job.elastic is None else {"elasticity": str(job.elastic)}),
     }
 
 
@@ -246,6 +259,8 @@ def _configuration(node: Node, index_of: Mapping[int, int], accelerators: Sequen
         speeds,
         "spread" in node and node["spread"].truth(),
         _ranges(node["ranges"], speeds) if "ranges" in node else (),
+        node["batch"].whole(low=0, high=BATCH_MOST) if "batch" in node else 0,
+        node["own"].truth() if "own" in node else True,
     )
 
 
@@ -269,6 +284,7 @@ def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:
             **({"devices": one.devices} if one.devices != AS_ASKED else {}),
             "share": share,
             **({"spread": True} if one.spread else {}),
+            **({"batch": one.batch} if one.batch else {}),
         }
         for one, share in each
     ]
@@ -291,6 +307,7 @@ def _promises(node: Node) -> Promises:
         np.array([accelerators.index(name) for name in names], dtype=np.int64),
         np.array([row["devices"].whole(low=1) if "devices" in row else AS_ASKED for row in rows], dtype=np.int64),
         np.array(["spread" in row and row["spread"].truth() for row in rows], dtype=bool),
+        np.array([row["batch"].whole(low=0) if "batch" in row else 0 for row in rows], dtype=np.int64),
     )
     share_P = np.array([row["share"].number(low=0) for row in rows], dtype=float)
     return Promises(accelerators, configurations, share_P)

@@ -12,6 +12,7 @@
 ``owner``                  optional: a path such as ``team/user``
 ``preemptible``            optional: ``yes``, ``no`` or ``auto`` (default): whether it may be stopped for others
 ``checkpoints``            optional: ``yes`` (default), or ``no``: after a stop, the job begins anew
+``elasticity``             optional: other sizes to run in, as ``workers:1-8`` or ``batch:1-8/64-512``
 ``recorded_start_s``       optional: seconds, on the clock of ``arrival_s``: the first start of a recorded job
 ``requested_accelerator``  optional: the accelerator type that a recorded job asked for, as its log spells it
 =========================  ========================================================================================
@@ -23,11 +24,11 @@ same float.
 import csv
 import io
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import cast
 
-from gavelx.errors import InputFileError, did_you_mean
+from gavelx.elastic import Elastic
+from gavelx.errors import InputFileError, UserError, did_you_mean
 from gavelx.files.atomic import write_atomically
 from gavelx.files.csvs import Row, read_rows
 from gavelx.files.limits import SCALE_FACTOR_MAX
@@ -38,7 +39,7 @@ from gavelx.jobs import ARRIVAL_S_MAX, PREEMPTIBLE, Job, Preemptible
 REQUIRED = ("job_id", "arrival_s", "job_type", "scale_factor", "total_steps")
 COLUMNS = (*REQUIRED, "priority_weight")
 OPTIONAL = (
-    *("slo", "duration_s", "owner", "preemptible", "checkpoints"),
+    *("slo", "duration_s", "owner", "preemptible", "checkpoints", "elasticity"),
     *("recorded_start_s", "requested_accelerator"),
 )
 
@@ -82,14 +83,12 @@ def write_trace(path: str | Path, jobs: Iterable[Job]) -> None:
 
     Optional columns are written if some job needs them. Raises :class:`OptionError` if the file cannot be written.
     """
-    jobs = tuple(jobs)
-    default = {entry.name: entry.default for entry in fields(Job)}
-    needed = (name for name in OPTIONAL if any(getattr(job, name) != default[name] for job in jobs))
-    columns = (*COLUMNS, *needed)
+    cells = [_cells(job) for job in jobs]
+    columns = (*COLUMNS, *(name for name in OPTIONAL if any(row[name] != DEFAULTS[name] for row in cells)))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([_cells(job)[column] for column in columns] for job in jobs)
+    writer.writerows([row[column] for column in columns] for row in cells)
     write_atomically(path, text.getvalue())
 
 
@@ -114,9 +113,17 @@ def job_of(row: Row, known_job_types: Collection[str] | None = None) -> Job:
         owner=row.text("owner", ""),
         preemptible=cast(Preemptible, _one_of(row, "preemptible", PREEMPTIBLE)),
         checkpoints=_one_of(row, "checkpoints", ("yes", "no")) == "yes",
+        elastic=_elastic(row) if row.has("elasticity") else None,
         recorded_start_s=_start_s(row, arrival_s) if row.has("recorded_start_s") else None,
         requested_accelerator=row.text("requested_accelerator", ""),
     )
+
+
+def _elastic(row: Row) -> Elastic:
+    try:
+        return Elastic.of(row.text("elasticity"))
+    except UserError as error:
+        raise row.mistake("elasticity", error.problem, expected=error.expected) from None
 
 
 def _start_s(row: Row, arrival_s: float) -> float:
@@ -147,6 +154,11 @@ def _cells(job: Job) -> dict[str, object]:
         "owner": job.owner,
         "preemptible": job.preemptible,
         "checkpoints": "yes" if job.checkpoints else "no",
+        "elasticity": "" if job.elastic is None else str(job.elastic),
         "recorded_start_s": "" if job.recorded_start_s is None else repr(float(job.recorded_start_s)),
         "requested_accelerator": job.requested_accelerator,
     }
+
+
+DEFAULTS = _cells(Job(0, ""))
+"""What a cell holds where its column may be left out."""

@@ -52,7 +52,9 @@ class Accounts:
         live = self.live
         k_L = np.array([live.index.get(i, ALONE) for i in live.partner[j_L].tolist()], dtype=np.int64)
         together = np.zeros(len(j_L), dtype=bool)
-        return ConfigurationSet.of(j_L, k_L, live.type[j_L], live.held_devices[j_L], together)
+        return ConfigurationSet.of(
+            j_L, k_L, live.type[j_L], live.held_devices[j_L], together, live.held_batch[j_L]
+        )
 
     def accrue(self, now_s: float) -> None:
         """Promises accrue until now."""
@@ -111,7 +113,7 @@ class Accounts:
         untold_L = np.isinf(live.total_steps[j_L])
         if untold_L.any():
             j_L, seconds_L = j_L[untold_L], seconds_L[untold_L]
-            speed_L = np.fmax(live.throughput[j_L, live.type[j_L]], 0.0)
+            speed_L = np.fmax(live.pace(j_L), 0.0)
             live.worked_s[j_L] += seconds_L * speed_L / live.best_speed(j_L)
 
     def received_s_J(self, now_s: float) -> Floats:

@@ -37,12 +37,13 @@ class Entitlements(PromisedSet):
     def to(configurations: ConfigurationSet, share: Floats) -> "Entitlements":
         """Configurations that are owed nothing."""
         c = configurations
-        return Entitlements(c.job, c.partner, c.type, c.devices, c.spread, share, np.zeros(len(share)))
+        owed_s = np.zeros(len(share))
+        return Entitlements(c.job, c.partner, c.type, c.devices, c.spread, c.batch, share, owed_s)
 
     @property
     def configurations(self) -> ConfigurationSet:
         """What they are entitled to, without the time."""
-        return ConfigurationSet(self.job, self.partner, self.type, self.devices, self.spread)
+        return ConfigurationSet(self.job, self.partner, self.type, self.devices, self.spread, self.batch)
 
     def moved(self, row_J: Ints) -> Self:
         """The same after rows were renumbered (-1: gone), without those of jobs that are gone."""
@@ -66,6 +67,6 @@ def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]
     here = (job >= 0) & (alone | (partner >= 0))
     here[here] &= live.throughput[job[here], type_[here]] > 0
     partner, together = np.where(alone, ALONE, partner), np.zeros(len(job), dtype=bool)
-    found = ConfigurationSet.of(job, partner, type_, given.devices, together).take(here)
+    found = ConfigurationSet.of(job, partner, type_, given.devices, together, given.batch).take(here)
     ways = Entitlements.to(found, promises.share_P[here])
     return ways.in_order(merged=bool(given.spread.any()))

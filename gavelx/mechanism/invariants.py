@@ -14,6 +14,7 @@ from gavelx.mechanism.commands import Device, Lease
 from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.live import NO_WAY, LiveJobs
+from gavelx.sizes import permits
 from gavelx.snapshot import WAITING
 
 
@@ -35,8 +36,15 @@ def _rows_hold_what_leases_say(live: LiveJobs, leasing: Leasing) -> None:
         assert int(live.lease[j]) == lease.id, (lease, int(live.lease[j]))
         assert leasing.accelerators[live.type[j]] == lease.accelerator, (lease, int(live.type[j]))
         assert int(live.held_devices[j]) == len(lease.devices) == lease.configuration.devices, lease
+        assert permits(live.jobs[j], lease.configuration.devices, lease.configuration.batch), lease
     waits_J = live.type == WAITING
-    for name, nothing in (("held_devices", 0), ("partner", ALONE), ("way", NO_WAY), ("spread", False)):
+    for name, nothing in (
+        ("held_devices", 0),
+        ("held_batch", 0),
+        ("partner", ALONE),
+        ("way", NO_WAY),
+        ("spread", False),
+    ):
         assert (getattr(live, name)[waits_J] == nothing).all(), f"a job that waits has {name}"
 
 

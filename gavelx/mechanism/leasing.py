@@ -22,6 +22,7 @@ from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.selection import Choice, loss_s
+from gavelx.sizes import OWN_BATCH, speed
 from gavelx.snapshot import WAITING
 from gavelx.throughputs import Throughputs
 
@@ -39,6 +40,7 @@ class Stopped(NamedTuple):
     job_id: int
     type: int
     devices: int
+    batch: int
     held_s: float
     price: float
 
@@ -141,20 +143,20 @@ class Leasing:
         """A job that keeps its devices as its partner leaves runs in another way from now on."""
         left = {self.live.index[i] for i in self._left_alone if i in self.leases}
         self._left_alone.clear()
-        for j, partner, _, _, number in chosen if left else ():
-            if j in left and partner == ALONE and number != NO_WAY:
-                self._settle(np.array([j]), self.now_s)
-                self.live.way[j] = number
+        for way in chosen if left else ():
+            if way.job in left and way.partner == ALONE and way.number != NO_WAY:
+                self._settle(np.array([way.job]), self.now_s)
+                self.live.way[way.job] = way.number
 
     def _stays(self, chosen: Sequence[Choice]) -> set[int]:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
         live, claimed, stays = self.live, set[tuple[Device, ...]](), set[int]()
-        types, counts = live.type.tolist(), live.held_devices.tolist()
+        held = list(zip(live.type.tolist(), live.held_devices.tolist(), live.held_batch.tolist(), strict=True))
         if not (live.partner != ALONE).any() and all(way.partner == ALONE for way in chosen):
-            return {w.job for w in chosen if types[w.job] == w.type and counts[w.job] == w.devices}
+            return {way.job for way in chosen if held[way.job] == (way.type, way.devices, way.batch)}
         for way in chosen:
             members = [m for m in (way.job, way.partner) if m != ALONE]
-            here = [m for m in members if types[m] == way.type and counts[m] == way.devices]
+            here = [m for m in members if held[m] == (way.type, way.devices, way.batch)]
             if not here:
                 continue
             devices = [self.leases[live.jobs[m].id].devices for m in here]
@@ -203,7 +205,8 @@ class Leasing:
     def _as_it_runs(self, j: int) -> Choice:
         """How a job runs alone, to be given the same again elsewhere."""
         live = self.live
-        return Choice(j, ALONE, int(live.type[j]), int(live.held_devices[j]), int(live.way[j]))
+        held = int(live.type[j]), int(live.held_devices[j])
+        return Choice(j, ALONE, *held, int(live.way[j]), int(live.held_batch[j]))
 
     def _devices(self, way: Choice) -> tuple[tuple[Device, ...] | None, list[int]]:
         """Devices for this way to run, or who has to move first; None where a gang can only run together."""
@@ -274,7 +277,9 @@ class Leasing:
         live, j_L = self.live, np.array([j for j, _ in new])
         live.type[j_L] = [way.type for _, (way, _) in new]
         live.held_devices[j_L] = [len(devices) for _, (_, devices) in new]
-        named = [self._named(j, way.type, devices) for j, (way, devices) in new]
+        live.held_batch[j_L] = [way.batch for _, (way, _) in new]
+        self.believe(j_L)
+        named = [self._named(j, way, devices) for j, (way, devices) in new]
         live.spread[j_L] = [configuration.spread for configuration in named]
         leases = [
             Lease(
@@ -298,11 +303,21 @@ class Leasing:
         live.steps_at_s[j_L] = self.now_s + live.restart_s[j_L]
         return leases
 
-    def _named(self, j: int, a: int, devices: tuple[Device, ...]) -> Configuration:
+    def believe(self, j_L: Ints) -> None:
+        """How fast these jobs are that have a size other than their own, by the present table."""
+        live = self.live
+        other_L = (live.held_devices[j_L] != live.wanted_devices[j_L]) | (live.held_batch[j_L] != OWN_BATCH)
+        live.size_speed[j_L] = 0.0
+        for j in j_L[other_L].tolist():
+            name, size = self.accelerators[live.type[j]], (int(live.held_devices[j]), int(live.held_batch[j]))
+            live.size_speed[j] = speed(live.jobs[j], name, *size, self.throughputs) or 0.0
+
+    def _named(self, j: int, way: Choice, devices: tuple[Device, ...]) -> Configuration:
         """How a job is launched, under the ids of its members."""
         job_id, partner = self.live.jobs[j].id, int(self.live.partner[j])
         members = (job_id,) if partner == ALONE else (min(job_id, partner), max(job_id, partner))
-        return Configuration(members, self.accelerators[a], len(devices), self._is_spread(devices, a))
+        spread = self._is_spread(devices, way.type)
+        return Configuration(members, self.accelerators[way.type], len(devices), spread, way.batch)
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})
@@ -321,12 +336,12 @@ class Leasing:
         live, j_L = self.live, np.array(rows)
         self._settle(j_L, self.now_s)
         price_L = np.where(live.partner[j_L] != ALONE, 0.5, 1.0)
-        held = (live.type[j_L], live.held_devices[j_L], live.lease_held_s[j_L], price_L)
+        held = (live.type[j_L], live.held_devices[j_L], live.held_batch[j_L], live.lease_held_s[j_L], price_L)
         stops = list[Command]()
-        for j, a, devices, held_s, price in zip(rows, *(column_L.tolist() for column_L in held), strict=True):
+        for j, *how in zip(rows, *(column_L.tolist() for column_L in held), strict=True):
             lease = self.leases[live.jobs[j].id]
-            self._stopped[lease.id] = Stopped(lease.job_id, a, devices, held_s, price)
-            self._give_back(j, a)
+            self._stopped[lease.id] = Stopped(lease.job_id, *how)
+            self._give_back(j, int(live.type[j]))
             stops.append(Stop(lease.id))
         self._wait(j_L)
         return stops
@@ -351,7 +366,8 @@ class Leasing:
         """These jobs hold nothing any more."""
         live = self.live
         live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, ALONE, NO_WAY
-        live.held_devices[j_L] = 0
+        live.held_devices[j_L] = live.held_batch[j_L] = 0
+        live.size_speed[j_L] = 0.0
         live.spread[j_L] = False
         live.stopped_s[j_L] = self.now_s
 

@@ -27,6 +27,7 @@ class LiveJobs(Columns):
     total_steps: Floats
     arrival_s: Floats
     wanted_devices: Ints  # as many as it was submitted for
+    least_devices: Ints  # and the fewest that it can run on
     kind: Ints  # jobs of one kind run equally fast everywhere
     owner: Ints  # a number for each owner
     checkpoint_s: Floats
@@ -51,6 +52,8 @@ class LiveJobs(Columns):
 
     type: Ints  # the accelerator type that it holds, or WAITING
     held_devices: Ints  # of that type; 0 while it waits
+    held_batch: Ints  # samples in an update; 0: as submitted
+    size_speed: Floats  # steps/s in the size that it has, if that is not its own; else 0
     partner: Ints  # the job id that it shares its devices with, or ALONE
     way: Ints  # the entitlement under which it runs, an index; or NO_WAY
     spread: Bools  # the devices sit in several servers
@@ -90,6 +93,7 @@ class LiveJobs(Columns):
             total_steps=job.total_steps,
             arrival_s=job.arrival_s,
             wanted_devices=job.scale_factor,
+            least_devices=job.elastic.least if job.elastic else job.scale_factor,
             throughput=throughput_A,
             spread_throughput=spread_throughput_A,
             kind=kind,
@@ -116,6 +120,12 @@ class LiveJobs(Columns):
         """Steps/s, rows x A, on types of so many devices: 0 where it is unknown, or they are too few."""
         fits = self.wanted_devices[rows][:, None] <= np.array(devices, dtype=np.int64)
         return np.where(fits, np.fmax(self.throughput[rows], 0.0), 0.0)
+
+    def pace(self, rows: Ints) -> Floats:
+        """Steps/s of these running jobs, as far as known, each alone in the size that it has."""
+        own: Floats = self.throughput[rows, self.type[rows]]
+        in_size: Floats = self.size_speed[rows]
+        return np.where(in_size > 0, in_size, own) if in_size.any() else own
 
     def untold(self) -> Ints:
         """The rows of the jobs whose users did not say how long they are."""

@@ -15,6 +15,7 @@ Legend: J live jobs, A accelerator types, L leases.
 """
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,6 +204,7 @@ class Mechanism:
         live.throughput[:] = throughputs.matrix(jobs, types)
         live.equal_share_speed[guessed] *= live.best_speed(guessed) / before
         live.spread_throughput[:] = throughputs.matrix(jobs, types, consolidated=False)
+        self.leasing.believe(live.holders())
         if not jobs:
             return []
         self._trigger.all_changed()
@@ -260,6 +262,7 @@ class Mechanism:
             stopped, seconds = word
             if seconds:  # some, only if something had to be saved
                 late = ConfigurationSet.alone(*(np.array([each]) for each in (j, stopped.type, stopped.devices)))
+                late.batch[:] = stopped.batch
                 self.accounts.ended_late(late, seconds, price=stopped.price, quota=self.execution.quota)
             self._lost(j, event.lost_s)
         if is_last:
@@ -395,7 +398,8 @@ class Mechanism:
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
         free_A = np.array(self.leasing.free_devices())
-        fits_JA = (self.live.throughput > 0) & (self.live.wanted_devices[:, None] <= free_A)
+        needed_J = self.live.least_devices if "sizes" in self.opens else self.live.wanted_devices
+        fits_JA = (self.live.throughput > 0) & (needed_J[:, None] <= free_A)
         waits_J = ~(self.live.running() | self.live.done)
         return bool((waits_J & fits_JA.any(axis=1)).any())
 
@@ -656,9 +660,8 @@ class Mechanism:
     def _known_ways(self) -> Configurations:
         live = self.live
         if self.opens or self.throughputs.ranges:
-            pairs, placements = "pairs" in self.opens, "placements" in self.opens
-            types = self.leasing.accelerators
-            return ways_to_run(live.jobs, types, self.throughputs, pairs=pairs, placements=placements)
+            types, kinds = self.leasing.accelerators, {kind: kind in self.opens for kind in get_args(Kind)}
+            return ways_to_run(live.jobs, types, self.throughputs, **kinds)
         kind_J = np.unique(live.kind, return_inverse=True)[1]
         return Configurations.of_matrix(live.throughput.copy(), live.wanted_devices, kind_J=kind_J)
 

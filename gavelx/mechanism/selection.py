@@ -32,7 +32,8 @@ CHUNK = 64
 class Choice(NamedTuple):
     """A configuration that is to run: jobs (rows; ``ALONE`` for no partner) on devices of a type.
 
-    ``number`` is its place among the entitlements, or ``NO_WAY``.
+    ``number`` is its place among the entitlements, or ``NO_WAY``; ``batch`` the samples in an update, 0 as
+    submitted.
     """
 
     job: int
@@ -40,6 +41,7 @@ class Choice(NamedTuple):
     type: int
     devices: int
     number: int = NO_WAY
+    batch: int = 0
 
 
 class Candidates(NamedTuple):
@@ -98,8 +100,8 @@ class _Taking:
         protected = self.protection is not None
         for start in range(0, len(order) if left else 0, size):
             part = order[start : start + size]
-            columns = (ways.job, ways.partner, ways.type, ways.devices, self.candidates.number)
-            for j, k, a, width, v in zip(*(column[part].tolist() for column in columns), strict=True):
+            columns = (ways.job, ways.partner, ways.type, ways.devices, self.candidates.number, ways.batch)
+            for j, k, a, width, v, batch in zip(*(column[part].tolist() for column in columns), strict=True):
                 if j in taken or k in taken or (width > free[a] and not protected):
                     continue
                 if protected and not self._may_take(j, k, a, width):
@@ -109,7 +111,7 @@ class _Taking:
                     taken.add(k)
                 free[a] -= width
                 left -= width
-                self.chosen.append(Choice(j, k, a, width, v))
+                self.chosen.append(Choice(j, k, a, width, v, batch))
                 if left == 0:
                     return
 
@@ -246,7 +248,7 @@ def ends_within(seconds: float, live: LiveJobs, j: Ints, now_s: float) -> Bools:
 
     Who shares a device is slower than that; and who should have been complete by now is not as fast as believed.
     """
-    speed = live.throughput[j, live.type[j]]
+    speed = live.pace(j)
     since_s = np.maximum(0.0, now_s - live.steps_at_s[j])
     steps_left = live.total_steps[j] - live.steps_done[j] - speed * since_s
     ends: Bools = (steps_left > 0) & (steps_left <= speed * seconds) & (live.partner[j] == ALONE)
@@ -258,11 +260,11 @@ def loss_s(live: LiveJobs, j: Ints) -> Floats:
 
     That is a checkpoint, or the work since the last one where that is less, and the restart.
     """
-    checkpoint_s, a = live.checkpoint_s[j], live.type[j]
+    checkpoint_s = live.checkpoint_s[j]
     restart_s: Floats = live.restart_s[j]
     if not checkpoint_s.any():
         return restart_s
-    speed = live.throughput[j, a]
+    speed = live.pace(j)
     unsaved = live.steps_done[j] - live.saved_steps[j]
     since_s = np.divide(unsaved, speed, out=np.zeros(len(j)), where=speed > 0)
     lost_s: Floats = restart_s + np.minimum(checkpoint_s, since_s)

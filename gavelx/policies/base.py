@@ -22,9 +22,9 @@ class Policy(ABC):
     ``value_fairness``, ``pareto_efficiency``, ``envy_freeness`` and ``strategy_proofness``; the tests check just
     those.
     ``ignores`` names what it does not look at by design: ``weights``; the tests hold it to that as well.
-    ``uses`` names the kinds of configuration beyond the plain ones that it knows what to do with: ``pairs`` and
-    ``placements``. It sees them only inside ``packed(...)`` and ``placed(...)``; ``opens`` names those that it
-    does see.
+    ``uses`` names the kinds of configuration beyond the plain ones that it knows what to do with: ``pairs``,
+    ``placements`` and ``sizes``. It sees them only inside ``packed(...)``, ``placed(...)`` and ``elastic(...)``;
+    ``opens`` names those that it does see.
     """
 
     name: str = ""

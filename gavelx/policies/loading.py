@@ -25,7 +25,7 @@ from gavelx.policies.catalog import ours
 from gavelx.policies.formula import WORDS, read_formula
 from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.judged import optimistic, robust
-from gavelx.policies.modifiers import packed, placed, with_constraints
+from gavelx.policies.modifiers import elastic, packed, placed, with_constraints
 from gavelx.policies.partitioned import partitioned
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairness
 
@@ -64,6 +64,7 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
         "agnostic": agnostic,
         "budgeted": _budgeted,
         "capped": _capped,
+        "elastic": elastic,
         "hierarchical": _hierarchical,
         "optimistic": optimistic,
         "packed": packed,

@@ -1,7 +1,7 @@
 """Modifiers: take a policy and give a policy.
 
-``packed`` and ``placed`` open further kinds of configuration to it; `agnostic`, `partitioned` and `hierarchical`
-have files of their own.
+``packed``, ``placed`` and ``elastic`` open further kinds of configuration to it; `agnostic`, `partitioned` and
+`hierarchical` have files of their own.
 """
 
 from abc import abstractmethod
@@ -95,6 +95,17 @@ class placed(Opened):  # noqa: N801
     """
 
     kind = "placements"
+
+
+class elastic(Opened):  # noqa: N801
+    """The same policy with sizes: an elastic job may run on other numbers of devices, at other batch sizes.
+
+    Sizes are further configurations, so any program takes them. What a job is judged by (its normalized
+    throughput, its equal share) is the size that its user submitted. Jobs that are not elastic run as submitted.
+    Source: the columns are those of Gavel (OSDI'20), section 3.1; sizes as choices, of Sia (SOSP'23), section 3.
+    """
+
+    kind = "sizes"
 
 
 def with_constraints(policy: Policy, constraints: Sequence[Constraint]) -> Policy:

@@ -41,7 +41,7 @@ class Ways(PromisedSet):
 def new_ways(how: ConfigurationSet, share: Floats, first_s: float) -> Ways:
     """Configurations that are owed nothing and count as having received so much."""
     rest = (share, np.full(len(how), first_s), np.zeros(len(how)))
-    return Ways(how.job, how.partner, how.type, how.devices, how.spread, *rest)
+    return Ways(how.job, how.partner, how.type, how.devices, how.spread, how.batch, *rest)
 
 
 def promised_ways(
@@ -57,7 +57,7 @@ def promised_ways(
     partner = np.array([row.get(i, ALONE) for i in given.partner.tolist()], dtype=np.int64)
     type_ = type_A[given.type]
     runs = throughput_JA[job, type_] > 0
-    how = ConfigurationSet(job, partner, type_, given.devices, together).take(runs)
+    how = ConfigurationSet(job, partner, type_, given.devices, together, given.batch).take(runs)
     ways = new_ways(how, promises.share_P[runs], first_s)
     return ways.in_order(merged=bool(given.spread.any()))
 

@@ -63,13 +63,18 @@ CHUNK = 64
 """Ways looked at together, beyond twice as many as there are devices."""
 
 
-def refuse(
-    rules: PublishedRules, faults: Faults, capacities: Sequence[Capacity], watch: object, lengths: str
+def refuse(  # noqa: PLR0917
+    rules: PublishedRules,
+    faults: Faults,
+    capacities: Sequence[Capacity],
+    watch: object,
+    lengths: str,
+    opens: frozenset[Kind],
 ) -> None:
     """Raises :class:`OptionError` for what these rules know nothing of: they have no messages and no mechanism."""
     asked = {"lost": faults.lost, "late": faults.late, "doubled": faults.doubled}
     asked |= {"slow_solves": faults.slow_solves, "capacities": len(capacities), "watch": watch is not None}
-    asked |= {"lengths": lengths != "told"}
+    asked |= {"lengths": lengths != "told", "elastic(...)": "sizes" in opens}
     for name, wanted in asked.items():
         if wanted:
             problem = f"the rules {rules.name!r} do not support it"

@@ -37,6 +37,7 @@ from gavelx.simulator.faults import NO_FAULTS, Chance, Faults
 from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Recorder
 from gavelx.simulator.runs import Run, Stretches
+from gavelx.sizes import OWN_BATCH, speed
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
 FREED, HAPPENS, WAKES = range(3)
@@ -423,20 +424,25 @@ class SimulatedCluster:
     def _speed(self, run: Run, others: Sequence[Run]) -> float:
         """Steps/s as things are: alone or beside another job, in one server or several."""
         way, known = self._way(run, others), self.throughputs
-        speed = known.isolated.get(way) if isinstance(way, Setting) else known.colocated.get(way)
-        assert speed, f"job {run.job.id} cannot run in {run.lease}"
-        return speed * self._chance.speed(run.job.id)
+        if isinstance(way, Pairing):
+            steps_per_s = known.colocated.get(way)
+        else:
+            size = way.scale_factor, run.lease.configuration.batch
+            steps_per_s = speed(run.job, way.accelerator, *size, known, consolidated=way.consolidated)
+        assert steps_per_s, f"job {run.job.id} cannot run in {run.lease}"
+        return steps_per_s * self._chance.speed(run.job.id)
 
     def _way(self, run: Run, others: Sequence[Run]) -> Way:
         """How the job runs as things are; a gang over several servers as if in one where nothing else is known."""
         job, lease = run.job, run.lease
         if others:
             return Pairing(job.job_type, others[0].job.job_type, lease.accelerator)
+        devices, batch = lease.configuration.devices, lease.configuration.batch
         if lease.id in self._spread:
-            apart = Setting(job.job_type, lease.accelerator, lease.configuration.devices, consolidated=False)
-            if apart in self.throughputs.isolated:
-                return apart
-        return Setting(job.job_type, lease.accelerator, lease.configuration.devices)
+            slower = speed(job, lease.accelerator, devices, batch, self.throughputs, consolidated=False)
+            if slower is not None:
+                return Setting(job.job_type, lease.accelerator, devices, consolidated=False)
+        return Setting(job.job_type, lease.accelerator, devices)
 
     def _is_spread(self, lease: Lease) -> bool:
         """Whether its gang is over more servers than can hold it, of those that the scheduler knows."""
@@ -472,8 +478,12 @@ class SimulatedCluster:
             self._push(self.now_s + checkpoint_s, FREED, ("_closed", lease_id))
 
     def _measure(self, run: Run) -> None:
-        """The run ends, and says how fast it was since a job last came to its devices or left them."""
-        if self.ran is not None:
+        """The run ends, and says how fast it was since a job last came to its devices or left them.
+
+        Not in a size other than its own, of whose speed no table of measurements speaks.
+        """
+        how = run.lease.configuration
+        if self.ran is not None and (how.devices, how.batch) == (run.job.scale_factor, OWN_BATCH):
             measured = run.steps_per_s * self._chance.measured(run.lease.id)
             self.ran(self._way(run, self._beside(run)), measured, self.now_s - run.from_s)
 

@@ -108,8 +108,13 @@ class Ledger:
         """A job holds the devices of a lease from now on, and does so many steps/s."""
         self._pass(time_s)
         devices, holders = lease.devices, self._holders
-        if not len(devices) == len(set(devices)) == lease.configuration.devices == job.scale_factor:
+        if not len(devices) == len(set(devices)) == lease.configuration.devices:
             raise self.breach(f"gang in part: {lease}")
+        least, most = (
+            (job.elastic.least, job.elastic.most) if job.elastic else (job.scale_factor, job.scale_factor)
+        )
+        if not least <= len(devices) <= most:
+            raise self.breach(f"job {job.id} runs on {least} to {most} devices: {lease}")
         if job.id in self._lease_of or lease.id in self._entries:
             raise self.breach(f"job {job.id} in two leases")
         steps = self._steps.setdefault(job.id, 0.0)

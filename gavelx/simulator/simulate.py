@@ -93,7 +93,7 @@ def simulate(
     else:
         from gavelx.published import policies, run  # noqa: PLC0415
 
-        run.refuse(rules, faults, capacities, watch, lengths)
+        run.refuse(rules, faults, capacities, watch, lengths, opens)
         facts = (jobs, cluster, throughputs, rules, measured, faults, price_changes, ledger)
         ran = run.PublishedRun(*facts, told, prices, opens, lessons)
         stopwatch = _Stopwatch(FallbackPolicy(policies.as_published(policy)), ran, on_progress)

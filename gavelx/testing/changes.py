@@ -47,6 +47,8 @@ def _relabelled(table: Configurations, place_J: NDArray[np.int64]) -> Configurat
         configuration_M=place_C[order_M],
         throughput_M=table.throughput_M[order_M],
         spread_C=table.spread_C[order_C],
+        batch_C=table.batch_C[order_C],
+        own_C=table.own_C[order_C],
         lower_M=None if table.lower_M is None else table.lower_M[order_M],
         upper_M=None if table.upper_M is None else table.upper_M[order_M],
     )
@@ -110,4 +112,6 @@ def knowing_only(snapshot: Snapshot, opened: frozenset[str]) -> Snapshot:
         keep_C &= table.members_C == 1
     if "placements" not in opened:
         keep_C &= ~table.spread_C
+    if "sizes" not in opened:
+        keep_C &= table.own_C
     return snapshot.replace(known=table.where(keep_C))

@@ -102,6 +102,7 @@ def promises(draw: st.DrawFn, types: list[str]) -> Promises:
         np.array([accelerators.index(name) for name in names], dtype=np.int64),
         np.array([draw(st.sampled_from([AS_ASKED, 1, 4])) for _ in pairs], dtype=np.int64),
         np.array([draw(st.booleans()) for _ in pairs], dtype=bool),
+        np.array([draw(st.sampled_from([0, 64])) for _ in pairs], dtype=np.int64),
     )
     return Promises(accelerators, configurations, np.array([draw(at_least_0) for _ in pairs], dtype=float))
 

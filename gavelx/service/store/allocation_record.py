@@ -45,6 +45,7 @@ class AllocationRecord:
             "accelerator": configurations.type.tolist(),
             "devices": configurations.devices.tolist(),
             "spread": np.flatnonzero(configurations.spread).tolist(),
+            **({"batch": configurations.batch.tolist()} if configurations.batch.any() else {}),
             "share": promised.share_P.tolist(),
             "certificate": self.certificate.to_json(),
             "marginal": self.marginal_A,
@@ -59,7 +60,8 @@ class AllocationRecord:
         spread_P[body["spread"]] = True
         names = ("first", "second", "accelerator", "devices")
         job, partner, type_, devices = (np.array(body[name], dtype=np.int64) for name in names)
-        configurations = ConfigurationSet(job, partner, type_, devices, spread_P)
+        batch = np.array(body.get("batch", [0] * len(job)), dtype=np.int64)
+        configurations = ConfigurationSet(job, partner, type_, devices, spread_P, batch)
         promised = Promises(tuple(body["accelerators"]), configurations, np.array(body["share"], dtype=float))
         return AllocationRecord(
             asked_s=body["asked_s"],
@@ -133,7 +135,7 @@ def _places(promised: Promises, snapshot: Snapshot) -> Ints:
     except KeyError as error:
         raise PolicyError(f"the answer speaks of {error}, which it was not asked about") from None
     devices_P = np.where(given.devices == AS_ASKED, snapshot.scale_factor_J[job_P], given.devices)
-    wanted = ConfigurationSet.of(job_P, partner_P, type_A[given.type], devices_P, given.spread)
+    wanted = ConfigurationSet.of(job_P, partner_P, type_A[given.type], devices_P, given.spread, given.batch)
     place_P = snapshot.configurations.rows.find(wanted)
     if (place_P == ABSENT).any():
         raise PolicyError("the answer gives a share to a configuration that it was not asked about")
