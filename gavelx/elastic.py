@@ -10,7 +10,7 @@ Written as text, in a trace or on a command line::
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal, cast, get_args
 
@@ -110,6 +110,11 @@ class Elastic:
         own = f"{self.batch}-" if self.batch_least != self.batch else ""
         sizes = f"/{self.batch_least}-{own}{self.batch_most}"
         return devices + sizes + (f"/{self.rates}" if self.rates != "linear" else "")
+
+    def around(self, scale_factor: int) -> "Elastic":
+        """The same for a job of so many devices, which it may have in any case."""
+        least, most = min(self.least, scale_factor), max(self.most, scale_factor)
+        return replace(self, least=least, most=most)
 
     def parts_of(self, scale_factor: int) -> int:
         """The parts of a job that was submitted for so many devices."""

@@ -6,10 +6,16 @@ from typing import NamedTuple
 
 
 class Overhead(NamedTuple):
-    """Seconds to write a checkpoint, and seconds from a restart to the first step after it."""
+    """Seconds to write a checkpoint, seconds from a restart to the first step after it, and those of a resize.
+
+    ``resize_s``: how long an elastic job pauses while it goes over to other devices without a restart, or to
+    another batch size. Devices that come to it have started before, which takes ``restart_s``. None: it cannot,
+    and is stopped and launched again.
+    """
 
     checkpoint_s: float = 0.0
     restart_s: float = 0.0
+    resize_s: float | None = None
 
 
 NOTHING = Overhead()
@@ -17,7 +23,7 @@ NOTHING = Overhead()
 
 @dataclass(frozen=True)
 class Overheads:
-    """Checkpoint and restart seconds by job type; ``default`` for other types.
+    """Checkpoint, restart and resize seconds by job type; ``default`` for other types.
 
     The job holds its devices during this time, and pays for them. A first start is not charged: it is part of the
     job itself.

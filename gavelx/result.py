@@ -32,7 +32,8 @@ class Leases:
     * ``billed_s_L``: seconds charged on each device: ``end_s - start_s``, half of that while two jobs share them,
       or otherwise if the rules say so;
     * ``busy_s_L``: seconds in which steps were done;
-    * ``moved_L``: whether the job had run before, so that this lease is a restart.
+    * ``moved_L``: whether the job had run before, so that this lease is a restart;
+    * ``resized_L``: whether it continues the lease before it, with other devices or another batch size.
     """
 
     job_L: Ints
@@ -43,6 +44,7 @@ class Leases:
     billed_s_L: Floats
     busy_s_L: Floats
     moved_L: NDArray[np.bool_]
+    resized_L: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.job_L)
@@ -276,6 +278,11 @@ class Result:
         return np.bincount(self.leases.job_L[self.leases.moved_L], minlength=len(self.jobs))
 
     @cached_property
+    def resizes_J(self) -> Ints:
+        """How often each job has changed its size while it ran."""
+        return np.bincount(self.leases.job_L[self.leases.resized_L], minlength=len(self.jobs))
+
+    @cached_property
     def utilization(self) -> float:
         """Leased (billed) device time over available device time.
 
@@ -284,6 +291,11 @@ class Result:
         busy_s = float(np.sum(self.leases.devices_L * self.leases.billed_s_L))
         available_s = float(self._there_s_KA.sum())
         return busy_s / available_s if available_s > 0 else 0.0
+
+    @cached_property
+    def _elastic(self) -> bool:
+        """Whether any job may change its size; tables of other runs say nothing of it."""
+        return any(job.elastic is not None for job in self.jobs)
 
     def summary(self) -> dict[str, Any]:
         """The figures of the run by name; None for an unknown figure."""
@@ -311,6 +323,7 @@ class Result:
             "deadlines": int(np.isfinite(self.deadline_s_J[measured]).sum()),
             "deadlines_missed": int(self.missed_J[measured].sum()),
             "restarts": int(self.restarts_J[measured].sum()),
+            **({"resizes": int(self.resizes_J[measured].sum())} if self._elastic else {}),
             "given_up": len(self.given_up),
             "most_behind_s": self.most_behind_s,
             "lost_device_s": self.lost_device_s,
@@ -344,6 +357,7 @@ class Result:
                 "cost_usd": known(float(self.cost_usd_J[j])),
                 "deadline_s": known(float(self.deadline_s_J[j])),
                 "restarts": int(self.restarts_J[j]),
+                **({"resizes": int(self.resizes_J[j])} if self._elastic else {}),
                 "device_s": {names[a]: float(self.device_s_JA[j, a]) for a in np.flatnonzero(self.device_s_JA[j])},
                 "measured": j in measured,
             }
@@ -412,6 +426,7 @@ class Result:
             "busy_s": L.busy_s_L,
             "cost_usd": self.cost_usd_L,
             "restart": L.moved_L,
+            **({"resize": L.resized_L} if self._elastic else {}),
         }
         return frames.frame(columns).sort_values(["start_s", "job_id"], ignore_index=True)
 

@@ -220,11 +220,21 @@ SpotNotice = Annotated[
         min=0.0, metavar="SECONDS", help="Warning before a spot server goes (AWS: 120).", rich_help_panel=_FAULTS
     ),
 ]
+Elasticity = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZES",
+        help="Other sizes for all jobs: workers:1-8 (devices), or batch:1-8/64-512 (devices, and samples in an "
+        "update). Used by policies in elastic(NAME).",
+        rich_help_panel=_WORK,
+    ),
+]
 Overheads = Annotated[
     str | None,
     typer.Option(
         metavar="SPEC",
-        help="Seconds to stop and to restart a job: checkpoint=10,restart=30, or a CSV file by job type.",
+        help="Seconds to stop, restart and resize a job: checkpoint=10,restart=30,resize=2, or a CSV file by job "
+        "type. Without resize, a job that changes its size is restarted.",
         rich_help_panel=_FAULTS,
     ),
 ]

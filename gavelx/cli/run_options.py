@@ -33,6 +33,7 @@ class RunOptions:
     min_run: o.MinRun = 0.0
     protect_for: o.ProtectFor = None
     plain_jobs: o.PlainJobs = 0.0
+    elasticity: o.Elasticity = None
     lengths: o.Lengths = "told"
     backfill: o.Backfill = None
     prices: o.Prices = None

@@ -12,7 +12,8 @@ from gavelx.cli.estimated_speeds import check_names, check_types, with_estimates
 from gavelx.cli.prices import PriceChanges, prices_of
 from gavelx.cli.run_options import RunOptions
 from gavelx.cluster import Cluster
-from gavelx.errors import OptionError, WorkloadError, did_you_mean
+from gavelx.elastic import Elastic
+from gavelx.errors import OptionError, UserError, WorkloadError, did_you_mean
 from gavelx.estimator import DEFAULT, make_estimator
 from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.estimator.sampled_table import sampled
@@ -101,6 +102,7 @@ def load_scenario(typed: RunOptions, opens: frozenset[Kind] = frozenset()) -> Sc
     jobs = with_plain_jobs(
         jobs, within(typed.plain_jobs, (0.0, 1.0), "--plain-jobs", "{:g}", "of the jobs"), typed.seed
     )
+    jobs = with_elasticity(jobs, typed.elasticity)
     _check_rules(jobs, rules, where)
     if not typed.strict_speeds:
         if not typed.skip_unrunnable:
@@ -132,6 +134,19 @@ def load_scenario(typed: RunOptions, opens: frozenset[Kind] = frozenset()) -> Sc
     if typed.measured is not None:
         _check_measured(scenario, typed.measured)
     return scenario
+
+
+def with_elasticity(jobs: Sequence[Job], text: str | None) -> tuple[Job, ...]:
+    """The jobs in other sizes too, those that the trace does not say more about. Raises :class:`OptionError`."""
+    if text is None:
+        return tuple(jobs)
+    try:
+        elastic = Elastic.of(text)
+        return tuple(
+            job if job.elastic else replace(job, elastic=elastic.around(job.scale_factor)) for job in jobs
+        )
+    except UserError as error:
+        raise OptionError(error.problem, where="--elasticity", expected=error.expected) from None
 
 
 def _speed_samples(typed: RunOptions, throughputs: Throughputs, cluster: Cluster) -> int:

@@ -20,7 +20,8 @@ class Lease(NamedTuple):
     ``id`` rises from lease to lease, so a stale one can be told. ``until_step`` counts the job's steps from its
     beginning. ``charged_from_s`` is when billing starts; it is the launch but for rules that charge more.
     ``configuration`` says how the job is launched; its other member, if any, holds the same devices at the same
-    time, in a lease of its own. Devices that are still being given up are waited for.
+    time, in a lease of its own. Devices that are still being given up are waited for. ``continues`` is the lease
+    that it continues, if the job is to be resized and not restarted.
     """
 
     id: int
@@ -30,6 +31,7 @@ class Lease(NamedTuple):
     until_s: float
     until_step: float
     charged_from_s: float
+    continues: int | None = None
 
     @property
     def accelerator(self) -> str:
@@ -52,6 +54,18 @@ class Solve:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Run the job of this lease on its devices, from its last checkpoint."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Let the job of a lease that it ``continues`` go over to this one: other devices, another batch, no restart.
+
+    The job runs on in the old lease until its new devices are ready; then ``Resized`` reports how far it is. Those
+    that both leases have belong to the old one until then. It is always right to stop the old lease and launch the
+    new one instead, or to end both, as if the job had failed; then ``LeaseEnded`` is reported of both.
+    """
 
     lease: Lease
 
@@ -85,4 +99,4 @@ class WakeAt:
     report: bool = False
 
 
-Command = Solve | Launch | Extend | Stop | GiveUp | WakeAt
+Command = Solve | Launch | Resize | Extend | Stop | GiveUp | WakeAt

@@ -107,6 +107,22 @@ class LeaseEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Resized(Event):
+    """A job has gone over from the lease ``before_id`` to the one that continues it: the last word on the old one.
+
+    ``steps_done`` so far; ``held_s`` is for how long the old lease was held, and ``warm_s`` for how long those
+    devices of the new one that the old one lacks were held before.
+    """
+
+    lease_id: int
+    before_id: int
+    job_id: int
+    steps_done: float
+    held_s: float
+    warm_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Allocated(Event):
     """A policy answered a ``Solve``."""
 

@@ -9,8 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from gavelx.mechanism.commands import Command, Launch, Lease, Stop
-from gavelx.mechanism.events import Event, LeaseEnded, Progress, WorkerDrained, WorkerJoined, WorkerLost
+from gavelx.mechanism.commands import Command, Launch, Lease, Resize, Stop
+from gavelx.mechanism.events import (
+    Event,
+    LeaseEnded,
+    Progress,
+    Resized,
+    WorkerDrained,
+    WorkerJoined,
+    WorkerLost,
+)
 
 
 @dataclass(slots=True)
@@ -69,6 +77,13 @@ class History:
         match event:
             case LeaseEnded():
                 self._ended(event)
+            case Resized():
+                before = self.by_id[event.before_id]
+                if before.end_s == inf:
+                    before.start_s = max(before.start_s, event.time_s - event.held_s)
+                    before.end_s, before.steps_done = event.time_s, event.steps_done
+                    self._open.pop(event.before_id, None)
+                    self.by_id[event.lease_id].start_s = event.time_s
             case Progress():
                 for job_id, saved in zip(event.job_id_L.tolist(), event.saved_steps_L.tolist(), strict=True):
                     self._saved_steps[job_id] = max(saved, self._saved_steps.get(job_id, 0.0))
@@ -80,7 +95,7 @@ class History:
                 self.drained_s.pop(event.server.id, None)
                 self._gone(event.server.id, event.time_s)
         for command in commands:
-            if isinstance(command, Launch):
+            if isinstance(command, Launch | Resize):
                 held = Held(command.lease, event.time_s, event.time_s)
                 self.by_id[command.lease.id] = self._open[command.lease.id] = held
             elif isinstance(command, Stop):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
 from gavelx.configuration import ALONE, Configuration
-from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Stop
+from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Resize, Stop
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.protection import may_keep
@@ -43,6 +43,8 @@ class Stopped(NamedTuple):
     batch: int
     held_s: float
     price: float
+    kept: int = 0
+    """Devices of it that the lease has which continues it."""
 
 
 class Leasing:
@@ -131,13 +133,72 @@ class Leasing:
 
     def arrange(self, chosen: Sequence[Choice], until_s: float) -> list[Command]:
         """From now on just these ways to run."""
-        stays = self._stays(chosen)
-        going = [j for j in self.live.holders().tolist() if j not in stays]
+        stays = self._stays(chosen) | self._stays_in_size(chosen)
+        resizes = self._resizes([way for way in chosen if way.job not in stays])
+        going = [j for j in self.live.holders().tolist() if j not in stays and j not in resizes]
         commands = self.stop_all(going)
-        commands += self.stop_all(self._to_consolidate())
+        commands += self.stop_all([j for j in self._to_consolidate() if j not in resizes])
         self._run_on_alone(chosen)
         commands += self.extend(until_s)
+        for way in sorted(resizes.values(), key=lambda way: way.devices - int(self.live.held_devices[way.job])):
+            commands += self._resize(way, until_s)
         return commands + self.launch(chosen, until_s)
+
+    def _stays_in_size(self, chosen: Sequence[Choice]) -> set[int]:
+        """Rows that would be faster in another size on their type, but not by what the change costs in a round."""
+        live, stays = self.live, set[int]()
+        for way in chosen if live.elastic.any() else ():
+            j = np.array([way.job])
+            size, held = (way.devices, way.batch), (int(live.held_devices[j][0]), int(live.held_batch[j][0]))
+            if live.type[way.job] != way.type or size == held or way.partner != ALONE or way.devices < held[0]:
+                continue
+            cost_s = float(loss_s(live, j)[0] if np.isnan(live.resize_s[j]) else live.resize_s[j][0])
+            faster = speed(live.jobs[way.job], self.accelerators[way.type], *size, self.throughputs) or 0.0
+            if (1.0 - float(live.pace(j)[0]) / faster) * self.rules.round_s < cost_s:
+                stays.add(way.job)
+                self._settle(j, self.now_s)
+                live.way[j] = way.number
+        return stays
+
+    def _resizes(self, chosen: Sequence[Choice]) -> dict[int, Choice]:
+        """Rows that get another size on the type that they have, without a restart."""
+        live = self.live
+        able_J = ~np.isnan(live.resize_s) & (live.partner == ALONE) & ~live.resizing
+        if not able_J.any():
+            return {}
+        return {
+            way.job: way
+            for way in chosen
+            if way.partner == ALONE and able_J[way.job] and live.type[way.job] == way.type
+        }
+
+    def _resize(self, way: Choice, until_s: float) -> list[Command]:
+        """The job goes over to a lease on other devices, most of them its own; it is stopped if it finds too few.
+
+        So it is where it would be spread over servers, and lose more by that in a round than by a restart.
+        """
+        live, free, j = self.live, self.free[way.type], way.job
+        before = self.leases[live.jobs[j].id]
+        kept, more = _most_together(before.devices, way.devices), way.devices - len(before.devices)
+        if more > len(free):
+            return self.stop_all([j])
+        new = free.take(more, near=kept) if more > 0 else ()
+        if more > 0 and self._is_spread(kept + new, way.type):
+            loss = way.devices * float(loss_s(live, np.array([j]))[0])
+            if self._spread_speed(way) == 0.0 or self._gain_s(way) > loss:  # it is better launched together
+                free.give_back(new)
+                return self.stop_all([j])
+        launched_s = float(live.launched_s[j])
+        self._settle(np.array([j]), self.now_s)
+        held = int(live.held_devices[j]), int(live.held_batch[j]), float(live.lease_held_s[j])
+        self._stopped[before.id] = Stopped(before.job_id, way.type, *held, 1.0, len(kept))
+        free.give_back(device for device in before.devices if device not in kept)
+        live.way[j] = way.number
+        lease = self._leases([(j, (way, kept + new))], until_s)[0]._replace(continues=before.id)
+        self.leases[lease.job_id] = lease
+        live.launched_s[j], live.resizing[j] = launched_s, True
+        live.steps_at_s[j] = self.now_s + live.resize_s[j]
+        return [Resize(lease)]
 
     def _run_on_alone(self, chosen: Sequence[Choice]) -> None:
         """A job that keeps its devices as its partner leaves runs in another way from now on."""
@@ -170,9 +231,9 @@ class Leasing:
         """Spread gangs that can be put together, where running faster for a round gains more than moving loses."""
         moves: list[int] = []
         for j in self.live.spread.nonzero()[0].tolist():
-            a, devices = int(self.live.type[j]), self.leases[self.live.jobs[j].id].devices
-            gain_s = self._gain_s(j, a, len(devices)) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
-            if self._may_move(j) and gain_s > 0 and self._room(a, len(devices), gain_s, devices) is not None:
+            way, devices = self._as_it_runs(j), self.leases[self.live.jobs[j].id].devices
+            gain_s = self._gain_s(way) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
+            if self._may_move(j) and gain_s > 0 and self._room(way.type, way.devices, gain_s, devices) is not None:
                 moves.append(j)
         return moves
 
@@ -215,10 +276,10 @@ class Leasing:
                 return beside.devices, []
         free, width = self.free[way.type], way.devices
         if width > 1 and not free.holds_together(width):
-            gain_s = self._gain_s(way.job, way.type, width)
+            gain_s = self._gain_s(way)
             if gain_s > 0 and (moved := self._room(way.type, width, gain_s)):
                 return None, moved
-            if self._spread_speed(way.job, way.type) == 0.0:
+            if self._spread_speed(way) == 0.0:
                 return None, []
         return free.take(width), []
 
@@ -241,22 +302,30 @@ class Leasing:
         rows = np.flatnonzero((live.type == a) & (live.held_devices < width) & (live.partner == ALONE))
         for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
             devices = self.leases[live.jobs[j].id].devices
-            if self._may_move(j) and (len(devices) == 1 or self._spread_speed(j, a) > 0.0):
+            if self._may_move(j) and (len(devices) == 1 or self._spread_speed(self._as_it_runs(j)) > 0.0):
                 for server_id, count_ in Counter(device.server_id for device in devices).items():
                     tenants.setdefault(server_id, []).append(Tenant(j, count_, seconds))
         return tenants
 
-    def _gain_s(self, j: int, a: int, devices: int) -> float:
+    def _gain_s(self, way: Choice) -> float:
         """Device-seconds that a gang gains in a round by being together."""
-        return (1.0 - self._spread_speed(j, a)) * self.rules.round_s * devices
+        return (1.0 - self._spread_speed(way)) * self.rules.round_s * way.devices
 
     def _may_move(self, j: int) -> bool:
         """Whether a job may be restarted on other devices of its type."""
+        if self.live.resizing[j]:
+            return False
         return self.may_move and not may_keep(self.live, self.rules, np.array([j]), self.now_s)[0]
 
-    def _spread_speed(self, j: int, a: int) -> float:
+    def _spread_speed(self, way: Choice) -> float:
         """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""
-        spread, whole = self.live.spread_throughput[j, a], self.live.throughput[j, a]
+        live, j, a = self.live, way.job, way.type
+        spread, whole = live.spread_throughput[j, a], live.throughput[j, a]
+        if live.elastic[j] and (way.devices, way.batch) != (live.wanted_devices[j], OWN_BATCH):
+            of = live.jobs[j], self.accelerators[a], way.devices, way.batch, self.throughputs
+            spread, whole = (speed(*of, consolidated=here) for here in (False, True))
+            if spread is None or not whole:
+                return 1.0
         return 1.0 if np.isnan(spread) else float(spread / whole)
 
     def _let(self, given: Sequence[Given], until_s: float) -> list[Launch]:
@@ -367,6 +436,7 @@ class Leasing:
         live = self.live
         live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, ALONE, NO_WAY
         live.held_devices[j_L] = live.held_batch[j_L] = 0
+        live.resizing[j_L] = False
         live.size_speed[j_L] = 0.0
         live.spread[j_L] = False
         live.stopped_s[j_L] = self.now_s
@@ -385,3 +455,9 @@ class Leasing:
         """Jobs that are gone are not charged any more."""
         if self._stopped and job_ids:
             self._stopped = {i: stopped for i, stopped in self._stopped.items() if stopped.job_id not in job_ids}
+
+
+def _most_together(devices: Sequence[Device], count: int) -> tuple[Device, ...]:
+    """So many of these devices, those first of which most are in one server; all if they are not as many."""
+    on = Counter(device.server_id for device in devices)
+    return tuple(sorted(devices, key=lambda device: (-on[device.server_id], device)))[:count]

@@ -28,10 +28,13 @@ class LiveJobs(Columns):
     arrival_s: Floats
     wanted_devices: Ints  # as many as it was submitted for
     least_devices: Ints  # and the fewest that it can run on
+    elastic: Bools
     kind: Ints  # jobs of one kind run equally fast everywhere
     owner: Ints  # a number for each owner
     checkpoint_s: Floats
     restart_s: Floats
+    resize_s: Floats  # NaN for a job that is stopped and launched again instead
+    resizing: Bools  # it goes over to its present lease, and has not said yet that it has
 
     steps_done: Floats
     steps_at_s: Floats  # when there were so many; a job that has to load its checkpoint starts later
@@ -96,10 +99,12 @@ class LiveJobs(Columns):
             least_devices=job.elastic.least if job.elastic else job.scale_factor,
             throughput=throughput_A,
             spread_throughput=spread_throughput_A,
+            elastic=job.elastic is not None,
             kind=kind,
             owner=self._owners.setdefault(job.owner, len(self._owners)),
             checkpoint_s=overhead.checkpoint_s,
             restart_s=overhead.restart_s,
+            resize_s=np.nan if overhead.resize_s is None or job.elastic is None else overhead.resize_s,
             protected=job.preemptible == "no",
             type=WAITING,
             partner=ALONE,

@@ -32,7 +32,7 @@ from gavelx.mechanism.attained_service import AttainedService
 from gavelx.mechanism.commands import Command, GiveUp, Solve, WakeAt
 from gavelx.mechanism.entitlements import Entitlements, entitlements
 from gavelx.mechanism.invariants import validate
-from gavelx.mechanism.leasing import Leasing
+from gavelx.mechanism.leasing import Leasing, Stopped
 from gavelx.mechanism.lengths import Left, Lengths
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.protection import Protection
@@ -116,6 +116,8 @@ class Mechanism:
                 commands = self._progress(event)
             case events.LeaseEnded():
                 commands = self._lease_ended(event)
+            case events.Resized():
+                commands = self._resized(event)
             case events.Allocated():
                 commands = self._allocated(event.allocation)
             case events.JobSubmitted():
@@ -258,12 +260,7 @@ class Mechanism:
         holds = is_last and live.type[j] != WAITING
         if holds:
             self.accounts.ended(j, event.held_s, self._now_s)
-        elif (word := self.leasing.last_word(event.lease_id, event.held_s)) is not None:
-            stopped, seconds = word
-            if seconds:  # some, only if something had to be saved
-                late = ConfigurationSet.alone(*(np.array([each]) for each in (j, stopped.type, stopped.devices)))
-                late.batch[:] = stopped.batch
-                self.accounts.ended_late(late, seconds, price=stopped.price, quota=self.execution.quota)
+        elif self._last_word(j, event.lease_id, event.held_s) is not None:
             self._lost(j, event.lost_s)
         if is_last:
             self._stands_at(j, event.steps_done)
@@ -278,6 +275,30 @@ class Mechanism:
         if holds:
             self.leasing.release(j)
         return self._look_again() if holds else []
+
+    def _last_word(self, j: int, lease_id: int, held_s: float) -> Stopped | None:
+        """A lease that the job gave up says for how long it was held; None if that was said before."""
+        if (word := self.leasing.last_word(lease_id, held_s)) is None:
+            return None
+        stopped, seconds = word
+        if seconds:  # some, only if something had to be saved, or the job went over from it
+            late = ConfigurationSet.alone(*(np.array([each]) for each in (j, stopped.type, stopped.devices)))
+            late.batch[:] = stopped.batch
+            self.accounts.ended_late(late, seconds, price=stopped.price, quota=self.execution.quota)
+        return stopped
+
+    def _resized(self, event: events.Resized) -> list[Command]:
+        """The job has gone over to its present lease, whose time counts from now; or it is late news."""
+        live, j = self.live, self.live.index.get(event.job_id)
+        if j is None or live.done[j]:
+            return []
+        before = self._last_word(j, event.before_id, event.held_s)
+        if before is not None and live.lease[j] == event.lease_id and live.resizing[j]:
+            self.accounts.gone_over(j, int(live.held_devices[j]) - before.kept, event.warm_s, self._now_s)
+            live.resizing[j], live.heard[j] = False, True
+            live.steps_done[j] = max(event.steps_done, float(live.saved_steps[j]))
+            live.steps_at_s[j] = self._now_s + live.resize_s[j]
+        return []
 
     def _stands_at(self, j: int, steps: float) -> None:
         """So many steps of a job are done and safe."""

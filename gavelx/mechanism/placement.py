@@ -63,10 +63,12 @@ class FreeDevices:
         """Free devices of one server."""
         return len(self._free.get(server_id, ()))
 
-    def take(self, count: int) -> tuple[Device, ...]:
-        """Devices for a gang of ``count``; there must be as many."""
+    def take(self, count: int, near: Iterable[Device] = ()) -> tuple[Device, ...]:
+        """Devices for a gang of ``count``, those beside the ones that it has first; there must be as many."""
         assert count <= self._count, (count, self._count)
         taken: tuple[Device, ...] = ()
+        for server_id, _ in Counter(device.server_id for device in near).most_common():
+            taken += self._take_from(server_id, min(count - len(taken), self.on(server_id)))
         while missing := count - len(taken):
             server_id = self._fitting(missing)
             taken += self._take_from(server_id, min(missing, self.on(server_id)))

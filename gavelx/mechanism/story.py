@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Stop
-from gavelx.mechanism.events import Event, JobCancelled, JobSubmitted, LeaseEnded, WorkerLost
+from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Resize, Stop
+from gavelx.mechanism.events import Event, JobCancelled, JobSubmitted, LeaseEnded, Resized, WorkerLost
 from gavelx.mechanism.live import LiveJobs
 
 KEPT, KEPT_ENDED = 200, 20
@@ -52,6 +52,9 @@ class Stories:
                 self._tell(event.job.id, event, "submitted")
             case LeaseEnded() if (lease := self._leases.pop(event.lease_id, None)) is not None:
                 self._tell(event.job_id, event, f"lease {lease.id} ended: {_in_words(event)}")
+            case Resized() if self._leases.pop(event.before_id, None) is not None:
+                so_far = f"after {event.held_s:,.0f} s, {event.steps_done:g} steps are done"
+                self._tell(event.job_id, event, f"gone over to lease {event.lease_id} {so_far}")
             case WorkerLost():
                 self._lost(event)
             case JobCancelled():
@@ -61,6 +64,10 @@ class Stories:
                 case Launch():
                     self._leases[command.lease.id] = command.lease
                     self._tell(command.lease.job_id, event, self._launched(command.lease, live))
+                case Resize():
+                    self._leases[command.lease.id] = command.lease
+                    before = f"lease {command.lease.continues} is to be continued by "
+                    self._tell(command.lease.job_id, event, before + self._launched(command.lease, live))
                 case Stop() if (lease := self._leases.get(command.lease_id)) is not None:
                     self._tell(lease.job_id, event, f"lease {lease.id} is taken back: {_why(lease, live)}")
                 case GiveUp():

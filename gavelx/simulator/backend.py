@@ -15,7 +15,17 @@ from typing import Any
 from gavelx.cluster import Cluster, Server, fewest_servers
 from gavelx.jobs import Job
 from gavelx.measurements import Way
-from gavelx.mechanism.commands import Command, Device, Extend, GiveUp, Launch, Lease, Stop, WakeAt
+from gavelx.mechanism.commands import (
+    Command,
+    Device,
+    Extend,
+    GiveUp,
+    Launch,
+    Lease,
+    Resize,
+    Stop,
+    WakeAt,
+)
 from gavelx.mechanism.events import (
     Allocated,
     ArrivalsEnded,
@@ -24,6 +34,7 @@ from gavelx.mechanism.events import (
     JobSubmitted,
     LeaseEnded,
     PriceChanged,
+    Resized,
     Wake,
     WorkerDrained,
     WorkerJoined,
@@ -47,6 +58,18 @@ NEVER_S = 1e15
 """Between two checkpoints of a job that writes none."""
 IN_VAIN = 2000
 """After so many leases in a row with which no job got any further, none will: a run ends then."""
+
+
+@dataclass(slots=True)
+class Resizing:
+    """A job that is to go over from the lease ``before``, whose ``new`` devices get ready since ``since_s``."""
+
+    lease: Lease
+    before: Lease
+    new: tuple[Device, ...]
+    since_s: float | None = None
+    logged_s: float = 0.0
+    void: bool = False  # it lost a server, and waits to be stopped
 
 
 @dataclass
@@ -86,6 +109,7 @@ class SimulatedCluster:
         self._stretches = Stretches()  # of those
         self._waiting: dict[int, Lease] = {}  # for devices or a checkpoint that are not free yet
         self._closing: dict[int, Run] = {}  # they write a checkpoint
+        self._resizing: dict[int, Resizing] = {}  # by the lease that the job is in until it goes over
         self._on: dict[Device, list[int]] = {}  # leases that hold a device
         self._safe_steps: dict[int, float] = {}  # by job id, those in the last checkpoint
         self._lease_of: dict[int, int] = {}  # by job id, the lease that it runs in or leaves
@@ -154,7 +178,8 @@ class SimulatedCluster:
 
     def launched(self) -> set[int]:
         """Leases that are held, or wait for their devices, and are not being given up."""
-        return self._running.keys() | self._waiting.keys()
+        new = {each.lease.id for before_id, each in self._resizing.items() if before_id in self._running}
+        return (self._running.keys() - self._resizing.keys()) | self._waiting.keys() | new
 
     def _is_over(self) -> bool:
         """Whether all that is measured is complete, or nothing more can be."""
@@ -243,6 +268,8 @@ class SimulatedCluster:
         for run in [*self._running.values(), *self._closing.values()]:
             self._turn(run, run.until_step)
             self._log(run)
+        for resizing in self._resizing.values():
+            self._log_new_devices(resizing)
         self.post(event)
 
     def _log(self, run: Run) -> None:
@@ -274,6 +301,9 @@ class SimulatedCluster:
     def _take_down(self, server_id: int, *, quiet: bool) -> Server:
         """A server is gone, with every gang that had a device there."""
         server = self._servers.pop(server_id)
+        for resizing in self._resizing.values():
+            if any(device.server_id == server_id for device in resizing.new):
+                self._let_go(resizing)
         for run in [*self._running.values(), *self._closing.values()]:
             if any(device.server_id == server_id for device in run.lease.devices):
                 self._end(run.lease.id, safe_steps=run.saved_at(self.now_s), quiet=quiet)
@@ -318,11 +348,10 @@ class SimulatedCluster:
         match command:
             case Launch():
                 self._lapse_s = command.lease.until_s
-                lease = self._to_its_end(command.lease)
-                self._waiting[lease.id] = lease
-                if self._is_spread(lease):
-                    self._spread.add(lease.id)
-                self._start(lease)
+                self._launch(self._to_its_end(command.lease))
+            case Resize():
+                self._lapse_s = command.lease.until_s
+                self._resize(self._to_its_end(command.lease))
             case Stop():
                 self._stop(command.lease_id)
             case Extend():
@@ -336,11 +365,110 @@ class SimulatedCluster:
             case _:
                 raise AssertionError(command)
 
+    def _launch(self, lease: Lease) -> None:
+        self._waiting[lease.id] = lease
+        if self._is_spread(lease):
+            self._spread.add(lease.id)
+        self._start(lease)
+
+    def _resize(self, lease: Lease) -> None:
+        """The job goes over as soon as the new devices are ready; one that does not run is launched instead."""
+        assert lease.continues is not None
+        if (run := self._running.get(lease.continues)) is None:
+            if (before := self._waiting.pop(lease.continues, None)) is not None:
+                self._never_began(before)
+            self._launch(lease)
+            return
+        if self._is_spread(lease):
+            self._spread.add(lease.id)
+        new = tuple(device for device in lease.devices if device not in run.lease.devices)
+        self._resizing[run.lease.id] = resizing = Resizing(lease, run.lease, new)
+        self._warm_up(resizing)
+
+    def _warm_up(self, resizing: "Resizing") -> None:
+        """The new devices get ready as soon as they are free, which takes as long as a restart."""
+        lease, now_s = resizing.lease, self.now_s
+        holders = [holder for device in resizing.new for holder in self._on.get(device, ())]
+        if resizing.since_s is not None or resizing.void or any(map(self._is_given_up, holders)):
+            return  # looked at again when one of them has ended
+        if gone := {device.server_id for device in resizing.new} - self._servers.keys():
+            for server_id in sorted(gone):
+                self.post(WorkerLost(now_s, server_id, self._epoch_of[server_id]))
+            return  # the scheduler will stop it
+        resizing.since_s = resizing.logged_s = now_s
+        self.ledger.reserved(now_s, lease, resizing.new)
+        for device in resizing.new:
+            self._on.setdefault(device, []).append(lease.id)
+        warm_s = (
+            self._overheads.of(self._running[resizing.before.id].job.job_type).restart_s if resizing.new else 0.0
+        )
+        self._push(now_s + warm_s, FREED, ("_go_over", resizing.before.id, lease.id))
+
+    def _go_over(self, before_id: int, lease_id: int) -> None:
+        """All is ready: the job goes over to the lease that continues its own, and pauses for it."""
+        resizing, before = self._resizing.get(before_id), self._running.get(before_id)
+        if resizing is None or before is None or resizing.lease.id != lease_id or resizing.since_s is None:
+            return
+        del self._resizing[before_id]
+        job, lease, now_s = before.job, resizing.lease, self.now_s
+        self._log_new_devices(resizing)
+        self._running.pop(before_id)
+        self._stretches.drop(before_id)
+        self._measure(before)
+        before.turn(now_s)
+        self._log(before)
+        for device in before.lease.devices:
+            self._on[device].remove(before_id)
+            if device in lease.devices:
+                self._on[device].append(lease_id)
+        self._spread.discard(before_id)
+        self.ledger.gone_over(now_s, lease, job, before.worked_s)
+        warm_s = now_s - resizing.since_s
+        self._report(Resized(now_s, lease_id, before_id, job.id, before.from_steps, before.held_s, warm_s))
+        pause_s = self._overhead(job).resize_s or 0.0
+        self._run(lease, job, now_s + pause_s, before.from_steps, before.saved_steps)
+        for waiting in list(self._waiting.values()):
+            self._start(waiting)
+        for other in list(self._resizing.values()):
+            self._warm_up(other)
+
+    def _is_given_up(self, lease_id: int | None) -> bool:
+        """Whether devices of this lease will be free soon, but are not yet."""
+        return lease_id in self._closing or lease_id in self._resizing
+
+    def _log_new_devices(self, resizing: "Resizing") -> None:
+        """What the log does not have yet of devices that get ready."""
+        if resizing.since_s is not None and resizing.new:
+            seconds, since_s = self.now_s - resizing.logged_s, resizing.logged_s
+            if seconds > 0:
+                self.recorder.lease(resizing.lease, since_s, self.now_s, seconds, 0.0, len(resizing.new))
+            resizing.logged_s = self.now_s
+
+    def _let_go(self, resizing: "Resizing") -> float:
+        """The job will not go over: its new devices are free. For how long these were held, as leases count it."""
+        resizing.void = True
+        if resizing.since_s is None:
+            return 0.0
+        self._log_new_devices(resizing)
+        self.ledger.released(self.now_s, resizing.lease)
+        for device in resizing.new:
+            self._on[device].remove(resizing.lease.id)
+        held_s = (self.now_s - resizing.since_s) * len(resizing.new) / len(resizing.lease.devices)
+        resizing.since_s = None
+        return held_s
+
+    def _never_went_over(self, resizing: "Resizing", steps: float, *, failed: bool) -> None:
+        """Its job has ended, or has given up the lease that it was in, so the lease that continues it ends too."""
+        lease, held_s = resizing.lease, self._let_go(resizing)
+        self._spread.discard(lease.id)
+        complete = self.hide_lengths and lease.job_id in self.recorder.completion_s
+        self._report(LeaseEnded(self.now_s, lease.id, lease.job_id, steps, held_s, failed, 0.0, complete))
+
     def _start(self, lease: Lease) -> None:
         """The job begins as soon as its devices are free and its last checkpoint is written."""
-        if self._closing:
+        if self._closing or self._resizing:
             holders = [holder for device in lease.devices for holder in self._on.get(device, ())]
-            if any(lease_id in self._closing for lease_id in (*holders, self._lease_of.get(lease.job_id))):
+            if any(map(self._is_given_up, (*holders, self._lease_of.get(lease.job_id)))):
                 return  # looked at again when one of them has ended
         del self._waiting[lease.id]
         gone = {device.server_id for device in lease.devices} - self._servers.keys()
@@ -363,26 +491,32 @@ class SimulatedCluster:
         goes_on = job.id in self._safe_steps and job.checkpoints  # else it begins, which takes no longer than ever
         begin_s = now_s + self._overhead(job).restart_s if goes_on else now_s
         safe_steps = self._safe_steps.setdefault(job.id, 0.0)
+        for device in lease.devices:
+            self._on.setdefault(device, []).append(lease.id)
+        self.ledger.started(now_s, lease, job)
+        self._run(lease, job, begin_s, safe_steps, safe_steps)
+
+    def _run(self, lease: Lease, job: Job, begin_s: float, steps: float, saved_steps: float) -> None:
+        """The job runs on the devices of a lease, from ``begin_s`` on."""
+        now_s = self.now_s
         run = Run(
             lease=lease,
             job=job,
             start_s=now_s,
             begin_s=begin_s,
             from_s=begin_s,
-            from_steps=safe_steps,
-            until_step=max(lease.until_step, safe_steps),  # the mechanism may not know how far the job is already
+            from_steps=steps,
+            until_step=max(lease.until_step, steps),  # the mechanism may not know how far the job is already
             steps_per_s=1.0,
-            saved_steps=safe_steps,
+            saved_steps=saved_steps,
             checkpoint_every_s=self.faults.checkpoint_every_s if job.checkpoints else NEVER_S,
             logged=(now_s, 0.0, 0.0),
         )
         self._running[lease.id], self._lease_of[job.id] = run, lease.id
-        for device in lease.devices:
-            self._on.setdefault(device, []).append(lease.id)
         others = self._beside(run)
         run.steps_per_s = self._speed(run, others)
         self._set_pace(run, others)
-        self.ledger.started(now_s, lease, job, run.steps_per_s if begin_s == now_s else 0.0)
+        self.ledger.goes_on(now_s, lease.id, run.steps_per_s if begin_s == now_s else 0.0, run.until_step)
         for other in others:
             self._turn(other, other.until_step)
         if (after_s := self._chance.failure_of_job_s(now_s)) is not None:
@@ -462,6 +596,10 @@ class SimulatedCluster:
 
     def _stop(self, lease_id: int) -> None:
         """The job writes a checkpoint, if it did anything since the last one, and ends."""
+        for before_id, resizing in self._resizing.items():
+            if resizing.lease.id == lease_id:  # the job gives up the lease that it is in, and then this one
+                self._stop(before_id)
+                return
         if (lease := self._waiting.pop(lease_id, None)) is not None:
             self._never_began(lease)
         elif (run := self._running.get(lease_id)) is not None:
@@ -541,12 +679,16 @@ class SimulatedCluster:
             complete = self.hide_lengths and safe_steps >= job.total_steps
             ended = LeaseEnded(self.now_s, lease_id, job.id, safe_steps, run.held_s, failed, lost_s, complete)
             self._report(ended)
+        if (resizing := self._resizing.pop(lease_id, None)) is not None:
+            self._never_went_over(resizing, safe_steps, failed=failed)
         for holder in list(self._on[lease.devices[0]]):
-            other = self._running.get(holder) or self._closing[holder]
-            self._turn(other, other.until_step)
+            if (other := self._running.get(holder) or self._closing.get(holder)) is not None:
+                self._turn(other, other.until_step)
         if self._waiting:
             for waiting in list(self._waiting.values()):
                 self._start(waiting)
+        for each in list(self._resizing.values()):
+            self._warm_up(each)
 
     def _to_its_end(self, lease: Lease) -> Lease:
         """The lease until the last step of its job, where the scheduler does not know that."""

@@ -86,6 +86,7 @@ class Ledger:
         self._holders: dict[Device, list[Entry]] = {}
         self._held_since: dict[Device, float] = {}
         self._entries: dict[int, Entry] = {}  # by lease id
+        self._reserved: dict[int, tuple[Device, ...]] = {}  # by lease id, held for jobs that will go over to them
         self._steps: dict[int, float] = {}  # by job id, as of the entry's `since_s`
         self._furthest: dict[int, float] = {}  # by job id, before it fell back to a checkpoint
         self._lease_of: dict[int, int] = {}  # by job id
@@ -107,22 +108,14 @@ class Ledger:
     def started(self, time_s: float, lease: Lease, job: Job, pace: float = 0.0) -> None:
         """A job holds the devices of a lease from now on, and does so many steps/s."""
         self._pass(time_s)
+        self._check_gang(lease, job)
         devices, holders = lease.devices, self._holders
-        if not len(devices) == len(set(devices)) == lease.configuration.devices:
-            raise self.breach(f"gang in part: {lease}")
-        least, most = (
-            (job.elastic.least, job.elastic.most) if job.elastic else (job.scale_factor, job.scale_factor)
-        )
-        if not least <= len(devices) <= most:
-            raise self.breach(f"job {job.id} runs on {least} to {most} devices: {lease}")
         if job.id in self._lease_of or lease.id in self._entries:
             raise self.breach(f"job {job.id} in two leases")
         steps = self._steps.setdefault(job.id, 0.0)
         entry = Entry(lease, time_s, pace, time_s, lease.until_step, steps, job.checkpoints)
         for device in devices:
-            server = self.servers.get(device.server_id)
-            if server is None or device.slot >= server.device_count or server.accelerator != lease.accelerator:
-                raise self.breach(f"there is no {device} of type {lease.accelerator}")
+            self._check_device(device, lease)
             if (held_by := holders.get(device)) is None:
                 holders[device] = [entry]
                 self._held_since[device] = time_s
@@ -134,6 +127,68 @@ class Ledger:
             held_by.append(entry)
         self._entries[lease.id] = entry
         self._lease_of[job.id], self._total[job.id] = lease.id, job.total_steps
+
+    def _check_gang(self, lease: Lease, job: Job) -> None:
+        """The job has as many devices as its lease says, and as it can run on."""
+        devices, own = lease.devices, job.scale_factor
+        if not len(devices) == len(set(devices)) == lease.configuration.devices:
+            raise self.breach(f"gang in part: {lease}")
+        least, most = (job.elastic.least, job.elastic.most) if job.elastic else (own, own)
+        if not least <= len(devices) <= most:
+            raise self.breach(f"gang in part: job {job.id} runs on {least} to {most} devices, {lease}")
+
+    def _check_device(self, device: Device, lease: Lease) -> None:
+        server = self.servers.get(device.server_id)
+        if server is None or device.slot >= server.device_count or server.accelerator != lease.accelerator:
+            raise self.breach(f"there is no {device} of type {lease.accelerator}")
+
+    def reserved(self, time_s: float, lease: Lease, devices: tuple[Device, ...]) -> None:
+        """Devices of a lease that continues another get ready for its job."""
+        self._pass(time_s)
+        entry = Entry(lease, time_s, 0.0, time_s, 0.0, 0.0, checkpoints=True)
+        for device in devices:
+            self._check_device(device, lease)
+            if device in self._holders:
+                raise self.breach(f"{device} in leases {self._holders[device][0].lease.id} and {lease.id}")
+            self._holders[device], self._held_since[device] = [entry], time_s
+        self._reserved[lease.id] = devices
+
+    def released(self, time_s: float, lease: Lease) -> None:
+        """Devices that got ready are free: their job will not go over to them."""
+        self._pass(time_s)
+        for device in self._reserved.pop(lease.id):
+            self._free(device)
+
+    def gone_over(self, time_s: float, lease: Lease, job: Job, busy_s: float) -> None:
+        """The job has gone over to this lease from the one that it continues, which was busy for so long.
+
+        No step is lost, and none done twice. What both have stays held all the time.
+        """
+        assert lease.continues is not None
+        self._pass(time_s)
+        self._check_gang(lease, job)
+        before = self._entries.pop(lease.continues)
+        self._bring_up(before)
+        if not self._agree(busy_s, before.busy_s):
+            raise self.breach(f"lease {before.lease.id} says it was busy for {busy_s} s, not {before.busy_s} s")
+        new, kept = set(self._reserved.pop(lease.id)), set(lease.devices) & set(before.lease.devices)
+        if before.lease.job_id != job.id or new | kept != set(lease.devices):
+            raise self.breach(f"{lease} goes over from {before.lease} with {new}")
+        steps = self._steps[job.id]
+        entry = Entry(lease, time_s, 0.0, time_s, steps, steps, job.checkpoints)
+        for device in before.lease.devices:
+            if device not in kept:
+                self._free(device)
+        for device in lease.devices:
+            self._holders[device] = [entry]
+        self._entries[lease.id], self._lease_of[job.id] = entry, lease.id
+
+    def _free(self, device: Device) -> None:
+        """Nobody holds the device any more, and what it cost is known."""
+        name = self._holders.pop(device)[0].lease.accelerator
+        since_s = self._held_since.pop(device)
+        self.device_s[name] = self.device_s.get(name, 0.0) + self.now_s - since_s
+        self.usd_by_type[name] = self.usd_by_type.get(name, 0.0) + self._tariff(name, since_s, self.now_s)
 
     def goes_on(self, time_s: float, lease_id: int, pace: float, until_step: float) -> None:
         """From now on the lease does so many steps/s, up to that step."""
@@ -170,12 +225,8 @@ class Ledger:
             held_by = self._holders[device]
             if len(held_by) > 1:
                 held_by.remove(entry)
-                continue
-            del self._holders[device]
-            since_s = self._held_since.pop(device)
-            name = lease.accelerator
-            self.device_s[name] = self.device_s.get(name, 0.0) + time_s - since_s
-            self.usd_by_type[name] = self.usd_by_type.get(name, 0.0) + self._tariff(name, since_s, time_s)
+            else:
+                self._free(device)
 
     @staticmethod
     def _lost_s(entry: Entry, steps: float, safe_steps: float) -> float:

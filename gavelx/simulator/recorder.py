@@ -10,7 +10,7 @@ import numpy as np
 from gavelx.mechanism.commands import Lease
 from gavelx.result import Leases
 
-COLUMNS = ("job", "accelerator", "devices", "start_s", "end_s", "billed_s", "busy_s", "moved")
+COLUMNS = ("job", "accelerator", "devices", "start_s", "end_s", "billed_s", "busy_s", "moved", "resized")
 WIDTH, END = len(COLUMNS), COLUMNS.index("end_s")
 
 
@@ -35,12 +35,20 @@ class Recorder:
     _last: dict[int, int] = field(default_factory=dict)  # by job, its last lease
     _accelerators: dict[str, int] = field(default_factory=dict)
 
-    def lease(self, lease: Lease, start_s: float, end_s: float, billed_s: float, busy_s: float) -> None:
-        """A lease ended; its job held its devices from ``start_s`` to ``end_s``."""
-        moved = self._last.get(lease.job_id, lease.id) != lease.id
-        self._last[lease.job_id] = lease.id
+    def lease(  # noqa: PLR0917
+        self, lease: Lease, start_s: float, end_s: float, billed_s: float, busy_s: float, devices: int = 0
+    ) -> None:
+        """A lease ended; its job held its devices from ``start_s`` to ``end_s``.
+
+        Or so many of them, which got ready for a job that had not gone over to the lease yet.
+        """
+        last, moved, resized = self._last.get(lease.job_id, lease.id), False, False
+        if not devices:
+            moved, resized = last not in {lease.id, lease.continues}, last != lease.id and last == lease.continues
+            self._last[lease.job_id] = lease.id
         a = self._accelerators.setdefault(lease.accelerator, len(self._accelerators))
-        self._rows.extend((lease.job_id, a, len(lease.devices), start_s, end_s, billed_s, busy_s, moved))
+        times = start_s, end_s, billed_s, busy_s
+        self._rows.extend((lease.job_id, a, devices or len(lease.devices), *times, moved, resized))
 
     @property
     def end_s(self) -> float:
@@ -63,4 +71,5 @@ class Recorder:
             billed_s_L=columns["billed_s"],
             busy_s_L=columns["busy_s"],
             moved_L=columns["moved"].astype(bool),
+            resized_L=columns["resized"].astype(bool),
         )

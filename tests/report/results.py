@@ -60,6 +60,7 @@ def result(
             billed_s_L=length_s,
             busy_s_L=length_s,
             moved_L=np.zeros(len(start_s), dtype=bool),
+            resized_L=np.zeros(len(start_s), dtype=bool),
         ),
         "rounds": 1,
         "end_s": float(max(ends)),

@@ -12,6 +12,7 @@ from gavelx.mechanism import Mechanism
 from gavelx.mechanism.commands import Lease
 from gavelx.mechanism.events import Event, LeaseEnded, Progress, WorkerDrained, WorkerJoined, WorkerLost
 from gavelx.simulator.backend import SimulatedCluster
+from gavelx.simulator.ledger import ROUNDING
 
 
 @dataclass
@@ -52,7 +53,8 @@ class Audit:
     def _note(self, event: Event) -> None:
         """What was said of work that is lost, and of work that is saved."""
         for lease in self.mechanism.leasing.leases.values():
-            self._since_s.setdefault(lease.id, event.time_s)
+            since_s = self._since_s.get(lease.id if lease.continues is None else lease.continues, event.time_s)
+            self._since_s.setdefault(lease.id, since_s)
         if isinstance(event, LeaseEnded) and event.lease_id not in self._ended:
             self._ended.add(event.lease_id)
             self._lost_s[event.job_id] += event.lost_s  # type: ignore[assignment]
@@ -75,8 +77,10 @@ class Audit:
             return
         for job_id, lease in before.items():
             j = live.index.get(job_id)
+            present = leasing.leases.get(job_id)
             if (
-                lease is leasing.leases.get(job_id)
+                lease is present
+                or (present is not None and present.continues == lease.id)
                 or j is None
                 or live.done[j]
                 or (not mechanism.execution.backfill and not live.share[j])
@@ -87,7 +91,8 @@ class Audit:
             may_s = max(mechanism.rules.protect_s, 2.0 * self._lost_s[job_id])
             had_s = event.time_s - self._since_s[lease.id]
             self.backend.ledger.require(
-                not protected or had_s >= may_s, f"job {job_id} was preempted, and may have lost its work"
+                not protected or had_s >= may_s * (1 - ROUNDING),
+                f"job {job_id} was preempted, and may have lost its work",
             )
 
     def _nobody_is_credited_with_more_than_was_done(self) -> None:

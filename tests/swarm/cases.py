@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from gavelx.cluster import Cluster
+from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
 from gavelx.mechanism.lengths import KNOWN, Known
 from gavelx.overheads import FREE, Overhead, Overheads
+from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.published import PUBLISHED, AnyRules
 from gavelx.simulator.faults import Faults
@@ -65,7 +67,7 @@ def case_of(seed: int) -> Case:
     rules = replace(rules, protect_s=protect_s) if isinstance(rules, Rules) else rules
     servers = {name: random.randint(name == TYPES[0], most) for name in TYPES}  # at least one of the first type
     cluster = Cluster.of({name: n * devices_per_server for name, n in servers.items()}, devices_per_server)
-    return Case(
+    case = Case(
         seed=seed,
         jobs=_some_plain(plain, _jobs(random, widest=servers[TYPES[0]] * devices_per_server), rules),
         cluster=cluster,
@@ -79,6 +81,53 @@ def case_of(seed: int) -> Case:
         faults=_faults(random, seed, rules),
         lengths=_lengths(seed, rules),
     )
+    return _some_elastic(case)
+
+
+def _some_elastic(case: Case) -> Case:
+    """In a third of the cases most jobs change their size, by a pause or by a restart."""
+    random = Random(f"elastic:{case.seed}")
+    if not isinstance(case.rules, Rules) or random.random() < 2 / 3:
+        return case
+    wrapped = f"elastic({case.policy})" if "sizes" in load_policy(case.policy).uses else case.policy
+    rules, faults = case.rules, case.faults
+    fidgets, can = random.random() < 0.5, random.choice((0.0, 0.7, 1.0))
+
+    def resized(overheads: Overheads) -> Overheads:
+        """Some can go over to another size without a restart."""
+        each = {
+            kind: overheads.of(kind)._replace(resize_s=random.choice((0.0, random.uniform(0.0, 20.0))))
+            for kind in KINDS
+            if random.random() < can
+        }
+        return Overheads(overheads.default, dict(overheads.by_type) | each)
+
+    overheads = resized(rules.overheads)
+    if faults.overheads is not None:
+        faults = replace(faults, overheads=resized(faults.overheads))
+    return replace(
+        case,
+        jobs=tuple(_elastic(random, job, longer=fidgets) for job in case.jobs),
+        policy="tests.swarm.fidget:fidget" if fidgets else wrapped,
+        rules=replace(rules, overheads=overheads, min_run_s=0.0 if fidgets else rules.min_run_s),
+        faults=faults,
+    )
+
+
+def _elastic(random: Random, job: Job, *, longer: bool) -> Job:
+    """What never saves anything would not end under a policy that fidgets."""
+    job = replace(job, elastic=_elasticity(random, job))
+    return replace(job, total_steps=4.0 * job.total_steps, checkpoints=True) if longer else job
+
+
+def _elasticity(random: Random, job: Job) -> Elastic | None:
+    least = random.choice([width for width in WIDTHS if width <= job.scale_factor])
+    most = random.choice([width for width in WIDTHS if width >= job.scale_factor])
+    if random.random() < 0.2:
+        return None
+    if random.random() < 0.5:
+        return Elastic("workers", least, most)
+    return Elastic("batch", least, most, batch=64, batch_least=random.choice((16, 64)), batch_most=256)
 
 
 def _lengths(seed: int, rules: AnyRules) -> Known:

@@ -23,7 +23,7 @@ def words(what: Any) -> str:
         case Allocation():
             promises = what.promises()
             how = promises.configurations
-            columns = (how.job, how.partner, how.type, how.devices, promises.share_P)
+            columns = (how.job, how.partner, how.type, how.devices, how.batch, promises.share_P)
             return words(list(zip(*(column.tolist() for column in columns), strict=True)))
         case np.ndarray():
             return repr(what.tolist())

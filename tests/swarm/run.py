@@ -15,7 +15,7 @@ from tests.swarm.audit import Audit
 from tests.swarm.cases import Case, case_of
 from tests.swarm.log import line
 
-EVENTS_MAX = 20_000
+EVENTS_MAX = 40_000
 """A run of so few jobs that takes more will never end."""
 Write = Callable[[str], object]
 
