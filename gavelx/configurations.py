@@ -142,9 +142,7 @@ class Configurations:
 
     def misjudged(self) -> tuple[int, int] | None:
         """A job and a type where it may run alone, but not in exactly one row in its own size; or None."""
-        if self.own_C.all():
-            return None
-        alone_M = (self.members_C == 1)[self.configuration_M]
+        alone_M = ((self.members_C == 1) & ~self.spread_C)[self.configuration_M]
         place_M = self.job_M * self.shape[1] + self.accelerator_C[self.configuration_M]
         cells = self.shape[0] * self.shape[1]
         rows, own = (np.bincount(place_M[chosen], minlength=cells) for chosen in (alone_M, self.plain_M))

@@ -144,10 +144,14 @@ def _snapshot(node: Node) -> Snapshot:
     jobs = tuple(_job(job) for job in nodes)
     index_of = job_indices(jobs, nodes)
     rows = [_configuration(row, index_of, cluster.accelerators) for row in node["throughputs"].elements()]
+    known = _of_kinds(node, configurations_of(rows, (len(jobs), len(cluster.accelerators))), jobs)
+    if not known.own_C.all() and (wrong := known.misjudged()) is not None:
+        problem = f"job {jobs[wrong[0]].id} on {cluster.accelerators[wrong[1]]} has not one row in its own size"
+        raise node["throughputs"].mistake(problem, expected="one row without 'own': false, by which it is judged")
     return Snapshot(
         cluster=cluster,
         jobs=jobs,
-        known=_of_kinds(node, configurations_of(rows, (len(jobs), len(cluster.accelerators))), jobs),
+        known=known,
         **_progress(node["progress"], index_of, cluster.accelerators),
         usd_per_hour_A=usd_per_hour(node["prices"], cluster.accelerators),
         time_s=node["time_s"].number(low=0) if "time_s" in node else 0.0,

@@ -1,0 +1,91 @@
+"""Jobs that change their size while they run: when, at what cost, and what becomes of the steps."""
+
+from dataclasses import replace
+
+import pytest
+
+from gavelx.cluster import Cluster
+from gavelx.elastic import Elastic
+from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT
+from gavelx.mechanism.rules import Rules
+from gavelx.overheads import Overhead, Overheads
+from gavelx.policies import load_policy
+from gavelx.prices import Prices
+from gavelx.result import Result
+from gavelx.simulator import simulate
+from gavelx.simulator.faults import Faults
+from gavelx.throughputs import Setting, Throughputs
+
+TABLE = Throughputs({Setting("net", "v100", n): speed for n, speed in ((1, 10.0), (2, 18.0), (4, 30.0))})
+RIGID = Job(2, "net", 18.0 * 1000.0, 2)  # 1,000 s on its two devices
+ELASTIC = Job(1, "net", 100_000.0, 2, elastic=Elastic("workers", 1, 4))
+PAUSED = Rules("default", overheads=Overheads(Overhead(20.0, 60.0, 5.0)))
+RESTARTED = replace(PAUSED, overheads=Overheads(Overhead(20.0, 60.0)))
+
+
+def run(rules: Rules, *jobs: Job, faults: Faults | None = None) -> Result:
+    policy, cluster = load_policy("elastic(max_min_fairness)"), Cluster.of({"v100": 4})
+    with_faults = {"faults": faults} if faults is not None else {}
+    return simulate(policy, jobs, cluster, TABLE, Prices({"v100": 3.6}), rules=rules, **with_faults)
+
+
+def test_a_job_grows_without_a_restart_when_devices_fall_free() -> None:
+    result = run(PAUSED, ELASTIC, RIGID)
+    (grows,) = [r for r in range(len(result.leases)) if result.leases.resized_L[r]]
+    assert result.restarts_J.tolist() == [0, 0]
+    assert result.leases.devices_L[grows] == 4
+    over_s = result.leases.start_s_L[grows]
+    asked_s = 1080.0  # the round after the other job's end, at 1,000 s
+    assert over_s == pytest.approx(asked_s + 60.0)  # as long as a start takes, the job runs on as it was
+    left = ELASTIC.total_steps - 18.0 * over_s
+    assert result.completion_s_J[0] == pytest.approx(over_s + 5.0 + left / 30.0)
+
+
+def test_new_devices_are_paid_for_while_they_get_ready() -> None:
+    result = run(PAUSED, ELASTIC, RIGID)
+    end_s = float(result.completion_s_J[0])
+    device_s = 2 * 1140.0 + 2 * 60.0 + 4 * (end_s - 1140.0) + 2 * 1000.0
+    assert result.cost_usd_J.sum() == pytest.approx(device_s * 3.6 / 3600.0)
+
+
+def test_a_job_that_cannot_is_restarted_in_its_new_size() -> None:
+    result = run(RESTARTED, ELASTIC, RIGID)
+    assert result.resizes_J.tolist() == [0, 0]
+    assert result.restarts_J.tolist() == [1, 0]
+    asked_s = 1080.0
+    left = ELASTIC.total_steps - 18.0 * asked_s
+    assert result.completion_s_J[0] == pytest.approx(asked_s + 20.0 + 60.0 + left / 30.0)
+
+
+def test_a_job_shrinks_for_another_at_once() -> None:
+    late = replace(RIGID, arrival_s=1000.0)
+    result = run(PAUSED, ELASTIC, late)
+    assert result.resizes_J.tolist() == [2, 0]  # and grows again
+    assert result.restarts_J.tolist() == [0, 0]
+    assert result.start_s_J[1] == pytest.approx(1080.0)
+
+
+def test_a_change_that_gains_less_than_it_costs_is_left() -> None:
+    slow = replace(PAUSED, overheads=Overheads(Overhead(20.0, 60.0, 200.0)))  # a round gains 144 s
+    result = run(slow, ELASTIC, RIGID)
+    assert result.resizes_J.tolist() == [0, 0]
+    assert set(result.leases.devices_L.tolist()) == {2}
+
+
+def test_a_job_that_is_not_elastic_keeps_its_size() -> None:
+    rigid = replace(ELASTIC, elastic=None)
+    plain = run(replace(DEFAULT, overheads=Overheads(Overhead(20.0, 60.0))), rigid, RIGID)
+    result = run(PAUSED, rigid, RIGID)
+    assert result.completion_s_J.tolist() == plain.completion_s_J.tolist()
+    assert "resizes" not in result.summary()
+
+
+def test_a_failed_resize_is_a_restart_from_the_last_checkpoint() -> None:
+    """Servers fail every few minutes, in pauses too; what was saved is never lost, and no step counts twice."""
+    faults = Faults(
+        seed=3, server_failures_per_day=100.0, outage_s=300.0, checkpoint_every_s=100.0, until_s=9000.0
+    )
+    result = run(PAUSED, ELASTIC, RIGID, faults=faults)  # the ledger checks every step
+    assert not result.unfinished
+    assert result.restarts_J[0] > 0
