@@ -13,6 +13,7 @@ from gavelx.jobs import Job
 from gavelx.mechanism.history import Held, History
 from gavelx.prices import Prices
 from gavelx.simulator.ledger import Ledger, usd_between
+from gavelx.sizes import speed
 from gavelx.throughputs import Throughputs
 
 
@@ -59,7 +60,8 @@ def _in_order(leases: Iterable[Held]) -> list[tuple[Held, bool]]:
 def _pace(held: Held, job: Job, gained: float, table: Throughputs | None) -> float:
     if table is None:
         return max(0.0, gained) / held.held_s
-    return table.get(job.job_type, held.lease.accelerator, job.scale_factor) or 0.0
+    how = held.lease.configuration
+    return speed(job, how.accelerator, how.devices, how.batch, table) or 0.0
 
 
 def seconds_by_type(leases: Iterable[Held]) -> Mapping[str, float]:

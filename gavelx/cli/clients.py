@@ -13,6 +13,7 @@ from gavelx.allocation import CARRIED_OVER
 from gavelx.cli.cluster_options import Address, JobOptions
 from gavelx.cli.command_line import with_whole_paths
 from gavelx.cli.extras import service_installed
+from gavelx.cli.job_sizes import job_sizes
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.secrets import warn_if_open
 from gavelx.cli.status_tables import JOBS, SERVERS, print_rows, why_they_wait
@@ -76,10 +77,12 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
     if wanted.preemptible not in PREEMPTIBLE:
         problem = f"{wanted.preemptible!r} is not known"
         raise OptionError(problem, where="--preemptible", expected=", ".join(PREEMPTIBLE))
+    devices, elastic = job_sizes(wanted.workers, wanted.batch)
     spec = wire.JobSpec(
         name=wanted.name,
         job_type=wanted.type,
-        workers=wanted.workers,
+        workers=devices,
+        elasticity="" if elastic is None else str(elastic),
         total_steps=wanted.steps,
         weight=wanted.weight,
         command=with_whole_paths(wanted.command),

@@ -80,7 +80,20 @@ class JobOptions:
     steps: Annotated[
         float, typer.Option(metavar="N", help="Total optimizer steps. Default: unknown, the job ends by itself.")
     ] = 0.0
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Devices that it needs at once.")] = 1
+    workers: Annotated[
+        str,
+        typer.Option(
+            metavar="N|MIN:MAX",
+            help="Devices that it needs at once; 1:8 if it may change their number from 1, or 1:2:8 from 2.",
+        ),
+    ] = "1"
+    batch: Annotated[
+        str,
+        typer.Option(
+            metavar="MIN:MAX",
+            help="Samples in an update of all devices, if it may change them: 64:512, from 64 as submitted.",
+        ),
+    ] = ""
     name: Annotated[str, typer.Option(help="For people.")] = ""
     weight: Annotated[float, typer.Option(help="Priority: 5 gets five times the share of 1.")] = 1.0
     env: Annotated[

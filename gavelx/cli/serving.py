@@ -20,6 +20,7 @@ from gavelx.errors import OptionError
 from gavelx.files.price_tables import load_all_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.mechanism import DEFAULT, Rules
+from gavelx.overheads import Overheads
 
 with service_installed():
     from gavelx.service.agents.timing import Timing
@@ -94,6 +95,13 @@ async def _serve(options: Options, as_json: bool) -> None:
         await service.serve()
 
 
+def _check_overheads(overheads: Overheads) -> None:
+    """Raise :class:`OptionError` for a resize: on a cluster, jobs are restarted to change their size."""
+    if any(each.resize_s is not None for each in (overheads.default, *overheads.by_type.values())):
+        problem = "a cluster restarts a job that changes its size, from its checkpoint"
+        raise OptionError(problem, where="--overheads", expected="checkpoint and restart, without resize")
+
+
 def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configuration]:
     """The configuration: that of the log, changed by the options typed; a new log has our defaults."""
 
@@ -112,6 +120,8 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
         )
         rules = rules_of(asked, throughputs.job_types)
         assert isinstance(rules, Rules)
+        if typed.overheads is not None:
+            _check_overheads(rules.overheads)
         before = DEFAULT if found is None else found.rules
         rules = replace(
             before,

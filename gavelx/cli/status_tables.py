@@ -29,7 +29,9 @@ class Column(NamedTuple):
 
 
 def _where(job: Any) -> str:
-    return ", ".join(job.servers) + (f" ({job.accelerator})" if job.accelerator else "")
+    """On how many devices of an elastic job; of another it is as many as it asked for."""
+    devices = f"{job.devices} x " if job.elasticity and job.devices else ""
+    return ", ".join(job.servers) + (f" ({devices}{job.accelerator})" if job.accelerator else "")
 
 
 def _steps(job: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from gavelx.elastic import Elastic
 from gavelx.errors import UserError
 from gavelx.jobs import PREEMPTIBLE
 from gavelx.rpc import wire_pb2 as wire
@@ -84,6 +85,8 @@ def check_spec(spec: wire.JobSpec) -> None:
         _number(speed, f"steps_per_s of {accelerator}", above=0.0, most=1e12)
     if spec.preemptible not in ("", *PREEMPTIBLE):
         raise UserError(f"preemptible is {spec.preemptible[:80]!r}", expected=", ".join(PREEMPTIBLE))
+    if spec.elasticity:
+        Elastic.of(spec.elasticity[:200])
     _check_command(spec.command, spec.environment)
     if len(spec.request_id) > 128:
         raise UserError(f"request_id has {len(spec.request_id)} characters", expected="at most 128")

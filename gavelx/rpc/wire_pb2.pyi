@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "job_type", "workers", "total_steps", "weight", "command", "environment", "one_process_per_server", "slo", "duration_s", "steps_per_s", "request_id", "preemptible")
+    __slots__ = ("name", "job_type", "workers", "total_steps", "weight", "command", "environment", "one_process_per_server", "slo", "duration_s", "steps_per_s", "request_id", "preemptible", "elasticity")
     class EnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class JobSpec(_message.Message):
     STEPS_PER_S_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PREEMPTIBLE_FIELD_NUMBER: _ClassVar[int]
+    ELASTICITY_FIELD_NUMBER: _ClassVar[int]
     name: str
     job_type: str
     workers: int
@@ -48,7 +49,8 @@ class JobSpec(_message.Message):
     steps_per_s: _containers.ScalarMap[str, float]
     request_id: str
     preemptible: str
-    def __init__(self, name: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., total_steps: _Optional[float] = ..., weight: _Optional[float] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., one_process_per_server: bool = ..., slo: _Optional[float] = ..., duration_s: _Optional[float] = ..., steps_per_s: _Optional[_Mapping[str, float]] = ..., request_id: _Optional[str] = ..., preemptible: _Optional[str] = ...) -> None: ...
+    elasticity: str
+    def __init__(self, name: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., total_steps: _Optional[float] = ..., weight: _Optional[float] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., one_process_per_server: bool = ..., slo: _Optional[float] = ..., duration_s: _Optional[float] = ..., steps_per_s: _Optional[_Mapping[str, float]] = ..., request_id: _Optional[str] = ..., preemptible: _Optional[str] = ..., elasticity: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("version", "jobs")
@@ -77,7 +79,7 @@ class StatusRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ..., job_ids: _Optional[_Iterable[int]] = ..., ended: bool = ..., limit: _Optional[int] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts", "lost_s", "protected", "said_steps", "left_s", "left_lower_s", "left_upper_s")
+    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts", "lost_s", "protected", "said_steps", "left_s", "left_lower_s", "left_upper_s", "elasticity", "devices", "batch")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +106,9 @@ class JobStatus(_message.Message):
     LEFT_S_FIELD_NUMBER: _ClassVar[int]
     LEFT_LOWER_S_FIELD_NUMBER: _ClassVar[int]
     LEFT_UPPER_S_FIELD_NUMBER: _ClassVar[int]
+    ELASTICITY_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     name: str
     owner: str
@@ -130,7 +135,10 @@ class JobStatus(_message.Message):
     left_s: float
     left_lower_s: float
     left_upper_s: float
-    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ..., said_steps: _Optional[float] = ..., left_s: _Optional[float] = ..., left_lower_s: _Optional[float] = ..., left_upper_s: _Optional[float] = ...) -> None: ...
+    elasticity: str
+    devices: int
+    batch: int
+    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ..., said_steps: _Optional[float] = ..., left_s: _Optional[float] = ..., left_lower_s: _Optional[float] = ..., left_upper_s: _Optional[float] = ..., elasticity: _Optional[str] = ..., devices: _Optional[int] = ..., batch: _Optional[int] = ...) -> None: ...
 
 class ServerStatus(_message.Message):
     __slots__ = ("server_id", "name", "accelerator", "devices", "leased", "state", "heard_s_ago")

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from experiments.deployed.audit import audit
+from gavelx.sizes import OWN_BATCH, speed
 from tests.conformance.observed import Observed
 from tests.conformance.scenario import PRICES, TABLE, Happening, Scenario, Wanted
 
@@ -25,6 +26,11 @@ IN_ORDER = Scenario(
         Happening(once=1, has_done=0.5, then="cancel", job_id=0),  # whose place the third takes
         Happening(once=2, has_done=0.5, then="lose", job_id=2),
     ),
+)
+GROW_AND_SHRINK = Scenario(
+    policy="elastic(max_min_fairness)",
+    servers={"one": ("v100", 2), "two": ("v100", 2)},
+    jobs=(Wanted(6, workers=2, elastic="workers:1-4"), Wanted(2, workers=2, after=2)),
 )
 """However long jobs take to start, and things to be noticed: each happens to a job that is far from its end."""
 
@@ -57,6 +63,14 @@ class BackendConformance:
         self.who_is_preempted_goes_on_with_what_he_saved(seen)
         self.a_drained_server_gets_nothing(seen)
         self.who_lost_his_server_goes_on_elsewhere(seen, 2)
+
+    def test_jobs_grow_and_shrink(self, tmp_path: Path) -> None:
+        """An elastic job has all devices, makes room for another one, and has them all again."""
+        seen = type(self).run(GROW_AND_SHRINK.timed(self.round_s, self.longer), tmp_path)
+        self.every_job_is_complete_once(seen)
+        self.the_books_add_up(seen)
+        self.it_grew_and_shrank(seen, 0)
+        self.who_is_preempted_goes_on_with_what_he_saved(seen)
 
     # -- what must hold ---------------------------------------------------------------------------------------
 
@@ -109,10 +123,17 @@ class BackendConformance:
                 gained = held.steps_done - before
                 assert gained >= 0.0, held
                 if self.paced:
-                    speed = TABLE.get(job.job_type, held.lease.accelerator, job.scale_factor)
-                    assert speed is not None
-                    assert gained == pytest.approx(held.held_s * speed, rel=1e-6), held
+                    steps_per_s = speed(job, *held.lease.configuration[1:3], OWN_BATCH, TABLE)
+                    assert steps_per_s is not None
+                    assert gained == pytest.approx(held.held_s * steps_per_s, rel=1e-6), held
                 before = held.steps_done
+
+    def it_grew_and_shrank(self, seen: Observed, job_id: int) -> None:
+        """Its number of devices went down for the other job, and up again."""
+        widths = [len(held.lease.devices) for held in seen.of(job_id)]
+        changes = [later - before for before, later in pairwise(widths) if later != before]
+        assert widths[0] == 4, widths
+        assert min(changes) < 0 < max(changes), widths
 
     def what_was_promised_was_received(self, seen: Observed) -> None:
         """No job is more than three rounds behind in the end (two in the simulator), but for what was late."""

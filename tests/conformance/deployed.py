@@ -55,9 +55,14 @@ def _spec(job: Job) -> wire.JobSpec:
         for setting, speed in TABLE.isolated.items()
         if (setting.job_type, setting.scale_factor) == (job.job_type, job.scale_factor)
     )
+    elasticity = "" if job.elastic is None else str(job.elastic)
     command = [sys.executable, "-m", "tests.conformance.training_job", speeds]
     return wire.JobSpec(
-        job_type=job.job_type, workers=job.scale_factor, total_steps=job.total_steps, command=command
+        job_type=job.job_type,
+        workers=job.scale_factor,
+        total_steps=job.total_steps,
+        command=command,
+        elasticity=elasticity,
     )
 
 

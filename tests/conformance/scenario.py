@@ -5,26 +5,38 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gavelx.cluster import Cluster, Server
+from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
 from gavelx.prices import Prices
 from gavelx.service.store.configuration import Configuration
 from gavelx.throughputs import Setting, Throughputs
 
-TABLE = Throughputs(
-    {Setting("net", "v100"): 20.0, Setting("net", "k80"): 10.0, Setting("net", "v100", 2): 20.0},
-    name="conformance",
-)
+SPEEDS = {
+    Setting("net", "v100"): 20.0,
+    Setting("net", "k80"): 10.0,
+    Setting("net", "v100", 2): 20.0,
+    Setting("wide", "v100"): 20.0,
+    Setting("wide", "v100", 2): 34.0,
+    Setting("wide", "v100", 4): 50.0,
+}
+TABLE = Throughputs(SPEEDS, name="conformance")
 PRICES = Prices({"v100": 3600.0, "k80": 900.0}, "conformance")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A job that takes so many rounds on v100s, and comes after so many."""
+    """A job that takes so many rounds on v100s, and comes after so many; ``elastic`` says its other sizes."""
 
     rounds: float
     workers: int = 1
     after: float = 0.0
+    elastic: str = ""
+
+    @property
+    def job_type(self) -> str:
+        """Only the wide ones are faster on more devices."""
+        return "wide" if self.elastic else "net"
 
 
 @dataclass(frozen=True)
@@ -72,12 +84,13 @@ class Scenario:
         return [
             Job(
                 id=n,
-                job_type="net",
+                job_type=job.job_type,
                 total_steps=float(
-                    round(job.rounds * self.round_s * TABLE.isolated[Setting("net", "v100", job.workers)])
+                    round(job.rounds * self.round_s * TABLE.isolated[Setting(job.job_type, "v100", job.workers)])
                 ),
                 scale_factor=job.workers,
                 arrival_s=job.after * self.round_s,
+                elastic=Elastic.of(job.elastic) if job.elastic else None,
             )
             for n, job in enumerate(self.jobs)
         ]

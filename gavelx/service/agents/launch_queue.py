@@ -16,6 +16,7 @@ from gavelx.service.agents.tracking import TrackedLeases
 from gavelx.service.state.leases import LeasePart, LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.marks import Marks
+from gavelx.sizes import speed
 
 PORT, PORTS = 20000, 10000
 
@@ -111,13 +112,12 @@ class LaunchQueue:
     def _speed(self, run: LeaseRecord) -> float:
         """Steps/s by the table, where and as it runs."""
         job, lease = self._state.jobs[run.lease.job_id].job, run.lease
-        devices = lease.configuration.devices
         mechanism = self._state.mechanism
         j = mechanism.live.index.get(job.id)
         spread = j is not None and bool(mechanism.live.spread[j])
-        table = mechanism.throughputs
-        apart = table.get(job.job_type, lease.accelerator, devices, consolidated=False) if spread else None
-        together = table.get(job.job_type, lease.accelerator, devices)
+        how = lease.accelerator, lease.configuration.devices, lease.configuration.batch, mechanism.throughputs
+        apart = speed(job, *how, consolidated=False) if spread else None
+        together = speed(job, *how)
         return (together if apart is None else apart) or 0.0
 
 

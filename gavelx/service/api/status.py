@@ -82,6 +82,7 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: As
         owner=job.owner,
         job_type=known.spec.get("type", job.job_type),
         workers=job.scale_factor,
+        elasticity="" if job.elastic is None else str(job.elastic),
         state=known.ended or "waiting",
         steps_done=known.steps_done,
         total_steps=job.total_steps if job.has_length else 0.0,
@@ -108,6 +109,7 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: As
     if (run := state.runs.latest_of(job_id)) is not None:
         message.state = "stopping" if run.stopping else "running"
         message.accelerator = run.lease.accelerator
+        message.devices, message.batch = len(run.lease.devices), run.lease.configuration.batch
         message.servers.extend(state.machines[part.server_id].name for part in run.parts)
         if (report := here.progress.get(run.lease.id)) is not None:
             message.steps_done = max(message.steps_done, min(report.steps_done, job.total_steps))

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+from gavelx.elastic import Elastic
 from gavelx.errors import UserError
 from gavelx.jobs import Job
 from gavelx.mechanism.events import JobSubmitted
@@ -56,21 +57,24 @@ class Submission:
         try:
             check_spec(spec)
             self._allowance.check_weight(spec.weight)
+            elastic = Elastic.of(spec.elasticity) if spec.elasticity else None
             named = meant(spec.job_type, self._state.job_types) or spec.job_type or type_of(spec.command)
             job_type, told = self._type(named, spec)
+            fields: dict[str, Any] = {
+                "job_type": job_type,
+                "total_steps": spec.total_steps or math.inf,
+                "scale_factor": max(1, spec.workers),
+                "weight": spec.weight or 1.0,
+                "slo": spec.slo or None,
+                "duration_s": spec.duration_s or None,
+                "owner": self._owner,
+                "preemptible": spec.preemptible or "auto",
+                "elastic": elastic,
+            }
+            Job(0, **fields)
         except UserError as error:
             where = f"job {n}{f' ({spec.name[:64]!r})' if spec.name else ''}"
             raise UserError(error.problem, where=where, expected=error.expected, hint=error.hint) from None
-        fields = {
-            "job_type": job_type,
-            "total_steps": spec.total_steps or math.inf,
-            "scale_factor": max(1, spec.workers),
-            "weight": spec.weight or 1.0,
-            "slo": spec.slo or None,
-            "duration_s": spec.duration_s or None,
-            "owner": self._owner,
-            "preemptible": spec.preemptible or "auto",
-        }
         return fields, note_of(spec) | {"type": named} | told
 
     def _type(self, named: str, spec: wire.JobSpec) -> tuple[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ import pickle
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from itertools import chain
@@ -45,6 +45,7 @@ from gavelx.service.state.untold import UntoldSpeeds
 from gavelx.service.store.allocation_record import allocation_of
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.records import Answered, Entry, Measured, Started
+from gavelx.sizes import OWN_BATCH
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
@@ -99,6 +100,7 @@ class State:
     def __init__(self, configuration: Configuration) -> None:
         table = configuration.throughputs
         self.job_types = table.job_types
+        self._table = table
         self.said = dict(chain[tuple[Way, float]](table.isolated.items(), table.colocated.items()))
         self.speeds, self.beside = dict(table.isolated), dict(table.colocated)
         self.online, self.refine = Online(self.said), configuration.refine
@@ -207,12 +209,27 @@ class State:
             setting = Setting(job.job_type, accelerator, job.scale_factor)
             if setting not in self.said:
                 self.said[setting] = self.speeds[setting] = speed
-        if spec.get("untold") and self.untold.add((job.job_type, job.scale_factor)):
+        news = [self.untold.add((job.job_type, devices)) for devices in self._unknown_widths(job, spec)]
+        if any(news):
             self.mechanism.know(self._throughputs())
+
+    def _unknown_widths(self, job: Job, spec: dict[str, Any]) -> list[int]:
+        """Numbers of devices at which a job's speed is to be estimated: its own, and others that it may have."""
+        own = [job.scale_factor] if spec.get("untold") else []
+        if (elastic := job.elastic) is None:
+            return own
+        doubled = [elastic.least << n for n in range(elastic.most.bit_length())]
+        wanted = {devices for devices in (*doubled, elastic.most) if devices <= elastic.most} - {job.scale_factor}
+        if job.job_type not in self.untold.told:
+            said = (way for way in self.said if isinstance(way, Setting) and way.job_type == job.job_type)
+            self.untold.told[job.job_type] = {way.scale_factor for way in said}
+        return own + sorted(wanted - self.untold.told[job.job_type])
 
     def _throughputs(self, name: str = "") -> Throughputs:
         """The speeds that are gone by; another object each time, for they may have changed."""
-        return Throughputs(self.speeds, self.beside, name, dict(self.untold.ranges))
+        return replace(
+            self._table, isolated=self.speeds, colocated=self.beside, name=name, ranges=dict(self.untold.ranges)
+        )
 
     def _allocated(self, event: Answered) -> Allocated | None:
         """The answer to what was asked; None where that was answered already."""
@@ -250,6 +267,8 @@ class State:
         if j is None or live.lease[j] != lease.id:
             return None
         job, partner = live.jobs[j], live.index.get(int(live.partner[j]))
+        if live.held_batch[j] != OWN_BATCH:
+            return None
         if live.partner[j] == ALONE:
             return Setting(job.job_type, lease.accelerator, lease.configuration.devices, not live.spread[j])
         if partner is None or lease.configuration.devices > 1:

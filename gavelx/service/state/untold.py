@@ -5,6 +5,7 @@ run that was complete in one lease is a measurement, though a rough one, as runs
 As soon as steps of the type are measured, its runs do not count any more.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ from gavelx.throughputs import Setting
 
 RUN, RUN_ERROR = "a run", 0.5
 """The source of a measurement that is a whole run, and its relative error."""
+SCALING, SCALING_ERROR = 0.8, 0.25
+"""Twice the devices do 2 ** 0.8 as many steps/s, give or take a quarter, until that is measured."""
 Kind = tuple[str, int]
 """A job type and a number of devices."""
 
@@ -34,6 +37,7 @@ class UntoldSpeeds:
     rates: dict[str, Rate] = field(default_factory=dict)
     kinds: dict[Kind, None] = field(default_factory=dict)
     counted: dict[Kind, None] = field(default_factory=dict)  # those whose steps were measured
+    told: dict[str, set[int]] = field(default_factory=dict)  # numbers of devices at which a type's speeds are said
 
     def add(self, kind: Kind) -> bool:
         """Jobs of this kind say no speed; whether that is news."""
@@ -73,10 +77,14 @@ class UntoldSpeeds:
         if used is not None and self.online.better(way, used) is None:
             return False
         self._fill(kind)
+        for other in self.kinds:
+            if other[0] == kind[0] and other != kind:
+                self._fill(other)
         return True
 
     def _fill(self, kind: Kind) -> None:
-        known, exact = dict[str, tuple[float, float]](), self._counts_steps(kind)
+        known, others = dict[str, tuple[float, float]](), dict[str, tuple[float, float]]()
+        exact = self._counts_steps(kind)
         for name, way in self._ways(kind):
             if way in self.said:
                 known[name] = self.speeds[way], MEASURED_ERROR
@@ -85,10 +93,27 @@ class UntoldSpeeds:
                 if exact:
                     self.speeds[way] = learned.speed
                     self.ranges.pop(way, None)
-        for name, estimate in untold_speeds(self.rates, known, exact=exact).items():
+            elif (guess := self._from_other_width(way)) is not None:
+                others[name] = guess
+        estimates = untold_speeds(self.rates, known | others, exact=exact and not others)
+        for name, estimate in estimates.items():
+            if exact and name in known:
+                continue
             way = Setting(kind[0], name, kind[1])
             self.speeds[way] = estimate.steps_per_second
             self.ranges[way] = estimate.lower, estimate.upper
+
+    def _from_other_width(self, way: Setting) -> tuple[float, float] | None:
+        """Steps/s and relative error, by what is known at the nearest number of devices on this type; or None."""
+        found = list[tuple[float, float, float]]()
+        widths = {devices for job_type, devices in self.kinds if job_type == way.job_type}
+        for devices in widths | self.told.get(way.job_type, set()):
+            near, octaves = way._replace(scale_factor=devices), math.log2(way.scale_factor / devices)
+            learned = self.online.learned(near)
+            speed = self.speeds.get(near) if near in self.said else learned.speed if learned is not None else None
+            if speed:
+                found.append((abs(octaves), speed * 2.0 ** (SCALING * octaves), SCALING_ERROR * abs(octaves)))
+        return min(found)[1:] if found else None
 
     def _counts_steps(self, kind: Kind) -> bool:
         """Whether it is known what a step of these jobs is."""

@@ -9,7 +9,7 @@ from typing import Any
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.overheads import Overhead, Overheads
 from gavelx.prices import Prices
-from gavelx.throughputs import Pairing, Setting, Throughputs
+from gavelx.throughputs import Pairing, Setting, Size, Throughputs
 
 PLAIN = (
     "round_s",
@@ -46,6 +46,8 @@ class Configuration:
             "table": table.name,
             "isolated": [[*setting, speed] for setting, speed in table.isolated.items()],
             "colocated": [[*pairing, speed] for pairing, speed in table.colocated.items()],
+            **({"sizes": [[*size, speed] for size, speed in table.sizes.items()]} if table.sizes else {}),
+            **({"noise_scale": dict(table.noise_scale)} if table.noise_scale else {}),
             "prices": dict(self.prices.usd_per_hour),
             "prices_name": self.prices.name,
             "refine": self.refine,
@@ -58,7 +60,9 @@ class Configuration:
         isolated = {Setting(*row[:-1]): row[-1] for row in body["isolated"]}
         colocated = {Pairing(*row[:-1]): row[-1] for row in body["colocated"]}
         rules = replace(DEFAULT, **body["rules"], overheads=Overheads(overheads.pop(""), overheads), sleep_s=0.0)
-        throughputs = Throughputs(isolated, colocated, body["table"])
+        sizes = {Size(*row[:-1]): row[-1] for row in body.get("sizes", ())}
+        noise_scale = body.get("noise_scale", {})
+        throughputs = Throughputs(isolated, colocated, body["table"], sizes=sizes, noise_scale=noise_scale)
         return Configuration(
             throughputs, Prices(body["prices"], body["prices_name"]), rules, body.get("refine", False)
         )

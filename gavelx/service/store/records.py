@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gavelx.cluster import Server
+from gavelx.elastic import Elastic
 from gavelx.errors import InputFileError
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement
@@ -132,6 +133,15 @@ def fields_of(thing: Any) -> Json:
     }
 
 
+def _job(job: Job) -> Json:
+    return fields_of(job) | ({} if job.elastic is None else {"elastic": str(job.elastic)})
+
+
+def _read_job(body: Json) -> Job:
+    elastic = {"elastic": Elastic.of(body["elastic"])} if "elastic" in body else {}
+    return Job(**body | elastic)
+
+
 def _progress(event: Progress) -> Json:
     return {
         "lease": event.lease_L.tolist(),
@@ -160,7 +170,7 @@ def _read_measured(time_s: float, body: Json) -> Event:
 
 
 _WRITE: dict[str, Callable[[Any], Json]] = {
-    "JobSubmitted": lambda event: {"job": fields_of(event.job)},
+    "JobSubmitted": lambda event: {"job": _job(event.job)},
     "WorkerJoined": lambda event: {"server": fields_of(event.server), "epoch": event.epoch},
     "PolicyChanged": lambda event: {"opens": sorted(event.opens)},
     "PriceChanged": lambda event: {"usd_per_hour": dict(event.prices.usd_per_hour), "name": event.prices.name},
@@ -172,7 +182,7 @@ _READ: dict[str, Callable[[float, Json], Event]] = {
     **{
         kind.__name__: _flat(kind) for kind in (WorkerLost, WorkerDrained, JobCancelled, LeaseEnded, Wake, Started)
     },
-    "JobSubmitted": lambda time_s, body: JobSubmitted(time_s, Job(**body["job"])),
+    "JobSubmitted": lambda time_s, body: JobSubmitted(time_s, _read_job(body["job"])),
     "WorkerJoined": lambda time_s, body: WorkerJoined(time_s, Server(**body["server"]), body["epoch"]),
     "PolicyChanged": lambda time_s, body: PolicyChanged(time_s, frozenset(body["opens"])),
     "PriceChanged": lambda time_s, body: PriceChanged(time_s, Prices(body["usd_per_hour"], body["name"])),
