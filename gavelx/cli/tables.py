@@ -34,6 +34,8 @@ COSTS = (
     Column("utilization", lambda s: percent(s["utilization"])),
     Column("cost", lambda s: dollars(s["cost_usd"])),
     Column("whole bill", lambda s: dollars(s["total_usd"])),
+    Column("restarts", lambda s: f"{s['restarts']:,}", "resizes"),
+    Column("resizes", lambda s: f"{s.get('resizes', 0):,}", "resizes"),
     Column("deadlines\nmissed", lambda s: f"{s['deadlines_missed']}/{s['deadlines']}", "deadlines"),
 )
 FAIRNESS = (

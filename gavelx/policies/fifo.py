@@ -3,8 +3,9 @@
 from gavelx.allocation import Allocation
 from gavelx.execution import Execution
 from gavelx.policies.base import Policy
-from gavelx.policies.greedy import Handout, by_arrival
-from gavelx.snapshot import Snapshot
+from gavelx.policies.greedy import by_arrival
+from gavelx.policies.greedy_sizes import handout_of
+from gavelx.snapshot import Kind, Snapshot
 
 
 class Fifo(Policy):
@@ -18,11 +19,12 @@ class Fifo(Policy):
 
     name = "fifo"
     ignores = ("weights",)
+    uses = frozenset[Kind]({"sizes"})
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        handout = Handout(snapshot)
+        handout = handout_of(snapshot)
         for j in by_arrival(snapshot):
-            if max(handout.free_A, default=0) < snapshot.jobs[j].scale_factor:
+            if max(handout.free_A, default=0) < handout.needs(j):
                 break
             if room := handout.room(j):
                 handout.start(j, handout.fastest(j, room))

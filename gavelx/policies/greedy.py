@@ -80,6 +80,10 @@ class Handout:
             if not any(self.free_A):
                 return
 
+    def needs(self, j: int) -> int:
+        """The fewest devices with which the job can start."""
+        return self._scale_J[j]
+
     def room(self, j: int) -> list[int]:
         """The types on which the job can start now."""
         speed_A, scale = self._speeds[j], self._scale_J[j]
@@ -112,6 +116,10 @@ class Handout:
         table, type_J = self.snapshot.configurations, np.array(self.type_J, dtype=np.int64)
         share_C = np.zeros(len(table))
         share_C[table.configuration_M] = type_J[table.job_M] == table.accelerator_C[table.configuration_M]
+        return self.certified(share_C, execution, **facts)
+
+    def certified(self, share_C: Floats, execution: Execution, **facts: Any) -> Allocation:
+        """These shares, which are whole devices, as an allocation."""
         execution = replace(execution, whole_devices=True, may_move=not self._keeps)
         return certified(
             self.snapshot, share_C, execution=execution, **{"path": "greedy", "seconds": 0.0, **facts}

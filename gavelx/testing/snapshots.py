@@ -2,7 +2,7 @@
 
 Zero and unknown throughputs, gangs wider than a type, types without devices, more jobs than devices, jobs that can
 run nowhere, identical jobs, no job at all, deadlines and owners or none, and strange names of accelerators. Many
-snapshots know pairs and placements as well, which a policy sees only if it opens them.
+snapshots know pairs, placements and sizes as well, which a policy sees only if it opens them.
 
 Legend: J jobs, A accelerator types.
 """
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster
 from gavelx.configurations import Configurations
+from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
@@ -31,6 +32,7 @@ WEIGHTS = st.sampled_from((1.0, 1.0, 5.0, 0.3))
 OWNERS = st.sampled_from(("", "a", "a/ann", "a/bob", "b", "b/cy"))
 SLOS = st.sampled_from((None, None, 1.2, 3.0, 50.0))
 STEPS = st.sampled_from((30.0, 200.0, 900.0, 4e3, 2e4, 1e5, 6e5))
+ELASTIC = st.sampled_from((None, None, Elastic("workers", 1, 8), Elastic("workers", 1, 16)))
 LEFT = st.sampled_from((1.0, 0.75, 0.4, 0.05))
 """Part of the steps that is still to do."""
 AGES_S = st.sampled_from((0.0, 60.0, 800.0, 3600.0, 2e4, 9e4))
@@ -88,12 +90,13 @@ def snapshots(
             slo=slo_J[j],
             duration_s=None if slo_J[j] is None else draw(AGES_S) + 3600.0,
             owner=draw(OWNERS),
+            elastic=draw(ELASTIC),
         )
         for j, kind in enumerate(kind_J)
     )
     table = speeds(kinds, cluster.accelerators, jobs)
     extras = draw(st.sampled_from((True, True, False))) if extras is None else extras
-    known = ways_to_run(jobs, cluster.accelerators, table, pairs=extras, placements=extras)
+    known = ways_to_run(jobs, cluster.accelerators, table, pairs=extras, placements=extras, sizes=extras)
     T_JA = np.array([kinds[kind] for kind in kind_J], dtype=float).reshape(len(jobs), A)
     left_J = draw(st.lists(LEFT, min_size=len(jobs), max_size=len(jobs)))
     snapshot = snapshot_of(jobs, cluster, T_JA, known=known).replace(
@@ -112,15 +115,18 @@ ESTIMATED = {f"kind {k}" for k in range(1, 9, 2)}
 
 def speeds(kinds: Sequence[Sequence[float]], names: Sequence[str], jobs: Sequence[Job]) -> Throughputs:
     """The throughput table of these kinds of job: whole jobs at these speeds whatever their scale factor, spread
-    gangs at 0.7 of them, and beside another kind at a part that depends on both. Every other kind is estimated."""
+    gangs at 0.7 of them, and beside another kind at a part that depends on both. Every other kind is estimated. At
+    numbers of devices that no job was submitted for, more devices are faster, but not in proportion."""
     isolated, colocated = {}, {}
+    scales = {job.scale_factor for job in jobs}
+    part_of = dict.fromkeys(scales, 1.0) | {n: (n / 2) ** 0.7 for n in (1, 2, 4, 8, 16) if n not in scales}
     for k, row in enumerate(kinds):
         for name, speed in zip(names, row, strict=True):
             if np.isnan(speed):
                 continue
-            for scale in {job.scale_factor for job in jobs}:
-                isolated[Setting(f"kind {k}", name, scale)] = float(speed)
-                isolated[Setting(f"kind {k}", name, scale, consolidated=False)] = 0.7 * float(speed)
+            for scale, part in part_of.items():
+                isolated[Setting(f"kind {k}", name, scale)] = part * float(speed)
+                isolated[Setting(f"kind {k}", name, scale, consolidated=False)] = 0.7 * part * float(speed)
             for other in range(len(kinds)):
                 part = (0.95, 0.7, 0.8, 0.0, 0.55)[(k + 2 * other) % 5]
                 colocated[Pairing(f"kind {k}", f"kind {other}", name)] = part * float(speed)

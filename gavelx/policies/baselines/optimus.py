@@ -1,4 +1,4 @@
-"""Devices where they take most time off what is left: Optimus for jobs of a fixed width.
+"""Devices where they take most time off what is left: Optimus.
 
 Legend: J jobs, A accelerator types.
 """
@@ -13,7 +13,8 @@ from gavelx.allocation import Allocation
 from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import Handout, by_arrival, seconds_JA, soonest_s_J
-from gavelx.snapshot import WAITING, Snapshot
+from gavelx.policies.greedy_sizes import SizedHandout, handout_of
+from gavelx.snapshot import WAITING, Kind, Snapshot
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,23 +30,29 @@ class Optimus(Policy):
     with the largest marginal gain, seconds per device: a job moves to free devices of a faster type, or two jobs
     of one width change types; until no step gains anything.
 
+    Inside ``elastic(...)`` a job begins in its least size, and the steps add devices to it, as in the paper.
+
     Source: Optimus (EuroSys'18), section 4.1. Kept: remaining time as the measure, marginal gain per device as the
-    rule, every job served before any is served well, and a decision every ``interval_s`` seconds. Not kept, until
-    jobs may change their width: the number of workers and of parameter servers, which is what the paper's steps
-    add; here they improve the type instead. Nor is its estimate of the steps left: they are known.
+    rule, every job served before any is served well, and a decision every ``interval_s`` seconds. Not kept: the
+    number of parameter servers, and one worker at a time: any larger size is a step, since a worker that gains
+    little may lead to one that gains much. Jobs of a fixed width get better types instead. Nor is its estimate of
+    the steps left: they are known.
     """
 
     name = "optimus"
     ignores = ("weights",)
+    uses = frozenset[Kind]({"sizes"})
 
     def __init__(self, interval_s: float = 600.0) -> None:
         self.interval_s = interval_s
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        handout = Handout(snapshot)
+        handout = handout_of(snapshot, least_first=True)
         left_s_JA = seconds_JA(snapshot.steps_left_J, handout.T_JA)
         jobs = by_arrival(snapshot, snapshot.scale_factor_J * soonest_s_J(snapshot.steps_left_J, handout.T_JA))
         handout.in_order(jobs)
+        if isinstance(handout, SizedHandout):
+            return handout.allocation(Execution(refresh_s=self.interval_s))
         while _improve(handout, left_s_JA):
             handout.in_order(jobs)  # on what the steps have left free
         return handout.allocation(Execution(refresh_s=self.interval_s))

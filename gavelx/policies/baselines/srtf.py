@@ -2,8 +2,9 @@
 
 from gavelx.allocation import Allocation
 from gavelx.policies.base import Policy
-from gavelx.policies.greedy import Handout, by_arrival, soonest_s_J
-from gavelx.snapshot import Snapshot
+from gavelx.policies.greedy import by_arrival, soonest_s_J
+from gavelx.policies.greedy_sizes import handout_of
+from gavelx.snapshot import Kind, Snapshot
 
 
 class Srtf(Policy):
@@ -18,8 +19,9 @@ class Srtf(Policy):
 
     name = "srtf"
     ignores = ("weights",)
+    uses = frozenset[Kind]({"sizes"})
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        handout = Handout(snapshot)
+        handout = handout_of(snapshot)
         handout.in_order(by_arrival(snapshot, soonest_s_J(snapshot.steps_left_J, handout.T_JA)))
         return handout.allocation()

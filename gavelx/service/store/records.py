@@ -25,6 +25,7 @@ from gavelx.mechanism.events import (
     PolicyChanged,
     PriceChanged,
     Progress,
+    Resized,
     Wake,
     WorkerDrained,
     WorkerJoined,
@@ -180,7 +181,8 @@ _WRITE: dict[str, Callable[[Any], Json]] = {
 }
 _READ: dict[str, Callable[[float, Json], Event]] = {
     **{
-        kind.__name__: _flat(kind) for kind in (WorkerLost, WorkerDrained, JobCancelled, LeaseEnded, Wake, Started)
+        kind.__name__: _flat(kind)
+        for kind in (WorkerLost, WorkerDrained, JobCancelled, LeaseEnded, Resized, Wake, Started)
     },
     "JobSubmitted": lambda time_s, body: JobSubmitted(time_s, _read_job(body["job"])),
     "WorkerJoined": lambda time_s, body: WorkerJoined(time_s, Server(**body["server"]), body["epoch"]),
