@@ -188,7 +188,7 @@ def print_speeds(rows: Sequence[SpeedsOfType], console: Console) -> None:
 
 
 def _needed(column: Column, summaries: Sequence[dict[str, Any]]) -> bool:
-    return not summaries or any(summary[column.needs] for summary in summaries)
+    return not summaries or any(summary.get(column.needs) for summary in summaries)
 
 
 def _legend(summaries: Sequence[dict[str, Any]]) -> str:

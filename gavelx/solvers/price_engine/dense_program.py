@@ -1,9 +1,10 @@
 """A program as a dense matrix of jobs and accelerator types, which is what the price engine reads.
 
-It fits where every job is alone in its configurations, has one at most on each type, needs as many devices on all
-of them, and the program talks of nothing but each job's own speed, of which it may ask for so much at least.
+It fits where every job is alone in its configurations, and the program talks of nothing but each job's own speed,
+of which it may ask for so much at least. If jobs run in several sizes, the columns are types with numbers of
+devices.
 
-Legend: J jobs, G classes of jobs, A accelerator types, C configurations, E entries.
+Legend: J jobs, G classes of jobs, A accelerator types, C configurations, V columns, E entries.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from scipy import sparse
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.price_engine.levels import solve_levels
 from gavelx.solvers.price_engine.ratios import solve_ratios
+from gavelx.solvers.price_engine.replies import Sizes
 from gavelx.solvers.program.assemble_lp import money
 from gavelx.solvers.program.collapse import Classes
 from gavelx.solvers.program.errors import UnsolvedError
@@ -23,12 +25,15 @@ from gavelx.solvers.program.statement import Affine, RatioStatement, Requirement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+COLUMNS, CELLS = 127, 50_000_000
+"""The largest matrix of jobs and sizes: a column's number is a byte."""
 
 
 @dataclass(frozen=True, eq=False)
 class JobTypeMatrix:
-    """Where each configuration of the jobs in ``row_G`` stands in a G x A matrix, flattened; and their devices.
+    """Where each configuration of the jobs in ``row_G`` stands in a G x V matrix, flattened; and their devices.
 
+    Columns are types, or ``sizes``.
     ``entry_E`` is where their coefficients stand. It, ``cell_E`` and ``configuration_E`` are slices where
     the table is the matrix, row by row.
     """
@@ -39,10 +44,12 @@ class JobTypeMatrix:
     cell_E: Ints | slice
     configuration_E: Ints | slice
     scale_G: Floats
+    sizes: Sizes | None = None
 
     def gains(self, base_RC: sparse.csr_array) -> Floats:
-        """The coefficients of these rows, G x A; 0 where a job cannot run."""
-        shape = (len(self.row_G), len(self.snapshot.devices_A))
+        """The coefficients of these rows, G x V; 0 where a job cannot run."""
+        types = len(self.snapshot.devices_A)
+        shape = (len(self.row_G), types if self.sizes is None else len(self.sizes.type_V))
         gain_E = base_RC.data[self.entry_E]
         usable_E = self.snapshot.usable_C[self.configuration_E]
         gain_E = gain_E if usable_E.all() else np.where(usable_E, gain_E, 0.0)
@@ -85,6 +92,32 @@ def as_job_type_matrix(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Int
     return JobTypeMatrix(snapshot, row_G, entry_E, cell_E, configuration_E, scale_G)
 
 
+def as_job_size_matrix(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> JobTypeMatrix | None:
+    """The matrix of these rows, with sizes as columns where jobs have several; None where they do not make one."""
+    if (matrix := as_job_type_matrix(snapshot, base_RC, row_G)) is not None:
+        return matrix
+    table = snapshot.configurations
+    if table.own_C.all() or not table.stand_together or table.first_J is None:
+        return None
+    if not np.array_equal(base_RC.indptr, table.first_J):
+        return None
+    length_G = np.diff(base_RC.indptr)[row_G]
+    before_G = np.cumsum(length_G) - length_G
+    entry_E = np.arange(length_G.sum()) + (base_RC.indptr[row_G] - before_G).repeat(length_G)
+    c_E = base_RC.indices[entry_E].astype(np.int64)
+    other_E = table.batch_C[c_E] != 0  # a job may have two sizes of as many devices
+    label_E = (table.accelerator_C[c_E] << 40) + (table.devices_C[c_E] << 1) + other_E
+    label_V, column_E = np.unique(label_E, return_inverse=True)
+    V = len(label_V)
+    if V > COLUMNS or V * len(row_G) > CELLS:
+        return None
+    cell_E = np.arange(len(row_G)).repeat(length_G) * V + column_E
+    if np.bincount(cell_E).max(initial=0) > 1:
+        return None
+    sizes = Sizes(label_V >> 40, ((label_V & ((1 << 40) - 1)) >> 1).astype(float))
+    return JobTypeMatrix(snapshot, row_G, entry_E, cell_E, c_E, np.ones(len(row_G)), sizes)
+
+
 def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool) -> "Priced | None":
     """A max-min program, by prices; None where it is none, no such matrix, or the engine finds no answer."""
     snapshot = statement.snapshot
@@ -92,7 +125,7 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
         return None
     worst = statement.worst[0]
     floor_J = least(statement.requirements, worst.affine)
-    matrix = as_job_type_matrix(snapshot, worst.affine.base_RC, classes.representative_G)
+    matrix = as_job_size_matrix(snapshot, worst.affine.base_RC, classes.representative_G)
     if matrix is None or floor_J is None:
         return None
     factor_G, floor_G = factor(worst.affine)[matrix.row_G], floor_J[matrix.row_G]
@@ -106,6 +139,7 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
             scale_G=matrix.scale_G,
             count_G=classes.count_G.astype(float),
             capacity_A=snapshot.devices_A.astype(float),
+            sizes=matrix.sizes,
             floor_G=floor_G * factor_G,
             lexicographic=lexicographic,
             price_A=money(snapshot),
@@ -132,7 +166,7 @@ def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) ->
     steps_G, deadline_G = top.constant_R[row_G], factor(bottom)[row_G]
     if not len(row_G) or not (steps_G > 0).all() or not (deadline_G > 0).all():
         return None
-    matrix = as_job_type_matrix(snapshot, bottom.base_RC, row_G)
+    matrix = as_job_size_matrix(snapshot, bottom.base_RC, row_G)
     if matrix is None:
         return None
     try:
@@ -144,6 +178,7 @@ def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) ->
             scale_G=matrix.scale_G,
             count_G=np.ones(len(row_G)),
             capacity_A=snapshot.devices_A.astype(float),
+            sizes=matrix.sizes,
             lexicographic=lexicographic,
             price_A=money(snapshot),
         )

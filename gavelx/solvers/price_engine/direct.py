@@ -70,23 +70,24 @@ class Direct:
 
     def __init__(self, rows: Rows) -> None:
         self.rows, G = rows, len(rows)
-        g, a = np.nonzero(rows.gain_AG.T > 0)
+        g, v = np.nonzero(rows.gain_VG.T > 0)
         E = len(g)
-        self._cell_E = g * rows.A + a
+        self._cell_E = g * rows.V + v
         self._program = LinearProgram(
             objective_V=np.append(np.zeros(E), -1.0),
             lower_V=np.zeros(E + 1),
             upper_V=np.append(np.ones(E), np.inf),
-            matrix_KV=_matrix(rows, g, a),
+            matrix_KV=_matrix(rows, g, v),
             lower_K=np.concatenate([np.zeros(G), np.full(G + rows.A, -np.inf)]),
             upper_K=np.concatenate([np.full(G, np.inf), np.ones(G), np.zeros(rows.A)]),
         )
         self._row_G = np.arange(G, dtype=np.int32)
-        self._load_E = rows.load_G[g]
-        self._type_E = a
+        self._load_E = rows.load_G[g] * rows.devices_V[v]
+        self._type_E = rows.type_V[v]
         self.programs, self.full = 0, FULL
-        self._price_A = np.einsum("AG,G->A", rows.gain_AG, rows.load_G) / rows.load_G.sum()
-        self.share_GA = np.zeros((G, rows.A))
+        fast_V = np.einsum("AG,G->A", rows.gain_VG, rows.load_G) / rows.load_G.sum()
+        self._price_A = fast_V if rows.sizes is None else np.bincount(rows.type_V, fast_V / rows.devices_V, rows.A)
+        self.share_GA = np.zeros((G, rows.V))
         self.fixed_G = np.zeros(G, dtype=bool)
         self.floor_G = np.zeros(G)
 
@@ -104,14 +105,15 @@ class Direct:
         """What prices near the last ones prove: each need is worth the cheapest way to meet it."""
         rows, price_A = self.rows, self._price_A + max(TINY, POSITIVE * self._price_A.max())
         price_A = price_A / rows.worth(price_A)
+        price_V = rows.per_column(price_A)
         with np.errstate(divide="ignore", over="ignore"):
-            per_gain_AG = np.where(rows.gain_AG > 0, price_A[:, None] / rows.gain_AG, np.inf)
+            per_gain_AG = np.where(rows.gain_VG > 0, price_V[:, None] / rows.gain_VG, np.inf)
         cheapest_G = rows.load_G * per_gain_AG.min(axis=0)
         return self._proof(np.where(cheapest_G < np.inf, cheapest_G, 0.0), price_A)
 
     def _proof(self, need_G: Floats, price_A: Floats) -> Multipliers:
         """With the least worth of the times that these multipliers allow; so they prove it, optimal or not."""
-        time_AG = need_G * self.rows.gain_AG - self.rows.load_G * price_A[:, None]
+        time_AG = need_G * self.rows.gain_VG - self.rows.load_G * self.rows.per_column(price_A)[:, None]
         worth = float(time_AG.max(axis=0, initial=0.0).sum()) + self.rows.worth(price_A)
         return Multipliers(need_G, price_A, worth)
 
@@ -198,7 +200,7 @@ class Direct:
         used_A = self.rows.used(self.share_GA)
         if (used_A >= self.rows.devices_A * ALL).all():
             return  # where all devices are in use their cost is what it is
-        have_G = (self.rows.gain_AG.T * self.share_GA).sum(axis=1)
+        have_G = (self.rows.gain_VG.T * self.share_GA).sum(axis=1)
         cost_E = self._load_E * price_A[self._type_E]
         cost_E = cost_E / max(float(cost_E.max(initial=0.0)), 1e-300)
         self._program.set_objective(np.append(-cost_E, 0.0))
@@ -212,13 +214,13 @@ class Direct:
             self.share_GA.ravel()[self._cell_E] = value_V[:-1]
 
 
-def _matrix(rows: Rows, g: Ints, a: Ints) -> sparse.csc_array:
+def _matrix(rows: Rows, g: Ints, v: Ints) -> sparse.csc_array:
     """Needs, times and devices, column by column: a share is in one row of each kind, z in those of devices."""
-    G, A, E = len(rows), rows.A, len(g)
+    G, A, E, a = len(rows), rows.A, len(g), rows.type_V[v]
     value_E3, row_E3 = np.ones((E, 3)), np.empty((E, 3), dtype=np.int32)
-    value_E3[:, 0], row_E3[:, 0] = rows.gain_AG[a, g], g
+    value_E3[:, 0], row_E3[:, 0] = rows.gain_VG[v, g], g
     row_E3[:, 1] = G + g
-    value_E3[:, 2], row_E3[:, 2] = rows.load_G[g] / rows.devices_A[a], 2 * G + a
+    value_E3[:, 2], row_E3[:, 2] = rows.load_G[g] * rows.devices_V[v] / rows.devices_A[a], 2 * G + a
     values = np.concatenate([value_E3.ravel(), np.full(A, -1.0)])
     places = np.concatenate([row_E3.ravel(), np.arange(2 * G, 2 * G + A, dtype=np.int32)])
     ends = np.append(np.arange(0, 3 * E + 1, 3, dtype=np.int32), np.int32(3 * E + A))

@@ -23,16 +23,17 @@ STEEP = 10.0
 
 def fitted(rows: Rows, level: float) -> Floats | None:
     """Shares with which every row has its need at this level; None if none are found soon."""
-    price_A = np.einsum("ag,g->a", rows.gain_AG, rows.load_G)
-    share_GA = np.zeros((len(rows), rows.A))
+    fast_V = np.einsum("ag,g->a", rows.gain_VG, rows.load_G)
+    price_A = fast_V if rows.sizes is None else np.bincount(rows.type_V, fast_V / rows.devices_V, rows.A)
+    share_GA = np.zeros((len(rows), rows.V))
     for number in range(PASSES):
         price_A = price_A / np.einsum("a,a->", price_A, rows.devices_A)
         reply_GA = rows.cheapest(price_A, level)
-        used_A = np.einsum("g,ga->a", rows.load_G, reply_GA)
+        used_A = rows.per_type(np.einsum("g,ga->a", rows.load_G, reply_GA))
         if np.einsum("a,a->", used_A, price_A) > PLENTY:
             return None  # even the cheapest shares take nearly all that there is
         share_GA += 2.0 / (number + 2.0) * (reply_GA - share_GA)
-        full_A = np.einsum("g,ga->a", rows.load_G, share_GA) / rows.devices_A
+        full_A = rows.per_type(np.einsum("g,ga->a", rows.load_G, share_GA)) / rows.devices_A
         if (full_A <= 1.0).all():
             return share_GA
         price_A = np.exp(STEEP * (full_A - full_A.max())) / rows.devices_A

@@ -26,7 +26,7 @@ from scipy import sparse
 
 from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.price_engine.direct import Direct, raise_rows
-from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, Need, Replies, Rows
+from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, Need, Replies, Rows, Sizes
 from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, Prices, find_level, prove
 from gavelx.solvers.program.errors import UnsolvedError
 
@@ -72,6 +72,7 @@ def solve_levels(
     scale_G: Floats,
     count_G: Floats,
     capacity_A: Floats,
+    sizes: Sizes | None = None,
     floor_G: Floats | None = None,
     start_A: Floats | None = None,
     lexicographic: bool = True,
@@ -82,7 +83,8 @@ def solve_levels(
 
     Maximise t subject to ``gain_g . x_g + constant_g >= slope_g t`` in every row, ``sum_a x_ga <= 1``,
     ``sum_g count_g scale_g x_ga <= capacity_a``, x >= 0; x_ga = 0 where the gain is 0; and, with ``floor_G``,
-    ``gain_g . x_g >= floor_g``. A slope of 0 makes the row nothing but a floor. A row that can run nowhere has the
+    ``gain_g . x_g >= floor_g``. With ``sizes`` the columns of gains are these and no types, and their devices take
+    the place of the scale. A slope of 0 makes the row nothing but a floor. A row that can run nowhere has the
     value of its constant: leave it out if that is not meant. Few rows are given the cheapest of such shares at
     these prices.
 
@@ -92,9 +94,10 @@ def solve_levels(
     """
     if not (slope_G > 0).any():
         raise UnsolvedError("no row has a slope")
-    gain_AG, best_G = gains(gain_GA, capacity_A)
+    gain_AG, best_G = gains(gain_GA, capacity_A, sizes)
     floor_G = np.full(len(best_G), -np.inf) if floor_G is None else floor_G
-    rows = rows_of(gain_AG, scale_G * count_G, capacity_A, LinearNeed(constant_G, slope_G, best_G, floor_G))
+    load_G = scale_G * count_G if sizes is None else count_G
+    rows = rows_of(gain_AG, load_G, capacity_A, LinearNeed(constant_G, slope_G, best_G, floor_G), sizes)
     if (rows.need.cap_G == -np.inf).any():
         raise UnsolvedError("infeasible")
     if len(rows) > limits.few:
@@ -112,7 +115,7 @@ def solve_levels(
 def _searched(rows: Rows, start_A: Floats | None, limits: Limits, *, lexicographic: bool) -> Levels:
     """Many rows: level after level by prices; what cannot rise any more is left out of the next one."""
     first, rounds, part, left = None, 0, _loosened(rows), np.arange(len(rows))
-    share_GA = np.zeros((len(rows), rows.A))
+    share_GA = np.zeros((len(rows), rows.V))
     for _ in range(LEVELS):
         try:
             level = _raise(part, start_A, limits, later=first is not None)
@@ -127,7 +130,7 @@ def _searched(rows: Rows, start_A: Floats | None, limits: Limits, *, lexicograph
             break
     assert first is not None
     share_GA = within(share_GA, rows)
-    reached = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
+    reached = float(rows.need.reached((rows.gain_VG.T * share_GA).sum(axis=1)).min())
     scale = max(first.scale, _size_of_terms(rows))
     if first.bound - reached > CERTIFIED * scale:
         raise UnsolvedError("bound and level did not meet")
@@ -148,7 +151,7 @@ def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Lev
     if lexicographic and price_A is not None:
         direct.cheapest(price_A)
     share_GA = within(direct.share_GA, rows)
-    reached = float(rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
+    reached = float(rows.need.reached((rows.gain_VG.T * share_GA).sum(axis=1)).min())
     cap = float(rows.need.cap_G[rows.need.rises_G].min())
     bound = min(cap, raised.level)
     marginal_A = raised.marginal_A if raised.level <= cap else np.zeros(rows.A)
@@ -169,17 +172,17 @@ def _size_of_terms(rows: Rows) -> float:
     return float((need.best_G[lowest] + abs(need.constant_G[lowest])) / need.slope_G[lowest])
 
 
-def gains(gain_GA: Floats, capacity_A: Floats) -> tuple[Floats, Floats]:
+def gains(gain_GA: Floats, capacity_A: Floats, sizes: Sizes | None = None) -> tuple[Floats, Floats]:
     """The gains as parts of each row's largest one, and that. No job can use a type without devices."""
     gain_AG = np.array(gain_GA.T, dtype=float, order="C")  # a copy in any case
-    gain_AG[capacity_A <= 0] = 0.0
+    gain_AG[(capacity_A if sizes is None else capacity_A[sizes.type_V]) <= 0] = 0.0
     best_G = gain_AG.max(axis=0)
     gain_AG /= np.where(best_G > 0, best_G, 1.0)
     return gain_AG, best_G
 
 
-def rows_of(gain_AG: Floats, load_G: Floats, capacity_A: Floats, need: Need) -> Rows:
-    return Rows(gain_AG, np.asarray(load_G, dtype=float), np.where(capacity_A > 0, capacity_A, 1.0), need)
+def rows_of(gain_AG: Floats, load_G: Floats, capacity_A: Floats, need: Need, sizes: Sizes | None = None) -> Rows:
+    return Rows(gain_AG, np.asarray(load_G, dtype=float), np.where(capacity_A > 0, capacity_A, 1.0), need, sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +238,7 @@ def _held_alone(rows: Rows, found: Found, limits: Limits) -> Found:
     if not rows.need.rises_G[held].any():
         raise UnsolvedError("bound and level did not meet")
     alone = find_level(rows.take(held, rows.devices_A), limits, start_A=prices.price_A, level=prices.upper)
-    share_GA = np.zeros((len(rows), rows.A))
+    share_GA = np.zeros((len(rows), rows.V))
     share_GA[held] = certified(alone, CERTIFIED)
     return Found(min(alone.level, prices.upper), share_GA, prices, found.rounds + alone.rounds)
 
@@ -276,16 +279,17 @@ def _rest(rows: Rows, level: float, share_GA: Floats, price_A: Floats) -> tuple[
         return rows.take(np.arange(0), rows.devices_A), np.arange(0)
     replies = rows.replies(price_A, price_A, level, 1.0)
     held_G = _held(rows, replies, level)
-    gain_AG = np.where(_in_question(rows, price_A, replies, saturated_G), rows.gain_AG, 0.0)
+    price_V = rows.per_column(price_A)
+    gain_AG = np.where(_in_question(rows, price_V, replies, saturated_G), rows.gain_VG, 0.0)
     # A mix of two types, or of one and idleness, is fixed by its value; a saturated row is at one type.
     choices_G = np.where(saturated_G, (gain_AG > 0).sum(axis=0), (gain_AG > 0).sum(axis=0) - 1)
-    choices_G += _idle_in_question(rows, price_A, replies) & ~saturated_G
+    choices_G += _idle_in_question(rows, price_V, replies) & ~saturated_G
     index = np.flatnonzero(~held_G | (choices_G > 1))
     if not (~held_G & rows.need.rises_G)[index].any():
         return rows.take(np.arange(0), rows.devices_A), np.arange(0)
     gone_G = np.ones(len(rows), dtype=bool)
     gone_G[index] = False
-    left_A = rows.devices_A - np.einsum("G,GA->A", rows.load_G[gone_G], share_GA[gone_G])
+    left_A = rows.devices_A - rows.per_type(np.einsum("G,GA->A", rows.load_G[gone_G], share_GA[gone_G]))
     part = rows.take(index, np.maximum(left_A, 1e-12 * rows.devices_A))
     return _with_floors(part, gain_AG[:, index], held_G[index], need_G[index]), index
 
@@ -305,14 +309,15 @@ def _with_floors(rows: Rows, gain_AG: Floats, held_G: Bools, need_G: Floats) -> 
             best_G * need.best_G,
             np.where(held_G, -np.inf, need.floor_G * (1.0 - SLACK)),
         ),
+        rows.sizes,
     )
 
 
 def _in_question(rows: Rows, price_A: Floats, replies: Replies, saturated_G: Bools) -> Bools:
     """The types that a row may use in an optimum: those on the line of its cheapest mix, and free ones."""
     start_G, base_G = _line(rows, price_A, replies)
-    may_AG = np.zeros(rows.gain_AG.shape, dtype=bool)
-    for a, gain_G in enumerate(rows.gain_AG):
+    may_AG = np.zeros(rows.gain_VG.shape, dtype=bool)
+    for a, gain_G in enumerate(rows.gain_VG):
         line_G = base_G + replies.price_G * (gain_G - start_G)
         near_G = price_A[a] - line_G <= TIED * (price_A[a] + np.abs(line_G))
         equal_G = (gain_G == 1.0) & (price_A[a] <= price_A[replies.upper_G] * (1.0 + TIED))
@@ -329,16 +334,20 @@ def _idle_in_question(rows: Rows, price_A: Floats, replies: Replies) -> Bools:
 def _line(rows: Rows, price_A: Floats, replies: Replies) -> tuple[Floats, Floats]:
     """Gain and price of the lower end of each row's mix."""
     real_G = replies.lower_G >= 0
-    return rows.gain_AG[replies.lower_G, np.arange(len(rows))] * real_G, price_A[replies.lower_G] * real_G
+    return rows.gain_VG[replies.lower_G, np.arange(len(rows))] * real_G, price_A[replies.lower_G] * real_G
 
 
 def saturated(rows: Rows, limits: Limits) -> Floats | None:
     """Shares with which every row that can rise is at its best, if there are such."""
     rises_G = rows.need.rises_G
-    if (rows.load_G * rows.top_G)[rises_G].sum() > rows.devices_A.sum() * (1.0 + CERTIFIED):
+    best_AG = (rows.gain_VG == 1.0) & rises_G
+    devices_G = rows.load_G * rows.top_G
+    if rows.sizes is not None:
+        largest = float(rows.devices_V.max())
+        devices_G *= np.where(best_AG, rows.devices_V[:, None], largest).min(axis=0)
+    if devices_G[rises_G].sum() > rows.devices_A.sum() * (1.0 + CERTIFIED):
         return None
-    best_AG = (rows.gain_AG == 1.0) & rises_G
-    share_GA = np.zeros((len(rows), rows.A))
+    share_GA = np.zeros((len(rows), rows.V))
     single_G = best_AG.sum(axis=0) == 1
     share_GA[single_G] = best_AG[:, single_G].T
     room_A = rows.devices_A - rows.used(share_GA)
@@ -351,10 +360,11 @@ def saturated(rows: Rows, limits: Limits) -> Floats | None:
     patterns_AB, block_G = np.unique(best_AG[:, many], axis=1, return_inverse=True)
     blocks = patterns_AB.shape[1]
     share_BA = _least_load(
-        np.concatenate([patterns_AB.T.astype(float), rows.gain_AG[:, floors].T]),
+        np.concatenate([patterns_AB.T.astype(float), rows.gain_VG[:, floors].T]),
         np.concatenate([np.ones(blocks), rows.need(0.0)[0][floors]]),
         np.concatenate([np.bincount(block_G.ravel(), rows.load_G[many], blocks), rows.load_G[floors]]),
         np.maximum(room_A, 0.0),
+        rows,
     )
     if share_BA is None:
         return None
@@ -362,13 +372,13 @@ def saturated(rows: Rows, limits: Limits) -> Floats | None:
     return share_GA
 
 
-def _least_load(gain_BA: Floats, need_B: Floats, load_B: Floats, room_A: Floats) -> Floats | None:
+def _least_load(gain_BV: Floats, need_B: Floats, load_B: Floats, room_A: Floats, rows: Rows) -> Floats | None:
     """Shares that meet the needs with the fewest devices; None if there are none."""
-    B, A = gain_BA.shape
-    b, a = np.nonzero(gain_BA > 0)
-    E, load_E = len(b), load_B[b] / load_B.mean()
-    values = np.concatenate([gain_BA[b, a], np.ones(E), load_E])
-    places = (np.concatenate([b, B + b, 2 * B + a]), np.tile(np.arange(E), 3))
+    (B, V), A = gain_BV.shape, rows.A
+    b, v = np.nonzero(gain_BV > 0)
+    E, load_E = len(b), load_B[b] / load_B.mean() * rows.devices_V[v]
+    values = np.concatenate([gain_BV[b, v], np.ones(E), load_E])
+    places = (np.concatenate([b, B + b, 2 * B + rows.type_V[v]]), np.tile(np.arange(E), 3))
     program = LinearProgram(
         objective_V=-load_E,
         lower_V=np.zeros(E),
@@ -381,9 +391,9 @@ def _least_load(gain_BA: Floats, need_B: Floats, load_B: Floats, room_A: Floats)
         value_E, _ = program.solve()
     except UnsolvedError:
         return None
-    share_BA = np.zeros((B, A))
-    share_BA[b, a] = value_E
-    return share_BA
+    share_BV = np.zeros((B, V))
+    share_BV[b, v] = value_E
+    return share_BV
 
 
 def within(share_GA: Floats, rows: Rows) -> Floats:
@@ -391,5 +401,6 @@ def within(share_GA: Floats, rows: Rows) -> Floats:
     np.maximum(share_GA, 0.0, out=share_GA)
     share_GA /= np.maximum(share_GA.sum(axis=1), 1.0)[:, None]
     used_A = rows.used(share_GA)
-    share_GA *= np.minimum(1.0, rows.devices_A / np.maximum(used_A, 1e-300))
+    part_A = np.minimum(1.0, rows.devices_A / np.maximum(used_A, 1e-300))
+    share_GA *= part_A if rows.sizes is None else part_A[rows.type_V]
     return share_GA

@@ -22,7 +22,7 @@ from gavelx.solvers.price_engine.levels import (
     solve_levels,
     within,
 )
-from gavelx.solvers.price_engine.replies import Floats, LinearNeed, RatioNeed, Rows
+from gavelx.solvers.price_engine.replies import Floats, LinearNeed, RatioNeed, Rows, Sizes
 from gavelx.solvers.price_engine.search import LIMITS, Limits, find_level
 from gavelx.solvers.program.errors import UnsolvedError
 
@@ -49,6 +49,7 @@ def solve_ratios(
     scale_G: Floats,
     count_G: Floats,
     capacity_A: Floats,
+    sizes: Sizes | None = None,
     start_A: Floats | None = None,
     lexicographic: bool = True,
     price_A: Floats | None = None,
@@ -67,10 +68,10 @@ def solve_ratios(
     Every row needs steps > 0 and a type it can run on: leave out the others. Raises
     :class:`UnsolvedError` if bound and ratio do not meet within 1e-8.
     """
-    gain_AG, best_G = gains(throughput_GA, capacity_A)
+    gain_AG, best_G = gains(throughput_GA, capacity_A, sizes)
     assert (best_G > 0).all() and (steps_G > 0).all(), "rows without steps or without a type are to be left out"
     need = RatioNeed(elapsed_G, steps_G, deadline_G, best_G)
-    rows = rows_of(gain_AG, scale_G * count_G, capacity_A, need)
+    rows = rows_of(gain_AG, scale_G * count_G if sizes is None else count_G, capacity_A, need, sizes)
     if len(rows) > limits.few:
         try:
             first = _first(rows, start_A, limits)
@@ -87,12 +88,13 @@ def _and_surplus(first: Ratios, rows: Rows, need: RatioNeed, limits: Limits) -> 
     one_G = np.ones(len(rows))
     try:
         last = solve_levels(
-            rows.gain_AG.T / need(-first.ratio)[0][:, None],
+            rows.gain_VG.T / need(-first.ratio)[0][:, None],
             -one_G,
             one_G,
-            scale_G=rows.load_G,
-            count_G=one_G,
+            scale_G=one_G,
+            count_G=rows.load_G,
             capacity_A=rows.devices_A,
+            sizes=rows.sizes,
             start_A=first.start_A,
             limits=limits,
         )
@@ -155,4 +157,4 @@ def _surplus_directly(direct: Direct, need: RatioNeed, ratio: float) -> bool:
 
 
 def _largest_ratio(rows: Rows, share_GA: Floats) -> float:
-    return float(-rows.need.reached((rows.gain_AG.T * share_GA).sum(axis=1)).min())
+    return float(-rows.need.reached((rows.gain_VG.T * share_GA).sum(axis=1)).min())

@@ -165,13 +165,25 @@ class Replies:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Gains in [0, 1] (types first), devices of a full share, devices there are."""
+class Sizes:
+    """The columns of rows whose jobs run in several sizes: a type, and so many of its devices."""
 
-    gain_AG: Floats
+    type_V: Ints
+    devices_V: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Gains in [0, 1] (columns first), devices of a full share, devices there are.
+
+    A column is a type; with ``sizes``, it is a type and a number of devices, and ``load_G`` counts jobs.
+    """
+
+    gain_VG: Floats
     load_G: Floats
     devices_A: Floats
     need: Need
+    sizes: Sizes | None = None
 
     def __len__(self) -> int:
         return len(self.load_G)
@@ -180,21 +192,44 @@ class Rows:
     def A(self) -> int:
         return len(self.devices_A)
 
+    @property
+    def V(self) -> int:
+        return len(self.gain_VG)
+
+    def per_column(self, price_A: Floats) -> Floats:
+        """What a full share of each column costs a row with a load of 1."""
+        return price_A if self.sizes is None else price_A[self.sizes.type_V] * self.sizes.devices_V
+
+    def per_type(self, load_V: Floats) -> Floats:
+        """Devices of each type that so much of each column takes."""
+        if self.sizes is None:
+            return load_V
+        return np.bincount(self.sizes.type_V, load_V * self.sizes.devices_V, self.A).astype(float)
+
+    @property
+    def type_V(self) -> Ints:
+        return np.arange(self.A) if self.sizes is None else self.sizes.type_V
+
+    @property
+    def devices_V(self) -> Floats:
+        """Devices of a full share of each column, of a row with a load of 1."""
+        return np.ones(self.A) if self.sizes is None else self.sizes.devices_V
+
     @cached_property
     def top_G(self) -> Floats:
-        return np.where(self.gain_AG.max(axis=0) > 0, 1.0, 0.0)
+        return np.where(self.gain_VG.max(axis=0) > 0, 1.0, 0.0)
 
     def take(self, index: Ints, devices_A: Floats) -> "Rows":
-        gain_AG = np.ascontiguousarray(self.gain_AG[:, index])
-        return Rows(gain_AG, self.load_G[index], devices_A, self.need.take(index))
+        gain_VG = np.ascontiguousarray(self.gain_VG[:, index])
+        return Rows(gain_VG, self.load_G[index], devices_A, self.need.take(index), self.sizes)
 
     def worth(self, price_A: Floats) -> float:
         """What all devices are worth at these prices."""
         return float((price_A * self.devices_A).sum())
 
-    def used(self, share_GA: Floats) -> Floats:
+    def used(self, share_GV: Floats) -> Floats:
         """Devices of each type that these shares take."""
-        return np.asarray(np.einsum("G,GA->A", self.load_G, share_GA))
+        return self.per_type(np.asarray(np.einsum("G,GA->A", self.load_G, share_GV)))
 
     def needs(self, level: float) -> tuple[Floats, Floats]:
         """Need and its rise; a saturated row needs all of its best type, whatever the level."""
@@ -206,36 +241,42 @@ class Rows:
 
     def excess(self, price_A: Floats, level: float) -> tuple[float, float]:
         """Cost of all replies minus the worth of all devices, and how fast it rises with the level."""
-        parts = _each_chunk(partial(_cost, self, price_A, self.needs(level)), len(self))
+        price_V = self.per_column(price_A)
+        parts = _each_chunk(partial(_cost, self, price_V, self.needs(level)), len(self))
         cost, rise = (float(np.sum(part)) for part in zip(*parts, strict=True))
         return cost - self.worth(price_A), rise
 
     def replies(self, price_A: Floats, width_A: Floats, level: float, level_width: float) -> Replies:
         """Every row's mix; prices may move by their widths and the level by its own within a margin of one."""
-        moves = _Moves(price_A, width_A, level_width)
+        moves = self._moves(price_A, width_A, level_width)
         parts = zip(*_each_chunk(partial(_reply, self, moves, self.needs(level)), len(self)), strict=True)
         return Replies(*(np.concatenate(part) for part in parts))
 
+    def _moves(self, price_A: Floats, width_A: Floats, level_width: float) -> "_Moves":
+        type_V = None if self.sizes is None else self.sizes.type_V
+        return _Moves(self.per_column(price_A), self.per_column(width_A), level_width, type_V)
+
     def cheapest(self, price_A: Floats, level: float) -> Floats:
-        """Every row's cheapest shares at this level, G x A."""
-        need_G, every = self.needs(level)[0], np.arange(len(self))
-        mix, share_GA = _walk(self.gain_AG, need_G, price_A), np.zeros((len(self), self.A))
+        """Every row's cheapest shares at this level, G x V."""
+        need_G, every, price_V = self.needs(level)[0], np.arange(len(self)), self.per_column(price_A)
+        mix, share_GV = _walk(self.gain_VG, need_G, price_V), np.zeros((len(self), self.V))
         part_G = np.maximum(need_G - mix.start_n, 0.0) / mix.span_n
-        share_GA[every, mix.upper_n] = part_G
+        share_GV[every, mix.upper_n] = part_G
         mixed_G = np.flatnonzero(mix.lower_n >= 0)
-        share_GA[mixed_G, mix.lower_n[mixed_G]] = 1.0 - part_G[mixed_G]
-        return share_GA
+        share_GV[mixed_G, mix.lower_n[mixed_G]] = 1.0 - part_G[mixed_G]
+        return share_GV
 
     def in_reach(self, price_A: Floats, width_A: Floats, level: float, level_width: float, size: float) -> Bools:
-        """The types that each row may use, A x G, while prices and level move by no more than ``size`` widths."""
+        """The columns that each row may use, V x G, while prices and level move by at most ``size`` widths."""
         need_G, rise_G = self.needs(level)
-        mix, moves = _walk(self.gain_AG, need_G, price_A), _Moves(price_A, width_A, level_width)
+        moves = self._moves(price_A, width_A, level_width)
+        mix = _walk(self.gain_VG, need_G, moves.price_A)
         other_mix_G = _level_margins(mix, need_G, rise_G, moves)[1] <= size
-        may_AG = (self.gain_AG > 0) & other_mix_G
-        for a, height_G in _heights(self.gain_AG, mix, moves, (rise_G <= 0) & (need_G >= 1.0)):
+        may_VG = (self.gain_VG > 0) & other_mix_G
+        for a, height_G in _heights(self.gain_VG, mix, moves, (rise_G <= 0) & (need_G >= 1.0)):
             if a >= 0:
-                may_AG[a] |= (height_G <= size) | (mix.lower_n == a) | (mix.upper_n == a)
-        return may_AG & (self.gain_AG > 0)
+                may_VG[a] |= (height_G <= size) | (mix.lower_n == a) | (mix.upper_n == a)
+        return may_VG & (self.gain_VG > 0)
 
 
 def _each_chunk(work: Callable[[slice], T], G: int) -> list[T]:
@@ -274,16 +315,20 @@ class _Segment:
 
 @dataclass(frozen=True, eq=False)
 class _Moves:
-    """The prices, and how far they and the level may move within a margin of one."""
+    """The prices of columns, and how far they and the level may move within a margin of one.
+
+    Columns of one type move together; without ``type_V`` each is a type of its own.
+    """
 
     price_A: Floats
     width_A: Floats
     level_width: float
+    type_V: Ints | None = None
 
 
 def _cost(rows: Rows, price_A: Floats, needs: tuple[Floats, Floats], part: slice) -> tuple[float, float]:
     need_n, rise_n, load_n = needs[0][part], needs[1][part], rows.load_G[part]
-    mix, runs_n = _walk(rows.gain_AG[:, part], need_n, price_A), need_n > 0
+    mix, runs_n = _walk(rows.gain_VG[:, part], need_n, price_A), need_n > 0
     base_n = price_A[mix.lower_n] * (mix.lower_n >= 0)
     cost_n = (base_n + mix.slope_n * (need_n - mix.start_n)) * runs_n
     # Sums, not dot products: those start threads of their own, which get in each other's way here.
@@ -328,7 +373,7 @@ def _reply(
     rows: Rows, moves: _Moves, needs: tuple[Floats, Floats], part: slice
 ) -> tuple[Bytes, Bytes, Floats, Floats, Floats, Floats]:
     """The fields of `Replies` for one chunk. No need, no reply: such rows are idle and have no multiplier."""
-    gain_An, need_n, rise_n = rows.gain_AG[:, part], needs[0][part], needs[1][part]
+    gain_An, need_n, rise_n = rows.gain_VG[:, part], needs[0][part], needs[1][part]
     mix = _walk(gain_An, need_n, moves.price_A)
     part_n, margin_n = _level_margins(mix, need_n, rise_n, moves)
     rises_n = rise_n > 0
@@ -363,12 +408,29 @@ def _heights(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bools) -> 
         price, width, gain_n = (price_A[a], width_A[a], gain_An[a]) if a >= 0 else (0.0, 0.0, 0.0)
         z_n = (gain_n - mix.start_n) / mix.span_n
         height_n = (price - price_low_n) - z_n * rise_n
-        reach_n = np.abs(z_n) * width_up_n
-        np.subtract(1.0, z_n, out=z_n)
-        np.abs(z_n, out=z_n)
-        z_n *= width_low_n
-        reach_n += z_n
-        reach_n += width + TINY
+        if moves.type_V is None:
+            reach_n = np.abs(z_n) * width_up_n
+            np.subtract(1.0, z_n, out=z_n)
+            np.abs(z_n, out=z_n)
+            z_n *= width_low_n
+            reach_n += z_n
+            reach_n += width + TINY
+        else:
+            reach_n = _reach(moves.type_V, a, width, mix, ((1.0 - z_n) * width_low_n, z_n * width_up_n))
         height_n /= reach_n
         height_n[(pinned_n & (gain_n < 1.0)) | ((a >= 0) & (gain_n <= 0.0))] = np.inf
         yield a, height_n
+
+
+def _reach(type_V: Ints, a: int, width: float, mix: _Segment, ends_2n: tuple[Floats, Floats]) -> Floats:
+    """By how much a column's price can change against the line through the mix, as types' prices change.
+
+    ``ends_2n`` are the changes at the lower and the upper end of the mix.
+    """
+    (low_n, up_n), of_a = ends_2n, type_V[a] if a >= 0 else -1
+    of_low_n, of_up_n = np.where(mix.lower_n >= 0, type_V[mix.lower_n], -1), type_V[mix.upper_n]
+    low_here_n, up_here_n, up_as_low_n = of_low_n == of_a, of_up_n == of_a, of_up_n == of_low_n
+    reach_n: Floats = np.abs(width - low_n * low_here_n - up_n * up_here_n)
+    reach_n += np.abs(low_n + up_n * up_as_low_n) * ~low_here_n
+    reach_n += np.abs(up_n) * ~(up_here_n | up_as_low_n)
+    return reach_n + TINY

@@ -127,7 +127,7 @@ class _Search:
             self.size = KNOWN
         else:
             start_A, level = self._sampled(level)
-            self.size = 3.0 / np.sqrt(_sample_size(rows, limits))
+            self.size = (3.0 if rows.sizes is None else 1.0) / np.sqrt(_sample_size(rows, limits))
         price_A = np.ones(rows.A) if start_A is None else start_A
         self.prices = prove(rows, price_A, level)
         self.target = self.prices.upper
@@ -321,7 +321,7 @@ class _Step:
     def shares(self) -> Floats:
         """All rows' shares at the level reached."""
         part_G = self.replies.part_G + self.replies.rise_G * (self.level - self.from_level)
-        share_GA = replied(self.replies, part_G, self.rows.A)
+        share_GA = replied(self.replies, part_G, self.rows.V)
         share_GA[self.index] = self.share_KA
         return share_GA
 
@@ -338,13 +338,13 @@ def replied(replies: Replies, part_G: Floats, A: int) -> Floats:
 def _usage(rows: Rows, replies: Replies) -> tuple[Floats, Floats]:
     """Devices of each type that the rows hold, and how fast that rises with the level."""
     load_G, upper_G, part_G = rows.load_G, replies.upper_G, replies.part_G
-    use_A = np.bincount(upper_G, load_G * part_G, rows.A).astype(float)
-    rise_A = np.bincount(upper_G, load_G * replies.rise_G, rows.A).astype(float)
+    use_V = np.bincount(upper_G, load_G * part_G, rows.V).astype(float)
+    rise_V = np.bincount(upper_G, load_G * replies.rise_G, rows.V).astype(float)
     mixed = np.flatnonzero(replies.lower_G >= 0)
     lower, load = replies.lower_G[mixed], load_G[mixed]
-    use_A += np.bincount(lower, load * (1.0 - part_G[mixed]), rows.A)
-    rise_A -= np.bincount(lower, load * replies.rise_G[mixed], rows.A)
-    return use_A, rise_A
+    use_V += np.bincount(lower, load * (1.0 - part_G[mixed]), rows.V)
+    rise_V -= np.bincount(lower, load * replies.rise_G[mixed], rows.V)
+    return rows.per_type(use_V), rows.per_type(rise_V)
 
 
 def _solve_program(
@@ -362,12 +362,12 @@ def _solve_program(
     load_K = rows.load_G[index] * weight
     unit = float(load_K.mean()) if K else 1.0
     money = 1.0 / (unit * float(box.width_A.max()))
-    k, a = np.nonzero(box.types(rows.take(index, rows.devices_A)).T)
+    k, v = np.nonzero(box.types(rows.take(index, rows.devices_A)).T)
     E, every, types = len(k), np.arange(K), np.arange(A)
-    shares_E3 = np.column_stack([rows.gain_AG[a, index[k]], np.ones(E), load_K[k] / unit])
+    shares_E3 = np.column_stack([rows.gain_VG[v, index[k]], np.ones(E), load_K[k] / unit * rows.devices_V[v]])
     level = np.concatenate([-slope_K * (width / money), rise_A * (width / (unit * money))])
     values = np.concatenate([shares_E3.ravel(), level, -np.ones(A), np.ones(A)])
-    rows_E3 = np.column_stack([k, K + k, 2 * K + a])
+    rows_E3 = np.column_stack([k, K + k, 2 * K + rows.type_V[v]])
     devices = 2 * K + types
     where = np.concatenate([rows_E3.ravel(), every, devices, devices, devices])
     starts = np.concatenate([3 * np.arange(E + 1), 3 * E + K + A + np.arange(2 * A + 1)])
@@ -383,8 +383,8 @@ def _solve_program(
         upper_K=np.concatenate([np.full(K, np.inf), np.ones(K), room_A / unit]),
     )
     value_V, multiplier_K = program.solve()
-    share_KA = np.zeros((K, A))
-    share_KA[k, a] = value_V[:E]
+    share_KA = np.zeros((K, rows.V))
+    share_KA[k, v] = value_V[:E]
     bought_A = value_V[E + 1 : E + 1 + A] * unit / rows.devices_A
     price_A = np.maximum(multiplier_K[2 * K :], 0.0) / (unit * money)
     return share_KA, float(value_V[E]) / money * width, price_A, float(bought_A.max())

@@ -482,5 +482,5 @@ def test_needs_that_take_half_of_the_devices_are_met_without_a_program(level, fo
     assert (share_GA is not None) == found
     if share_GA is not None:
         assert (share_GA >= 0).all() and (share_GA.sum(axis=1) <= 1 + 1e-12).all()
-        assert (np.einsum("ag,ga->g", rows.gain_AG, share_GA) >= level * (1 - 1e-12)).all()
+        assert (np.einsum("ag,ga->g", rows.gain_VG, share_GA) >= level * (1 - 1e-12)).all()
         assert (np.einsum("g,ga->a", rows.load_G, share_GA) <= rows.devices_A).all()
