@@ -50,11 +50,16 @@ def blamed(where: str, call: str) -> Iterator[list[WarningMessage]]:
 
 
 def look_at_answer(method: Any, heard: Sequence[WarningMessage] = ()) -> str:
-    """A hint for a wrong answer of a method: the author's first line with a numpy warning, or its head."""
+    """A hint for a wrong answer of a method: the author's first line with a numpy warning, or its head.
+
+    An author's class that lacks the method has inherited ours.
+    """
     for warning in heard:
         if not (warning.filename.startswith(PACKAGE) or _is_library(warning.filename)):
             return f"look at {warning.filename}, line {warning.lineno}: {warning.message}"
     code = getattr(inspect.unwrap(method), "__code__", None)
+    if code is not None and code.co_filename.startswith(PACKAGE):
+        return f"give the class a method {code.co_name}() of its own"
     return f"look at {code.co_filename}, line {code.co_firstlineno}" if code else ""
 
 

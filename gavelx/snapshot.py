@@ -74,7 +74,8 @@ class Snapshot:
 
     def __post_init__(self) -> None:
         J, A = len(self.jobs), len(self.cluster.accelerators)
-        assert self.known.shape == (J, A), (self.known.shape, J, A)
+        told = f"{J} jobs and {A} types, and configurations of {self.known.shape}; of_jobs() leaves jobs out"
+        assert self.known.shape == (J, A), told
         assert self.steps_left_J.shape == self.elapsed_s_J.shape == (J,)
         assert self.usd_per_hour_A.shape == (A,)
         if not len(self.running_J):

@@ -25,7 +25,7 @@ from gavelx.worker.logs import segments_of
 from gavelx.worker.outcome import Outcome, Said, outcome
 from gavelx.worker.printed import Printed
 from gavelx.worker.running import CannotRunError, job_in
-from gavelx.worker.shim import SPEECHLESS, boot_id, kill, kill_cgroup, marked, remove_cgroup
+from gavelx.worker.shim import SPEECHLESS, boot_id, kill, kill_cgroup, marked, remove_cgroup, start_ticks
 from gavelx.worker.state import Folder, LeaseFolder
 from gavelx.worker.usage import Measured, Meter
 
@@ -58,6 +58,8 @@ class Running:
     """Time at which the job reported that all of its steps are done."""
     points: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=PACE_POINTS))
     """Times and steps of its latest reports."""
+    killed: dict[int, int | None] = field(default_factory=dict)
+    """Processes that the agent itself has killed, and when they started."""
     printed: Printed = field(init=False)
 
     def __post_init__(self) -> None:
@@ -402,12 +404,17 @@ class ProcessRunner:
             self._job_of.pop(lease_id, None)
 
     def _nothing_left(self, running: Running) -> bool:
-        """Kill the remaining processes of a lease whose shim was killed or is stuck; whether none is left."""
+        """Kill the remaining processes of a lease whose shim was killed or is stuck; whether none is left.
+
+        One that ends has no environment any more, and counts until its files, devices among them, are closed too.
+        """
         cgroup = Path(running.launch["cgroup"]) if running.launch["cgroup"] else None
         left = [pid for pid, mark in marked(self._mark(running.folder)) if mark == self._mark(running.folder)]
         for pid in left:
+            running.killed[pid] = start_ticks(pid)
             kill(pid)
-        if kill_cgroup(cgroup) and not left:
+        dying = any(ticks is not None and start_ticks(pid) == ticks for pid, ticks in running.killed.items())
+        if kill_cgroup(cgroup) and not left and not dying:
             remove_cgroup(cgroup)
             return True
         return False

@@ -402,13 +402,7 @@ class Shim:
 
     def _obey(self) -> None:
         """Read the lease and the clock; ask the ranks to stop, or kill them, if it is time."""
-        lease = read_json(self.folder / LEASE)
-        if lease is not None:
-            until_s = lease.get("until_monotonic_s")
-            self.until_s = until_s if isinstance(until_s, float) else self.until_s
-            if lease.get("stop"):
-                self._ask(str(lease.get("reason") or "the scheduler asked for it"))
-        elif not (self.folder / LEASE).exists():
+        if not self._read_lease() and not (self.folder / LEASE).exists():
             self._ask("its lease was taken away")
         now_s = time.monotonic()
         if self.failed is not None:
@@ -418,6 +412,17 @@ class Shim:
         if now_s >= self._kill_at_s():
             self.killed = True
             self._kill_all()
+
+    def _read_lease(self) -> bool:
+        """Do what the agent has said in the lease; whether it can be read."""
+        lease = read_json(self.folder / LEASE)
+        if lease is None:
+            return False
+        until_s = lease.get("until_monotonic_s")
+        self.until_s = until_s if isinstance(until_s, float) else self.until_s
+        if lease.get("stop"):
+            self._ask(str(lease.get("reason") or "the scheduler asked for it"))
+        return True
 
     def _guard(self) -> None:
         """The deadline holds even while the main loop waits for a disk that hangs: this touches none."""
@@ -473,6 +478,8 @@ class Shim:
 
     def _ended(self, rank: Rank) -> None:
         rank.exit_code = os.waitstatus_to_exitcode(os.waitpid(rank.pid, 0)[1])
+        if rank.exit_code:
+            self._read_lease()  # the job may have seen it before us, or we were stopped
         if rank.exit_code and time.monotonic() >= self.until_s:  # another process killed it in our place
             self.asked = self.asked or LAPSED
         if rank.exit_code and not self.asked:

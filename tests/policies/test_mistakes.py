@@ -152,6 +152,18 @@ def test_a_mistake_in_a_term_names_the_term_and_the_line(tmp_path: Path, body: s
     assert any(said.hint.partition(": ")[0].endswith(place) for place in at), said.hint
 
 
+def test_a_term_without_its_method_is_told_so(tmp_path: Path) -> None:
+    """It has inherited one of gavelx, and that is no place to look at."""
+    said = wrong(tmp_path, "class Mine(Linear):\n    pass\n\n\npolicy = Maximize(Worst(Mine()))\n")
+    assert said.hint.endswith("; give the class a method linear() of its own")
+
+
+def test_a_policy_that_leaves_jobs_out_by_hand_is_told_how(tmp_path: Path) -> None:
+    answer = "MaxMinFairness().allocate(snapshot.replace(jobs=snapshot.jobs[1:]))"
+    said = wrong(tmp_path, f"class policy(Policy):\n    def allocate(self, snapshot):\n        return {answer}\n")
+    assert "of_jobs() leaves jobs out" in said.problem and "mine.py, line" in said.hint
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     list(

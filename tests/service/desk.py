@@ -26,8 +26,9 @@ class Remembered:
     def last(self) -> str:
         return str(len(self.log))
 
-    async def check(self, mark: str, who: str) -> None:
+    async def check(self, mark: str, who: str) -> bool:
         assert int(mark or 0) <= len(self.log), f"{who} knows more than the log"
+        return True
 
 
 class Desk:

@@ -390,3 +390,39 @@ def test_strangers_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCapture
     with caplog.at_level(logging.INFO):
         run(main())
     assert LINES <= sum("UNAUTHENTICATED" in line for line in caplog.messages) < 100
+
+
+def test_a_caller_who_leaves_before_the_refusal_leaves_no_traceback_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """grpc logs one for each status that it could not send, and strangers decide how many these are."""
+    tokens_for(tmp_path, ada="user")
+
+    async def gone(self: object, *_: object) -> None:
+        raise grpc.aio.InternalError("Failed execute_batch")  # type: ignore[attr-defined]
+
+    class Context:
+        """That of a call whose status cannot be sent any more."""
+
+        def __init__(self, context: Any) -> None:
+            self.invocation_metadata, self.peer, self.abort = context.invocation_metadata, context.peer, gone
+
+    real = Admission._call
+
+    def call(self: Admission, *its: Any) -> Any:
+        answered = real(self, *its)
+        return lambda messages, context: answered(messages, Context(context))
+
+    monkeypatch.setattr(Admission, "_call", call)
+
+    async def main() -> None:
+        async with serving(tmp_path / "state", tokens=str(tmp_path / "tokens.json")) as service:
+            labels = {"method": "Status", "code": REFUSED.name}
+            async with user_of(service) as stranger:
+                call = asyncio.create_task(stranger.call("Status", wire.StatusRequest(version=1)))
+                counted = service.metrics.registry.get_sample_value
+                await until(lambda: counted("gavelx_calls_total", labels), "the call is refused")
+                call.cancel()
+
+    run(main())
+    assert "Traceback" not in caplog.text

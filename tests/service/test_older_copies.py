@@ -74,6 +74,29 @@ def test_an_agent_that_knows_more_than_the_log_stops_the_service(tmp_path: Path)
     run(main())
 
 
+def test_a_log_that_begins_anew_says_which_servers_stop_jobs_of_the_old_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when the whole folder is gone: no file there remembers that one was."""
+
+    async def main() -> None:
+        async with serving(tmp_path / "state") as service, user_of(service) as user:
+            async with FakeAgent(service.address) as agent:
+                await user.submit(spec(LONG))
+                await agent.until_going()
+                await until(lambda: agent.log_mark, "the agent knows a mark")
+            assert "another log" not in caplog.text
+        shutil.rmtree(tmp_path / "state")
+        async with serving(tmp_path / "state") as service:
+            again = FakeAgent(service.address)
+            again.log_mark, again.going = agent.log_mark, agent.going
+            async with again:
+                await again.until_renewed()
+                assert "server one was of another log, and stops the jobs of that" in caplog.text
+
+    run(main())
+
+
 @pytest.mark.slow
 def test_nothing_is_launched_before_all_servers_were_asked_what_they_know(tmp_path: Path) -> None:
     """One of them runs, for a later log, the very job that this log thinks is waiting."""

@@ -16,6 +16,7 @@ from gavelx.rpc.ports import free_port
 from gavelx.worker.devices import Devices
 from gavelx.worker.runner import ProcessRunner
 from gavelx.worker.running import CannotRunError
+from gavelx.worker.shim import start_ticks
 from gavelx.worker.state import Folder
 from tests.waiting import until
 from tests.worker.machines import Machine, machine
@@ -444,7 +445,7 @@ def test_of_ranks_that_failed_the_first_is_named_however_late_it_is_seen(tmp_pat
     """Its peers fail for lack of it, and say so; why it failed itself is what its owner needs to know."""
     code = """
 import os, sys, time
-print("ready", flush=True)
+print("ready", os.getpid(), flush=True)
 while not os.path.exists("go" + os.environ["RANK"]): time.sleep(0.01)
 sys.exit(("connection closed by peer", "out of memory")[int(os.environ["RANK"])])
 """
@@ -454,11 +455,13 @@ sys.exit(("connection closed by peer", "out of memory")[int(os.environ["RANK"])]
         await printed(m, 1)
         await printed(m, 1, rank=1)
         shim = json.loads((m.lease(1) / "shim.json").read_text())["pid"]
+        ranks = [int(m.output(1, rank).split()[1]) for rank in (0, 1)]
         os.kill(shim, signal.SIGSTOP)  # it has its hands full
         try:
-            for left, rank in ((1, "1"), (0, "0")):
+            for rank in (1, 0):
                 (tmp_path / "shared" / "jobs" / "101" / f"go{rank}").touch()
-                await until(lambda left=left: len(m.pids(1)) == left, f"rank {rank} has ended")
+                over = lambda pid=ranks[rank]: start_ticks(pid) is None  # noqa: E731  (not as long as it ends)
+                await until(over, f"rank {rank} has ended")
         finally:
             os.kill(shim, signal.SIGCONT)
         reason = (await m.scheduler.end_of(1)).reason
@@ -558,6 +561,24 @@ def test_the_shim_is_small_and_needs_nothing_but_python(tmp_path: Path) -> None:
         assert "numpy" not in maps
         assert "grpc" not in maps
         assert (m.lease(1) / "shim.log").read_bytes() == b""
+
+    play(tmp_path, scene)
+
+
+def test_a_process_that_takes_long_to_die_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a driver that gives a device back: it has no environment any more by which it would be found."""
+
+    async def scene(m: Machine) -> None:
+        m.scheduler.launch_python(1, STUBBORN + FOREVER)
+        await printed(m, 1)
+        running = m.runner._running[1]
+        with monkeypatch.context() as dying:
+            dying.setattr("gavelx.worker.runner.kill", lambda pid: None)
+            dying.setattr("gavelx.worker.runner.kill_cgroup", lambda cgroup: True)
+            assert not m.runner._nothing_left(running)
+            dying.setattr("gavelx.worker.runner.marked", lambda mark: [])
+            assert not m.runner._nothing_left(running)
+        await until(lambda: m.runner._nothing_left(running), "it is dead")
 
     play(tmp_path, scene)
 

@@ -1,8 +1,10 @@
 """The shim's parts: limited logs, and what /proc tells."""
 
 import errno
+import math
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +15,7 @@ import pytest
 
 from gavelx.worker import shim
 from gavelx.worker.logs import segments_of
-from gavelx.worker.shim import Log, Shim, descendants, marked, read_json, start_ticks, write_json
+from gavelx.worker.shim import Log, Rank, Shim, descendants, marked, read_json, start_ticks, write_json
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -127,6 +129,28 @@ def test_a_job_has_a_grace_time_and_no_more(
     assert wakes_at(from_s + 9.95) == pytest.approx(from_s + 10.0)
     wakes_at(from_s + 10.0)
     assert killed == [from_s + 10.0] and keeper.killed
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "failed"),
+    [
+        ({"until_monotonic_s": 0.0}, shim.LAPSED, False),
+        ({"until_monotonic_s": math.inf, "stop": True, "reason": "preempted"}, "preempted", False),
+        ({"until_monotonic_s": math.inf}, "", True),
+    ],
+    ids=["lapsed", "to stop", "nothing"],
+)
+def test_a_job_that_ends_after_its_lease_has_not_failed_though_the_shim_had_not_looked(
+    tmp_path: Path, said: dict[str, object], asked: str, failed: bool
+) -> None:
+    """The shim itself was stopped, or the job read its lease first, or somebody killed it for the shim."""
+    keeper = Shim(tmp_path, {"grace_s": 10.0, "until_monotonic_s": time.monotonic() + 3600.0})
+    write_json(tmp_path / "lease.json", said)
+    with subprocess.Popen(["sleep", "1000"]) as job:
+        job.kill()
+        keeper._ended(Rank(0, job.pid, Log(tmp_path, 0, 1000)))
+        job.returncode = -signal.SIGKILL  # it has been waited for
+    assert (keeper.asked, keeper.failed is not None) == (asked, failed)
 
 
 @pytest.mark.slow

@@ -92,7 +92,10 @@ class AgentRegistry:
     async def hello(self, hello: wire.Hello, stream: Stream) -> AgentSession:
         """An agent is here. Returns when its server is in the log. Raises :class:`RefusedError`."""
         check_hello(hello)
-        await self._marks.check(hello.log_mark, f"server {hello.name}")
+        if not await self._marks.check(hello.log_mark, f"server {hello.name}"):
+            _log.warning(
+                "server %s was of another log, and stops the jobs of that: %d", hello.name, len(hello.leases)
+            )
         number = max(self._numbers.values(), default=-1) + 1  # some may never have come in: there are gaps
         server_id = self._numbers.setdefault(hello.name, number)
         if server_id in self._joining:

@@ -4,12 +4,14 @@ A method of the users' service is a plain function of a call and its request; `a
 one message after the other.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
+import grpc.aio
 
 from gavelx.errors import GavelxError
 from gavelx.rpc.convert import check_message
@@ -47,7 +49,10 @@ class Desk:
             say(code.name, logging.INFO, "%s from %s refused: %s: %s", method, peer, code.name, problem)
         else:
             say(code.name, logging.ERROR, "%s from %s failed", method, peer, error=error)
-        await context.abort(code, problem)
+        try:
+            await context.abort(code, problem)
+        except grpc.aio.InternalError:  # the caller has gone; grpc would log a traceback for each
+            raise asyncio.CancelledError from None
 
 
 @dataclass(frozen=True)

@@ -146,15 +146,16 @@ class Log:
         if last < self.last_sequence:
             raise self._where.damaged("it is missing", last + 1)
 
-    def check_mark(self, mark: str, who: str) -> None:
-        """Raises :class:`LogError` if the record that a mark names is not in the log, though an agent knows it.
+    def check_mark(self, mark: str, who: str) -> bool:
+        """Whether this log signed a mark; one that it did not sign says nothing.
 
-        A mark that this log did not sign says nothing.
+        Raises :class:`LogError` if the record that it names is not in the log, though an agent knows it.
         """
         named = read_mark(self._facts.get("key"), mark)
         if named is not None and self._check_at(named[0]) != named[1]:
             problem = f"{who} knows record {named[0]}, which is not in it; it ends at record {self.last_sequence}"
             raise self._where.lost(problem)
+        return named is not None
 
     # -- snapshots and configuration --------------------------------------------------------------------------
 

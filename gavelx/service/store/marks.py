@@ -31,8 +31,11 @@ class Marks(Protocol):
     def last(self) -> str:
         """The mark of the last record."""
 
-    async def check(self, mark: str, who: str) -> None:
-        """Raises :class:`RefusedError` if the log lacks the record that the agent was told of."""
+    async def check(self, mark: str, who: str) -> bool:
+        """Whether the agent's mark is not of another log, as far as can be told now.
+
+        Raises :class:`RefusedError` if the log lacks the record that the agent was told of.
+        """
 
 
 class MarksOfLog:
@@ -49,23 +52,23 @@ class MarksOfLog:
     def last(self) -> str:
         return self._log.mark
 
-    async def check(self, mark: str, who: str) -> None:
-        if mark:
-            looking = asyncio.ensure_future(self._look(mark, who))
-            done, _ = await asyncio.wait({looking}, timeout=PATIENCE_S)
-            for each in done:
-                each.result()
+    async def check(self, mark: str, who: str) -> bool:
+        if not mark:
+            return True
+        looking = asyncio.ensure_future(self._look(mark, who))
+        done, _ = await asyncio.wait({looking}, timeout=PATIENCE_S)
+        return all(each.result() for each in done)
 
-    async def _look(self, mark: str, who: str) -> None:
+    async def _look(self, mark: str, who: str) -> bool:
         loop = asyncio.get_running_loop()
         try:
             checking = loop.run_in_executor(self._writer, self._log.check_mark, mark, who)
         except RuntimeError:  # the writer has ended
             raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the scheduler is stopping") from None
         try:
-            await checking
+            return await checking
         except LogUnavailableError:
-            return  # what stands is renewed, whether the log can be read or not
+            return True  # what stands is renewed, whether the log can be read or not
         except LogError as error:
             self._fail(error)
             problem = "the log lacks what this server was told; the scheduler stops"
