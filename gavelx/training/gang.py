@@ -4,11 +4,12 @@
         model = gang.parallel(Net().to(gang.device))
 
 The lease sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun does. With one process, no
-process group is made.
+process group is made. In an elastic job the processes change while it runs: `gavelx.training.regroup`.
 """
 
 import gc
 import os
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -17,8 +18,68 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from gavelx.errors import UserError
+from gavelx.training.elastic import Elasticity
 
 M = TypeVar("M", bound=nn.Module)
+
+
+class Parallel(nn.Module):
+    """A model whose ``DistributedDataParallel`` is made anew in each generation of an elastic job.
+
+    It is used like that wrapper; the model itself is ``module``.
+    """
+
+    def __init__(self, module: nn.Module, device: torch.device) -> None:
+        super().__init__()
+        self.module, self._device = module, device
+        self._wrapper: list[DistributedDataParallel] = []  # in a list, as it is no part of the model
+        self.squares: Squares | None = None
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        return (self._wrapper[0] if self._wrapper else self.module)(*inputs, **named)
+
+    def join(self, init_sync: bool) -> None:
+        """Wrap the model for the group that there is now."""
+        self.leave()
+        if dist.is_initialized() and any(parameter.requires_grad for parameter in self.module.parameters()):
+            wrapper = _wrapped(self.module, self._device, init_sync)
+            if self.squares is not None:
+                wrapper.register_comm_hook(self.squares, Squares.reduce)
+            self._wrapper.append(wrapper)
+
+    def leave(self) -> None:
+        while self._wrapper:
+            _dismantle(self._wrapper.pop())
+
+    def sync(self, last: bool) -> None:
+        """Whether the next backward pass ends the update, and adds up the gradients of all processes."""
+        for wrapper in self._wrapper:
+            wrapper.require_backward_grad_sync = last
+
+
+class Squares:
+    """Takes the squared norm of this process's gradients just before they are added up, when it is asked to."""
+
+    def __init__(self) -> None:
+        self.asked, self.square = False, 0.0
+
+    def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
+        if self.asked:
+            self.square += float(bucket.buffer().double().square().sum())
+        gradient = bucket.buffer().div_(dist.get_world_size())
+        work: Any = dist.all_reduce(gradient, async_op=True)
+        return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
+
+
+def _wrapped(model: nn.Module, device: torch.device, init_sync: bool = True) -> DistributedDataParallel:
+    devices = [device] if device.type == "cuda" else None
+    return DistributedDataParallel(model, device_ids=devices, init_sync=init_sync)
+
+
+def _dismantle(wrapper: DistributedDataParallel) -> None:
+    """A wrapper that outlived its group made the process hang."""
+    for part in ("reducer", "logger", "process_group"):
+        wrapper.__dict__.pop(part, None)
 
 
 class Gang:
@@ -29,38 +90,85 @@ class Gang:
     """
 
     def __init__(self, device: str | None = None) -> None:
+        self.elastic = Elasticity.of(os.environ)
+        self.joins = self.elastic is not None and self.elastic.joins
         self.rank, self.world_size = rank(), world_size()
+        if self.elastic is not None:
+            self.rank, self.world_size = self.elastic.rank, self.elastic.size.world_size
         self.device = own_device(device)
-        self._parallel: list[DistributedDataParallel] = []
+        self._wrappers: list[DistributedDataParallel] = []
+        self.models: list[Parallel] = []
 
     def __enter__(self) -> "Gang":
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         if self.world_size > 1:
-            if os.environ.get("MASTER_ADDR") in ("127.0.0.1", "localhost"):
+            master = os.environ.get("MASTER_ADDR") if self.elastic is None else self.elastic.size.master
+            if master in ("127.0.0.1", "localhost"):
                 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host's name may resolve to another address
-            dist.init_process_group("nccl" if self._has_own_device() else "gloo")
+        if self.world_size > 1 and not self.joins:
+            dist.init_process_group(self.backend)
         return self
 
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """Delete the wrappers, then leave: a wrapper that outlived the group made the process hang."""
-        for wrapper in self._parallel:
-            for part in ("reducer", "logger", "process_group"):
-                wrapper.__dict__.pop(part, None)
-        self._parallel.clear()
+    def __exit__(
+        self, error: type[BaseException] | None, instance: BaseException | None = None, *_: object
+    ) -> None:
+        """Delete the wrappers, then leave."""
+        while self._wrappers:
+            _dismantle(self._wrappers.pop())
+        for model in self.models:
+            model.leave()
         gc.collect()
         if dist.is_initialized():
-            if error is None or issubclass(error, SystemExit):  # otherwise the others may never arrive here
+            if error is None or (isinstance(instance, SystemExit) and not instance.code):
+                # otherwise the others may never arrive here
                 dist.barrier()
             dist.destroy_process_group()
 
-    def parallel(self, model: M) -> M | DistributedDataParallel:
-        """The model, wrapped in ``DistributedDataParallel`` if there are several processes."""
+    def parallel(self, model: M) -> M | DistributedDataParallel | Parallel:
+        """The model for several processes: wrapped in ``DistributedDataParallel``, or unchanged for one process.
+
+        In an elastic job it is a :class:`Parallel`, which stays the same object when processes come and go.
+        """
+        if self.elastic is not None:
+            self.models.append(Parallel(model, self.device))
+            if self.elastic.what == "batch":
+                self.models[-1].squares = Squares()
+            if not self.joins:
+                self.models[-1].join(init_sync=True)
+            return self.models[-1]
         if self.world_size == 1:
             return model
-        wrapper = DistributedDataParallel(model, device_ids=[self.device] if self.device.type == "cuda" else None)
-        self._parallel.append(wrapper)
+        wrapper = _wrapped(model, self.device)
+        self._wrappers.append(wrapper)
         return wrapper
+
+    def leave(self) -> None:
+        """Leave the group of this generation, with all others; models and this process stay."""
+        for model in self.models:
+            model.leave()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def join(self, store: Any, backend: str, rank: int, world_size: int) -> None:
+        """Join the group of the next generation; the models are wrapped by :meth:`wrap`."""
+        if store is not None:
+            dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)
+        self.rank, self.world_size, self.joins = rank, world_size, False
+
+    def sync(self, last: bool) -> None:
+        """Whether the next backward pass is the last one of the step."""
+        for model in self.models:
+            model.sync(last)
+
+    def wrap(self) -> None:
+        """Wrap the models, whose parameters and buffers are equal everywhere."""
+        for model in self.models:
+            model.join(init_sync=False)
+
+    @property
+    def backend(self) -> str:
+        return "nccl" if self._has_own_device() else "gloo"
 
     def _has_own_device(self) -> bool:
         """Whether each process has a device of its own, without which NCCL does not work."""
@@ -68,10 +176,26 @@ class Gang:
         return self.device.type == "cuda" and torch.cuda.device_count() >= here and dist.is_nccl_available()
 
 
-class Agreement:
-    """The agreement of all processes on the steps at which they stop, save, and vote again.
+@dataclass(frozen=True)
+class Vote:
+    """What a process wants between two steps, and what all do.
 
-    It has a gloo group of its own, so that a vote neither waits for a GPU nor disturbs one.
+    Any process stops or saves all; ``within`` is the number of steps until the next vote, the least of all.
+    ``ready``: the first process of generation ``generation`` has seen all that join; all have heard of this
+    generation, the least of all.
+    """
+
+    stop: bool
+    save: bool
+    within: int
+    ready: bool = False
+    generation: int = 0
+
+
+class Agreement:
+    """The agreement of all processes on the steps at which they stop, save, regroup, and vote again.
+
+    It has a group over gloo, so that a vote neither waits for a GPU nor disturbs one.
     """
 
     def __init__(self) -> None:
@@ -83,16 +207,24 @@ class Agreement:
                 expected="one group of processes",
                 hint="with gavelx.training.Gang() as gang: ... around all of it",
             )
-        self._group = dist.new_group(backend="gloo") if self.world_size > 1 else None
+        self._group = _over_gloo() if self.world_size > 1 else None
 
-    def vote(self, stop: bool, save: bool, within: int) -> tuple[bool, bool, int]:
-        """(whether any process stops, whether any saves, the least number of steps until the next vote)."""
+    def vote(self, mine: "Vote") -> "Vote":
+        """What all processes do, of what each wants."""
         if self._group is None:
-            return stop, save, within
-        votes = torch.tensor([stop, save, -within])
+            return mine
+        votes = torch.tensor([mine.stop, mine.save, mine.ready, -mine.within, -mine.generation])
         dist.all_reduce(votes, dist.ReduceOp.MAX, group=self._group)
-        stops, saves, least = votes.tolist()
-        return bool(stops), bool(saves), -least
+        stop, save, ready, within, generation = votes.tolist()
+        return Vote(bool(stop), bool(save), -within, bool(ready), -generation)
+
+    def total(self, *values: float) -> list[float]:
+        """The sums over all processes."""
+        if self._group is None:
+            return list(values)
+        sums = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(sums, group=self._group)
+        return sums.tolist()
 
     def gather(self, mine: Any) -> list[Any]:
         """The values of all processes, by rank, for the first process; an empty list for the others."""
@@ -102,6 +234,20 @@ class Agreement:
         dist.gather_object(mine, everyone, dst=0, group=self._group)
         return everyone or []
 
+    def everyone(self, mine: Any) -> list[Any]:
+        """The values of all processes, by rank, for all."""
+        found: list[Any] = self.from_first(self.gather(mine))
+        return found
+
+    def send(self, tensors: list[torch.Tensor], to: list[int]) -> None:
+        """Send tensors from the first process to some others, which :meth:`receive` them."""
+        for work in [dist.isend(tensor, rank, group=self._group) for tensor in tensors for rank in to]:
+            work.wait()  # type: ignore[union-attr]
+
+    def receive(self, tensors: list[torch.Tensor]) -> None:
+        for tensor in tensors:
+            dist.recv(tensor, 0, group=self._group)
+
     def from_first(self, value: Any) -> Any:
         """The value of the first process, for all."""
         if self._group is None:
@@ -109,6 +255,10 @@ class Agreement:
         values = [value]
         dist.broadcast_object_list(values, src=0, group=self._group)
         return values[0]
+
+
+def _over_gloo() -> Any:
+    return dist.group.WORLD if dist.get_backend() == "gloo" else dist.new_group(backend="gloo")
 
 
 def rank() -> int:
@@ -121,7 +271,7 @@ def world_size() -> int:
 
 def unwrapped(part: Any) -> Any:
     """The model inside the wrapper, so that checkpoints do not depend on the number of processes."""
-    return part.module if isinstance(part, DistributedDataParallel) else part
+    return part.module if isinstance(part, DistributedDataParallel | Parallel) else part
 
 
 def own_device(name: str | None = None) -> torch.device:

@@ -10,7 +10,7 @@ import torch
 
 def capture(generators: Sequence[torch.Generator] = ()) -> dict[str, Any]:
     """The state of ``generators``, and of those of Python, numpy (if it is in use) and torch on every device."""
-    numpy = sys.modules.get("numpy")
+    numpy = numpy_in_use()
     return {
         "python": random.getstate(),
         "numpy": _numpy_state(numpy.random.get_state()) if numpy else None,
@@ -23,7 +23,7 @@ def capture(generators: Sequence[torch.Generator] = ()) -> dict[str, Any]:
 def restore(state: dict[str, Any], generators: Sequence[torch.Generator] = ()) -> None:
     """Restore a captured state. Devices that are not here are left out."""
     random.setstate(state["python"])
-    if state["numpy"] is not None and (numpy := sys.modules.get("numpy")):
+    if state["numpy"] is not None and (numpy := numpy_in_use()):
         numpy.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
     if torch.cuda.is_available():
@@ -31,6 +31,11 @@ def restore(state: dict[str, Any], generators: Sequence[torch.Generator] = ()) -
             torch.cuda.set_rng_state(cuda, device)
     for generator, one in zip(generators, state["generators"], strict=False):
         generator.set_state(one)
+
+
+def numpy_in_use() -> Any:
+    """numpy, if the script has imported it; None otherwise."""
+    return sys.modules.get("numpy")
 
 
 def _numpy_state(state: Any) -> tuple[Any, ...]:

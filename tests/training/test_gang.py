@@ -152,11 +152,15 @@ def test_one_that_fails_takes_the_others_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_checkpoint_is_for_so_many_processes(tmp_path: Path) -> None:
-    Job(tmp_path, 1).run("--steps", 2)
-    outputs = [finished(process) for process in Job(tmp_path, 2).start("--steps", 4)]
-    assert all(code != 0 for code, _ in outputs)
-    assert "was made by 1 processes; here are 2" in outputs[0][1]
+def test_a_checkpoint_is_for_any_number_of_processes(tmp_path: Path) -> None:
+    """An epoch has ten batches on one process, and five on two."""
+    said = Job(tmp_path, 1).run("--steps", 4)
+    said += Job(tmp_path, 2).run("--steps", 7)
+    assert "not the same bits as before: processes 1 then, 2 now" in said
+    assert Job(tmp_path).report()["epoch"] == 0, "the epoch is just over, after 4 x 4 and 3 x 8 samples"
+    said += Job(tmp_path, 1).run("--steps", 10)
+    assert Job(tmp_path).report()["epoch"] == 1
+    assert set(curve(said)) == {*map(str, range(1, 11)), "complete"}
 
 
 def test_alone_a_gang_is_nothing() -> None:

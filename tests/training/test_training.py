@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from gavelx.errors import UserError
 from gavelx.training import CheckpointError, Training, TrainingWarning
+from gavelx.training.checkpoints import Checkpoints
 from tests.training.loops import CrashError, Outcome, Plan, train
 
 LOADERS = ["shuffled", "generator", "replacement", "batches", "single", "streamed", "list"]
@@ -224,6 +225,18 @@ def test_another_script_s_checkpoint_is_refused(tmp_path: Path) -> None:
             training.done()
     with pytest.raises(CheckpointError, match="holds model; this script saves net"):
         Training(net=nn.Linear(1, 1), folder=tmp_path).__enter__()
+
+
+def test_checkpoints_of_format_1_are_read(tmp_path: Path) -> None:
+    """They have neither the position in samples nor what elastic jobs save."""
+    plan = Plan()
+    train(plan, tmp_path, stop_at=[4])
+    store = Checkpoints(tmp_path)
+    found = store.newest()
+    assert found is not None
+    old = {"format", "step", "epoch", "batch", "parts", "chance", "made_with"}
+    store.save({name: one for name, one in found[1].items() if name in old} | {"format": 1}, 4)
+    assert train(plan, tmp_path) == uninterrupted(plan)
 
 
 def test_other_threads_are_said_to_give_other_bits(tmp_path: Path) -> None:
