@@ -22,7 +22,7 @@ NAMES = ("v100", "p100", "k80")
 
 
 def elastic_snapshot(seed: int, jobs: int, devices: int) -> Snapshot:
-    """Jobs that all differ: some rigid, some with other batch sizes, curves of all shapes, some types of no use."""
+    """Jobs that all differ: some rigid, some with other batches, curves of all shapes, some types of no use."""
     rng = np.random.default_rng(seed)
     isolated, sizes, found = {}, {}, list[Job]()
     for j in range(jobs):
