@@ -3,6 +3,7 @@
 from experiments.continuous_multiple import CONTINUOUS_MULTIPLE
 from experiments.continuous_single import CONTINUOUS_SINGLE
 from experiments.cost_objective import COST_OBJECTIVE
+from experiments.elastic import ELASTIC
 from experiments.experiment import Experiment
 from experiments.idle_devices import IDLE_DEVICES
 from experiments.makespan import MAKESPAN
@@ -13,4 +14,5 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     MAKESPAN,
     IDLE_DEVICES,
     COST_OBJECTIVE,
+    ELASTIC,
 )

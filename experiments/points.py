@@ -12,11 +12,13 @@ import numpy as np
 from experiments.mixes import draw_cost_jobs
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
+from gavelx.elastic import Elastic
 from gavelx.errors import GavelxError, UserError
 from gavelx.files.price_tables import load_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT
 from gavelx.policies import load_policy
 from gavelx.policies.base import Policy
 from gavelx.policies.modifiers import Modifier
@@ -44,7 +46,7 @@ class Point:
     * ``prices``: dollars per device-hour, as ``--prices``; empty: no bill;
     * ``mix``: what kind of jobs; empty: the published recipe, ``cost``: `mixes.draw_cost_jobs`;
     * ``trace``: a bundled one, of which all jobs are taken that can run somewhere; empty: jobs are drawn;
-    * ``devices_per_server``: as ``--devices-per-server``.
+    * ``devices_per_server``: as ``--devices-per-server``; ``elasticity``: as ``--elasticity``.
     """
 
     policy: str
@@ -59,6 +61,7 @@ class Point:
     mix: str = ""
     trace: str = ""
     devices_per_server: int = 1
+    elasticity: str = ""
 
     @property
     def measured(self) -> range:
@@ -115,7 +118,8 @@ def measure(point: Point, rules: AnyRules, limits: Limits) -> Record:
 def why_not(policy: str) -> str:
     """Why this policy cannot be simulated (yet), found by trying it on a job; empty where it can."""
     try:
-        measure(replace(TRIAL, policy=policy), PUBLISHED, Limits())
+        rules = DEFAULT if "sizes" in load_policy(policy).opens else PUBLISHED  # of which these know nothing
+        measure(replace(TRIAL, policy=policy), rules, Limits())
     except UserError as error:
         return error.problem
     return ""
@@ -148,6 +152,9 @@ def jobs_of(point: Point) -> Iterable[Job]:
     else:
         assert not point.mix, point
         jobs = draw_jobs(speeds(), arrival_rate_per_hour=point.rate, seed=point.seed, multi_gpu=point.multi_gpu)
+    if point.elasticity:
+        elastic = Elastic.of(point.elasticity)
+        jobs = (replace(job, elastic=elastic.around(job.scale_factor)) for job in jobs)
     return jobs if point.jobs is None else tuple(islice(jobs, point.jobs))
 
 

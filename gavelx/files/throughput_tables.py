@@ -9,6 +9,10 @@ A table is a CSV with the columns ``job_type, scale_factor, accelerator, steps_p
 ``absent``         unknown, as for an empty cell: the setting has no entry
 =================  ==================================================================
 
+A row with a number in the column ``update_batch`` is a size of an elastic job: ``scale_factor`` devices, so many
+samples in an update of all of them together, and updates per second; then the other rows of its job type count in
+updates as well. The column ``noise_scale`` holds the gradient noise scale of a job type, in samples.
+
 gavelx ships three tables, named ``simulation``, ``physical`` and ``shockwave_tacc``.
 
 Speeds of two jobs that share one device are in a second file, ``speeds.pairs.csv`` beside ``speeds.csv``, with the
@@ -21,12 +25,13 @@ range from ``lower`` to ``upper``, and rows of pairs may stand between the other
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from gavelx.elastic import BATCH_MOST
 from gavelx.errors import InputFileError, OptionError, did_you_mean
 from gavelx.files.csvs import Row, read_rows
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.locate import data_path
 from gavelx.files.texts import exists, shown
-from gavelx.throughputs import Pairing, Setting, Throughputs
+from gavelx.throughputs import Pairing, Setting, Size, Throughputs
 
 TABLES = ("simulation", "physical", "shockwave_tacc")
 COLUMNS = ("job_type", "scale_factor", "accelerator", "steps_per_second")
@@ -57,13 +62,20 @@ def load_throughputs(name_or_path: str | Path) -> Throughputs:
     """
     name = str(name_or_path)
     ranges = Ranges()
-    alone, beside = list[Row](), list[Row]()
+    alone, beside, sized = list[Row](), list[Row](), list[Row]()
     for row in isolated_rows(name):
-        (beside if row.has("job_type_a") else alone).append(row)
+        (beside if row.has("job_type_a") else sized if row.has("update_batch") else alone).append(row)
     isolated = _isolated(alone, ranges)
     if not isolated:
         raise InputFileError("no row has a speed", where=name, expected="at least one speed of a job alone")
-    return Throughputs(isolated, _colocated([*beside, *pair_rows(name)], ranges), name, ranges)
+    return Throughputs(
+        isolated,
+        _colocated([*beside, *pair_rows(name)], ranges),
+        name,
+        ranges,
+        sizes=_sizes(sized),
+        noise_scale=_noise_scales([*alone, *sized]),
+    )
 
 
 def isolated_rows(name_or_path: str | Path, columns: Sequence[str] = COLUMNS) -> Iterator[Row]:
@@ -119,6 +131,32 @@ def _isolated(rows: Iterable[Row], ranges: Ranges) -> dict[Setting, float]:
         elif (speed := speed_of(row)) is not None:
             speeds[setting] = speed
     return speeds
+
+
+def _sizes(rows: Iterable[Row]) -> dict[Size, float]:
+    """Updates/s of elastic jobs at other batch sizes."""
+    speeds: dict[Size, float] = {}
+    for row in rows:
+        setting = setting_of(row)
+        batch = row.whole("update_batch", low=1, high=BATCH_MOST)
+        size = Size(setting.job_type, setting.accelerator, setting.scale_factor, batch, setting.consolidated)
+        if size in speeds:
+            raise row.mistake("", "the same size is in a row before", hint="keep one of the two rows")
+        if (speed := speed_of(row)) is not None:
+            speeds[size] = speed
+    return speeds
+
+
+def _noise_scales(rows: Iterable[Row]) -> dict[str, float]:
+    """The gradient noise scale of each job type that has one."""
+    found: dict[str, float] = {}
+    for row in rows:
+        if row.has("noise_scale"):
+            name, value = row.text("job_type"), row.number("noise_scale", above=0)
+            if found.setdefault(name, value) != value:
+                problem = f"{name} has the noise scale {found[name]:g} in a row before, and {value:g} here"
+                raise row.mistake("noise_scale", problem, expected="one for each job type")
+    return found
 
 
 def _estimate(row: Row, way: Setting | Pairing, side: str, ranges: Ranges) -> float:

@@ -1,5 +1,6 @@
 """Writing of throughput tables, in the format of ``throughput_tables``.
 
+The columns ``update_batch`` and ``noise_scale`` are written if the table has sizes of elastic jobs.
 An estimated speed has its range in the further columns ``lower, upper`` and the ``origin`` ``estimated``.
 Speeds of two jobs on one device go into the second file, ``speeds.pairs.csv`` beside ``speeds.csv``.
 """
@@ -32,7 +33,27 @@ def write_throughputs(path: str | Path, table: Throughputs) -> None:
     """
     if table.colocated:
         write_atomically(pairs_path(path), _csv(PAIR_COLUMNS, _pairs(table)))
-    write_atomically(path, _csv(WRITTEN, (_row(table, setting) for setting in table.isolated)))
+    rows = [_row(table, setting) for setting in table.isolated]
+    if not (table.sizes or table.noise_scale):
+        write_atomically(path, _csv(WRITTEN, rows))
+        return
+    alone = ((*row, "", table.noise_scale.get(str(row[0]), "")) for row in rows)
+    sized = (
+        (
+            s.job_type,
+            s.devices,
+            s.accelerator,
+            int(s.consolidated),
+            repr(float(speed)),
+            "",
+            "",
+            "measured",
+            s.batch,
+            "",
+        )
+        for s, speed in table.sizes.items()
+    )
+    write_atomically(path, _csv((*WRITTEN, "update_batch", "noise_scale"), [*alone, *sized]))
 
 
 def _row(table: Throughputs, setting: Setting) -> tuple[object, ...]:
