@@ -5,8 +5,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
-import pytest
-
 from experiments.deployed.audit import audit
 from gavelx.sizes import OWN_BATCH, speed
 from tests.conformance.observed import Observed
@@ -29,8 +27,8 @@ IN_ORDER = Scenario(
 )
 GROW_AND_SHRINK = Scenario(
     policy="elastic(max_min_fairness)",
-    servers={"one": ("v100", 2), "two": ("v100", 2)},
-    jobs=(Wanted(6, workers=2, elastic="workers:1-4"), Wanted(2, workers=2, after=2)),
+    servers=dict.fromkeys(("one", "two"), ("v100", 1)),
+    jobs=(Wanted(12, elastic="workers:1-2"), Wanted(2, after=2)),
 )
 """However long jobs take to start, and things to be noticed: each happens to a job that is far from its end."""
 
@@ -125,14 +123,16 @@ class BackendConformance:
                 if self.paced:
                     steps_per_s = speed(job, *held.lease.configuration[1:3], OWN_BATCH, TABLE)
                     assert steps_per_s is not None
-                    assert gained == pytest.approx(held.held_s * steps_per_s, rel=1e-6), held
+                    apart_s = 0.0 if len(held.servers) == 1 else self.round_s  # its parts do not begin together
+                    least = (held.held_s - apart_s) * steps_per_s
+                    assert least * (1 - 1e-6) <= gained <= held.held_s * steps_per_s * (1 + 1e-6), held
                 before = held.steps_done
 
     def it_grew_and_shrank(self, seen: Observed, job_id: int) -> None:
         """Its number of devices went down for the other job, and up again."""
         widths = [len(held.lease.devices) for held in seen.of(job_id)]
         changes = [later - before for before, later in pairwise(widths) if later != before]
-        assert widths[0] == 4, widths
+        assert widths[0] == 2, widths
         assert min(changes) < 0 < max(changes), widths
 
     def what_was_promised_was_received(self, seen: Observed) -> None:

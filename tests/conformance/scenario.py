@@ -18,7 +18,6 @@ SPEEDS = {
     Setting("net", "v100", 2): 20.0,
     Setting("wide", "v100"): 20.0,
     Setting("wide", "v100", 2): 34.0,
-    Setting("wide", "v100", 4): 50.0,
 }
 TABLE = Throughputs(SPEEDS, name="conformance")
 PRICES = Prices({"v100": 3600.0, "k80": 900.0}, "conformance")
