@@ -1,5 +1,6 @@
 """Jobs that change their size while they run: when, at what cost, and what becomes of the steps."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -7,14 +8,18 @@ import pytest
 from gavelx.cluster import Cluster
 from gavelx.elastic import Elastic
 from gavelx.jobs import Job
-from gavelx.mechanism import DEFAULT
+from gavelx.mechanism import DEFAULT, Mechanism
+from gavelx.mechanism.commands import Command
+from gavelx.mechanism.events import Event
 from gavelx.mechanism.rules import Rules
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.simulator import simulate
+from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.faults import Faults
+from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Setting, Throughputs
 
 TABLE = Throughputs({Setting("net", "v100", n): speed for n, speed in ((1, 10.0), (2, 18.0), (4, 30.0))})
@@ -89,3 +94,52 @@ def test_a_failed_resize_is_a_restart_from_the_last_checkpoint() -> None:
     result = run(PAUSED, ELASTIC, RIGID, faults=faults)  # the ledger checks every step
     assert not result.unfinished
     assert result.restarts_J[0] > 0
+
+
+@pytest.mark.parametrize("rules", [PAUSED, RESTARTED], ids=["resized", "restarted"])
+def test_what_the_mechanism_believes_is_what_was_held_and_paid(rules: Rules) -> None:
+    held_s, usd = dict[int, float](), dict[int, float]()
+
+    class Watched:
+        """The simulated cluster; the accounts of all jobs are noted after each event."""
+
+        def __init__(self, mechanism: Mechanism, backend: SimulatedCluster) -> None:
+            self.mechanism, self.backend = mechanism, backend
+
+        @property
+        def now_s(self) -> float:
+            return self.backend.now_s
+
+        def events(self) -> Iterator[Event]:
+            for event in self.backend.events():
+                yield event
+                live = self.mechanism.live
+                for job, held, paid in zip(live.jobs, live.held_s.tolist(), live.spent_usd.tolist(), strict=True):
+                    held_s[job.id], usd[job.id] = held, paid
+
+        def execute(self, command: Command) -> None:
+            self.backend.execute(command)
+
+        def post(self, event: Event) -> None:
+            self.backend.post(event)
+
+    policy, cluster = load_policy("elastic(max_min_fairness)"), Cluster.of({"v100": 4})
+    jobs, prices = (ELASTIC, RIGID), Prices({"v100": 3.6})
+    result = simulate(policy, jobs, cluster, TABLE, prices, rules=rules, watch=Watched)
+    assert [usd[job.id] for job in result.jobs] == pytest.approx(result.cost_usd_J.tolist())
+    end_s = result.completion_s_J.tolist()
+    assert [held_s[job.id] for job in result.jobs] == pytest.approx(end_s)  # both run all the time
+
+
+@pytest.mark.parametrize(("name", "devices"), [("fifo", 4), ("srtf", 4), ("optimus", 4)])
+def test_what_is_left_goes_to_those_who_can_use_it(name: str, devices: int) -> None:
+    snapshot = Snapshot.of([ELASTIC], Cluster.of({"v100": 4}), TABLE, sizes=True)
+    promised = load_policy(f"elastic({name})").allocate(snapshot).promises().configurations
+    assert promised.devices.tolist() == [devices]
+
+
+def test_a_job_begins_in_what_is_free() -> None:
+    """On three devices the rigid job has two, and the elastic one begins on the third."""
+    snapshot = Snapshot.of([replace(RIGID, id=0), ELASTIC], Cluster.of({"v100": 3}), TABLE, sizes=True)
+    promised = load_policy("elastic(fifo)").allocate(snapshot).promises().configurations
+    assert dict(zip(promised.job.tolist(), promised.devices.tolist(), strict=True)) == {0: 2, 1: 1}
