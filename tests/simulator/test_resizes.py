@@ -115,7 +115,7 @@ def test_what_the_mechanism_believes_is_what_was_held_and_paid(rules: Rules) -> 
                 yield event
                 live = self.mechanism.live
                 for job, held, paid in zip(live.jobs, live.held_s.tolist(), live.spent_usd.tolist(), strict=True):
-                    assert held >= held_s.get(job.id, 0.0) - 1e-6, f"job {job.id} held too much before {event}"
+                    assert held <= self.now_s + 1e-6, f"job {job.id} held more than there was time for: {event}"
                     held_s[job.id], usd[job.id] = held, paid
 
         def execute(self, command: Command) -> None:
