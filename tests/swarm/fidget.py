@@ -34,7 +34,7 @@ class Fidget(Policy):
                 c = random.choice(mine)
                 share_C[c] = 1.0
                 free_A[table.accelerator_C[c]] -= int(table.devices_C[c])
-        execution = Execution(whole_devices=True, backfill=random.random() < 0.5, refresh_s=1.0)
+        execution = Execution(whole_devices=True, backfill=random.random() < 0.5, refresh_s=30.0)
         return certified(snapshot, share_C, path="whim", seconds=0.0, execution=execution)
 
 
