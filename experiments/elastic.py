@@ -3,8 +3,8 @@
     python -m experiments --only elastic [--policies max_min_fairness ...] [--seeds 0 1 ...]
 
 Jobs are those of the published recipe with several devices each, and may run on 1 to 8 devices. Reported are the
-differences to the rigid run, seed by seed. There are three loads, since there is nothing to give to anybody where
-all devices are wanted.
+differences to the rigid run, seed by seed. There are three loads, since no devices are left to give where all
+are wanted.
 """
 
 import json

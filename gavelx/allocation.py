@@ -146,6 +146,7 @@ class Allocation:
                     "jobs": members[c],
                     "accelerator": names[table.accelerator_C[c]],
                     "devices": int(table.devices_C[c]),
+                    **({"batch": int(table.batch_C[c])} if table.batch_C[c] else {}),
                     "share": float(self.share_C[c]),
                 }
                 for c in np.flatnonzero(self.share_C)

@@ -65,7 +65,9 @@ def _in_words(snapshot: Snapshot, table: Configurations, c: int) -> str:
     jobs = [snapshot.jobs[j] for j in table.job_M[members_M]]
     who = " and ".join(f"job {job.id} ({job.job_type})" for job in jobs)
     speeds = " and ".join(f"{speed:.6g}" for speed in table.throughput_M[members_M])
-    return f"{who} on {table.devices_C[c]} x {name}{' spread' * bool(table.spread_C[c])} at {speeds} steps/s"
+    how = " spread" if table.spread_C[c] else ""
+    how += f" in batches of {table.batch_C[c]}" if table.batch_C[c] else ""
+    return f"{who} on {table.devices_C[c]} x {name}{how} at {speeds} steps/s"
 
 
 def _name(policy: Allocator) -> str:

@@ -111,6 +111,12 @@ class Elastic:
         sizes = f"/{self.batch_least}-{own}{self.batch_most}"
         return devices + sizes + (f"/{self.rates}" if self.rates != "linear" else "")
 
+    @property
+    def widths(self) -> list[int]:
+        """Numbers of devices at which the speed is worth knowing: doubled from the least, and the most."""
+        doubled = (self.least << n for n in range(self.most.bit_length()))
+        return [*(devices for devices in doubled if devices < self.most), self.most]
+
     def around(self, scale_factor: int) -> "Elastic":
         """The same for a job of so many devices, which it may have in any case."""
         least, most = min(self.least, scale_factor), max(self.most, scale_factor)

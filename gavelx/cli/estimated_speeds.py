@@ -5,7 +5,6 @@ Estimates are kept in memory, so that a second run of one process with the same 
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from itertools import product
 
 from threadpoolctl import threadpool_limits
 
@@ -13,7 +12,7 @@ from gavelx.errors import OptionError, WorkloadError
 from gavelx.estimator.combined import Combined
 from gavelx.estimator.job_names import near_name, read_job
 from gavelx.estimator.missing_speeds import filled, missing_ways
-from gavelx.files.configuration_rows import ConfigurationRow, configurations_of, rows_of
+from gavelx.files.configuration_rows import configurations_of, rows_of
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.shipped_speeds import shipped_measurements
 from gavelx.files.texts import shown
@@ -23,6 +22,7 @@ from gavelx.measurements import Measurement, Way
 from gavelx.snapshot import Snapshot
 from gavelx.spelling import nearest
 from gavelx.throughputs import Setting, Throughputs
+from gavelx.ways_to_run import ways_to_run
 
 KEPT_MAX = 8
 _cache: dict[object, Throughputs] = {}
@@ -89,7 +89,7 @@ def snapshot_with_estimates(snapshot: Snapshot) -> tuple[Snapshot, Throughputs]:
     names, rows = snapshot.accelerators, list(rows_of(snapshot.known))
     speeds, ranges = dict[Setting, float](), dict[Way, tuple[float, float]]()
     for row in rows:
-        if len(row.jobs) == 1:
+        if len(row.jobs) == 1 and row.own:
             way = Setting(snapshot.jobs[row.jobs[0]].job_type, names[row.accelerator], row.devices, not row.spread)
             speeds[way] = row.steps_per_second[0]
             if row.ranges and row.ranges[0][0] < row.ranges[0][1]:
@@ -97,13 +97,8 @@ def snapshot_with_estimates(snapshot: Snapshot) -> tuple[Snapshot, Throughputs]:
     said = Throughputs(speeds, name="of the snapshot", ranges=ranges)
     new = [name for name in names if name not in said.accelerators]
     table = with_estimates(said, snapshot.jobs, new)
-    new_rows = [
-        ConfigurationRow((j,), names.index(name), way.scale_factor, (speed,), not way.consolidated, bounds)
-        for j, job in enumerate(snapshot.jobs)
-        for name, together in product(new, (True, False))
-        if (speed := table.isolated.get(way := Setting(job.job_type, name, job.scale_factor, together)))
-        for bounds in [(table.ranges[way],) if way in table.ranges else ()]
-    ]
+    ways = ways_to_run(snapshot.jobs, new, table, placements=True, sizes=True)
+    new_rows = [row._replace(accelerator=names.index(new[row.accelerator])) for row in rows_of(ways)]
     if not new_rows:
         return snapshot, said
     known = configurations_of([*rows, *new_rows], snapshot.known.shape)

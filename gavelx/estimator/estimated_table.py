@@ -1,6 +1,7 @@
 """The estimates of an estimator as a throughput table with ranges."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 
 from gavelx.estimator.base import LEVEL, Estimator
@@ -82,9 +83,9 @@ def _with(table: Throughputs, newer: Throughputs) -> Throughputs:
     """The table with the entries of ``newer`` in place of its own."""
     changed = newer.isolated.keys() | newer.colocated.keys()
     kept = {way: bounds for way, bounds in table.ranges.items() if way not in changed}
-    return Throughputs(
-        {**table.isolated, **newer.isolated},
-        {**table.colocated, **newer.colocated},
-        table.name,
-        {**kept, **newer.ranges},
+    return replace(
+        table,
+        isolated={**table.isolated, **newer.isolated},
+        colocated={**table.colocated, **newer.colocated},
+        ranges={**kept, **newer.ranges},
     )

@@ -5,6 +5,7 @@ stays unknown. In a table of the user, every speed that a job needs and that is 
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 
 from gavelx.estimator.base import LEVEL, Estimator
@@ -21,8 +22,13 @@ def missing_ways(
     only_new_types: bool,
     pairs: bool = False,
 ) -> list[Way]:
-    """The ways to run of these jobs on these accelerator types of which the table has no speed."""
+    """The ways to run of these jobs on these accelerator types of which the table has no speed.
+
+    Of an elastic job, also those of the numbers of devices that :attr:`Elastic.widths` names.
+    """
+    jobs = list(jobs)
     widths = dict.fromkeys((job.job_type, job.scale_factor) for job in jobs)
+    widths |= dict.fromkeys((job.job_type, width) for job in jobs if job.elastic for width in job.elastic.widths)
     known, types = set(table.accelerators), set(table.job_types)
     ways = list[Way]()
     for (job_type, width), name in product(widths, accelerators):
@@ -53,4 +59,4 @@ def filled(table: Throughputs, missing: Sequence[Way], estimator: Estimator, lev
             reasons[way] = estimator.why_not(way) or "a job that needs no more memory failed there"
         elif estimate.origin == "estimated":
             ranges[way] = (estimate.lower, estimate.upper)
-    return Throughputs(isolated, colocated, table.name, ranges, reasons)
+    return replace(table, isolated=isolated, colocated=colocated, ranges=ranges, reasons=reasons)

@@ -11,6 +11,7 @@ The standardised error of a speed is therefore a sum of three:
 
 import math
 import zlib
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -39,7 +40,7 @@ def sampled(table: Throughputs, seed: int, level: float = LEVEL) -> Throughputs:
             speed_of[way] = middle * math.exp(abs(z) / half_width * math.log(end / middle))
     isolated = {way: speed_of.get(way, speed) for way, speed in table.isolated.items()}
     colocated = {way: speed_of.get(way, speed) for way, speed in table.colocated.items()}
-    return Throughputs(isolated, colocated, table.name, {}, table.reasons)
+    return replace(table, isolated=isolated, colocated=colocated, ranges={})
 
 
 def _error(way: Way, seed: int) -> float:

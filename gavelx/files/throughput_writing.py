@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gavelx.files.atomic import write_atomically
 from gavelx.files.throughput_tables import PAIR_COLUMNS, pairs_path
-from gavelx.throughputs import Pairing, Setting, Throughputs
+from gavelx.throughputs import Pairing, Setting, Size, Throughputs
 
 WRITTEN = (
     "job_type",
@@ -38,21 +38,7 @@ def write_throughputs(path: str | Path, table: Throughputs) -> None:
         write_atomically(path, _csv(WRITTEN, rows))
         return
     alone = ((*row, "", table.noise_scale.get(str(row[0]), "")) for row in rows)
-    sized = (
-        (
-            s.job_type,
-            s.devices,
-            s.accelerator,
-            int(s.consolidated),
-            repr(float(speed)),
-            "",
-            "",
-            "measured",
-            s.batch,
-            "",
-        )
-        for s, speed in table.sizes.items()
-    )
+    sized = (_sized_row(size, speed) for size, speed in table.sizes.items())
     write_atomically(path, _csv((*WRITTEN, "update_batch", "noise_scale"), [*alone, *sized]))
 
 
@@ -62,6 +48,12 @@ def _row(table: Throughputs, setting: Setting) -> tuple[object, ...]:
     together = int(setting.consolidated)
     speed = repr(float(table.isolated[setting]))
     return setting.job_type, setting.scale_factor, setting.accelerator, together, speed, lower, upper, origin
+
+
+def _sized_row(size: Size, speed: float) -> tuple[object, ...]:
+    together = int(size.consolidated)
+    own = size.job_type, size.devices, size.accelerator, together, repr(float(speed))
+    return *own, "", "", "measured", size.batch, ""
 
 
 def _pairs(table: Throughputs) -> Iterable[tuple[object, ...]]:

@@ -153,8 +153,8 @@ class Leasing:
             if live.type[way.job] != way.type or size == held or way.partner != ALONE or way.devices < held[0]:
                 continue
             cost_s = float(loss_s(live, j)[0] if np.isnan(live.resize_s[j]) else live.resize_s[j][0])
-            faster = speed(live.jobs[way.job], self.accelerators[way.type], *size, self.throughputs) or 0.0
-            if (1.0 - float(live.pace(j)[0]) / faster) * self.rules.round_s < cost_s:
+            faster = speed(live.jobs[way.job], self.accelerators[way.type], *size, self.throughputs)
+            if faster and (1.0 - float(live.pace(j)[0]) / faster) * self.rules.round_s < cost_s:
                 stays.add(way.job)
                 self._settle(j, self.now_s)
                 live.way[j] = way.number

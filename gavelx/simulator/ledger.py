@@ -184,7 +184,7 @@ class Ledger:
         self._entries[lease.id], self._lease_of[job.id] = entry, lease.id
 
     def _free(self, device: Device) -> None:
-        """Nobody holds the device any more, and what it cost is known."""
+        """No job holds the device any more, and what it cost is known."""
         name = self._holders.pop(device)[0].lease.accelerator
         since_s = self._held_since.pop(device)
         self.device_s[name] = self.device_s.get(name, 0.0) + self.now_s - since_s

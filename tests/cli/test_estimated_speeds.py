@@ -12,6 +12,7 @@ from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.intervals import intervals_of
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import load_scenario
+from gavelx.elastic import Elastic
 from gavelx.errors import InputFileError, UserError
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.throughputs import Setting
@@ -123,6 +124,17 @@ def test_allocate_estimates_new_types(shell: Shell, tmp_path: Path) -> None:
     strict = shell("allocate", "--policy", "max_sum_throughput", "--snapshot", path, "--strict-speeds")
     assert strict.code == 0
     assert "speeds on" not in strict.out
+
+
+def test_the_sizes_of_elastic_jobs_are_estimated_on_new_types(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    cluster = Cluster.of({"v100": 2, "a100-80gb": 4})
+    jobs = [Job(0, "ResNet-50 (batch size 64)", 1e5, elastic=Elastic.of("workers:1-4"))]
+    write_snapshot(path, Snapshot.of(jobs, cluster, load_throughputs("simulation"), Prices({}), sizes=True))
+    ran = shell("allocate", "--policy", "elastic(max_sum_throughput)", "--snapshot", path, "--json", "-")
+    assert ran.code == 0, ran.err
+    ways = [(row["accelerator"], row["devices"]) for row in ran.json["configurations"]]
+    assert ways == [("a100-80gb", 4)]
 
 
 def test_what_estimate_writes_is_a_table(shell: Shell, tmp_path: Path) -> None:

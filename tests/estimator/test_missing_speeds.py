@@ -1,12 +1,15 @@
 """Which speeds are missing, and how they are filled in."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from gavelx.elastic import Elastic
 from gavelx.estimator.base import LEVEL, Estimator
 from gavelx.estimator.missing_speeds import filled, missing_ways
+from gavelx.estimator.sampled_table import sampled
 from gavelx.jobs import Job
 from gavelx.measurements import Estimate, Measurement, Way
-from gavelx.throughputs import Pairing, Setting, Throughputs
+from gavelx.throughputs import Pairing, Setting, Size, Throughputs
 
 TABLE = Throughputs({Setting("a", "old"): 4.0, Setting("a", "old", 2): 7.0}, name="mine")
 JOBS = [Job(0, "a", 10.0), Job(1, "a", 10.0, scale_factor=2), Job(2, "b", 10.0)]
@@ -59,3 +62,19 @@ def test_estimates_get_ranges_zeros_get_reasons_and_unknown_stays_so() -> None:
     assert not table.colocated
     assert table.name == "mine"
     assert TABLE.isolated.keys() < table.isolated.keys()
+
+
+def test_the_widths_of_elastic_jobs_are_wanted_too() -> None:
+    job = Job(0, "a", 10.0, scale_factor=2, elastic=Elastic.of("workers:1-6"))
+    ways = missing_ways([job], ["new"], TABLE, only_new_types=True)
+    assert sorted({way.scale_factor for way in ways if isinstance(way, Setting)}) == [1, 2, 4, 6]
+
+
+def test_sizes_and_noise_scales_stay_when_gaps_are_filled_and_speeds_are_drawn() -> None:
+    table = replace(TABLE, sizes={Size("a", "old", 2, 64): 3.0}, noise_scale={"a": 100.0})
+    full = filled(table, [Setting("a", "new")], Told())
+    drawn = sampled(full, 1)
+    assert full.sizes == drawn.sizes == table.sizes
+    assert full.noise_scale == drawn.noise_scale == table.noise_scale
+    assert drawn.isolated.keys() == full.isolated.keys()
+    assert not drawn.ranges

@@ -21,3 +21,10 @@ def test_an_older_log_brings_what_it_brought(file: Path) -> None:
         commands = state.apply(entry_of(Record(n, time_s, kind, body, log["version"])))
         assert said(commands) == brought, f"record {n}, {kind}"
     assert figures(state) == log["figures"]
+
+
+def test_what_a_log_is_made_with_is_written_as_it_was() -> None:
+    written = json.loads(OLD[-1].read_text())["configuration"]
+    assert Configuration.from_json(written).to_json() == written
+    written["overheads"]["a"] = [1.0, 2.0, 3.0]
+    assert Configuration.from_json(written).to_json() == written

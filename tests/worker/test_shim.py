@@ -143,7 +143,7 @@ def test_a_job_has_a_grace_time_and_no_more(
 def test_a_job_that_ends_after_its_lease_has_not_failed_though_the_shim_had_not_looked(
     tmp_path: Path, said: dict[str, object], asked: str, failed: bool
 ) -> None:
-    """The shim itself was stopped, or the job read its lease first, or somebody killed it for the shim."""
+    """The shim itself was stopped, or the job read its lease first, or was killed before the shim could."""
     keeper = Shim(tmp_path, {"grace_s": 10.0, "until_monotonic_s": time.monotonic() + 3600.0})
     write_json(tmp_path / "lease.json", said)
     with subprocess.Popen(["sleep", "1000"]) as job:

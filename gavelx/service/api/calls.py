@@ -78,7 +78,7 @@ class Call:
         """A job that the caller may see; of others' jobs they are not even told that they exist."""
         known = self.state.jobs.get(job_id)
         if known is None or not self.caller.may_see(known.job.owner):
-            raise RefusedError(grpc.StatusCode.NOT_FOUND, f"no job has the id {job_id}, or it is somebody else's")
+            raise RefusedError(grpc.StatusCode.NOT_FOUND, f"no job has the id {job_id}, or it is another owner's")
         return known
 
 

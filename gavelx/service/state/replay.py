@@ -82,7 +82,7 @@ def read_recorded(place: str) -> RecordedWorkload:  # noqa: PLR0912  # one branc
         jobs=tuple(_again(job, first_s, checkpoints=job.id not in lost - saved) for job in kept),
         cluster=_cluster(list(servers.values())),
         configuration=configuration,
-        throughputs=Throughputs({**table.isolated, **speeds}, table.colocated, table.name),
+        throughputs=replace(table, isolated={**table.isolated, **speeds}),
         completion_s={job_id: time_s - first_s for job_id, time_s in completion_s.items()},
         cancelled=len(jobs) - len(kept),
         prices=tariffs[-1],

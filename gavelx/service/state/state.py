@@ -218,8 +218,7 @@ class State:
         own = [job.scale_factor] if spec.get("untold") else []
         if (elastic := job.elastic) is None:
             return own
-        doubled = [elastic.least << n for n in range(elastic.most.bit_length())]
-        wanted = {devices for devices in (*doubled, elastic.most) if devices <= elastic.most} - {job.scale_factor}
+        wanted = set(elastic.widths) - {job.scale_factor}
         if job.job_type not in self.untold.told:
             said = (way for way in self.said if isinstance(way, Setting) and way.job_type == job.job_type)
             self.untold.told[job.job_type] = {way.scale_factor for way in said}

@@ -41,8 +41,8 @@ class Configuration:
         table, overheads = self.throughputs, self.rules.overheads
         return {
             "rules": {name: getattr(self.rules, name) for name in PLAIN},
-            "overheads": {"": list(overheads.default)}
-            | {name: list(each) for name, each in overheads.by_type.items()},
+            "overheads": {"": _seconds(overheads.default)}
+            | {name: _seconds(each) for name, each in overheads.by_type.items()},
             "table": table.name,
             "isolated": [[*setting, speed] for setting, speed in table.isolated.items()],
             "colocated": [[*pairing, speed] for pairing, speed in table.colocated.items()],
@@ -66,3 +66,8 @@ class Configuration:
         return Configuration(
             throughputs, Prices(body["prices"], body["prices_name"]), rules, body.get("refine", False)
         )
+
+
+def _seconds(overhead: Overhead) -> list[float | None]:
+    """Without the seconds of a resize where jobs are restarted to change their size."""
+    return [*overhead] if overhead.resize_s is not None else [overhead.checkpoint_s, overhead.restart_s]

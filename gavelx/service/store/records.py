@@ -38,7 +38,7 @@ from gavelx.throughputs import Pairing, Setting
 VERSION = 4
 """Since 2 each carries a checksum, jobs may refuse to be preempted, and leases say what was lost with them; since
 3 an answer names the devices of each configuration, and says in positive words how it is carried out; since 4 a
-job may be of unknown length, and say itself how long it is."""
+job may be of unknown length, and say itself how long it is, or be elastic, and leases be resized."""
 Json = dict[str, Any]
 
 
