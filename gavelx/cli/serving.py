@@ -20,7 +20,7 @@ from gavelx.errors import OptionError
 from gavelx.files.price_tables import load_all_prices
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.mechanism import DEFAULT, Rules
-from gavelx.overheads import Overheads
+from gavelx.overheads import Overhead, Overheads
 
 with service_installed():
     from gavelx.service.agents.timing import Timing
@@ -32,6 +32,8 @@ with service_installed():
 DEFAULT_TABLE = "simulation"
 MAX_WEIGHT = (1.0, 1e12)
 SWITCH_S = 0.0005
+OF_A_NEW_LOG = replace(DEFAULT, overheads=Overheads(Overhead(resize_s=0.0)))
+"""Jobs change their size while they run, if they can."""
 """Thread switch interval: how long the thread that writes the log may delay calls. Python's 5 ms are too long."""
 
 
@@ -95,13 +97,6 @@ async def _serve(options: Options, as_json: bool) -> None:
         await service.serve()
 
 
-def _check_overheads(overheads: Overheads) -> None:
-    """Raise :class:`OptionError` for a resize: on a cluster, jobs are restarted to change their size."""
-    if any(each.resize_s is not None for each in (overheads.default, *overheads.by_type.values())):
-        problem = "a cluster restarts a job that changes its size, from its checkpoint"
-        raise OptionError(problem, where="--overheads", expected="checkpoint and restart, without resize")
-
-
 def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configuration]:
     """The configuration: that of the log, changed by the options typed; a new log has our defaults."""
 
@@ -120,9 +115,7 @@ def _configure(typed: ServeOptions) -> Callable[[Configuration | None], Configur
         )
         rules = rules_of(asked, throughputs.job_types)
         assert isinstance(rules, Rules)
-        if typed.overheads is not None:
-            _check_overheads(rules.overheads)
-        before = DEFAULT if found is None else found.rules
+        before = OF_A_NEW_LOG if found is None else found.rules
         rules = replace(
             before,
             round_s=before.round_s if typed.round_s is None else rules.round_s,

@@ -64,7 +64,7 @@ class Resize:
 
     The job runs on in the old lease until its new devices are ready; then ``Resized`` reports how far it is. Those
     that both leases have belong to the old one until then. It is always right to stop the old lease and launch the
-    new one instead, or to end both, as if the job had failed; then ``LeaseEnded`` is reported of both.
+    new one instead, or to end both: then ``LeaseEnded`` is reported, of the old lease first.
     """
 
     lease: Lease

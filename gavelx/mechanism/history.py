@@ -28,6 +28,10 @@ class Held:
     ``end_s`` is infinite while it is held. It was given out at ``launched_s``, and a launch takes a while:
     ``start_s`` is the end less the time that was reported as held. ``stopped``: it was taken back. ``lost``: a
     server of it was, and no report came; then ``start_s`` is when its devices were free and its job had stopped.
+    ``resized``: its job went over to another lease, without a restart. ``warm_s``: for how long those of its
+    devices that the one before did not have were held before it began.
+
+    ``free_s``: since when its devices were free, and its job had stopped; ``said_s``: the time reported as held.
     """
 
     lease: Lease
@@ -38,6 +42,15 @@ class Held:
     stopped: bool = False
     failed: bool = False
     lost: bool = False
+    resized: bool = False
+    warm_s: float = 0.0
+    free_s: float = 0.0
+    said_s: float = 0.0
+
+    def ended(self, time_s: float, held_s: float, steps_done: float) -> None:
+        """It ended then, by a report that says for how long it was held."""
+        self.said_s, self.end_s, self.steps_done = held_s, time_s, steps_done
+        self.start_s = max(self.free_s, time_s - held_s)
 
     @property
     def held_s(self) -> float:
@@ -80,10 +93,11 @@ class History:
             case Resized():
                 before = self.by_id[event.before_id]
                 if before.end_s == inf:
-                    before.start_s = max(before.start_s, event.time_s - event.held_s)
-                    before.end_s, before.steps_done = event.time_s, event.steps_done
-                    self._open.pop(event.before_id, None)
-                    self.by_id[event.lease_id].start_s = event.time_s
+                    self._ends(before, event.time_s, event.held_s, event.steps_done)
+                    before.resized = True
+                    self._is_free(before, event.time_s)
+                    after = self.by_id[event.lease_id]
+                    after.start_s, after.warm_s = event.time_s, event.warm_s
             case Progress():
                 for job_id, saved in zip(event.job_id_L.tolist(), event.saved_steps_L.tolist(), strict=True):
                     self._saved_steps[job_id] = max(saved, self._saved_steps.get(job_id, 0.0))
@@ -96,7 +110,7 @@ class History:
                 self._gone(event.server.id, event.time_s)
         for command in commands:
             if isinstance(command, Launch | Resize):
-                held = Held(command.lease, event.time_s, event.time_s)
+                held = Held(command.lease, event.time_s, event.time_s, free_s=event.time_s)
                 self.by_id[command.lease.id] = self._open[command.lease.id] = held
             elif isinstance(command, Stop):
                 self.by_id[command.lease_id].stopped = True
@@ -106,14 +120,25 @@ class History:
         held = self.by_id[event.lease_id]
         if held.end_s < inf and not held.lost:
             return
-        held.start_s = max(held.start_s, event.time_s - event.held_s)
-        held.end_s, held.steps_done = event.time_s, event.steps_done
+        self._ends(held, event.time_s, event.held_s, event.steps_done)
         held.failed, held.lost = event.failed, False
         self._saved_steps[event.job_id] = event.steps_done
-        self._open.pop(event.lease_id, None)
+        self._is_free(held, event.time_s)
+
+    def _is_free(self, held: Held, time_s: float) -> None:
+        """Those that waited for the devices of a lease may begin."""
+        self._open.pop(held.lease.id, None)
         for other in self._open.values():
             if other.waits_for(held):
-                other.start_s = event.time_s
+                other.start_s = other.free_s = time_s
+
+    def _ends(self, held: Held, time_s: float, held_s: float, steps_done: float) -> None:
+        """A lease ended. One that it continued ended when it began, which was before we heard of it."""
+        held.ended(time_s, held_s, steps_done)
+        before = None if held.lease.continues is None else self.by_id.get(held.lease.continues)
+        if before is not None and before.resized:
+            held.start_s = time_s - held_s
+            self._ends(before, min(before.end_s, held.start_s), before.said_s, before.steps_done)
 
     def _gone(self, server_id: int, time_s: float) -> None:
         gone = [held for held in self._open.values() if server_id in held.servers]

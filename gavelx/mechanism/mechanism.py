@@ -268,6 +268,7 @@ class Mechanism:
         if event.complete or (is_last and event.steps_done >= live.total_steps[j]):
             return [*self._complete(j), *self._look_again()]
         if not is_last:
+            self._restarts(j, event)
             return []
         if live.failures[j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
@@ -275,6 +276,14 @@ class Mechanism:
         if holds:
             self.leasing.release(j)
         return self._look_again() if holds else []
+
+    def _restarts(self, j: int, ended: events.LeaseEnded) -> None:
+        """If the job was to go over from this lease to its present one, it is launched in that instead."""
+        live, lease = self.live, self.leasing.leases.get(ended.job_id)
+        if lease is not None and lease.continues == ended.lease_id and live.resizing[j]:
+            live.resizing[j] = False
+            self._stands_at(j, ended.steps_done)
+            live.launched_s[j], live.steps_at_s[j] = self._now_s, self._now_s + live.restart_s[j]
 
     def _last_word(self, j: int, lease_id: int, held_s: float) -> Stopped | None:
         """A lease that the job gave up says for how long it was held; None if that was said before."""

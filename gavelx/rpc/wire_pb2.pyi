@@ -361,7 +361,7 @@ class Heartbeat(_message.Message):
     def __init__(self, sent_s: _Optional[float] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., leaving: bool = ...) -> None: ...
 
 class LeaseReport(_message.Message):
-    __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use", "total_steps")
+    __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use", "total_steps", "sizes", "next_id", "leaving", "handover")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STEPS_DONE_FIELD_NUMBER: _ClassVar[int]
@@ -371,6 +371,10 @@ class LeaseReport(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     DEVICE_USE_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    SIZES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_ID_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    HANDOVER_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     job_id: int
     steps_done: float
@@ -380,7 +384,23 @@ class LeaseReport(_message.Message):
     memory_bytes: int
     device_use: float
     total_steps: float
-    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ..., total_steps: _Optional[float] = ...) -> None: ...
+    sizes: int
+    next_id: int
+    leaving: int
+    handover: Handover
+    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ..., total_steps: _Optional[float] = ..., sizes: _Optional[int] = ..., next_id: _Optional[int] = ..., leaving: _Optional[int] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ...) -> None: ...
+
+class Handover(_message.Message):
+    __slots__ = ("before_id", "steps_done", "held_s", "warm_s")
+    BEFORE_ID_FIELD_NUMBER: _ClassVar[int]
+    STEPS_DONE_FIELD_NUMBER: _ClassVar[int]
+    HELD_S_FIELD_NUMBER: _ClassVar[int]
+    WARM_S_FIELD_NUMBER: _ClassVar[int]
+    before_id: int
+    steps_done: float
+    held_s: float
+    warm_s: float
+    def __init__(self, before_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., held_s: _Optional[float] = ..., warm_s: _Optional[float] = ...) -> None: ...
 
 class Renewed(_message.Message):
     __slots__ = ("sent_s", "valid_for_s", "lease_ids", "log_mark")
@@ -395,7 +415,7 @@ class Renewed(_message.Message):
     def __init__(self, sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., lease_ids: _Optional[_Iterable[int]] = ..., log_mark: _Optional[str] = ...) -> None: ...
 
 class Launch(_message.Message):
-    __slots__ = ("lease_id", "job_id", "job_type", "command", "environment", "slots", "world_size", "first_rank", "processes", "master_address", "master_port", "until_step", "saved_steps", "steps_per_s", "owner", "name", "sent_s", "valid_for_s", "folder", "log_mark")
+    __slots__ = ("lease_id", "job_id", "job_type", "command", "environment", "slots", "world_size", "first_rank", "processes", "master_address", "master_port", "until_step", "saved_steps", "steps_per_s", "owner", "name", "sent_s", "valid_for_s", "folder", "log_mark", "elasticity", "workers", "size", "numbers", "continues")
     class EnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -423,6 +443,11 @@ class Launch(_message.Message):
     VALID_FOR_S_FIELD_NUMBER: _ClassVar[int]
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     LOG_MARK_FIELD_NUMBER: _ClassVar[int]
+    ELASTICITY_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    CONTINUES_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     job_id: int
     job_type: str
@@ -443,7 +468,29 @@ class Launch(_message.Message):
     valid_for_s: float
     folder: str
     log_mark: str
-    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., job_type: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., slots: _Optional[_Iterable[int]] = ..., world_size: _Optional[int] = ..., first_rank: _Optional[int] = ..., processes: _Optional[int] = ..., master_address: _Optional[str] = ..., master_port: _Optional[int] = ..., until_step: _Optional[float] = ..., saved_steps: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., owner: _Optional[str] = ..., name: _Optional[str] = ..., sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., folder: _Optional[str] = ..., log_mark: _Optional[str] = ...) -> None: ...
+    elasticity: str
+    workers: int
+    size: Size
+    numbers: _containers.RepeatedScalarFieldContainer[int]
+    continues: int
+    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., job_type: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., slots: _Optional[_Iterable[int]] = ..., world_size: _Optional[int] = ..., first_rank: _Optional[int] = ..., processes: _Optional[int] = ..., master_address: _Optional[str] = ..., master_port: _Optional[int] = ..., until_step: _Optional[float] = ..., saved_steps: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., owner: _Optional[str] = ..., name: _Optional[str] = ..., sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., folder: _Optional[str] = ..., log_mark: _Optional[str] = ..., elasticity: _Optional[str] = ..., workers: _Optional[int] = ..., size: _Optional[_Union[Size, _Mapping]] = ..., numbers: _Optional[_Iterable[int]] = ..., continues: _Optional[int] = ...) -> None: ...
+
+class Size(_message.Message):
+    __slots__ = ("generation", "rank_of_number", "batch")
+    class RankOfNumberEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    RANK_OF_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    rank_of_number: _containers.ScalarMap[int, int]
+    batch: int
+    def __init__(self, generation: _Optional[int] = ..., rank_of_number: _Optional[_Mapping[int, int]] = ..., batch: _Optional[int] = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("lease_id", "reason")
@@ -454,7 +501,7 @@ class Stop(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Ended(_message.Message):
-    __slots__ = ("report_id", "lease_id", "job_id", "steps_done", "held_s", "failed", "complete", "exit_code", "reason")
+    __slots__ = ("report_id", "lease_id", "job_id", "steps_done", "held_s", "failed", "complete", "exit_code", "reason", "left")
     REPORT_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
@@ -464,6 +511,7 @@ class Ended(_message.Message):
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     report_id: str
     lease_id: int
     job_id: int
@@ -473,7 +521,8 @@ class Ended(_message.Message):
     complete: bool
     exit_code: int
     reason: str
-    def __init__(self, report_id: _Optional[str] = ..., lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., held_s: _Optional[float] = ..., failed: bool = ..., complete: bool = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    left: bool
+    def __init__(self, report_id: _Optional[str] = ..., lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., held_s: _Optional[float] = ..., failed: bool = ..., complete: bool = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., left: bool = ...) -> None: ...
 
 class Acknowledged(_message.Message):
     __slots__ = ("report_id",)

@@ -155,6 +155,7 @@ class Gang:
         if store is not None:
             dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)
         self.rank, self.world_size, self.joins = rank, world_size, False
+        os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world_size)}  # as scripts and libraries know them
 
     def sync(self, last: bool) -> None:
         """Whether the next backward pass is the last one of the step."""

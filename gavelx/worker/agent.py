@@ -116,6 +116,8 @@ class Agent:
         for lease_id in list(self.runner.standing()):
             if lease_id in standing:
                 self.runner.renew(lease_id, renewed.sent_s + renewed.valid_for_s)
+            elif self.runner.continued_by(lease_id) in standing:
+                self.runner.go_over(lease_id)
             elif renewed.sent_s > self._launched_s.get(lease_id, -math.inf):
                 self.runner.stop(lease_id, "its lease was given up")
 
@@ -128,6 +130,10 @@ class Agent:
         if launch.lease_id in self._never:
             return
         if self.leaving or not self.runner.ready or not launch.sent_s <= now_s < until_s - self.runner.grace_s:
+            return
+        if launch.HasField("continues"):
+            self.runner.resize(launch)
+            self._launched_s[launch.lease_id] = launch.sent_s
             return
         try:
             if not launch.slots or max(launch.slots) >= len(self.devices.ids):

@@ -39,6 +39,12 @@ class Sleep:
     started_s: float
     until_s: float
     fails_s: float = math.inf
+    next_id: int | None = None
+    """The lease to which it has gone over; this one's time stands still."""
+    over_s: float = math.inf
+    handover: wire.Handover | None = None
+    joins: bool = False
+    """Whether it is the part of a running job, which knows how far it is."""
 
     @property
     def untold(self) -> bool:
@@ -56,6 +62,8 @@ class Sleep:
 
     @property
     def complete_s(self) -> float:
+        if self.joins:
+            return math.inf
         if self.untold:
             return self.started_s + UNTOLD_S
         return (
@@ -102,9 +110,34 @@ class SleepRunner:
         if self.failures is not None:
             chance = random.Random(f"{self.failures.seed}/{launch.lease_id}")
             fails_s = self.now_s() + chance.expovariate(1.0 / self.failures.mean_s)
-        self._running[launch.lease_id] = Sleep(launch, self.now_s(), until_s, fails_s)
+        joins = launch.size.generation > 0
+        self._running[launch.lease_id] = Sleep(launch, self.now_s(), until_s, fails_s, joins=joins)
         self._job_of[launch.lease_id] = job_in(launch)
         self.log_mark = launch.log_mark or self.log_mark
+
+    def resize(self, launch: wire.Launch) -> None:
+        sleep, now_s = self._running.get(launch.continues), self.now_s()
+        if sleep is None or sleep.next_id is not None or self._end_of(sleep) <= now_s:
+            return
+        sleep.next_id = launch.lease_id
+        if not launch.slots:
+            self._end(launch.continues, now_s, "its processes here left", left=True)
+            return
+        launch.saved_steps = max(launch.saved_steps, sleep.steps_at(now_s))
+        launch.steps_per_s *= self.speed
+        joins = sleep.joins and launch.first_rank > 0
+        held_s = now_s - sleep.started_s
+        handover = wire.Handover(before_id=launch.continues, steps_done=launch.saved_steps, held_s=held_s)
+        after = Sleep(launch, now_s, sleep.until_s, sleep.fails_s, handover=handover, joins=joins)
+        sleep.over_s = now_s
+        self._running[launch.lease_id] = after
+        self._job_of[launch.lease_id] = job_in(launch)
+
+    def continued_by(self, lease_id: int) -> int | None:
+        return self._running[lease_id].next_id
+
+    def go_over(self, lease_id: int) -> None:
+        del self._running[lease_id]
 
     def job_of(self, lease_id: int) -> tuple[int, str] | None:
         return self._job_of.get(lease_id)
@@ -117,6 +150,8 @@ class SleepRunner:
         sleep.until_s = max(sleep.until_s, until_s)
 
     def stop(self, lease_id: int, reason: str) -> None:
+        """With the lease that the job has gone over from, or to."""
+        lease_id = self._running[lease_id].next_id or lease_id
         self._end(lease_id, min(self.now_s(), self._end_of(self._running[lease_id])), f"stopped: {reason}")
 
     def poll(self) -> None:
@@ -130,12 +165,17 @@ class SleepRunner:
         return min((self._end_of(sleep) for sleep in self._running.values()), default=math.inf)
 
     def _end_of(self, sleep: Sleep) -> float:
-        """The time at which it completes, fails or expires, whichever is first."""
+        """The time at which it completes, fails or expires, whichever is first; not, where the job went over."""
+        if sleep.next_id is not None:
+            return math.inf
         return min(sleep.complete_s, sleep.fails_s, sleep.until_s - self.grace_s)
 
-    def _end(self, lease_id: int, end_s: float, reason: str) -> None:
+    def _end(self, lease_id: int, end_s: float, reason: str, *, left: bool = False) -> None:
         sleep = self._running.pop(lease_id)
-        complete, failed = end_s >= sleep.complete_s, end_s == sleep.fails_s < sleep.complete_s
+        if sleep.handover is not None and (before_id := sleep.handover.before_id) in self._running:
+            self._end(before_id, self._running[before_id].over_s, "the job went over to another lease", left=True)
+        complete = end_s >= sleep.complete_s and not left
+        failed = end_s == sleep.fails_s < sleep.complete_s and not left
         steps = sleep.launch.until_step if complete and not sleep.untold else sleep.steps_at(end_s)
         if not (complete or sleep.saves):
             steps = sleep.launch.saved_steps
@@ -151,6 +191,7 @@ class SleepRunner:
             complete=complete,
             exit_code=1 if failed else 0,
             reason="complete" if complete else reason,
+            left=left,
         )
         self._ended[ended.report_id] = self._told[lease_id] = ended
         while len(self._told) > 10_000:
@@ -172,9 +213,12 @@ class SleepRunner:
                 job_id=sleep.launch.job_id,
                 steps_done=sleep.steps_at(now_s),
                 saved_steps=self._saved(sleep, now_s),
-                held_s=max(0.0, now_s - sleep.started_s),
+                held_s=max(0.0, min(now_s, sleep.over_s) - sleep.started_s),
                 steps_per_s=sleep.launch.steps_per_s,
                 device_use=-1.0,
+                sizes=sleep.launch.size.generation + 1 if sleep.launch.elasticity and sleep.saves else 0,
+                next_id=sleep.next_id,
+                handover=sleep.handover,
             )
             for lease_id, sleep in self._running.items()
         ]

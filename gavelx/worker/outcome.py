@@ -11,6 +11,8 @@
 | the same, as it was to stop or to lapse anyway  | stopped                                                |
 | was asked to stop, whatever its exit code       | stopped: what is saved counts                          |
 | was asked by its shim, and not by the agent     | stopped if it has saved more, else failed              |
+| is of an elastic job, and its processes left it | stopped, and left: the job goes on in another lease    |
+| is of one that failed to change its size        | stopped if it has saved more, else failed              |
 | has no exit file, as its shim was killed        | failed                                                 |
 | has no exit file, as its folder was removed     | failed                                                 |
 | has no exit file, as its shim could not start   | stopped: it is not the job's fault                     |
@@ -21,8 +23,13 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
+from gavelx.worker.shim import LEFT
+
 Json = dict[str, Any]
 STEPS_MAX = 1e15
+SIZES_MAX = 1 << 30
+RESIZE_FAILED = 80
+"""Exit status of a process of an elastic job that misses another one in a change of size."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,8 @@ class Said:
     complete: bool = False
     total_steps: float = 0.0
     """The last step by its own word; 0 if it says none."""
+    sizes: int = 0
+    """How many sizes it has had since its launch, of a job that can be resized while it runs."""
 
     @staticmethod
     def of(report: Json | None) -> "Said | None":
@@ -41,7 +50,9 @@ class Said:
             return None
         saved = _steps(report.get("saved_steps"))
         done, total = _steps(report.get("steps_done")), _steps(report.get("total_steps"))
-        return Said(max(saved, done), saved, report.get("complete") is True, total)
+        generation = report.get("generation")
+        sizes = generation + 1 if isinstance(generation, int) and 0 <= generation < SIZES_MAX else 0
+        return Said(max(saved, done), saved, report.get("complete") is True, total, sizes)
 
 
 def _steps(value: object) -> float:
@@ -78,9 +89,10 @@ class Outcome:
     complete: bool
     exit_code: int
     reason: str
+    left: bool = False
 
 
-def outcome(
+def outcome(  # noqa: PLR0911  # one a row of the table
     launch: Json,
     exit: Json | None,
     report: Json | None,
@@ -104,10 +116,15 @@ def outcome(
         why = "its keeper was killed, its folder removed, or the machine restarted"
         why = why if began else "this server could not begin it"
         return Outcome(saved, began, False, -signal.SIGKILL, why)
+    elastic, codes = launch.get("elastic", False), [code for code in exit["exit_codes"].values() if code]
     if exit["failed"] is not None:
         code = int(exit["failed"]["exit_code"])
+        if elastic and code == RESIZE_FAILED and saved > float(launch["saved_steps"]):
+            return Outcome(saved, False, False, code, "it could not go over to another size, and restarts")
         return Outcome(saved, True, False, code, _why_failed(exit["failed"], last_words))
-    code = next((code for code in exit["exit_codes"].values() if code), 0)
+    if elastic and not exit["asked"] and codes and set(codes) == {LEFT}:
+        return Outcome(saved, False, False, LEFT, "its processes here left, and the job goes on", left=True)
+    code = next(iter(codes), 0)
     if (exit["asked"] or said) and (saved > float(launch["saved_steps"]) or leaving):
         killed = "; it did not exit in time and was killed" if exit["killed"] else ""
         why = f"stopped: {exit['asked']}{killed}" if exit["asked"] else "it stopped by itself, to go on later"

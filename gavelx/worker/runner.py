@@ -14,7 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from gavelx.worker.outcome import Outcome, Said, outcome
 from gavelx.worker.printed import Printed
 from gavelx.worker.running import CannotRunError, job_in
 from gavelx.worker.shim import SPEECHLESS, boot_id, kill, kill_cgroup, marked, remove_cgroup, start_ticks
+from gavelx.worker.sizes import Size, environment_of
 from gavelx.worker.state import Folder, LeaseFolder
 from gavelx.worker.usage import Measured, Meter
 
@@ -43,13 +44,20 @@ JOB_FOLDER = re.compile(r"([0-9a-z][0-9a-z-]{0,63})?")
 Json = dict[str, Any]
 
 
-@dataclass
+@dataclass(eq=False)
 class Running:
-    """A lease that has not ended."""
+    """A job's processes here, in their lease; ``next`` is the size of another one to which the job goes over.
+
+    ``handed_s``: since when rank 0, if it is here, has gone over; ``handed_steps``: how far it was then.
+    """
 
     folder: LeaseFolder
     launch: Json
     until_s: float
+    now: Size
+    next: Size | None = None
+    handed_s: float | None = None
+    handed_steps: float = 0.0
     stop: str = ""
     """Why it was asked to stop."""
     shim: subprocess.Popen[bytes] | None = None
@@ -66,8 +74,41 @@ class Running:
         self.printed = Printed(self.folder.path, int(self.launch["processes"][0]["rank"]))
 
     @property
-    def lease_id(self) -> int:
-        return self.folder.lease_id
+    def lease_ids(self) -> list[int]:
+        """Those under which the scheduler knows it."""
+        return [self.now.lease_id, *([self.next.lease_id] if self.next is not None and self.next.slots else [])]
+
+    @property
+    def devices(self) -> list[str]:
+        """All that it has, with those that it gets or gives up."""
+        return list(dict.fromkeys([*self.now.devices, *(self.next.devices if self.next else ())]))
+
+    @property
+    def leaving(self) -> int:
+        """How many processes are to leave, and have not."""
+        if self.next is None:
+            return 0
+        left = (self.folder.shim() or {}).get("left", ())
+        return sum(number not in self.next.numbers and number not in left for number in self.now.numbers)
+
+    def report(self) -> Json | None:
+        """The latest report of rank 0 about its lease, or that to which it goes over."""
+        report, ids = self.folder.report(), {self.now.lease_id, self.next.lease_id if self.next else None}
+        return report if report is not None and report.get("lease_id") in ids else None
+
+    def save(self, joiners: Sequence[Json] = ()) -> None:
+        """Keep what has changed since the launch; with the processes that the shim is to start."""
+        size = self.next or self.now
+        self.folder.write_sizes(
+            {
+                "generation": size.words["generation"],
+                "joiners": list(joiners),
+                "now": self.now.to_json(),
+                "next": self.next and self.next.to_json(),
+                "handed_s": self.handed_s,
+                "handed_steps": self.handed_steps,
+            }
+        )
 
     def pace(self, now_s: float, steps: float) -> float:
         """Recent steps per second; 0: unknown."""
@@ -96,13 +137,15 @@ class Running:
 
     def lease(self) -> Json:
         """The content of its lease file."""
+        size = self.next or self.now
         return {
-            "lease_id": self.lease_id,
+            "lease_id": size.lease_id,
             "boot_id": self.launch["boot_id"],
             "until_monotonic_s": self.until_s,
             "until_step": self.launch["until_step"],
             "stop": bool(self.stop),
             "reason": self.stop[:400],
+            **size.words,
         }
 
 
@@ -149,6 +192,9 @@ class ProcessRunner:
         """Restore the state of an earlier run of the agent: running leases, and unacknowledged reports."""
         for folder in self.folder.all():
             ended, launch = folder.ended(), folder.launch()
+            if launch is not None and self._is_left_over(folder, launch):
+                shutil.rmtree(folder.path, ignore_errors=True)
+                continue
             if launch is not None:
                 self._leases_of.setdefault(launch["job_id"], []).append(folder.lease_id)
                 self._job_of[folder.lease_id] = launch["job_id"], Path(launch["job_folder"]).name
@@ -157,18 +203,33 @@ class ProcessRunner:
                 self._ended[ended["report_id"]] = wire.Ended(**ended)
             elif launch is None:  # killed before it was written: nothing was started
                 shutil.rmtree(folder.path, ignore_errors=True)
-            elif folder.acknowledged() is None:
-                self._running[folder.lease_id] = self._as_it_was(folder, launch)
+            elif folder.acknowledged() is None and "continues" not in launch:
+                running = self._as_it_was(folder, launch)
+                self._running |= dict.fromkeys(running.lease_ids, running)
         self._kill_strangers()
 
-    def _as_it_was(self, folder: LeaseFolder, launch: Json) -> Running:
-        lease = folder.lease() or {}
-        return Running(
+    def _is_left_over(self, folder: LeaseFolder, launch: Json) -> bool:
+        """Whether the agent was killed while it wrote that the job of another lease is to go over to this one."""
+        if "continues" not in launch or folder.ended() is not None or folder.acknowledged() is not None:
+            return False
+        return folder.lease_id not in self._running
+
+    @staticmethod
+    def _as_it_was(folder: LeaseFolder, launch: Json) -> Running:
+        lease, sizes = folder.lease() or {}, folder.sizes() or {}
+        running = Running(
             folder,
             launch,
             until_s=float(lease.get("until_monotonic_s") or launch["until_monotonic_s"]),
+            now=Size(**sizes.get("now") or launch["size"]),
+            next=Size(**sizes["next"]) if sizes.get("next") else None,
+            handed_s=sizes.get("handed_s"),
+            handed_steps=sizes.get("handed_steps", 0.0),
             stop=str(lease.get("reason", "")),
         )
+        if sizes:
+            folder.write_lease(running.lease())
+        return running
 
     def _kill_strangers(self) -> None:
         """Kill processes of unknown leases of this folder."""
@@ -215,15 +276,14 @@ class ProcessRunner:
             raise CannotRunError("it has no process")
         if not JOB_FOLDER.fullmatch(launch.folder):
             raise CannotRunError(f"its folder is {launch.folder[:80]!r}")
-        order = self._order(launch, until_s)
+        size = Size.of(launch, self.devices.of(launch.slots), self.now_s())
+        order = self._order(launch, size, until_s)
         folder = self.folder.lease(launch.lease_id)
-        self._leases_of.setdefault(launch.job_id, []).append(launch.lease_id)
-        self._job_of[launch.lease_id] = job_in(launch)
-        self.log_mark = launch.log_mark or self.log_mark
+        self._note(launch)
         try:
             self.folder.create(launch.lease_id)
             folder.write_launch(order)
-            running = Running(folder, order, until_s)
+            running = Running(folder, order, until_s, size)
             folder.write_lease(running.lease())
             running.shim = self._start_shim(folder)
         except OSError as error:
@@ -234,27 +294,79 @@ class ProcessRunner:
             return
         self._running[launch.lease_id] = running
 
-    def _order(self, launch: wire.Launch, until_s: float) -> Json:
+    def _note(self, launch: wire.Launch) -> None:
+        self._leases_of.setdefault(launch.job_id, []).append(launch.lease_id)
+        self._job_of[launch.lease_id] = job_in(launch)
+        self.log_mark = launch.log_mark or self.log_mark
+
+    def resize(self, launch: wire.Launch) -> None:
+        running = self._running.get(launch.continues)
+        if running is None or running.stop or running.next is not None:
+            return
+        size = Size.of(launch, self.devices.of(launch.slots), self.now_s())
+        environment = self._environment(launch, size)
+        joiners = [
+            {"rank": number, "environment": environment | environment_of(launch, size, number, joins=True)}
+            for number in size.numbers
+            if number not in running.now.numbers
+        ]
+        folder = self.folder.lease(launch.lease_id)
+        try:
+            if size.slots:
+                self.folder.create(launch.lease_id)
+                folder.write_launch({**running.launch, "lease_id": launch.lease_id, "continues": launch.continues})
+            running.next = size
+            running.save(joiners)
+        except OSError:  # the scheduler says it again
+            running.next = None
+            shutil.rmtree(folder.path, ignore_errors=True)
+            return
+        running.folder.write_lease(running.lease())
+        if size.slots:
+            self._note(launch)
+            self._running[launch.lease_id] = running
+
+    def continued_by(self, lease_id: int) -> int | None:
+        running = self._running.get(lease_id)
+        if running is None or running.next is None or running.now.lease_id != lease_id:
+            return None
+        return running.next.lease_id
+
+    def go_over(self, lease_id: int) -> None:
+        running = self._running.pop(lease_id)
+        assert running.next is not None, "it is continued"
+        handed_s = self.now_s() if running.handed_s is None else running.handed_s
+        running.now, running.next, running.handed_s = replace(running.next, since_s=handed_s), None, None
+        with contextlib.suppress(OSError):  # else a restarted agent hears of it again
+            running.save()
+
+    def _environment(self, launch: wire.Launch, size: Size) -> dict[str, str]:
+        """What all processes of a lease on this server are told."""
+        return {
+            "GAVELX_LEASE_ID": str(launch.lease_id),
+            "WORLD_SIZE": str(launch.world_size or launch.processes),
+            "LOCAL_WORLD_SIZE": str(launch.processes),
+            "MASTER_ADDR": launch.master_address or "127.0.0.1",
+            "MASTER_PORT": str(launch.master_port),
+            "CUDA_VISIBLE_DEVICES": ",".join(size.devices),
+        }
+
+    def _order(self, launch: wire.Launch, size: Size, until_s: float) -> Json:
         """The launch file: the input of the shim, and of the agent after a restart."""
         folder = self.folder.lease(launch.lease_id)
         job_folder = self.shared / "jobs" / job_in(launch)[1]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         ours = {
             "GAVELX_JOB_ID": str(launch.job_id),
-            "GAVELX_LEASE_ID": str(launch.lease_id),
             "GAVELX_JOB_DIR": str(job_folder),
             "GAVELX_LEASE_FILE": str(folder.lease_file),
             "GAVELX_REPORT_FILE": str(folder.report_file),
-            "WORLD_SIZE": str(launch.world_size or launch.processes),
-            "LOCAL_WORLD_SIZE": str(launch.processes),
-            "MASTER_ADDR": launch.master_address or "127.0.0.1",
-            "MASTER_PORT": str(launch.master_port),
-            "CUDA_VISIBLE_DEVICES": ",".join(self.devices.of(launch.slots)),
+            **self._environment(launch, size),
         }
         until_step = launch.until_step if math.isfinite(launch.until_step) else None
         if until_step is not None:  # else the script knows, or it is not known
             ours["GAVELX_TOTAL_STEPS"] = f"{until_step:.15g}"
-        ranks = range(launch.first_rank, launch.first_rank + launch.processes)
+        joins = launch.size.generation > 0
         name = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]
         return {
             "lease_id": launch.lease_id,
@@ -268,16 +380,17 @@ class ProcessRunner:
             "log_mark": launch.log_mark,
             "grace_s": self.grace_s,
             "log_bytes": self.log_bytes,
-            "devices": self.devices.of(launch.slots),
-            "slots": len(launch.slots),
+            "size": size.to_json(),
+            "elastic": bool(launch.elasticity),
+            "generation": launch.size.generation,
             "cgroup": str(self._cgroups / f"gavelx-{name}") if self._cgroups else None,
             "job_folder": str(job_folder),
             "run_in": str(self.run_in or job_folder),
             "command": list(launch.command),
             "environment": {"PYTHONUNBUFFERED": "1"} | inherited | dict(launch.environment) | ours,
             "processes": [
-                {"rank": rank, "environment": {"RANK": str(rank), "LOCAL_RANK": str(local)}}
-                for local, rank in enumerate(ranks)
+                {"rank": number, "environment": environment_of(launch, size, number, joins=joins)}
+                for number in size.numbers
             ],
         }
 
@@ -318,29 +431,48 @@ class ProcessRunner:
             running.stop = reason
             running.folder.write_lease(running.lease())
 
-    def reports(self) -> list[wire.LeaseReport]:
-        return [self._report(running) for running in self._running.values()]
+    def _all(self) -> list[Running]:
+        """Each once, also where it has two leases."""
+        return list(dict.fromkeys(self._running.values()))
 
-    def _report(self, running: Running) -> wire.LeaseReport:
+    def reports(self) -> list[wire.LeaseReport]:
+        return [report for running in self._all() for report in self._reports(running)]
+
+    def _reports(self, running: Running) -> list[wire.LeaseReport]:
+        """On its lease, and on the one to which it goes over."""
         saved = float(running.launch["saved_steps"])
-        said = self._said(running)
-        use, now_s = self._meter.of(running.lease_id), self.now_s()
-        return wire.LeaseReport(
-            lease_id=running.lease_id,
+        said, size = self._said(running), running.next
+        use, now_s = self._meter.of(running.now.lease_id), self.now_s()
+        held_s, next_held_s = self._held_s(running, now_s)
+        report = wire.LeaseReport(
+            lease_id=running.now.lease_id,
             job_id=running.launch["job_id"],
             steps_done=max(saved, said.steps_done),
             saved_steps=max(saved, said.saved_steps),
-            held_s=self._held_s(running, now_s),
+            held_s=held_s,
             steps_per_s=running.pace(now_s, max(saved, said.steps_done)),
             memory_bytes=use.memory_bytes,
             device_use=use.device_use,
             total_steps=said.total_steps,
+            sizes=said.sizes,
+            next_id=None if size is None else size.lease_id,
+            leaving=running.leaving,
         )
+        if size is None or not size.slots:
+            return [report]
+        after = wire.LeaseReport()
+        after.CopyFrom(report)
+        after.lease_id, after.held_s, after.leaving = size.lease_id, next_held_s, 0
+        after.ClearField("next_id")
+        if running.handed_s is not None:
+            after.handover.before_id, after.handover.steps_done = running.now.lease_id, running.handed_steps
+            after.handover.held_s, after.handover.warm_s = held_s, max(0.0, running.handed_s - size.since_s)
+        return [report, after]
 
     @staticmethod
     def _said(running: Running) -> Said:
         """How far the job is by its own report, else by what it prints, of which nothing is known to be saved."""
-        if (said := Said.of(running.folder.report())) is not None:
+        if (said := Said.of(running.report())) is not None:
             return said
         printed, until_step = running.printed.progress(), running.launch["until_step"]
         if until_step is not None and (printed.total not in (0.0, until_step) or printed.steps > until_step):
@@ -350,19 +482,20 @@ class ProcessRunner:
     def measured(self) -> Mapping[int, Measured]:
         """The running leases, for measurements of their usage."""
         found = {}
-        for running in list(self._running.values()):
+        for running in self._all():
             shim = running.folder.shim()
             if shim is not None:
-                launch = running.launch
-                found[running.lease_id] = Measured(int(shim["pid"]), tuple(launch["devices"]), launch["slots"])
+                devices, slots = tuple(running.devices), max(running.now.slots, len(running.devices))
+                found[running.now.lease_id] = Measured(int(shim["pid"]), devices, slots)
         return found
 
     @staticmethod
-    def _held_s(running: Running, until_s: float) -> float:
-        """Seconds since its launch; unknown for a lease from before a restart of the machine."""
+    def _held_s(running: Running, until_s: float) -> tuple[float, float]:
+        """Seconds of its lease, and of the next one; unknown for one from before a restart of the machine."""
         if running.launch["boot_id"] != boot_id():
-            return 0.0
-        return max(0.0, until_s - float(running.launch["started_s"]))
+            return 0.0, 0.0
+        handed_s = until_s if running.handed_s is None else min(running.handed_s, until_s)
+        return max(0.0, handed_s - running.now.since_s), until_s - handed_s
 
     # -- ends of leases --
 
@@ -370,7 +503,8 @@ class ProcessRunner:
         return self.now_s() + POLL_S if self._running else math.inf
 
     def poll(self) -> None:
-        for running in list(self._running.values()):
+        for running in self._all():
+            self._hear_of_the_next_size(running)
             self._hurry_if_complete(running)
             if not running.shim_lives():
                 self._finish(running)
@@ -378,14 +512,27 @@ class ProcessRunner:
                 self._nothing_left(running)
         self._move()
 
+    def _hear_of_the_next_size(self, running: Running) -> None:
+        """Rank 0 has gone over, if it says so."""
+        if running.next is None or running.handed_s is not None or (report := running.report()) is None:
+            return
+        if (report["lease_id"], report.get("generation")) != (
+            running.next.lease_id,
+            running.next.words["generation"],
+        ):
+            return
+        running.handed_s, running.handed_steps = self.now_s(), self._said(running).steps_done
+        with contextlib.suppress(OSError):  # else a restarted agent hears of it again
+            running.save()
+
     def _hurry_if_complete(self, running: Running) -> None:
         """Stop a job that has done all of its steps and does not exit."""
-        said = Said.of(running.folder.report())
+        said = Said.of(running.report())
         if said is None or not said.complete:
             return
         running.complete_s = min(running.complete_s, self.now_s())
         if self.now_s() >= running.complete_s + self.grace_s:
-            self.stop(running.lease_id, "it is complete and did not exit")
+            self.stop(running.now.lease_id, "it is complete and did not exit")
 
     def _finish(self, running: Running) -> None:
         exit = running.folder.exit()
@@ -396,10 +543,9 @@ class ProcessRunner:
         if exit is None and not began:
             self._ready_at_s = self.now_s() + PAUSE_S
         words, leaving = last_words(running.folder, exit), running.was_leaving(ended_s)
-        report, printed = running.folder.report(), running.printed.progress().steps
+        report, printed = running.report(), running.printed.progress().steps
         result = outcome(running.launch, exit, report, words, began=began, leaving=leaving, printed=printed)
-        del self._running[running.lease_id]
-        self._keep(running.folder, running.launch, result, self._held_s(running, ended_s))
+        self._keep_all(running, result, ended_s)
         for lease_id in self.folder.prune():
             self._job_of.pop(lease_id, None)
 
@@ -419,6 +565,20 @@ class ProcessRunner:
             return True
         return False
 
+    def _keep_all(self, running: Running, result: Outcome, ended_s: float) -> None:
+        """Report on its lease and on that to which it went over; if it had not, that one has had no time."""
+        of_before = result
+        if running.handed_s is not None:
+            why = "the job went over to another lease"
+            of_before = Outcome(result.steps_done, False, False, 0, why, left=True)
+        for lease_id, one, held_s in zip(
+            running.lease_ids, (of_before, result), self._held_s(running, ended_s), strict=False
+        ):
+            del self._running[lease_id]
+            self._keep(self.folder.lease(lease_id), running.launch, one, held_s)
+        if running.folder.lease_id not in running.lease_ids:  # it has long been over, and is kept for its logs
+            running.folder.forget()
+
     def _keep(self, folder: LeaseFolder, launch: Json, result: Outcome, held_s: float) -> None:
         """Keep a report until it is acknowledged, on disk if there is room."""
         ended = {
@@ -431,6 +591,7 @@ class ProcessRunner:
             "complete": result.complete,
             "exit_code": result.exit_code,
             "reason": result.reason[:1000],
+            "left": result.left,
         }
         with contextlib.suppress(OSError):
             folder.keep_ended(ended)
@@ -446,7 +607,7 @@ class ProcessRunner:
 
     def tell_again(self, lease_id: int) -> None:
         ended = self.folder.lease(lease_id).acknowledged()
-        if ended is not None:
+        if ended:
             self._ended[ended["report_id"]] = wire.Ended(**ended)
 
     def leases_of(self, job_id: int) -> Sequence[Path]:
@@ -454,7 +615,7 @@ class ProcessRunner:
 
     def close(self) -> None:
         """Release everything; running leases continue without the agent."""
-        for running in self._running.values():
+        for running in self._all():
             if running.shim is not None:
                 running.shim.returncode = 0  # we shall not wait for it
         self._meter.close()

@@ -40,6 +40,15 @@ class Runner(Protocol):
     def start(self, launch: wire.Launch, until_s: float) -> None:
         """Run a lease until a time, unless it is known already. Raises :class:`CannotRunError`."""
 
+    def resize(self, launch: wire.Launch) -> None:
+        """Let a job go over to another lease while it runs; nothing, if it does so already, or does not run."""
+
+    def continued_by(self, lease_id: int) -> int | None:
+        """The lease to which the job of one goes over."""
+
+    def go_over(self, lease_id: int) -> None:
+        """The scheduler knows that the job of this lease has gone over: only the other one counts."""
+
     def job_of(self, lease_id: int) -> tuple[int, str] | None:
         """The job whose lease of this number runs or ran here, and its folder; None if there was none."""
 

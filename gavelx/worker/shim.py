@@ -2,7 +2,8 @@
 
 Run as ``python -I -S shim.py LEASE_FOLDER``; standard library only, so that it starts in 30 ms and stays small. It
 reads ``launch.json`` once and ``lease.json`` again and again, runs one process for each rank in a session of its
-own, writes their output into log files of limited size, and writes the outcome into ``exit.json``.
+own, writes their output into log files of limited size, and writes the outcome into ``exit.json``. When the lease
+file has another generation, it starts the processes that ``sizes.json`` names.
 
 A rank is asked to stop by SIGTERM to its process group: when the agent says so (``stop`` in the lease file, or no
 lease file), when another rank failed, or when the lease is about to expire. After the grace time, and in any case
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 LAUNCH, LEASE, REPORT, EXIT, SHIM = "launch.json", "lease.json", "report.json", "exit.json", "shim.json"
+SIZES = "sizes.json"
 EXIT_BYTES = 4096
 """Bytes reserved for ``exit.json`` before the job starts, so that it can be written on a full disk."""
 LOOK_S = 0.2
@@ -46,6 +48,8 @@ READ_BYTES = 1 << 16
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LAPSED = "no word from the scheduler: the lease lapsed"
 CANNOT_RUN, NOT_FOUND = 126, 127  # exit codes, as a shell gives them
+LEFT = 79
+"""Exit status of a process that leaves a job that goes on in another size, or that was to join one."""
 SPEECHLESS = 3
 """Our own exit status if the job began and its end is unknown, because our files were removed."""
 
@@ -288,10 +292,13 @@ class Shim:
     killed: bool = False
     failed: Json | None = None
     """The first failure, before any rank was asked to stop."""
+    generation: int = 0
+    """Of the size in which the job is, or into which it goes."""
 
     def __post_init__(self) -> None:
         self.grace_s = float(self.launch["grace_s"])
         self.until_s = float(self.launch["until_monotonic_s"])
+        self.generation = int(self.launch.get("generation", 0))
         self.cgroup = self._make_cgroup()
         self.selector = selectors.DefaultSelector()
         self.spare = os.open(self.folder / (EXIT + ".part"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -313,7 +320,7 @@ class Shim:
         _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
             self._start()
-            threading.Thread(target=self._guard, daemon=True).start()  # not before: children are forked from one
+            threading.Thread(target=self._guard, daemon=True).start()
             while any(rank.exit_code is None for rank in self.ranks):
                 self._obey()
                 self._copy(self._wait_s())
@@ -355,14 +362,31 @@ class Shim:
             return self._fail(
                 None, f"the job's folder {str(folder)!r} cannot be made: {error.strerror}", CANNOT_RUN
             )
-        run_in = Path(self.launch.get("run_in", folder))
-        for process in self.launch["processes"]:
-            if self.failed is None:
-                self._start_rank(int(process["rank"]), self.launch["environment"] | process["environment"], run_in)
-        write_json(self.folder / SHIM, {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())})
+        self._start_ranks(self.launch["processes"])
+        self._say_who_left()
         return None
 
-    def _start_rank(self, rank: int, environment: dict[str, str], folder: Path) -> None:
+    def _start_ranks(self, processes: list[Json]) -> None:
+        for process in processes:
+            if self.failed is None:
+                self._start_rank(int(process["rank"]), self.launch["environment"] | process["environment"])
+
+    def _grow(self, generation: object) -> None:
+        """If the lease has another generation, start the processes that join the job here."""
+        if not isinstance(generation, int) or generation <= self.generation or self.asked:
+            return
+        sizes = read_json(self.folder / SIZES)
+        if sizes is not None and sizes.get("generation") == generation:
+            self.generation = generation
+            known = {rank.rank for rank in self.ranks}
+            self._start_ranks([process for process in sizes["joiners"] if process["rank"] not in known])
+
+    def _say_who_left(self) -> None:
+        left = [rank.rank for rank in self.ranks if rank.exit_code == LEFT]
+        write_json(self.folder / SHIM, {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), "left": left})
+
+    def _start_rank(self, rank: int, environment: dict[str, str]) -> None:
+        folder = Path(self.launch.get("run_in") or self.launch["job_folder"])
         command: list[str] = self.launch["command"]
         log = Log(self.folder, rank, int(self.launch["log_bytes"]))
         read, write = os.pipe2(os.O_CLOEXEC)
@@ -376,7 +400,7 @@ class Shim:
                 stdout=write,
                 stderr=write,
                 start_new_session=True,
-                preexec_fn=in_child(os.getpid(), self.cgroup),  # noqa: PLW1509  (we have one thread)
+                preexec_fn=in_child(os.getpid(), self.cgroup),  # noqa: PLW1509  (the guard only sleeps)
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             os.close(read)
@@ -422,6 +446,7 @@ class Shim:
         self.until_s = until_s if isinstance(until_s, float) else self.until_s
         if lease.get("stop"):
             self._ask(str(lease.get("reason") or "the scheduler asked for it"))
+        self._grow(lease.get("generation"))
         return True
 
     def _guard(self) -> None:
@@ -478,6 +503,9 @@ class Shim:
 
     def _ended(self, rank: Rank) -> None:
         rank.exit_code = os.waitstatus_to_exitcode(os.waitpid(rank.pid, 0)[1])
+        if rank.exit_code == LEFT and self.launch.get("elastic"):
+            self._say_who_left()
+            return
         if rank.exit_code:
             self._read_lease()  # the job may have seen it before us, or we were stopped
         if rank.exit_code and time.monotonic() >= self.until_s:  # another process killed it in our place

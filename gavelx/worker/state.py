@@ -2,7 +2,7 @@
 
     FOLDER/identity.json        id of the agent (a new folder is another agent), and of the scheduler's log
     FOLDER/lock                 held by the one agent that uses it
-    FOLDER/leases/LEASE_ID/     launch.json lease.json report.json exit.json shim.json out.*.log, and
+    FOLDER/leases/LEASE_ID/     launch.json lease.json report.json exit.json shim.json sizes.json out.*.log, and
                                 ended.json until the scheduler has acknowledged it, acknowledged.json from then on
 
 All of it is private (0700), and named by numbers only.
@@ -21,7 +21,7 @@ from typing import Any
 
 from gavelx.errors import OptionError
 from gavelx.worker.outcome import is_exit
-from gavelx.worker.shim import EXIT, LAUNCH, LEASE, REPORT, SHIM, boot_id, read_json, write_json
+from gavelx.worker.shim import EXIT, LAUNCH, LEASE, REPORT, SHIM, SIZES, boot_id, read_json, write_json
 
 IDENTITY, LOCK = "identity.json", "lock"
 ENDED, ACKNOWLEDGED = "ended.json", "acknowledged.json"
@@ -90,9 +90,15 @@ class LeaseFolder:
         return read_json(self.path / SHIM)
 
     def report(self) -> Json | None:
-        """The latest report of rank 0 about this lease. The job writes it, so it may contain anything."""
-        report = read_json(self.report_file)
-        return report if report is not None and report.get("lease_id") == self.lease_id else None
+        """The latest report of rank 0. The job writes it, so it may contain anything."""
+        return read_json(self.report_file)
+
+    def sizes(self) -> Json | None:
+        """What has changed since the launch of a job that was resized."""
+        return read_json(self.path / SIZES)
+
+    def write_sizes(self, sizes: Json) -> None:
+        write_json(self.path / SIZES, sizes, durable=True)
 
     def lock_for_shim(self) -> int:
         """Take the lock before the shim starts; the shim inherits it, and holds it until it ends."""
@@ -109,6 +115,11 @@ class LeaseFolder:
 
     def keep_ended(self, ended: Json) -> None:
         write_json(self.path / ENDED, ended, durable=True)
+
+    def forget(self) -> None:
+        """Nothing of it has to be reported: it is kept for its logs, until it is among the oldest."""
+        with contextlib.suppress(OSError):
+            write_json(self.path / ACKNOWLEDGED, {})
 
     def ended(self) -> Json | None:
         """The report without acknowledgement."""

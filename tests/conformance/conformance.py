@@ -1,9 +1,12 @@
 """What any backend must do with the mechanism, whatever a job is to it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
+
+import pytest
 
 from experiments.deployed.audit import audit
 from gavelx.sizes import OWN_BATCH, speed
@@ -30,6 +33,7 @@ GROW_AND_SHRINK = Scenario(
     servers=dict.fromkeys(("one", "two"), ("v100", 1)),
     jobs=(Wanted(12, elastic="workers:1-2"), Wanted(2, after=2)),
 )
+ON_ONE_SERVER = replace(GROW_AND_SHRINK, servers={"one": ("v100", 2)})
 """However long jobs take to start, and things to be noticed: each happens to a job that is far from its end."""
 
 
@@ -70,6 +74,16 @@ class BackendConformance:
         self.it_grew_and_shrank(seen, 0)
         self.who_is_preempted_goes_on_with_what_he_saved(seen)
 
+    @pytest.mark.parametrize("scenario", [GROW_AND_SHRINK, ON_ONE_SERVER], ids=["two servers", "one server"])
+    def test_jobs_are_resized_while_they_run(self, scenario: Scenario, tmp_path: Path) -> None:
+        """The same without a restart: it goes over from lease to lease."""
+        resized = replace(scenario, resize_s=0.0).timed(self.round_s, self.longer)
+        seen = type(self).run(resized, tmp_path)
+        self.every_job_is_complete_once(seen)
+        self.the_books_add_up(seen)
+        self.it_grew_and_shrank(seen, 0)
+        assert [held.resized for held in seen.of(0)] == [True] * (len(seen.of(0)) - 1) + [False]
+
     # -- what must hold ---------------------------------------------------------------------------------------
 
     def every_job_is_complete_once(self, seen: Observed, but: int | None = None) -> None:
@@ -92,17 +106,21 @@ class BackendConformance:
         books.check_bill(billed_usd - self.waiting_usd(seen))
 
     def waiting_usd(self, seen: Observed) -> float:
-        """Of a lease without a last word nobody knows how long it was held: it pays from when it was given out."""
-        return (
-            sum(
-                (held.start_s - held.launched_s)
-                * len(held.lease.devices)
-                * PRICES.usd_per_hour[held.lease.accelerator]
-                for held in seen.history.leases
-                if held.lost
-            )
-            / 3600.0
-        )
+        """What is paid for beside the work.
+
+        Of a lease without a last word nobody knows how long it was held: it pays from when it was given out. New
+        devices of a job that is resized are held while their processes get ready.
+        """
+        usd = 0.0
+        for held in seen.history.leases:
+            price = PRICES.usd_per_hour[held.lease.accelerator] / 3600.0
+            if held.lost:
+                usd += (held.start_s - held.launched_s) * len(held.lease.devices) * price
+            if held.warm_s:
+                assert held.lease.continues is not None
+                before = seen.history.by_id[held.lease.continues].lease
+                usd += held.warm_s * len(set(held.lease.devices) - set(before.devices)) * price
+        return usd
 
     def a_gang_holds_its_devices_together(self, seen: Observed) -> None:
         for job in seen.jobs.values():

@@ -8,6 +8,7 @@ from gavelx.cluster import Cluster, Server
 from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
+from gavelx.overheads import Overhead, Overheads
 from gavelx.prices import Prices
 from gavelx.service.store.configuration import Configuration
 from gavelx.throughputs import Setting, Throughputs
@@ -60,6 +61,7 @@ class Scenario:
     jobs: tuple[Wanted, ...]
     happenings: tuple[Happening, ...] = ()
     round_s: float = 1.0
+    resize_s: float | None = None
 
     def timed(self, round_s: float, longer: float = 1.0) -> "Scenario":
         """With rounds of this length, and jobs so many times as long."""
@@ -68,7 +70,8 @@ class Scenario:
 
     @property
     def rules(self) -> Rules:
-        return DEFAULT.with_round(self.round_s)
+        overheads = Overheads(Overhead(resize_s=self.resize_s))
+        return replace(DEFAULT.with_round(self.round_s), overheads=overheads)
 
     @property
     def configuration(self) -> Configuration:

@@ -4,6 +4,7 @@ import os
 import sys
 
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from experiments.deployed.paced import DEVICE, Pace
 from gavelx.training import Gang, Training
@@ -18,16 +19,17 @@ def main() -> None:
     with Gang("cpu") as gang:
         model = gang.parallel(torch.nn.Linear(4, 1))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        with Training(model=model, optimizer=optimizer, every_s=EVERY_S) as training:
+        loader = DataLoader(TensorDataset(torch.randn(1000, 4)), batch_size=8)
+        with Training(gang=gang, model=model, optimizer=optimizer, every_s=EVERY_S) as training:
             pace = Pace(float(speeds[os.environ[DEVICE]]))
-            for _ in training.steps():
-                loss = model(torch.randn(8, 4)).square().mean()
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                pace.wait()
-                training.done(loss=loss)
-                print(f"step {training.step} loss {loss.item()!r}")
+            for (inputs,) in training.batches(loader):
+                loss = model(inputs).square().mean()
+                if training.backward(loss):
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    pace.wait()
+                    training.done(loss=loss)
+                    print(f"step {training.step} loss {loss.item()!r}")
 
 
 if __name__ == "__main__":

@@ -9,17 +9,19 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from gavelx.elastic import Elastic
 from gavelx.estimator.active import first_leases
 from gavelx.jobs import Job
-from gavelx.mechanism.commands import Command, Solve
-from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, Wake
+from gavelx.mechanism.commands import Command, Resize, Solve
+from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, PolicyChanged, Resized, Wake
+from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.rpc.refused import RefusedError
 from gavelx.service.agents.registry import AgentRegistry, Make
@@ -38,14 +40,15 @@ TIMING = Timing(heartbeat_s=0.3, valid_for_s=4.0, grace_s=1.0, measured_s=2.0, m
 """An agent is silent long before its leases have run out."""
 TICK_S = 0.1
 TROUBLE_S, PEACE_S = 60.0, 120.0
-POLICY = load_policy("max_min_fairness")
+POLICY = load_policy("elastic(max_min_fairness)")
+RESIZES = Overheads(Overhead(resize_s=0.0))
 
 
 class Stubborn(SleepRunner):
     """Jobs that heed nothing: they run until they are killed, at the last moment that is allowed."""
 
     def stop(self, lease_id: int, reason: str) -> None:
-        sleep = self._running[lease_id]
+        sleep = self._running[self._running[lease_id].next_id or lease_id]
         sleep.until_s = min(sleep.until_s, self.now_s() + self.grace_s)
 
     def renew(self, lease_id: int, until_s: float) -> None:
@@ -53,7 +56,7 @@ class Stubborn(SleepRunner):
             super().renew(lease_id, until_s)
 
     def _end_of(self, sleep: Sleep) -> float:
-        return min(sleep.complete_s, sleep.fails_s, sleep.until_s)
+        return inf if sleep.next_id is not None else min(sleep.complete_s, sleep.fails_s, sleep.until_s)
 
 
 @dataclass
@@ -88,6 +91,11 @@ class World:
         self.problems: list[str] = []
         self.garbles = self.chance.choice((0.0, 0.05, 0.3))
         self.late_s = self.chance.choice((0.0, 0.1, 0.5))
+        self.elastic = Random(f"elastic {seed}").random() < 0.5
+        """Whether jobs change their size: while they run, where they can."""
+        self.resized = 0
+        self.before: dict[int, int] = {}
+        """The lease that each continues."""
         self.names = ("one", "two", "three")
         self.runners = {name: self._runner() for name in self.names}
         self.agents = {name: self._agent(name) for name in self.names}
@@ -99,16 +107,26 @@ class World:
 
     def serve(self) -> None:
         """A service begins, on what is in the log."""
-        self.state = State(configuration())
+        self.state = self._state()
         for entry in self.log:
             self.state.apply(entry)
         self.pending: deque[tuple[Make, asyncio.Future[Any]]] = deque()
         self.here = AgentRegistry(self.state, TIMING, Remembered(self.log), self._post)
         self.writes_s = self.now_s
         self.serves = True
-        self._post(lambda now_s: [Entry(Started(now_s, "boot", now_s, TIMING.valid_for_s))])
+        self._post(
+            lambda now_s: [
+                Entry(Started(now_s, "boot", now_s, TIMING.valid_for_s)),
+                *([Entry(PolicyChanged(now_s, POLICY.opens), {"policy": POLICY.name})] if self.elastic else ()),
+            ]
+        )
         if self.state.asked is not None:
             self._answer(self.state.asked)
+
+    def _state(self) -> State:
+        made_with = configuration()
+        rules = replace(made_with.rules, overheads=RESIZES)
+        return State(replace(made_with, rules=rules) if self.elastic else made_with)
 
     def _post(self, make: Make) -> "asyncio.Future[Any]":
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -139,6 +157,9 @@ class World:
         for command in commands:
             if isinstance(command, Solve):
                 self._answer(command.snapshot)
+            if isinstance(command, Resize) and (before_id := command.lease.continues) is not None:
+                self.before[command.lease.id] = before_id
+        self.resized += sum(isinstance(entry.event, Resized) for entry in entries)
         self.here.follow(entries, commands)
         for _, done in batch:
             if not done.done():
@@ -146,7 +167,8 @@ class World:
 
     def submit(self, job_type: str, steps: float, workers: int) -> None:
         def make(now_s: float) -> list[Entry]:
-            job = Job(self.state.next_job_id, job_type, steps, workers, arrival_s=now_s)
+            elastic = Elastic("workers", 1, 3, parts=6) if self.elastic else None
+            job = Job(self.state.next_job_id, job_type, steps, workers, arrival_s=now_s, elastic=elastic)
             self.state.next_job_id += 1
             return [Entry(JobSubmitted(now_s, job), {"command": ["true"], "type": job_type, "untold": True})]
 
@@ -240,7 +262,12 @@ class World:
         for name, runner in self.runners.items():
             slots: set[int] = set()
             for lease_id, sleep in runner._running.items():
-                leases.setdefault(sleep.launch.job_id, set()).add(lease_id)
+                if sleep.next_id is not None:
+                    continue  # the same processes are in another lease too
+                first = lease_id  # under which the processes were launched
+                for _ in range(sleep.launch.size.generation):
+                    first = self.before[first]
+                leases.setdefault(sleep.launch.job_id, set()).add(first)
                 if slots & set(sleep.launch.slots):
                     self.problems.append(f"{self.now_s:.2f} s: two jobs on one device of {name}")
                 slots |= set(sleep.launch.slots)
@@ -296,6 +323,7 @@ def clock(world: World) -> Iterator[None]:
     with (
         mock.patch("gavelx.service.agents.registry.time", fake),
         mock.patch("gavelx.service.agents.completions.time", fake),
+        mock.patch("gavelx.service.agents.resizes.time", fake),
     ):
         yield
 
@@ -334,10 +362,12 @@ def judge(world: World) -> None:
         world.problems.append(
             f"job {job_id} never ended: {known.reason} {[run.lease.id for run in state.runs.values()]}"
         )
-    ends = [entry.event.lease_id for entry in world.log if isinstance(entry.event, LeaseEnded)]
+    events = [entry.event for entry in world.log]
+    ends = [event.lease_id for event in events if isinstance(event, LeaseEnded)]
+    ends += [event.before_id for event in events if isinstance(event, Resized)]
     if len(ends) != len(set(ends)):
         world.problems.append(f"leases ended twice: {sorted(i for i in set(ends) if ends.count(i) > 1)}")
-    again = State(configuration())
+    again = world._state()
     for entry in world.log:
         again.apply(entry)
     if again.jobs != state.jobs:

@@ -11,6 +11,7 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import safe_number
 from gavelx.service.agents.part_states import OVER, PartEvent, PartState
 from gavelx.service.agents.progress import ProgressReports
+from gavelx.service.agents.resizes import Resizes
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.agents.speed_samples import SpeedSamples
 from gavelx.service.agents.tracking import TrackedLeases
@@ -35,11 +36,12 @@ class LeaseCompletions:
         tracked: TrackedLeases,
         progress: ProgressReports,
         *,
+        resizes: Resizes,
         measuring: SpeedSamples,
         post: Callable[[Make], Any],
     ) -> None:
         self._state, self._here, self._tracked, self._progress = state, here, tracked, progress
-        self._measuring, self._post = measuring, post
+        self._resizes, self._measuring, self._post = resizes, measuring, post
 
     def hear(self, server_id: int, ended: wire.Ended) -> None:
         """An agent's final report on its part of a lease."""
@@ -79,7 +81,13 @@ class LeaseCompletions:
         self._final(server_id, run, final, event)
 
     def stop(self, run: LeaseRecord, reason: str) -> None:
-        """Ask all parts to stop; those whose agents were never told are over."""
+        """Ask all parts to stop, also of the lease that the job goes over from, or to, if it does."""
+        others = self._resizes.over_from(run), self._resizes.over_to(run)
+        for one in (run, *(other for other in others if other is not None)):
+            self._stop(one, reason)
+
+    def _stop(self, run: LeaseRecord, reason: str) -> None:
+        """Those parts whose agents were never told are over."""
         for part in run.parts:
             tracked, session = self._tracked.part(run.lease.id, part.server_id), self._here.get(part.server_id)
             if tracked.state is PartState.QUEUED:
@@ -96,11 +104,14 @@ class LeaseCompletions:
             if late and (run := self._state.runs.get(lease_id)) is not None:
                 self.stop(run, "the job is complete")
 
-    def lease_ended(self, lease_id: int) -> None:
-        """The end is on disk: the agents may forget it."""
+    def lease_ended(self, lease_id: int, job_id: int) -> None:
+        """The end is on disk: the agents may forget it. One that continues it may have waited for that."""
         if (tracked := self._tracked.end(lease_id)) is not None:
             for server_id, final in tracked.finals.items():
                 self._acknowledge(server_id, final)
+        for run in self._state.runs.of(job_id).values():
+            if run.lease.continues == lease_id and self._tracked.get(run.lease.id) is not None:
+                self._end_if_over(run)
 
     def servers_changed(self) -> None:
         """Leases of which only parts on lost servers had no final report have ended; some are gone altogether."""
@@ -130,7 +141,8 @@ class LeaseCompletions:
         lease.finals[server_id] = ended
         if ended.complete and server_id == run.parts[0].server_id:
             lease.complete_s = time.monotonic()
-        if event is not PartEvent.STOP and not run.stopping and (ended.failed or not ended.complete):
+        went_on = ended.complete or ended.left
+        if event is not PartEvent.STOP and not run.stopping and (ended.failed or not went_on):
             self.stop(run, "another part of the gang has ended")
         self._end_if_over(run)
 
@@ -162,15 +174,18 @@ class LeaseCompletions:
 
     def _end_if_over(self, run: LeaseRecord) -> None:
         tracked = self._tracked[run.lease.id]
-        if not tracked.is_over:
-            return
+        if not tracked.is_over or self._resizes.over_from(run) is not None:
+            return  # what a lease continues ends before it
         finals = tracked.finals
         first = finals.get(run.parts[0].server_id)  # it counts though its server was lost since
         failed = any(final.failed for final in finals.values())
         complete = first is not None and first.complete and not failed
         job_id = run.lease.job_id
         steps = self._progress.saved_steps(run) if first is None else self._steps(job_id, first, complete=complete)
-        held_s = max(safe_number(final.held_s) for final in finals.values())
+        held = {server: safe_number(final.held_s) for server, final in finals.items()}
+        held_s = max(held.values())
+        if run.generation > 0 and first is not None:  # other processes may have got ready before it began
+            held_s = held[run.parts[0].server_id]
         if run.stopped is not None and any(part.server_id not in finals for part in run.parts):
             held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
         told = min(finals.values(), key=lambda final: (not final.failed, not final.reason))

@@ -1,7 +1,7 @@
 """Launches that have yet to be sent: each waits for its agent, and for the leases that have to end before it.
 
 A job's next lease is not launched before its last one has ended everywhere, nor one on devices that a lease which
-was taken back still holds.
+was taken back still holds; but for one to which the job goes over while it runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +10,7 @@ from zlib import crc32
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.part_states import TO_SEND, PartEvent
 from gavelx.service.agents.progress import ProgressReports
+from gavelx.service.agents.resizes import Resizes
 from gavelx.service.agents.session import AgentSession
 from gavelx.service.agents.timing import Timing
 from gavelx.service.agents.tracking import TrackedLeases
@@ -32,10 +33,11 @@ class LaunchQueue:
         tracked: TrackedLeases,
         progress: ProgressReports,
         *,
+        resizes: Resizes,
         marks: Marks,
     ) -> None:
         self._state, self._timing, self._here = state, timing, here
-        self._tracked, self._progress, self._marks = tracked, progress, marks
+        self._tracked, self._progress, self._resizes, self._marks = tracked, progress, resizes, marks
         self._first_port = crc32(marks.log_id.encode())
         """Two schedulers that share a server let gangs meet elsewhere."""
         self.held = False
@@ -70,22 +72,27 @@ class LaunchQueue:
             part.happened(PartEvent.LAUNCH_SENT)
             assert session.sent_s is not None, "it takes launches"
             part.valid_until_s = session.sent_s + self._timing.valid_for_s
+        for run in self._resizes.leaving(server_id):
+            session.say(launch=self._message(run, session))
 
     def _before(self, run: LeaseRecord) -> int | None:
         """A lease that has to end before this one begins."""
-        runs, lease = self._state.runs, run.lease
-        if (first := next(iter(runs.of(lease.job_id)))) != lease.id:
+        runs, lease, over_from = self._state.runs, run.lease, self._resizes.over_from(run)
+        if over_from is None and (first := next(iter(runs.of(lease.job_id)))) != lease.id:
             return first
         for part in run.parts:
             for other in runs.on(part.server_id).values():
-                if other.stopping and _share_a_device(part, other):
+                if other.gives_up and other is not over_from and _share_a_device(part, other):
                     return other.lease.id
         return None
 
     def _message(self, run: LeaseRecord, session: AgentSession) -> wire.Launch:
-        lease, known = run.lease, self._state.jobs[run.lease.job_id]
-        master, part = self._state.machines[run.parts[0].server_id], run.on(session.server_id)
-        assert part is not None
+        """What an agent is told of a lease; also where the job's processes there are only to leave."""
+        lease, known, server_id = run.lease, self._state.jobs[run.lease.job_id], session.server_id
+        master = self._state.machines[run.parts[0].server_id]
+        part = run.on(server_id) or LeasePart(server_id, (), run.world_size, 0)
+        over_from = self._resizes.over_from(run)
+        elastic = known.job.elastic is not None and run.counts_processes
         return wire.Launch(
             lease_id=lease.id,
             job_id=lease.job_id,
@@ -107,7 +114,17 @@ class LaunchQueue:
             valid_for_s=self._timing.valid_for_s,
             folder=known.spec.get("folder", ""),
             log_mark=self._marks.last,
+            elasticity=str(known.job.elastic) if elastic else "",
+            workers=known.job.scale_factor,
+            size=self._size(run) if elastic else None,
+            numbers=run.numbers_on(part) if elastic else (),
+            continues=over_from.lease.id if over_from is not None and over_from.on(server_id) else None,
         )
+
+    @staticmethod
+    def _size(run: LeaseRecord) -> wire.Size:
+        ranks = {number: rank for rank, number in enumerate(run.numbers)}
+        return wire.Size(generation=run.generation, rank_of_number=ranks, batch=run.lease.configuration.batch)
 
     def _speed(self, run: LeaseRecord) -> float:
         """Steps/s by the table, where and as it runs."""

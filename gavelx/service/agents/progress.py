@@ -59,7 +59,7 @@ class ProgressReports:
         rows = []
         for lease_id, report in self._reports.items():
             run = self._state.runs.get(lease_id)
-            if run is None or run.stopping:
+            if run is None or run.gives_up or self._state.before(run) is not None:
                 continue
             done, saved = self._capped(run, report.steps_done), self._capped(run, report.saved_steps)
             job = self._state.jobs[run.lease.job_id].job

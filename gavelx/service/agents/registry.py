@@ -24,8 +24,8 @@ from gavelx.cluster import Server
 from gavelx.estimator.untold import rate_of
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.price_tables import with_prices_of
-from gavelx.mechanism.commands import Command, Launch, Stop
-from gavelx.mechanism.events import LeaseEnded, WorkerDrained, WorkerJoined, WorkerLost
+from gavelx.mechanism.commands import Command, Launch, Resize, Stop
+from gavelx.mechanism.events import LeaseEnded, Resized, WorkerDrained, WorkerJoined, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_hello
 from gavelx.rpc.refused import RefusedError
@@ -34,6 +34,7 @@ from gavelx.service.agents.launch_queue import LaunchQueue
 from gavelx.service.agents.log_streams import LogStreams
 from gavelx.service.agents.part_states import EXPOSED, STANDING, PartEvent, PartState
 from gavelx.service.agents.progress import ProgressReports
+from gavelx.service.agents.resizes import Resizes
 from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.agents.speed_samples import SpeedSamples
 from gavelx.service.agents.timing import Timing
@@ -72,15 +73,24 @@ class AgentRegistry:
         }
         self.tracked = TrackedLeases()
         for run in state.runs.values():  # their agents were told, for all we know
-            self.tracked.begin(run, PartState.STOPPING if run.stopping else PartState.LAUNCHING)
+            resizing = state.before(run) is not None  # how far, is not known any more: both leases end
+            stopping = resizing or run.gives_up
+            tracked = self.tracked.begin(run, PartState.STOPPING if stopping else PartState.LAUNCHING)
+            tracked.resizing_s = now_s if resizing else None
         self.progress = ProgressReports(state)
-        self.launches = LaunchQueue(state, timing, self.here, self.tracked, self.progress, marks=marks)
+        self.measuring = SpeedSamples(state, timing, post)
+        self.resizes = Resizes(state, self.here, self.tracked, self.progress, measuring=self.measuring, post=post)
+        self.launches = LaunchQueue(
+            state, timing, self.here, self.tracked, self.progress, resizes=self.resizes, marks=marks
+        )
         self.launches.held = bool(self.here)
         self._awaited, self._restored = set(self.here), restored
         self._await_until_s = now_s + (timing.valid_for_s + timing.surely_over_s if restored else timing.silent_s)
-        self.measuring = SpeedSamples(state, timing, post)
         self.completions = LeaseCompletions(
-            state, self.here, self.tracked, self.progress, measuring=self.measuring, post=post
+            *(state, self.here, self.tracked, self.progress),
+            resizes=self.resizes,
+            measuring=self.measuring,
+            post=post,
         )
         self.log_streams = LogStreams(state, self.here)
         self._numbers = {machine.name: i for i, machine in state.machines.items()}
@@ -221,6 +231,8 @@ class AgentRegistry:
         """Servers that left, or were silent for too long, are lost; asked now and then."""
         now_s = time.monotonic()
         self.completions.hurry(now_s - self.timing.grace_s)
+        for run in self.resizes.late(now_s - self.timing.resize_s):
+            self.completions.stop(run, "its new processes were not ready in time")
         if now_s > self._await_until_s:
             for server_id in tuple(self._awaited):
                 self._is_clear(server_id)
@@ -262,10 +274,12 @@ class AgentRegistry:
             if (run := runs.get(report.lease_id)) is None or run.lease.job_id != report.job_id:
                 continue  # it is over, or another log's
             mentioned.add(report.lease_id)
-            self.tracked.part(report.lease_id, server_id).mentioned()
+            self.tracked.part(report.lease_id, server_id).mentioned(report)
             if run.parts[0].server_id == server_id:
                 self.progress.hear(report)
                 self.measuring.hear(run, report)
+        for run in list(runs.values()):
+            self._go_over(run)
         standing = self.tracked.in_state(STANDING, runs, server_id)
         renewed = wire.Renewed(sent_s=beat.sent_s, valid_for_s=self.timing.valid_for_s, lease_ids=standing)
         renewed.log_mark = self._marks.last
@@ -276,6 +290,12 @@ class AgentRegistry:
             if lease_id not in mentioned:
                 self._left_out(session, runs[lease_id], beat.sent_s)
         self.launches.send([server_id])
+
+    def _go_over(self, run: LeaseRecord) -> None:
+        """If the job has gone over to this lease, and nothing is left of the one before, so it is."""
+        report = self.progress.get(run.lease.id)
+        if report is not None and report.HasField("handover"):
+            self.resizes.hear(run, report.handover)
 
     def _left_out(self, session: AgentSession, run: LeaseRecord, sent_s: float) -> None:
         """A lease that the agent does not speak of: it never heard of it, or its final report is on the way.
@@ -298,8 +318,8 @@ class AgentRegistry:
         servers, changed = set[int](), False
         for entry in entries:
             match entry.event:
-                case LeaseEnded(lease_id=lease_id):
-                    self.completions.lease_ended(lease_id)
+                case LeaseEnded(lease_id=lease_id, job_id=job_id) | Resized(before_id=lease_id, job_id=job_id):
+                    self.completions.lease_ended(lease_id, job_id)
                     self.progress.forget(lease_id)
                     servers |= self.launches.waiting_for(lease_id)
                 case WorkerLost(server_id=server_id):
@@ -312,9 +332,11 @@ class AgentRegistry:
                     self._joined(server.id)
                     changed = True
         for command in commands:
-            if isinstance(command, Launch) and (run := self.state.runs.get(command.lease.id)) is not None:
+            if isinstance(command, Launch | Resize) and (run := self.state.runs.get(command.lease.id)) is not None:
                 self.tracked.begin(run)
                 servers |= {part.server_id for part in run.parts}
+            if isinstance(command, Resize) and run is not None:
+                servers |= self._resize(run)
         if changed:
             self.completions.servers_changed()
             self.progress.servers_changed()
@@ -324,6 +346,14 @@ class AgentRegistry:
             if isinstance(command, Stop) and (run := self.state.runs.get(command.lease_id)) is not None:
                 self.completions.stop(run, "preempted")
         self.launches.send(None if changed else servers)
+
+    def _resize(self, run: LeaseRecord) -> set[int]:
+        """The job goes over to this lease if it can, or else is stopped and launched anew. Its servers before."""
+        if (before := self.state.before(run)) is None:
+            return set()
+        if not self.resizes.begin(run):
+            self.completions.stop(before, "its size changes")
+        return {part.server_id for part in before.parts}
 
     def _joined(self, server_id: int) -> None:
         """It is here from now on, even if the stream that it came on has broken in the meantime."""

@@ -11,7 +11,7 @@ class Timing:
     silent for ``surely_over_s`` after its leases ran out: the grace, a clock that is 1 % off, and a second.
 
     A lease is a measurement of its job's speed if that is steady for ``measured_s``; a long one is another each
-    ``measured_again_s``.
+    ``measured_again_s``. The new processes of a job that is resized have ``resize_s`` to get ready.
     """
 
     heartbeat_s: float = 5.0
@@ -20,6 +20,7 @@ class Timing:
     log_bytes: int = 16 * 1024 * 1024
     measured_s: float = 30.0
     measured_again_s: float = 300.0
+    resize_s: float = 300.0
 
     @property
     def surely_over_s(self) -> float:

@@ -13,21 +13,25 @@ from gavelx.service.state.leases import LeaseRecord
 class TrackedPart:
     """A part of a lease. ``missed`` counts heartbeats in a row that leave it out.
 
-    ``valid_until_s``: until when, on the agent's clock, a launch that is on its way is obeyed.
+    ``valid_until_s``: until when, on the agent's clock, a launch that is on its way is obeyed. ``next_id``: the
+    lease to which the job is to go over, as its agent knows; ``leaving``: processes that have yet to leave then.
     """
 
     state: PartState = PartState.QUEUED
     missed: int = 0
     valid_until_s: float = -math.inf
+    next_id: int | None = None
+    leaving: int = 0
 
     def happened(self, event: PartEvent) -> None:
         """Go on to the state that follows."""
         self.state = after(self.state, event)
 
-    def mentioned(self) -> None:
+    def mentioned(self, report: wire.LeaseReport) -> None:
         """Its agent speaks of it in a heartbeat."""
         self.happened(PartEvent.MENTIONED)
         self.missed, self.valid_until_s = 0, -math.inf
+        self.next_id, self.leaving = report.next_id if report.HasField("next_id") else None, report.leaving
 
     def on_new_stream(self) -> None:
         """Its agent begins another stream, on which nothing is on its way."""
@@ -39,12 +43,14 @@ class TrackedLease:
     """The parts of a lease, and their final reports in the order in which they came, by server.
 
     ``complete_s``: since when rank 0 is complete; ``ending``: the end of the lease is on its way to the log.
+    ``resizing_s``: since when its job is to go over to it from another lease, without a restart.
     """
 
     parts: dict[int, TrackedPart]
     finals: dict[int, wire.Ended] = field(default_factory=dict)
     complete_s: float | None = None
     ending: bool = False
+    resizing_s: float | None = None
 
     @property
     def is_over(self) -> bool:
@@ -62,6 +68,9 @@ class TrackedLeases:
 
     def __iter__(self) -> Iterator[tuple[int, TrackedLease]]:
         return iter(list(self._leases.items()))
+
+    def get(self, lease_id: int) -> TrackedLease | None:
+        return self._leases.get(lease_id)
 
     def begin(self, run: LeaseRecord, state: PartState = PartState.QUEUED) -> TrackedLease:
         """A lease that was given out, and the state of its parts but those whose servers are lost."""

@@ -1,9 +1,9 @@
 """Leases that were given out and have not ended: who runs where, by what was commanded and reported."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from gavelx.mechanism.commands import Lease
+from gavelx.mechanism.commands import Device, Lease
 from gavelx.mechanism.leasing import Stopped
 
 
@@ -23,7 +23,10 @@ class LeaseRecord:
     """A lease that was given out and has not reported its end; ``stopping`` if it was taken back.
 
     ``from_steps``: how far its job was, safely, when it was given out. ``stopped``: what was charged for it when
-    it was taken back.
+    it was taken back. ``continued_by``: the lease to which its job is to go over while it runs.
+
+    ``generation`` counts the sizes that a job has had since its launch; ``numbers`` are those of its processes by
+    rank, which they keep for life, and ``numbered`` how many were ever given.
     """
 
     lease: Lease
@@ -31,10 +34,41 @@ class LeaseRecord:
     from_steps: float = 0.0
     stopping: bool = False
     stopped: Stopped | None = None
+    continued_by: int | None = None
+    generation: int = 0
+    numbers: list[int] = field(default_factory=list)
+    numbered: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.numbers:
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Its processes are launched, whatever the lease was to continue."""
+        self.generation, self.numbers, self.numbered = 0, list(range(self.world_size)), self.world_size
 
     @property
     def world_size(self) -> int:
         return sum(part.processes for part in self.parts)
+
+    @property
+    def counts_processes(self) -> bool:
+        """Whether each device has a process of ours; else the command starts its own."""
+        return all(part.processes == len(part.slots) for part in self.parts)
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether some or all of its devices are another lease's as soon as nothing of it runs there."""
+        return self.stopping or self.continued_by is not None
+
+    def numbers_on(self, part: LeasePart) -> list[int]:
+        """The numbers of the processes of a part of it."""
+        return self.numbers[part.first_rank : part.first_rank + part.processes]
+
+    def number_of_device(self) -> dict[Device, int]:
+        """The number of the process on each device, by rank; only where each device has a process."""
+        devices = [Device(part.server_id, slot) for part in self.parts for slot in part.slots]
+        return dict(zip(devices, self.numbers, strict=True))
 
     def on(self, server_id: int) -> LeasePart | None:
         """Its part on this server."""

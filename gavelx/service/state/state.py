@@ -9,11 +9,11 @@ import hashlib
 import pickle
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from gavelx.estimator.untold import Rate
 from gavelx.jobs import Job
 from gavelx.measurements import Way
 from gavelx.mechanism import Mechanism
-from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Solve, Stop, WakeAt
+from gavelx.mechanism.commands import Command, Device, GiveUp, Launch, Lease, Resize, Solve, Stop, WakeAt
 from gavelx.mechanism.events import (
     Allocated,
     Event,
@@ -33,6 +33,7 @@ from gavelx.mechanism.events import (
     JobSubmitted,
     LeaseEnded,
     PolicyChanged,
+    Resized,
     ThroughputsChanged,
     Wake,
     WorkerDrained,
@@ -185,6 +186,8 @@ class State:
                 self.policy = entry.note["policy"]
             case LeaseEnded():
                 self._lease_ended(event, entry.note)
+            case Resized():
+                self._resized(event)
         commands = [] if event is None else self.mechanism.handle(event)
         if isinstance(event, JobCancelled):
             self._end(event.job_id, CANCELLED, entry.note.get("reason", ""))
@@ -292,7 +295,7 @@ class State:
         leases_lost = self.leases_lost.pop(event.lease_id, None)
         if known.ended:
             if (late := run or leases_lost) is not None:
-                self._after_the_end(known, late, event)
+                self._after_the_end(known, late, event.held_s, event.steps_done)
             return
         known.failures += event.failed
         if run is not None:
@@ -300,18 +303,25 @@ class State:
             for later in self.runs.of(event.job_id).values():
                 if later.lease.id > event.lease_id:
                     later.from_steps = event.steps_done
+                    later.begin_anew()
         known.reason = note.get("reason") or known.reason
 
-    def _after_the_end(self, known: JobRecord, run: LeaseRecord, event: LeaseEnded) -> None:
+    def _resized(self, event: Resized) -> None:
+        """A job has gone over: its lease before that has ended."""
+        known, run = self.jobs[event.job_id], self.runs.end(event.before_id)
+        if known.ended and run is not None:
+            self._after_the_end(known, run, event.held_s, event.steps_done)
+
+    def _after_the_end(self, known: JobRecord, run: LeaseRecord, held_s: float, steps_done: float) -> None:
         """A job that has ended gives its devices back; the mechanism does not look at that any more."""
         lease, stopped = run.lease, run.stopped
         assert stopped is not None, "its lease was taken back when it ended"
-        seconds = event.held_s - stopped.held_s
+        seconds = held_s - stopped.held_s
         usd_per_s = self.mechanism.accounts.prices.of(lease.accelerator) / 3600.0
         known.received_s += seconds
         if seconds:  # no time costs nothing, whatever the price
             known.spent_usd += seconds * stopped.price * usd_per_s * len(lease.devices)
-        known.steps_done = max(known.steps_done, event.steps_done)
+        known.steps_done = max(known.steps_done, steps_done)
 
     # -- commands ---------------------------------------------------------------------------------------------
 
@@ -321,27 +331,54 @@ class State:
                 self.asked = command.snapshot
             case Launch():
                 self._launched(command.lease)
+            case Resize():
+                self._resizing(command.lease)
             case Stop():
                 if (run := self.runs.get(command.lease_id)) is not None:
                     run.stopping, run.stopped = True, self.mechanism.leasing.stopped(command.lease_id)
+                    if (before := self.before(run)) is not None:
+                        before.stopping = True
             case WakeAt():
                 self.wakes[command.time_s] = command.report or self.wakes.get(command.time_s, False)
             case GiveUp():
                 self._end(command.job_id, FAILED, "")
 
+    def before(self, run: LeaseRecord) -> LeaseRecord | None:
+        """The lease from which the job of this one is to go over to it, and has not."""
+        return None if run.lease.continues is None else self.runs.get(run.lease.continues)
+
     def _launched(self, lease: Lease) -> None:
-        known = self.jobs[lease.job_id]
-        slots: dict[int, list[int]] = {}
-        for device in lease.devices:
+        self.jobs[lease.job_id].launches += 1
+        self.runs.add(self._record(lease, lease.devices))
+
+    def _resizing(self, lease: Lease) -> None:
+        """Rank 0 is on a device that the job has. Each server has ranks in a row: first those that stay."""
+        assert lease.continues is not None
+        before = self.runs[lease.continues]
+        before.continued_by, before.stopped = lease.id, self.mechanism.leasing.stopped(before.lease.id)
+        devices, one_each = set(lease.devices), not self.jobs[lease.job_id].spec.get("one_process_per_server")
+        number_of = before.number_of_device() if one_each else {}
+        kept = [device for device in number_of if device in devices]
+        run = self._record(lease, [*kept, *(device for device in lease.devices if device not in number_of)])
+        if one_each:
+            new = count(before.numbered)
+            here = [Device(part.server_id, slot) for part in run.parts for slot in part.slots]
+            run.numbers = [number_of[device] if device in number_of else next(new) for device in here]
+            run.generation, run.numbered = before.generation + 1, next(new)
+        self.runs.add(run)
+
+    def _record(self, lease: Lease, devices: Iterable[Device]) -> LeaseRecord:
+        """A lease that is given out, its devices by rank but for those of one server, which come together."""
+        known, slots = self.jobs[lease.job_id], dict[int, list[int]]()
+        for device in devices:
             slots.setdefault(device.server_id, []).append(device.slot)
         parts, rank = list[LeasePart](), 0
         for server_id, here in slots.items():
             processes = 1 if known.spec.get("one_process_per_server") else len(here)
             parts.append(LeasePart(server_id, tuple(here), rank, processes))
             rank += processes
-        self.runs.add(LeaseRecord(lease, parts, self.safe_steps(lease.job_id)))
-        known.launches += 1
         known.servers = [i for i in known.servers if i not in slots] + list(slots)[::-1]
+        return LeaseRecord(lease, parts, self.safe_steps(lease.job_id))
 
     def _is_done(self, event: LeaseEnded) -> bool:
         """Whether the end of this lease was the job's: the mechanism says so, unless it is long over."""
