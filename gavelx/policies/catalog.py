@@ -4,6 +4,8 @@ from gavelx.policies.base import Policy
 from gavelx.policies.baselines.allox import Allox as Allox
 from gavelx.policies.baselines.drf import Drf as Drf
 from gavelx.policies.baselines.gandiva import Gandiva as Gandiva
+from gavelx.policies.baselines.goodput import Goodput as Goodput
+from gavelx.policies.baselines.goodput import Pollux as Pollux
 from gavelx.policies.baselines.las_2d import Las2d as Las2d
 from gavelx.policies.baselines.las_2d import Las2dGittins as Las2dGittins
 from gavelx.policies.baselines.optimus import Optimus as Optimus
