@@ -214,10 +214,11 @@ def replay(
     ] = None,
     devices_per_server: o.DevicesPerServer = 4,
     prices: o.Prices = None,
+    strict_speeds: o.StrictSpeeds = False,
     round_s: o.Round = None,
     json: o.JsonOut = None,
 ) -> None:
     """Run the jobs of a recorded log in the simulator, under another policy, cluster or price table."""
     from gavelx.cli.replaying import run_replay
 
-    run_replay(log, policy, cluster, devices_per_server, prices, round_s, json)
+    run_replay(log, policy, cluster, devices_per_server, prices, round_s, json, strict_speeds=strict_speeds)

@@ -190,6 +190,7 @@ def mix(
     max_devices: Annotated[str | None, typer.Option(metavar="TYPE=N,...", help="Most devices of a type.")] = None,
     policy: o.Policy = "deadlines",
     table: o.Table = "simulation",
+    strict_speeds: o.StrictSpeeds = False,
     round_s: o.Round = None,
     time_budget: o.TimeBudget = 60.0,
     json: o.JsonFlag = False,
@@ -203,7 +204,8 @@ def mix(
     from gavelx.cli.mixing import mix as find_mix
 
     typed = MixOptions(
-        trace, prices, as_of, accelerators, deadline, max_devices, policy, table, round_s, time_budget
+        *(trace, prices, as_of, accelerators, deadline, max_devices, policy, table),
+        *(strict_speeds, round_s, time_budget),
     )
     if not find_mix(typed, as_json=json):
         raise typer.Exit(1)

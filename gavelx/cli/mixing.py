@@ -1,18 +1,21 @@
 """``gavelx mix``: the cheapest instances that meet the deadlines of a trace, and the value of one more device."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
 
 from gavelx.cli.conditions import ROUND_S, within
+from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.scenario import solver_settings
 from gavelx.cli.stopping import stoppable
-from gavelx.cli.tables import plain_table, policy_cell
+from gavelx.cli.tables import plain_table, policy_cell, print_speeds
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError
+from gavelx.files.data_sheets import load_data_sheets, other_spellings
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
@@ -20,6 +23,7 @@ from gavelx.mechanism import Rules
 from gavelx.policies import load_policy
 from gavelx.pricing.mix import RULES, Mix, cheapest_mix
 from gavelx.pricing.offers import load_offers
+from gavelx.report.speeds import speeds_to_json, speeds_used
 from gavelx.report.words import dollars, hours, number
 from gavelx.solvers import using
 from gavelx.spelling import as_spelled
@@ -28,6 +32,7 @@ from gavelx.workload import check_accelerators, check_workload
 
 DEVICES_MAX = 100_000
 """The most devices of one type; a larger number is probably a typing mistake."""
+NAME = re.compile(r"[a-z0-9._-]+")
 LATE_SHOWN = 10
 DEADLINE_H = (1e-3, 1e6)
 
@@ -44,6 +49,7 @@ class MixOptions:
     max_devices: str | None
     policy: str
     table: str
+    strict_speeds: bool
     round_s: float | None
     time_budget_s: float
 
@@ -53,10 +59,15 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
     load_policy(typed.policy)
     settings = solver_settings("auto", typed.time_budget_s)
     throughputs = load_throughputs(typed.table)
-    wanted = _accelerators(typed.accelerators, throughputs)
+    wanted = _accelerators(typed, throughputs)
+    throughputs = throughputs.also_called(other_spellings(wanted, throughputs.accelerators))
     offers = load_offers(typed.prices, wanted, as_of=typed.as_of)
     most = _most(typed.max_devices, wanted)
-    jobs = _jobs(typed, throughputs, list(dict.fromkeys(offer.accelerator for offer in offers)))
+    offered = list(dict.fromkeys(offer.accelerator for offer in offers))
+    jobs = _read_jobs(typed, throughputs)
+    if not typed.strict_speeds:
+        throughputs = with_estimates(throughputs, jobs, offered)
+    jobs = _checked(typed, jobs, throughputs, offered)
     with using(settings), stoppable(typed.policy) as policy:
         found = cheapest_mix(
             jobs,
@@ -68,10 +79,12 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
             seconds=typed.time_budget_s,
             on_try=lambda number: stderr().print(f"simulating cluster {number + 1}", style="dim"),
         )
+    speeds = speeds_used(jobs, offered, throughputs)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.to_json() | speeds_to_json(speeds))
     else:
         print_mix(found, stdout())
+        print_speeds(speeds, stdout())
     return found.confirmed
 
 
@@ -82,14 +95,17 @@ def _rules(round_s: float | None) -> Rules:
     return RULES.with_round(within(round_s, ROUND_S, "--round", "a round of {:g} s", "seconds"))
 
 
-def _accelerators(text: str | None, throughputs: Throughputs) -> list[str]:
+def _accelerators(typed: MixOptions, throughputs: Throughputs) -> list[str]:
     """The types to choose from; by default, all in the table."""
+    text = typed.accelerators
     if text is None:
         return list(throughputs.accelerators)
     wanted = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     if not wanted:
         raise OptionError(f"{text!r} names no type", where="--accelerators", hint="--accelerators v100,p100,k80")
-    check_accelerators(wanted, throughputs)
+    sheets = load_data_sheets()
+    estimated = [name for name in wanted if NAME.fullmatch(name) and sheets.has(name) and not typed.strict_speeds]
+    check_accelerators([name for name in wanted if name not in estimated], throughputs)
     return wanted
 
 
@@ -109,13 +125,17 @@ def _most(text: str | None, wanted: Sequence[str]) -> dict[str, int]:
     return most
 
 
-def _jobs(typed: MixOptions, throughputs: Throughputs, accelerators: Sequence[str]) -> tuple[Job, ...]:
+def _read_jobs(typed: MixOptions, throughputs: Throughputs) -> tuple[Job, ...]:
+    return as_spelled(read_trace(find_trace(typed.trace)), throughputs.job_types)
+
+
+def _checked(
+    typed: MixOptions, jobs: tuple[Job, ...], throughputs: Throughputs, accelerators: Sequence[str]
+) -> tuple[Job, ...]:
     """The jobs of the trace; each can run on some type and has a deadline."""
-    hours_ = typed.deadline_h
+    hours_, path = typed.deadline_h, find_trace(typed.trace)
     if hours_ is not None:
         within(hours_, DEADLINE_H, "--deadline", "a deadline of {:g} hours", "hours")
-    path = find_trace(typed.trace)
-    jobs = as_spelled(read_trace(path), throughputs.job_types)
     anything = Cluster.of(dict.fromkeys(accelerators, DEVICES_MAX), DEVICES_MAX)
     check_workload(jobs, anything, throughputs, str(path))
     if hours_ is not None:

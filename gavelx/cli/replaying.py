@@ -2,15 +2,18 @@
 
 import numpy as np
 
+from gavelx.cli.estimated_speeds import check_types, with_estimates
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.secrets import check_not_typed
-from gavelx.cli.tables import print_result
+from gavelx.cli.tables import print_result, print_speeds
 from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError
+from gavelx.files.data_sheets import other_spellings
 from gavelx.files.price_tables import load_prices
 from gavelx.mechanism.lengths import Known
 from gavelx.policies import load_policy
+from gavelx.report.speeds import speeds_to_json, speeds_used
 from gavelx.report.words import hours
 from gavelx.simulator import simulate
 from gavelx.workload import check_workload, runnable
@@ -28,8 +31,13 @@ def run_replay(  # noqa: PLR0917
     prices: str | None,
     round_s: float | None,
     json: str | None,
+    *,
+    strict_speeds: bool = False,
 ) -> None:
-    """Simulate the recorded jobs; print the figures beside the recorded ones."""
+    """Simulate the recorded jobs; print the figures beside the recorded ones.
+
+    Speeds on other accelerator types than the recorded ones are estimated, unless ``strict_speeds``.
+    """
     check_not_typed("LOG", log)
     outputs = Outputs(json)
     outputs.check(log, prices)
@@ -38,9 +46,15 @@ def run_replay(  # noqa: PLR0917
     place = recorded.cluster if cluster is None else Cluster.parse(cluster, devices_per_server)
     if not place.servers:
         raise WorkloadError("no server ever joined", where=where, hint="--cluster v100=8")
-    jobs = runnable(recorded.jobs, place, recorded.throughputs)
+    throughputs = recorded.throughputs
+    throughputs = throughputs.also_called(other_spellings(place.accelerators, throughputs.accelerators))
+    if cluster is not None and not strict_speeds:
+        check_types(place.accelerators, throughputs)
+        throughputs = with_estimates(throughputs, recorded.jobs, place.accelerators)
+    speeds = speeds_used(recorded.jobs, place.accelerators, throughputs)
+    jobs = runnable(recorded.jobs, place, throughputs)
     if not jobs:
-        check_workload(recorded.jobs, place, recorded.throughputs, where)
+        check_workload(recorded.jobs, place, throughputs, where)
     if left_out := len(recorded.jobs) - len(jobs):
         stderr().print(f"left out {left_out:,} jobs that can run nowhere in {place}", markup=False)
     rules = recorded.configuration.rules
@@ -50,17 +64,16 @@ def run_replay(  # noqa: PLR0917
     else:
         costs, changes = load_prices(prices, place.accelerators), ()
     lengths: Known = "believed" if recorded.untold else "told"
-    result = simulate(
-        chosen, jobs, place, recorded.throughputs, costs, rules=rules, price_changes=changes, lengths=lengths
-    )
+    result = simulate(chosen, jobs, place, throughputs, costs, rules=rules, price_changes=changes, lengths=lengths)
     really = _really(recorded)
     if outputs.json is not None:
-        write_json(result.to_json() | {"recorded": really}, outputs.json)
+        write_json(result.to_json() | {"recorded": really} | speeds_to_json(speeds), outputs.json)
     if outputs.table_wanted:
         print_result(result, stdout())
         was = f"recorded: {really['jobs_completed']} of {really['jobs_total']} jobs complete"
         mean = "" if really["jct_mean_s"] is None else f", JCT mean {hours(really['jct_mean_s'])} h"
         stdout().print(was + mean, markup=False)
+        print_speeds(speeds, stdout())
 
 
 def _really(recorded: RecordedWorkload) -> dict[str, float | int | None]:

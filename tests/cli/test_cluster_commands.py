@@ -83,6 +83,13 @@ def test_a_job_from_submission_to_replay(
     other = ["--cluster", "k80=1", "--prices", "k80=3600"]
     slower = json.loads(said(capsys, "replay", str(tmp_path / "state"), "--policy", "fifo", *other, "--json", "-"))
     assert (slower["makespan_s"], slower["cost_usd"]) == (1.0, pytest.approx(1.0))
+    newer = ["--cluster", "h100=1", "--prices", "h100=3600"]
+    faster = json.loads(said(capsys, "replay", str(tmp_path / "state"), "--policy", "fifo", *newer, "--json", "-"))
+    assert faster["makespan_s"] < 0.5
+    assert [row["estimated"] for row in faster["speeds"]] == [1]
+    assert "h100" in said(
+        capsys, "replay", str(tmp_path / "state"), "--policy", "fifo", *newer, "--strict-speeds", code=2
+    )
 
 
 @pytest.mark.slow

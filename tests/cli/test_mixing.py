@@ -48,6 +48,26 @@ def test_a_mix_as_a_table(shell: Shell, trace: str) -> None:
     assert "one more" in ran.out
 
 
+def test_types_that_the_table_lacks_are_estimated_unless_they_are_not_to_be(shell: Shell, trace: str) -> None:
+    words = (
+        "mix",
+        "--trace",
+        trace,
+        "--prices",
+        "a100=3.67,k80=0.5",
+        "--accelerators",
+        "A100,k80",
+        "--deadline",
+        "6",
+    )
+    ran = shell(*words, "--json")
+    assert ran.code == 0, ran.err
+    assert {row["accelerator"]: row["estimated"] > 0 for row in ran.json["speeds"]} == {"a100": True, "k80": False}
+    strict = shell(*words, "--strict-speeds")
+    assert strict.code == 2
+    assert "a100" in strict.err
+
+
 @pytest.mark.slow
 def test_a_mix_that_is_not_confirmed_ends_with_1(shell: Shell, trace: str, tmp_path: Path) -> None:
     policy = tmp_path / "lazy.py"
