@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gavelx.cluster import Cluster
 from gavelx.configuration import ConfigurationSet
 from gavelx.elastic import Elastic
+from gavelx.errors import PolicyError
 from gavelx.jobs import Job
 from gavelx.policies import Goodput, Pollux
 from gavelx.policies.baselines.goodput import UNSERVED
@@ -74,7 +75,8 @@ def test_no_other_answer_costs_less(factors: list[float], v100s: int, k80s: int,
     def cost(j: int, c: int) -> float:
         return float((speed_C[c] / least_J[j]) ** power) if may_C[c] else 1e9
 
-    assert allocation.certificate.objective == pytest.approx(-best_by_trying(snapshot, cost, 1.1), rel=1e-5)
+    saved = 1.1 * len(factors) - best_by_trying(snapshot, cost, 1.1)
+    assert allocation.certificate.objective == pytest.approx(saved, rel=1e-5)
 
 
 def _places(table: Any) -> list[tuple[int, int]]:
@@ -94,11 +96,11 @@ def test_pollux_has_the_best_harmonic_mean(factors: list[float], v100s: int) -> 
         return float(1.0 / (speed_C[c] / fair_speed + UNSERVED)) if even else 1e9
 
     best = best_by_trying(snapshot, cost, 1.0 / UNSERVED)
-    assert allocation.certificate.objective == pytest.approx(-best, rel=1e-5)
+    assert allocation.certificate.objective == pytest.approx(len(factors) / UNSERVED - best, rel=1e-5)
 
 
 def test_a_young_job_keeps_its_size_and_an_old_one_grows() -> None:
-    snapshot = snapshot_of([1.0], {"v100": 4}, age_s=20.0)
+    snapshot = snapshot_of([1.0], {"v100": 4}, age_s=40.0)
     now = ConfigurationSet.alone(np.array([0]), np.array([0]), np.array([2]))
     held = {"promised": Promises(("v100",), now, np.ones(1)), "running_J": np.array([0])}
     young, old = snapshot.replace(**held), snapshot.replace(**held, elapsed_s_J=np.array([1e5]))
@@ -121,8 +123,19 @@ def test_a_job_that_counts_more_has_more() -> None:
 
 
 def test_a_power_that_rewards_the_fast_is_refused() -> None:
-    with pytest.raises(ValueError, match="below 0"):
+    with pytest.raises(PolicyError, match="a power below 0"):
         Goodput(power=0.5)
+    with pytest.raises(PolicyError, match="idle=0"):
+        Goodput(idle=0.0)
+
+
+@given(st.lists(st.floats(1.0, 8.0), min_size=1, max_size=3), st.integers(1, 8))
+def test_its_gain_is_what_its_certificate_says(factors: list[float], v100s: int) -> None:
+    snapshot = snapshot_of(factors, {"v100": v100s})
+    allocation = Goodput().allocate(snapshot)
+    assert allocation.certificate.objective is not None
+    gain = Goodput().gain(snapshot, allocation.share_C)
+    assert gain == pytest.approx(allocation.certificate.objective)
 
 
 def devices(allocation: Any) -> list[int]:

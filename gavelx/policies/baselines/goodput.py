@@ -13,6 +13,7 @@ from scipy import sparse
 
 from gavelx.allocation import Allocation
 from gavelx.configuration import ABSENT, ConfigurationSet
+from gavelx.errors import PolicyError
 from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival
@@ -35,7 +36,7 @@ class Goodput(Policy):
     Minimise ``sum_j w_j c_j`` over whole devices, with ``c_j = (r g)^p`` for the size that job j gets, and
     ``idle`` if it gets none. ``g`` is its speed in that size over the least that it may have, per device of
     that one; ``r = T / (T + restart_s)`` holds for any size but the present one, with the seconds T since its
-    arrival, so that young jobs are restarted rarely.
+    arrival, so that young jobs are restarted rarely (1 up to ``restart_s``, as in the published code).
 
     Sizes are powers of two in one server, and whole servers beyond that, so that they can be placed. Outside of
     ``elastic(...)`` each job has its own size, and the program chooses its type.
@@ -62,23 +63,39 @@ class Goodput(Policy):
         doubling: bool = False,
     ) -> None:
         if not power < 0.0:
-            raise ValueError(f"power is {power:g}, and has to be below 0")
+            raise PolicyError(f"power={power:g}", where="Goodput(...)", expected="a power below 0, such as -0.5")
+        if not (idle > 0.0 and restart_s >= 0.0 and interval_s > 0.0):
+            told = f"idle={idle:g}, restart_s={restart_s:g}, interval_s={interval_s:g}"
+            raise PolicyError(
+                told, where="Goodput(...)", expected="idle and interval_s above 0, restart_s not below"
+            )
         self.power, self.idle, self.restart_s, self.interval_s = power, idle, restart_s, interval_s
         self.doubling = doubling
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         begin_s = perf_counter()
+        choices, cost_V = self._choices(snapshot)
+        execution = Execution(refresh_s=self.interval_s, whole_devices=True)
+        return choices.best(cost_V, self.idle, execution, begin_s)
+
+    def gain(self, snapshot: Snapshot, share_C: Floats) -> float:
+        """What these shares save of the cost of letting all jobs wait."""
+        choices, cost_V = self._choices(snapshot)
+        saved_V = snapshot.weight_J[choices.job_V] * (self.idle - cost_V)
+        return float(np.einsum("V,V->", saved_V, share_C[choices.configuration_V]))
+
+    def _choices(self, snapshot: Snapshot) -> "tuple[Choices, Floats]":
+        """The sizes that may be given, and what each adds to the sum."""
         choices = Choices.of(snapshot)
         now_V = choices.now_V()
         worth_V = self.worth_V(choices)
         age_V = snapshot.elapsed_s_J[choices.job_V]
-        restarts_V = choices.of_jobs(choices.job_V[now_V]) & ~now_V
+        restarts_V = choices.of_jobs(choices.job_V[now_V]) & ~now_V & (age_V >= self.restart_s)
         worth_V[restarts_V] *= (age_V / (age_V + self.restart_s))[restarts_V]
         if self.doubling:
             in_reach_V = choices.in_reach_V(now_V)
             choices, worth_V = choices.take(in_reach_V), worth_V[in_reach_V]
-        execution = Execution(refresh_s=self.interval_s, whole_devices=True)
-        return choices.best(self.cost_V(worth_V), self.idle, execution, begin_s)
+        return choices, self.cost_V(worth_V)
 
     def worth_V(self, choices: "Choices") -> Floats:
         """What each size is worth to its job: of the slowest one, its devices."""
@@ -192,12 +209,11 @@ class Choices:
         return np.asarray(self.devices_V <= most_J[self.job_V])
 
     def best(self, cost_V: Floats, idle: float, execution: Execution, begin_s: float) -> Allocation:
-        """The allocation of least cost, where a job without a size costs ``idle``; both times its weight."""
+        """The allocation that saves most, where a job without a size costs ``idle``; both times its weight."""
         snapshot, J, V = self.snapshot, len(self.snapshot.jobs), len(self.job_V)
         share_C, weight_V = np.zeros(len(snapshot.configurations)), snapshot.weight_J[self.job_V]
         if not V:
             return certified(snapshot, share_C, path="nothing can run", seconds=0.0, execution=execution)
-        all_idle = idle * float(snapshot.weight_J[np.unique(self.job_V)].sum())
         once = sparse.csr_array((np.ones(V), (self.job_V, np.arange(V))), shape=(J, V))
         held = sparse.csr_array(
             (self.devices_V.astype(float), (self.type_V, np.arange(V))), shape=(len(snapshot.accelerators), V)
@@ -216,8 +232,8 @@ class Choices:
             share_C,
             path="integer program",
             seconds=perf_counter() - begin_s,
-            objective=-(all_idle + answer.cost),
-            bound=-(all_idle + answer.bound),
+            objective=-answer.cost,
+            bound=-answer.bound,
             execution=execution,
         )
 
