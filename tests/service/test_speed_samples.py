@@ -206,6 +206,20 @@ def test_what_a_lease_does_after_it_was_asked_to_stop_does_not_count() -> None:
     at_bench(work)
 
 
+def test_a_lease_that_a_job_has_yet_to_go_over_to_measures_nothing() -> None:
+    def work(bench: Bench, run: LeaseRecord) -> None:
+        after = LeaseRecord(run.lease._replace(id=2, continues=run.lease.id), run.parts)
+        for n in range(30):
+            bench.hear(after, 0.0, 100.0 * n)
+        assert bench.measuring.end(2) == []
+        assert not bench.measuring.rejected
+        bench.desk.state.runs.end(run.lease.id)
+        bench.hear(after, 0.0, 100.0)
+        assert len(bench.measuring._series[2].samples) == 1
+
+    at_bench(work)
+
+
 BAD = st.sampled_from([math.nan, math.inf, -math.inf, -1.0, -1e9])
 
 

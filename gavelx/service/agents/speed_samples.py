@@ -55,8 +55,8 @@ class SpeedSamples:
 
     def hear(self, run: LeaseRecord, report: wire.LeaseReport) -> None:
         """How far a lease is. A part of it that is long enough is a measurement."""
-        if run.stopping:
-            return
+        if run.stopping or self._state.before(run) is not None:
+            return  # it ends, or its job has yet to go over to it
         lease_id, sample = run.lease.id, Sample(report.held_s, report.steps_done)
         way, series = self._state.way_of(run), self._series.get(lease_id)
         if series is None:
