@@ -31,7 +31,7 @@ VARIANTS: dict[str, tuple[str, Rules]] = {
 """How a policy is asked, and the rules. The first is what the others are compared with."""
 POLICIES = (
     *("max_min_fairness", "finish_time_fairness", "shared_cloud_cost_fairness"),
-    *("fifo", "srtf", "optimus", "goodput", "pollux"),
+    *("fifo", "srtf", "optimus", "goodput", "pollux", "srtf_program"),
 )
 FIGURES = {
     "jct_mean_s": "mean completion, h",

@@ -5,10 +5,10 @@ from gavelx.policies.baselines.allox import Allox as Allox
 from gavelx.policies.baselines.drf import Drf as Drf
 from gavelx.policies.baselines.gandiva import Gandiva as Gandiva
 from gavelx.policies.baselines.goodput import Goodput as Goodput
-from gavelx.policies.baselines.goodput import Pollux as Pollux
 from gavelx.policies.baselines.las_2d import Las2d as Las2d
 from gavelx.policies.baselines.las_2d import Las2dGittins as Las2dGittins
 from gavelx.policies.baselines.optimus import Optimus as Optimus
+from gavelx.policies.baselines.pollux import Pollux as Pollux
 from gavelx.policies.baselines.random_assignment import RandomAssignment as RandomAssignment
 from gavelx.policies.baselines.run_to_completion import Backfill as Backfill
 from gavelx.policies.baselines.run_to_completion import GangFifo as GangFifo
@@ -31,6 +31,7 @@ from gavelx.policies.nash_welfare import StrategyProof as StrategyProof
 from gavelx.policies.proportional import Proportional as Proportional
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairness as SharedCloudCostFairness
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairnessAlg51 as SharedCloudCostFairnessAlg51
+from gavelx.policies.srtf_program import SrtfProgram as SrtfProgram
 from gavelx.policies.value_fair_share import ValueFairShare as ValueFairShare
 from gavelx.policies.water_filling import WaterFilling as WaterFilling
 

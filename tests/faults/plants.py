@@ -66,8 +66,8 @@ def _begins_anew() -> None:
 
     order = ProcessRunner._order
 
-    def tidied(self: Any, launch: Any, until_s: float) -> Any:
-        found = order(self, launch, until_s)
+    def tidied(self: Any, *told: Any) -> Any:
+        found = order(self, *told)
         (Path(found["job_folder"]) / "checkpoint").unlink(missing_ok=True)
         return found
 

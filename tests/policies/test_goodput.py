@@ -18,7 +18,7 @@ from gavelx.elastic import Elastic
 from gavelx.errors import PolicyError
 from gavelx.jobs import Job
 from gavelx.policies import Goodput, Pollux
-from gavelx.policies.baselines.goodput import UNSERVED
+from gavelx.policies.baselines.pollux import UNSERVED
 from gavelx.promises import Promises
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Setting, Throughputs

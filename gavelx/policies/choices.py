@@ -1,0 +1,143 @@
+"""One size or none for each job: what can be chosen, and the integer program that finds the best choice.
+
+Legend: J jobs, A accelerator types, C configurations, V choices (a configuration of one job), K constraints.
+"""
+
+import math
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gavelx.allocation import Allocation
+from gavelx.configuration import ABSENT, ConfigurationSet
+from gavelx.execution import Execution
+from gavelx.policies.greedy import by_arrival
+from gavelx.snapshot import Snapshot
+from gavelx.solvers import certified
+from gavelx.solvers.lp.integer import solve_integer
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """The sizes that can be placed: a job's own; powers of two in one server; and whole servers beyond that.
+
+    They are in the order of arrival of their jobs, and so is the program: ties do not depend on any other order.
+    """
+
+    snapshot: Snapshot
+    configuration_V: Ints
+    job_V: Ints
+    speed_V: Floats
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> "Choices":
+        """All of them."""
+        table = snapshot.configurations
+        rank_J = np.empty(len(snapshot.jobs), dtype=np.int64)
+        rank_J[by_arrival(snapshot)] = np.arange(len(snapshot.jobs))
+        fits_C = (
+            (table.members_C == 1) & ~table.spread_C & snapshot.usable_C & (table.own_C | _is_even_C(snapshot))
+        )
+        of_M = np.flatnonzero(fits_C[table.configuration_M])
+        c_M, j_M = table.configuration_M[of_M], table.job_M[of_M]
+        order = np.lexsort((table.batch_C[c_M], table.devices_C[c_M], table.accelerator_C[c_M], rank_J[j_M]))
+        return Choices(snapshot, c_M[order], j_M[order], table.throughput_M[of_M][order])
+
+    def take(self, mask_V: Bools) -> "Choices":
+        """Some of them."""
+        return Choices(self.snapshot, self.configuration_V[mask_V], self.job_V[mask_V], self.speed_V[mask_V])
+
+    @property
+    def type_V(self) -> Ints:
+        return self.snapshot.configurations.accelerator_C[self.configuration_V]
+
+    @property
+    def devices_V(self) -> Ints:
+        return self.snapshot.configurations.devices_C[self.configuration_V]
+
+    def of_jobs(self, jobs: Ints) -> Bools:
+        """Whether each is of one of these jobs."""
+        return np.isin(self.job_V, jobs)
+
+    def slowest_V(self) -> Ints:
+        """For each, the slowest size of its job."""
+        slowest_J = np.zeros(len(self.snapshot.jobs), dtype=np.int64)
+        order = np.argsort(-self.speed_V, kind="stable")
+        slowest_J[self.job_V[order]] = order
+        return slowest_J[self.job_V]
+
+    def fair_speed_J(self) -> Floats:
+        """How fast each job is on a fair share: at most as many devices as there are for each job."""
+        snapshot = self.snapshot
+        fair = max(1, math.ceil(int(snapshot.devices_A.sum()) / max(1, len(snapshot.jobs))))
+        speed_J = np.zeros(len(snapshot.jobs))
+        small_V = self.devices_V <= fair
+        np.maximum.at(speed_J, self.job_V[small_V], self.speed_V[small_V])
+        slowest_J = np.ones(len(snapshot.jobs))
+        slowest_J[self.job_V] = self.speed_V[self.slowest_V()]
+        return np.where(speed_J > 0.0, speed_J, slowest_J)
+
+    def now_V(self) -> Bools:
+        """Whether a job has this size at present."""
+        snapshot, promised = self.snapshot, self.snapshot.promised
+        ids = np.array([job.id for job in snapshot.jobs], dtype=np.int64)
+        place = {name: a for a, name in enumerate(promised.accelerators)}
+        type_A = np.array([place.get(name, ABSENT) for name in snapshot.accelerators], dtype=np.int64)
+        sizes = ConfigurationSet.alone(ids[self.job_V], type_A[self.type_V], self.devices_V)
+        sizes.batch[:] = snapshot.configurations.batch_C[self.configuration_V]
+        known = promised.configurations.find(sizes) != ABSENT
+        return np.asarray(known & (snapshot.running_J[self.job_V] == self.type_V))
+
+    def in_reach_V(self, now_V: Bools) -> Bools:
+        """At most twice the devices that a job has; its fewest if it has none."""
+        most_J = np.full(len(self.snapshot.jobs), np.iinfo(np.int64).max)
+        np.minimum.at(most_J, self.job_V, self.devices_V)
+        most_J[self.job_V[now_V]] = 2 * self.devices_V[now_V]
+        return np.asarray(self.devices_V <= most_J[self.job_V])
+
+    def best(self, cost_V: Floats, idle: float, execution: Execution, begin_s: float) -> Allocation:
+        """The allocation that saves most, where a job without a size costs ``idle``; both times its weight."""
+        snapshot, J, V = self.snapshot, len(self.snapshot.jobs), len(self.job_V)
+        share_C, weight_V = np.zeros(len(snapshot.configurations)), snapshot.weight_J[self.job_V]
+        if not V:
+            return certified(snapshot, share_C, path="nothing can run", seconds=0.0, execution=execution)
+        once = sparse.csr_array((np.ones(V), (self.job_V, np.arange(V))), shape=(J, V))
+        held = sparse.csr_array(
+            (self.devices_V.astype(float), (self.type_V, np.arange(V))), shape=(len(snapshot.accelerators), V)
+        )
+        most_K = np.concatenate([np.ones(J), snapshot.devices_A.astype(float)])
+        answer = solve_integer(
+            weight_V * (cost_V - idle),
+            (np.zeros(V), np.ones(V)),
+            sparse.csr_array(sparse.vstack([once, held])),
+            (np.full(len(most_K), -np.inf), most_K),
+            np.ones(V, dtype=bool),
+        )
+        share_C[self.configuration_V] = np.rint(answer.value_V)
+        return certified(
+            snapshot,
+            share_C,
+            path="integer program",
+            seconds=perf_counter() - begin_s,
+            objective=-answer.cost,
+            bound=-answer.bound,
+            execution=execution,
+        )
+
+
+def _is_even_C(snapshot: Snapshot) -> Bools:
+    """Whether a number of devices is a power of two within a server, or whole servers."""
+    table, most_A = snapshot.configurations, np.ones(len(snapshot.accelerators), dtype=np.int64)
+    for server in snapshot.cluster.servers:
+        a = snapshot.accelerators.index(server.accelerator)
+        most_A[a] = max(most_A[a], server.device_count)
+    devices_C, most_C = table.devices_C, most_A[table.accelerator_C]
+    within_C = (devices_C & (devices_C - 1) == 0) & (devices_C <= most_C)
+    return np.asarray(within_C | (devices_C % most_C == 0))
