@@ -48,6 +48,7 @@ COLUMNS = (
     Column("worse off", "than alone", "unfair_fraction", percent, min),
     Column("utilization", "", "utilization", percent, None),  # neither end is better: slow devices are busy longer
     Column("restarts", "", "restarts", "{:,.0f}".format, None),
+    Column("resizes", "", "resizes", "{:,.0f}".format, None),  # of runs with elastic jobs
 )
 
 
@@ -66,7 +67,7 @@ def html_report(results: Sequence[Result], about: About, failed: Sequence[tuple[
     return environment.from_string(source).render(
         about=about,
         facts=_facts(results[0], about),
-        columns=COLUMNS,
+        columns=_columns(summaries),
         intervals=results[0].intervals,
         factor=factor,
         rows=[_row(position, summaries) for position in order(summaries)],
@@ -92,6 +93,11 @@ def order(summaries: Sequence[Mapping[str, Any]]) -> list[int]:
     return sorted(range(len(summaries)), key=rank)
 
 
+def _columns(summaries: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Those that the runs have."""
+    return [column for column in COLUMNS if column.key in summaries[0]]
+
+
 def best_value(column: Column, summaries: Sequence[Mapping[str, Any]]) -> float | None:
     """The best value of a column, or None if all policies are equal.
 
@@ -111,7 +117,7 @@ def _row(position: int, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any
     summary = summaries[position]
     most = max(each["jobs_completed"] for each in summaries)
     cells = []
-    for column in COLUMNS:
+    for column in _columns(summaries):
         value, best = summary[column.key], best_value(column, summaries)
         is_best = (
             best is not None
@@ -205,6 +211,7 @@ def _longest(result: Result) -> list[dict[str, str]]:
             "rho": number(float(result.rho_J[j])),
             "cost": dollars(float(result.cost_usd_J[j])),
             "restarts": str(int(result.restarts_J[j])),
+            "resizes": str(int(result.resizes_J[j])),
         }
         for j in longest
     ]

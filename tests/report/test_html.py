@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
+from gavelx.elastic import Elastic
 from gavelx.report.about import About
 from gavelx.report.html import COLUMNS, best_value, html_report, order
 from gavelx.result import Result
@@ -143,3 +145,11 @@ def test_dropping_jobs_does_not_win_a_column() -> None:
     assert best_value(jct, [run.summary() for run in runs]) == 1.5 * 3600
     assert best_value(jct, [runs[1].summary()]) is None
     assert best_value(jct, [runs[1].summary(), runs[1].summary()]) is None
+
+
+@pytest.mark.slow
+def test_resizes_are_told_of_runs_with_elastic_jobs_alone() -> None:
+    rigid = result()
+    elastic = replace(rigid, jobs=tuple(replace(job, elastic=Elastic.of("workers:1-4")) for job in rigid.jobs))
+    assert "resizes" not in Page(html_report([rigid], ABOUT)).texts
+    assert Page(html_report([elastic], ABOUT)).texts.count("resizes") == 2  # of the policies, and of the jobs
