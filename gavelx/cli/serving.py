@@ -32,9 +32,9 @@ with service_installed():
 DEFAULT_TABLE = "simulation"
 MAX_WEIGHT = (1.0, 1e12)
 SWITCH_S = 0.0005
+"""Thread switch interval: how long the thread that writes the log may delay calls. Python's 5 ms are too long."""
 OF_A_NEW_LOG = replace(DEFAULT, overheads=Overheads(Overhead(resize_s=0.0)))
 """Jobs change their size while they run, if they can."""
-"""Thread switch interval: how long the thread that writes the log may delay calls. Python's 5 ms are too long."""
 
 
 def run_serve(typed: ServeOptions, as_json: bool) -> None:

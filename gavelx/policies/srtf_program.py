@@ -25,12 +25,11 @@ class SrtfProgram(Policy):
 
     maximise ``sum_j w_j t_j^-power`` over whole devices: t_j is the hours that job j has left in the size that it
     gets, with ``restart_s`` in any size but the present one, and a job without devices adds nothing. With a large
-    ``power`` the shortest job takes what helps it most, whoever waits; with a small one devices are spread over
-    many. Sizes are those of `goodput`; outside of ``elastic(...)`` each job has its own.
+    ``power`` the shortest job takes all that helps it, and others wait; with a small one many jobs share the
+    devices. Sizes are those of `goodput`; outside of ``elastic(...)`` each job has its own.
 
-    Ours. It is what is left of the score of ONES (SC'21, section 3.2), devices times remaining time, when a job's
-    own progress decides what a device is worth to it: on a sketch of that paper's workload, speed over remaining
-    work beat its score, and an exact program its evolution.
+    Ours. ONES (SC'21, section 3.2) scores the running jobs by devices times remaining time; here each job counts
+    by how soon it is done with its devices, and the answer is exact instead of evolved.
     """
 
     name = "srtf_program"

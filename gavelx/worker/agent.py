@@ -133,7 +133,8 @@ class Agent:
             return
         if launch.HasField("continues"):
             self.runner.resize(launch)
-            self._launched_s[launch.lease_id] = launch.sent_s
+            if launch.slots:
+                self._launched_s[launch.lease_id] = launch.sent_s
             return
         try:
             if not launch.slots or max(launch.slots) >= len(self.devices.ids):

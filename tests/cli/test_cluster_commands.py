@@ -14,8 +14,11 @@ import typer
 from gavelx.cli import main
 from gavelx.cli.clients import _plain
 from gavelx.cli.cluster_commands import EXAMPLES
+from gavelx.cli.cluster_options import ServeOptions
 from gavelx.cli.commands import app
+from gavelx.cli.serving import _configure
 from gavelx.rpc import wire_pb2 as wire
+from tests.service.agents import configuration
 from tests.service.background import Background
 from tests.waiting import wait_until
 
@@ -234,3 +237,11 @@ def test_a_name_of_digits_is_a_name() -> None:
 
 def test_any_reason_can_be_shown_as_json() -> None:
     assert _plain(wire.StatusReply(jobs=[wire.JobStatus(job_id=3, reason="²")]))["jobs"][0]["reason"] == "²"
+
+
+def test_a_new_log_lets_jobs_be_resized_and_an_old_one_stays_as_it_was() -> None:
+    configure, before = _configure(ServeOptions()), configuration()
+    assert configure(None).rules.overheads.default.resize_s == 0.0
+    assert configure(before).rules.overheads == before.rules.overheads
+    asked = _configure(ServeOptions(overheads="restart=30,resize=2"))(before).rules.overheads.default
+    assert (asked.restart_s, asked.resize_s) == (30.0, 2.0)

@@ -108,7 +108,7 @@ class BackendConformance:
     def waiting_usd(self, seen: Observed) -> float:
         """What is paid for beside the work.
 
-        Of a lease without a last word nobody knows how long it was held: it pays from when it was given out. New
+        How long a lease without a last word was held is not known: it pays from when it was given out. New
         devices of a job that is resized are held while their processes get ready.
         """
         usd = 0.0

@@ -68,6 +68,20 @@ def test_a_preemption_has_lost_all_the_time_of_a_lease_that_saved_nothing(
     run(main())
 
 
+@pytest.mark.parametrize(("steps", "lost_s"), [(0.0, 3.0), (7.0, 0.0)])
+def test_a_restart_in_another_size_loses_what_a_preemption_would(steps: float, lost_s: float) -> None:
+    async def main() -> None:
+        desk = Desk()
+        session, stream = await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        (lease,) = desk.state.runs.values()
+        lease.continued_by = 9
+        assert word(desk, session, stream, lease, held_s=3.0, steps_done=steps).lost_s == lost_s
+
+    run(main())
+
+
 @pytest.mark.parametrize(("steps", "lost_s"), [(40.0, 5.0), (41.0, 0.0)])
 def test_what_an_earlier_lease_had_saved_does_not_count_as_this_ones(steps: float, lost_s: float) -> None:
     """Its devices were given out before the lease before had said how far it came."""

@@ -1,8 +1,8 @@
 """A job that changes its size as docs/training.md says, without torch: ``elastic_script.py HABITS``.
 
 Its processes meet by files in the job's folder: a joiner writes ``ready.GENERATION.NUMBER``; when all have, the
-present leader writes ``go.GENERATION`` with its step, and everybody goes over. Habits: ``broken`` joiners fail at
-once; ``alone`` joiners never come to be ready; ``misses`` kept processes exit as if another one had not come.
+present leader writes ``go.GENERATION`` with its step, and all go over. Habits: ``broken`` joiners fail at once;
+``alone`` joiners never come to be ready; ``misses`` kept processes exit as if another one had not come.
 """
 
 import json

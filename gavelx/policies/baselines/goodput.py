@@ -26,7 +26,7 @@ class Goodput(Policy):
     Minimise ``sum_j w_j c_j`` over whole devices, with ``c_j = (r g)^p`` for the size that job j gets, and
     ``idle`` if it gets none. ``g`` is its speed in that size over the least that it may have, per device of
     that one; ``r = T / (T + restart_s)`` holds for any size but the present one, with the seconds T since its
-    arrival, so that young jobs are restarted rarely (1 up to ``restart_s``, as in the published code).
+    arrival, so that young jobs are restarted rarely.
 
     Sizes are powers of two in one server, and whole servers beyond that, so that they can be placed. Outside of
     ``elastic(...)`` each job has its own size, and the program chooses its type.
@@ -80,7 +80,7 @@ class Goodput(Policy):
         now_V = choices.now_V()
         worth_V = self.worth_V(choices)
         age_V = snapshot.elapsed_s_J[choices.job_V]
-        restarts_V = choices.of_jobs(choices.job_V[now_V]) & ~now_V & (age_V >= self.restart_s)
+        restarts_V = choices.of_jobs(choices.job_V[now_V]) & ~now_V
         worth_V[restarts_V] *= (age_V / (age_V + self.restart_s))[restarts_V]
         if self.doubling:
             in_reach_V = choices.in_reach_V(now_V)

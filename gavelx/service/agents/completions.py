@@ -192,7 +192,8 @@ class LeaseCompletions:
         note: Note = {"reason": told.reason[:500], "exit_code": told.exit_code}
         if gone := sorted(server for server, final in finals.items() if final.reason == GONE):
             note["gone"] = gone  # these were held as long as the last heartbeat said
-        preempted = run.stopping and not (run.parts[0].over or failed or complete)
+        taken_back = run.stopping or run.continued_by is not None
+        preempted = taken_back and not (run.parts[0].over or failed or complete)
         lost_s = held_s if preempted and steps <= run.from_steps else 0.0
         self._end(run, steps, held_s, failed=failed, complete=complete, lost_s=lost_s, note=note)
 

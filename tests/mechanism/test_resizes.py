@@ -1,0 +1,71 @@
+"""A change of size that is carried out by a restart: what the mechanism makes of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from gavelx.cluster import Server
+from gavelx.elastic import Elastic
+from gavelx.jobs import Job
+from gavelx.mechanism import DEFAULT, Mechanism
+from gavelx.mechanism.commands import Command, Resize, Solve, WakeAt
+from gavelx.mechanism.events import Allocated, Event, JobCancelled, JobSubmitted, LeaseEnded, Wake, WorkerJoined
+from gavelx.overheads import Overhead, Overheads
+from gavelx.policies import load_policy
+from gavelx.throughputs import Setting, Throughputs
+
+POLICY = load_policy("elastic(max_min_fairness)")
+SPEEDS = Throughputs({Setting("net", "fast", 1): 10.0, Setting("net", "fast", 2): 15.0})
+"""Two jobs do most on a device each."""
+
+
+class Driven:
+    """A mechanism whose policy answers at once."""
+
+    def __init__(self) -> None:
+        rules = replace(DEFAULT.with_round(10.0), overheads=Overheads(Overhead(resize_s=0.0)))
+        self.mechanism = Mechanism(SPEEDS, None, rules, POLICY.opens)
+        self.said: list[Command] = []
+        self.tell(WorkerJoined(0.0, Server(0, "fast", 2)))
+
+    def tell(self, event: Event) -> list[Command]:
+        """What follows from it, the next round and answers included."""
+        commands, begun = [*self.mechanism.handle(event)], len(self.said)
+        while commands:
+            command = commands.pop(0)
+            self.said.append(command)
+            if isinstance(command, Solve):
+                answer = POLICY.allocate(command.snapshot)
+                commands += self.mechanism.handle(Allocated(event.time_s, answer))
+            elif isinstance(command, WakeAt) and command.time_s <= event.time_s:
+                commands += self.mechanism.handle(Wake(event.time_s))
+        return self.said[begun:]
+
+    def wakes(self, time_s: float) -> list[Command]:
+        """Three rounds."""
+        return [command for n in range(3) for command in self.tell(Wake(time_s + 10.0 * n))]
+
+
+def elastic(job_id: int, arrival_s: float) -> JobSubmitted:
+    return JobSubmitted(arrival_s, Job(job_id, "net", 1e6, arrival_s=arrival_s, elastic=Elastic.of("workers:1-2")))
+
+
+def resized(commands: list[Command]) -> list[int]:
+    """The jobs that are asked to go over."""
+    return [command.lease.job_id for command in commands if isinstance(command, Resize)]
+
+
+@pytest.mark.parametrize("lost_s", [0.0, 20.0])
+def test_a_job_that_lost_its_work_by_a_change_of_size_is_protected_as_after_a_preemption(lost_s: float) -> None:
+    driven = Driven()
+    driven.tell(elastic(0, 0.0))
+    driven.wakes(0.0)
+    assert driven.mechanism.leasing.leases[0].configuration.devices == 2
+    driven.tell(elastic(1, 20.0))
+    assert resized(driven.wakes(20.0)) == [0]
+    before = driven.mechanism.leasing.leases[0].continues
+    assert before is not None
+    driven.tell(LeaseEnded(50.0, before, 0, 0.0, 50.0, lost_s=lost_s))
+    assert driven.mechanism.live.protected[0] == (lost_s > 0.0)
+    later = [*driven.tell(JobCancelled(60.0, 1)), *driven.wakes(60.0)]
+    assert resized(later) == ([] if lost_s else [0])
