@@ -14,6 +14,11 @@ def test_nothing_runs_twice_and_every_job_ends(seed: int) -> None:
     assert play(seed) == []
 
 
+@pytest.mark.parametrize("seed", [pytest.param(8283, id="rank 0 completes as others go over to another size")])
+def test_what_runs_once_found(seed: int) -> None:
+    assert play(seed) == []
+
+
 def test_a_service_that_gives_up_too_early_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AgentRegistry, "_is_exposed", lambda self, session: False)
     assert any("run twice at once" in problem for seed in range(4, 8) for problem in play(seed))

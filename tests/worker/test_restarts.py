@@ -280,8 +280,9 @@ def test_a_machine_that_boots_again_is_another_one(tmp_path: Path) -> None:
     async def before(m: Machine) -> None:
         m.scheduler.launch_python(1, SAVE_ON_TERM + FOREVER)
         await printed(m, 1)
-        os.kill(json.loads((m.lease(1) / "shim.json").read_text())["pid"], signal.SIGKILL)
         m.attending.cancel()
+        await asyncio.wait([m.attending])  # its agent sees nothing of what comes now
+        os.kill(json.loads((m.lease(1) / "shim.json").read_text())["pid"], signal.SIGKILL)
 
     play(tmp_path, before)
     launch = tmp_path / "leases" / "1" / "launch.json"

@@ -174,8 +174,10 @@ class LeaseCompletions:
 
     def _end_if_over(self, run: LeaseRecord) -> None:
         tracked = self._tracked[run.lease.id]
-        if not tracked.is_over or self._resizes.over_from(run) is not None:
+        if not tracked.is_over or tracked.ending or self._resizes.over_from(run) is not None:
             return  # what a lease continues ends before it
+        if (after := self._resizes.over_to(run)) is not None:  # to which nobody can go over any more
+            self._stop(after, "what it was to continue has ended")
         finals = tracked.finals
         first = finals.get(run.parts[0].server_id)  # it counts though its server was lost since
         failed = any(final.failed for final in finals.values())
