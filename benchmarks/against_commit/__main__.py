@@ -1,0 +1,119 @@
+"""How much processor time work takes now, against a commit of the past: both sides in one run, in turns.
+
+    python -m benchmarks.against_commit [COMMIT] [--only TEXT] [--pairs 5] [--json OUT] [--below 0.8]
+
+The commit is checked out and installed below ``build/against``, with its own Makefile and constraints, once. Each
+run is a process of its own, which counts its processor time from when its inputs are made. It is said where answers
+differ.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+from benchmarks.against_commit.cases import CASES
+from gavelx.files.atomic import write_atomically
+
+HERE = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).with_name("cases.py")
+START = "f7602c3"
+"""The commit against which the project's own targets of speed are stated."""
+
+
+def checked_out(commit: str) -> Path:
+    """A folder with this commit and its environment; made if it is not there yet."""
+    full = subprocess.run(
+        ["git", "rev-parse", f"{commit}^{{commit}}"], cwd=HERE, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    folder = HERE / "build" / "against" / full[:12]
+    if not (folder / ".venv" / ".core").exists():
+        print(f"installing {full[:12]}", file=sys.stderr)
+        folder.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.run(["git", "archive", full], cwd=HERE, check=True, capture_output=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
+        make = ["make", "--no-print-directory", ".venv/.core", "CONSTRAINTS=constraints.txt"]
+        subprocess.run(make, cwd=folder, check=True, stdout=sys.stderr)
+    return folder
+
+
+def measure(folder: Path, python: Path, case: str) -> dict[str, Any]:
+    """One run of one side."""
+    done = subprocess.run(
+        [str(python), str(SCRIPT), case],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1:] or ["no word"]}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def compare(case: str, before: Path, pairs: int) -> dict[str, Any]:
+    """Both sides in turns; medians, and the median of the pairs' ratios."""
+    sides: dict[str, list[dict[str, Any]]] = {"before": [], "now": []}
+    for _ in range(pairs):
+        sides["before"].append(measure(before, before / ".venv" / "bin" / "python", case))
+        sides["now"].append(measure(HERE, Path(sys.executable), case))
+    failed = [run["failed"] for runs in sides.values() for run in runs if "failed" in run]
+    if failed:
+        return {"case": case, "failed": failed[0]}
+    seconds = {name: [run["seconds"] for run in runs] for name, runs in sides.items()}
+    ratios = [a / b for a, b in zip(seconds["before"], seconds["now"], strict=True)]
+    return {
+        "case": case,
+        "before_s": statistics.median(seconds["before"]),
+        "now_s": statistics.median(seconds["now"]),
+        "ratio": statistics.median(ratios),
+        "ratio_min": min(ratios),
+        "ratio_max": max(ratios),
+        "same_answer": sides["before"][0]["answer"] == sides["now"][0]["answer"],
+    }
+
+
+def line(row: dict[str, Any]) -> str:
+    if "failed" in row:
+        return f"{row['case']:<45} failed: {' '.join(row['failed'])}"
+    spread = f"{row['ratio']:.2f} ({row['ratio_min']:.2f}..{row['ratio_max']:.2f})"
+    answer = "" if row["same_answer"] else "  another answer"
+    return f"{row['case']:<45} {row['before_s']:8.3f} s {row['now_s']:8.3f} s  {spread}{answer}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.against_commit", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("commit", nargs="?", default=START, help=f"as git names it (default {START})")
+    parser.add_argument("--only", default="", help="cases whose names have this in them")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--below", type=float, help="warn of cases whose ratio is below this")
+    parser.add_argument("--json", type=Path, help="write every row to this file")
+    options = parser.parse_args(arguments)
+    chosen = [case for case in CASES if options.only in case]
+    if not chosen:
+        parser.error(f"--only {options.only}: no case has that in its name. Cases: {'; '.join(CASES)}")
+    before, rows = checked_out(options.commit), []
+    print(f"{'case':<45} {options.commit:>10} {'now':>10}  ratio, median (least..largest)")
+    for case in chosen:
+        rows.append(compare(case, before, options.pairs))
+        print(line(rows[-1]), flush=True)
+    if options.json:
+        about = {"machine": report.machine(), "commit": options.commit, "rows": rows}
+        write_atomically(options.json, json.dumps(about, indent=1) + "\n")
+    for row in rows:
+        if options.below is not None and row.get("ratio", 0.0) < options.below:
+            print(f"warning: {row['case']}: {row.get('ratio', 'failed')}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
