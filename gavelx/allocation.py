@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gavelx import frames
 from gavelx.errors import SharesError
 from gavelx.execution import DEFAULT, Execution
+from gavelx.memory import Memory
 from gavelx.promises import Promises
 from gavelx.snapshot import Snapshot
 
@@ -68,7 +69,8 @@ class Allocation:
     * ``marginal_A``: the change of the objective with one more device of a type, in the objective's unit; empty
       if the solver does not know it;
     * ``execution``: what the mechanism may do besides, such as filling idle devices with jobs that have no share;
-    * ``notes``: remarks for the user, such as a deadline that cannot be met.
+    * ``notes``: remarks for the user, such as a deadline that cannot be met;
+    * ``memory``: arrays that the next snapshot brings back (:mod:`gavelx.memory`).
     """
 
     snapshot: Snapshot
@@ -77,6 +79,7 @@ class Allocation:
     marginal_A: Mapping[str, float] = field(default_factory=dict)
     execution: Execution = DEFAULT
     notes: tuple[str, ...] = ()
+    memory: Memory = field(default_factory=dict)
 
     def with_execution(self, **changes: Any) -> "Allocation":
         """The same shares with these fields of :class:`~gavelx.execution.Execution` changed."""
@@ -85,6 +88,10 @@ class Allocation:
     def with_notes(self, notes: Sequence[str]) -> "Allocation":
         """The same allocation with more notes."""
         return replace(self, notes=(*self.notes, *notes))
+
+    def with_memory(self, memory: Memory) -> "Allocation":
+        """The same allocation; the policy finds these arrays in the next snapshot."""
+        return replace(self, memory=memory)
 
     def __post_init__(self) -> None:
         self.share_C.setflags(write=False)

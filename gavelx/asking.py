@@ -15,6 +15,7 @@ from gavelx.allocation import Allocation, Certificate, check_form, check_limits
 from gavelx.authors import blamed, is_ours, look_at_answer
 from gavelx.configurations import Configurations
 from gavelx.errors import PolicyError, SharesError
+from gavelx.memory import wrong as wrong_memory
 from gavelx.snapshot import Snapshot
 
 OFFERED = (
@@ -96,6 +97,9 @@ def _check(allocation: object, snapshot: Snapshot, policy: Allocator, hint: str)
         raise PolicyError(error.problem, where=where, expected=error.expected, hint=hint) from error
     if wrong := _no_numbers(allocation):
         raise PolicyError(wrong, where=where, expected="finite numbers, or None", hint=hint)
+    if (forgettable := wrong_memory(allocation.memory)) is not None:
+        seen, expected = forgettable
+        raise PolicyError(seen, where=where, expected=expected, hint=hint)
 
 
 def _no_numbers(allocation: Allocation) -> str:

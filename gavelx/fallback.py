@@ -65,7 +65,7 @@ def carried_over(previous: Allocation | None, snapshot: Snapshot, reason: str) -
         path=f"{CARRIED_OVER}{reason}",
         seconds=0.0,
         execution=DEFAULT if previous is None else _as_before(previous.execution),
-    )
+    ).with_memory(snapshot.memory)
 
 
 def _as_before(execution: Execution) -> Execution:

@@ -19,6 +19,7 @@ from gavelx.cluster import Cluster
 from gavelx.configuration import ConfigurationSet
 from gavelx.configurations import Configurations
 from gavelx.jobs import Job
+from gavelx.memory import Memory
 from gavelx.prices import Prices
 from gavelx.promises import Promises
 from gavelx.throughputs import Throughputs
@@ -51,6 +52,8 @@ class Snapshot:
     * ``promised``: the shares of the previous allocation; default: none;
     * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; default:
       all jobs wait;
+    * ``memory``: what the policy's previous allocation asked to be remembered (:mod:`gavelx.memory`); default:
+      nothing, and any policy must do with that;
     * ``scale_factor_J``, ``weight_J``: devices of each job in its own size, and its priority, as in ``jobs``.
     """
 
@@ -69,6 +72,7 @@ class Snapshot:
     promised: Promises = field(default_factory=Promises)
     opened: frozenset[Kind] = frozenset()
     left_range_JE: Floats | None = None
+    memory: Memory = field(default_factory=dict)
     scale_factor_J: Ints = field(init=False)
     weight_J: Floats = field(init=False)
 
@@ -154,6 +158,10 @@ class Snapshot:
             of_job["left_range_JE"] = self.left_range_JE[job_S]
         jobs = tuple(self.jobs[j] for j in job_S.tolist())
         return self.replace(cluster=cluster, jobs=jobs, known=known, **of_job), place
+
+    def random(self, seed: int) -> np.random.Generator:
+        """Chance for a policy: another sequence at each time, and the same for the same snapshot."""
+        return np.random.default_rng([seed, int(np.float64(self.time_s).view(np.uint64))])
 
     @cached_property
     def configurations(self) -> Configurations:

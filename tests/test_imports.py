@@ -31,6 +31,7 @@ NOUNS = {
         "frames",
         "jobs",
         "measurements",
+        "memory",
         "metrics",
         "overheads",
         "elastic",

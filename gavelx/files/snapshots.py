@@ -17,6 +17,7 @@
                  ``steps_left`` is believed, ``steps_left_range: [lower, upper]``
 ``promised``     optional: what the previous allocation promised, as ``{jobs: [ids], accelerator, share}``
                  with ``spread: true`` where over several servers, and ``batch`` where it is another
+``memory``       optional: what the policy remembers, by name ``{type, shape, base64}``: the bytes of an array
 ``kinds``        optional, a number for each job: jobs with the same one can run in the same ways
 ``prices``       dollars per device-hour by accelerator type; null where unknown
 ===============  =================================================================================
@@ -35,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
 from gavelx.configuration import ALONE, AS_ASKED, ConfigurationSet
@@ -48,6 +50,9 @@ from gavelx.files.jsons import Node, read_json
 from gavelx.files.limits import DEVICES_MAX, SCALE_FACTOR_MAX
 from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
 from gavelx.jobs import PREEMPTIBLE, Job, Preemptible
+from gavelx.memory import Memory
+from gavelx.memory import from_json as memory_from_json
+from gavelx.memory import to_json as memory_to_json
 from gavelx.metrics import known
 from gavelx.promises import Promises
 from gavelx.snapshot import WAITING, Snapshot
@@ -121,6 +126,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
             for j in range(len(ids))
         ],
         **({"promised": _promises_to_json(snapshot.promised)} if len(snapshot.promised) else {}),
+        **({"memory": memory_to_json(snapshot.memory)} if snapshot.memory else {}),
         **({} if snapshot.known.kind_J is None else {"kinds": snapshot.known.kind_J.tolist()}),
         "prices": {name: known(usd) for name, usd in zip(types, snapshot.usd_per_hour_A.tolist(), strict=True)},
     }
@@ -156,7 +162,20 @@ def _snapshot(node: Node) -> Snapshot:
         usd_per_hour_A=usd_per_hour(node["prices"], cluster.accelerators),
         time_s=node["time_s"].number(low=0) if "time_s" in node else 0.0,
         promised=_promises(node["promised"]) if "promised" in node else Promises(),
+        memory=_memory(node["memory"]) if "memory" in node else {},
     )
+
+
+def _memory(node: Node) -> Memory:
+    """What a policy remembers; each array by itself, so that a message names the one that is wrong."""
+    memory: dict[str, NDArray[Any]] = {}
+    for name, one in node.items():
+        try:
+            memory |= memory_from_json({name: one.value})
+        except (ValueError, KeyError, TypeError) as error:
+            told = f"it is no array: {str(error) or type(error).__name__:.80}"
+            raise one.mistake(told, expected='{"type": "<f8", "shape": [2], "base64": "..."}') from error
+    return memory
 
 
 def _of_kinds(node: Node, known: Configurations, jobs: Sequence[Job]) -> Configurations:

@@ -49,6 +49,7 @@ from gavelx.mechanism.selection import (
 )
 from gavelx.mechanism.solve_trigger import NEVER, SolveTrigger
 from gavelx.mechanism.view import JobView
+from gavelx.memory import Memory
 from gavelx.prices import Prices
 from gavelx.promises import Promises
 from gavelx.snapshot import WAITING, Kind, Snapshot
@@ -92,6 +93,7 @@ class Mechanism:
         self._known: set[int] = set()  # every job that was ever submitted
         self._kinds: dict[tuple[str, int], int] = {}
         self._promises = Promises()
+        self._memory: Memory = {}
         self._trigger = SolveTrigger(rules)
         self.execution = Execution()  # of the present allocation
         self._asleep = False  # nothing can change before something happens
@@ -451,7 +453,7 @@ class Mechanism:
         if self._now_s >= self._round_end_s:  # the answer took longer than the round
             self._begin_round()
         self.accounts.settle_all(self._now_s)
-        self._promises = allocation.promises(rounded=True)
+        self._promises, self._memory = allocation.promises(rounded=True), allocation.memory
         new = entitlements(self.live, self._promises, self.leasing.accelerators)
         known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
         self.live.allocated[:] = False
@@ -665,6 +667,7 @@ class Mechanism:
             held_s_J=live.held_s.copy(),
             running_J=self._holding_J(),
             promised=self._promises,
+            memory=self._memory,
         )
 
     def _steps_left(self) -> tuple[Floats, Floats | None]:

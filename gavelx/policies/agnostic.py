@@ -46,7 +46,7 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             classes=known.classes,
             execution=replace(seen.execution, knows_types=False),
         )
-        return answer.with_notes(seen.notes)
+        return answer.with_notes(seen.notes).with_memory(seen.memory)
 
     def shown(self, snapshot: Snapshot) -> Snapshot:
         """What the inner policy sees: one speed for each job."""

@@ -18,6 +18,8 @@ class Policy(ABC):
     """Decides how the cluster is shared at one instant.
 
     A policy keeps no state: what it needs is in the snapshot, so the same snapshot always gets the same answer.
+    What it wants to remember goes into ``Allocation.memory`` and comes back in ``Snapshot.memory``; chance comes
+    from ``Snapshot.random``.
     ``promises`` names the properties that it claims, among ``sharing_incentive``, ``owner_sharing_incentive``,
     ``value_fairness``, ``pareto_efficiency``, ``envy_freeness`` and ``strategy_proofness``; the tests check just
     those.

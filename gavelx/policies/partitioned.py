@@ -4,13 +4,16 @@ Legend: J jobs, A accelerator types, C configurations.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
 from gavelx.cluster import Cluster
 from gavelx.errors import PolicyError
+from gavelx.memory import Memory
 from gavelx.policies.base import Policy
 from gavelx.policies.modifiers import Modifier
 from gavelx.policies.program import Maximize
@@ -37,11 +40,12 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
     def allocate(self, snapshot: Snapshot) -> Allocation:
         parts = _parts(snapshot, self.parts)
         share_K, seconds = np.zeros(len(snapshot.known)), 0.0  # K: all known configurations
-        notes = list[str]()
+        notes, memory = list[str](), dict[str, NDArray[Any]]()
         for part in range(parts):
             jobs = np.sort(_deal(snapshot)[part::parts])
             inner, known = snapshot.of_jobs(jobs, _slice(snapshot, part, parts))
-            answer = ask(self.policy, inner)
+            answer = ask(self.policy, inner.replace(memory=_of_part(snapshot.memory, part)))
+            memory |= {f"{part}/{name}": array for name, array in answer.memory.items()}
             share_K[known[answer.snapshot.open_C]] = answer.share_C
             seconds += answer.certificate.seconds
             notes += answer.notes
@@ -53,10 +57,16 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
             objective = value if np.isfinite(value) else None  # of no job
         path = f"{parts} parts: {answer.certificate.path}"
         merged = certified(whole, share_C, path=path, seconds=seconds, objective=objective)
-        return replace(merged, notes=tuple(notes), execution=answer.execution)
+        return replace(merged, notes=tuple(notes), execution=answer.execution, memory=memory)
 
     def __repr__(self) -> str:
         return f"partitioned({self.policy!r}, {getattr(self, 'parts', '?')})"
+
+
+def _of_part(memory: Memory, part: int) -> Memory:
+    """What the policy of one part remembers."""
+    start = f"{part}/"
+    return {name.removeprefix(start): array for name, array in memory.items() if name.startswith(start)}
 
 
 def _innermost(policy: Policy) -> Policy:

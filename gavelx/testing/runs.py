@@ -8,15 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT
+from gavelx.memory import Memory
 from gavelx.policies import Policy
 from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.simulator import simulate
 from gavelx.snapshot import Snapshot
 from gavelx.testing.checks import Checks, RefusedError
+from gavelx.testing.snapshots import of_size
 from gavelx.throughputs import Setting, Throughputs
 
 RULES = replace(DEFAULT, backfill=None)
@@ -33,6 +36,22 @@ TABLE = Throughputs(
     }
 )
 JOBS, SEEDS = 10, 3
+
+
+class Forgetful(Policy):
+    """The same policy, whose memory is dropped for one question of four, and is an old one for another."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.name, self.opens = str(policy), policy.opens
+        self._random = np.random.default_rng(0)
+        self._first: Memory = {}
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        memory = ({}, self._first, snapshot.memory, snapshot.memory)[self._random.integers(4)]
+        allocation = self.policy.allocate(snapshot.replace(memory=memory))
+        self._first = self._first or allocation.memory
+        return allocation
 
 
 class Runs(Checks):
@@ -58,6 +77,18 @@ class Runs(Checks):
             for seed, result in enumerate(before):
                 jobs = self._arriving(seed)
                 self._check_same_run(result, self._run(policy, jobs), jobs)
+
+    def test_what_it_remembers_may_be_forgotten(self) -> None:
+        """Memory is dropped at random, or is that of long ago: answers stay feasible, and every job is done."""
+        jobs = self._arriving(0)
+        with suppress(RefusedError):
+            if not self.ask(of_size(6)).memory:
+                return
+            left = self._run(Forgetful(self.make_policy()), jobs).unfinished
+            if left:
+                seen = f"job {left[0]} is never done where the policy's memory is sometimes dropped"
+                hint = "snapshot.memory.get(name) with a default for what is not there"
+                self.fail("what it remembers may be forgotten", seen, _start(jobs), hint)
 
     def _check_same_run(self, one: Result, other: Result, jobs: tuple[Job, ...]) -> None:
         first, second = one.completion_s_J, other.completion_s_J

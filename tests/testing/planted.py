@@ -88,6 +88,17 @@ class Memory(Policy):
         return scaled(snapshot, np.full(len(snapshot.jobs), part))
 
 
+class Doorkeeper(Fair):
+    """Lets in whom it remembers, and who has just come: who is once forgotten stays outside."""
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        allocation, table = super().allocate(snapshot), snapshot.configurations
+        ids = np.array([job.id for job in snapshot.jobs], dtype=np.int64)
+        inside_J = np.isin(ids, snapshot.memory.get("inside", ids[:0])) | (snapshot.elapsed_s_J == 0.0)
+        share_C = allocation.share_C * np.where(table.members_C == 1, inside_J[table.job_M], False)
+        return certified(snapshot, share_C, path="door", seconds=0.0).with_memory({"inside": ids[inside_J]})
+
+
 class Warming(Policy):
     """Half of everything the first time it is ever asked."""
 

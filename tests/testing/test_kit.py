@@ -72,6 +72,7 @@ BEHAVIOUR = {
     *("test_the_certificate_of_a_class_can_be_believed", "test_a_heavier_job_is_never_worse_off"),
     *("test_weights_count", "test_weights_do_not_matter_where_they_are_ignored"),
     *("test_every_job_is_done_in_a_short_simulation", "test_a_second_run_is_like_the_first"),
+    "test_what_it_remembers_may_be_forgotten",
     *("test_the_time_of_day_does_not_matter", "test_the_wall_clock_does_not_matter"),
     *("test_an_answer_waits_for_nothing", "test_an_answer_takes_no_longer_than_it_must"),
 }
@@ -90,6 +91,7 @@ FOUND_BY = [
     (planted.Nights, "test_the_time_of_day_does_not_matter", "steps/s and gets"),
     (planted.Clock, "test_the_wall_clock_does_not_matter", "by the clock"),
     (planted.Calendar, "test_the_wall_clock_does_not_matter", "by the clock"),
+    (planted.Doorkeeper, "test_what_it_remembers_may_be_forgotten", "policy's memory is sometimes dropped"),
     (planted.Grateful, "test_a_second_run_is_like_the_first", "and in a second run at"),
 ]
 

@@ -15,6 +15,9 @@ from gavelx.allocation import Allocation, Certificate
 from gavelx.configuration import ABSENT, ALONE, AS_ASKED, ConfigurationSet
 from gavelx.errors import PolicyError
 from gavelx.execution import DEFAULT, Execution
+from gavelx.memory import Memory
+from gavelx.memory import from_json as memory_from_json
+from gavelx.memory import to_json as memory_to_json
 from gavelx.promises import Promises
 from gavelx.snapshot import Kind, Snapshot
 
@@ -32,6 +35,7 @@ class AllocationRecord:
     marginal_A: dict[str, float] = field(default_factory=dict)
     execution: Execution = DEFAULT
     notes: tuple[str, ...] = ()
+    memory: Memory = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; numbers are written so that reading gives the same float back."""
@@ -51,6 +55,7 @@ class AllocationRecord:
             "marginal": self.marginal_A,
             "execution": asdict(self.execution),
             "notes": list(self.notes),
+            **({"memory": memory_to_json(self.memory)} if self.memory else {}),
         }
 
     @staticmethod
@@ -71,6 +76,7 @@ class AllocationRecord:
             marginal_A=body["marginal"],
             execution=_execution(body["execution"]),
             notes=tuple(body["notes"]),
+            memory=memory_from_json(body.get("memory", {})),
         )
 
 
@@ -89,6 +95,7 @@ def answer_of(allocation: Allocation) -> AllocationRecord:
         marginal_A={name: float(value) for name, value in allocation.marginal_A.items()},
         execution=allocation.execution,
         notes=tuple(allocation.notes),
+        memory=dict(allocation.memory),
     )
 
 
@@ -104,6 +111,7 @@ def allocation_of(answer: AllocationRecord, asked: Snapshot) -> Allocation:
         marginal_A=answer.marginal_A,
         execution=answer.execution,
         notes=answer.notes,
+        memory=answer.memory,
     )
 
 
