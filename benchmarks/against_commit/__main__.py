@@ -101,6 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [case for case in CASES if options.only in case]
     if not chosen:
         parser.error(f"--only {options.only}: no case has that in its name. Cases: {'; '.join(CASES)}")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
     before, rows = checked_out(options.commit), []
     print(f"{'case':<45} {options.commit:>10} {'now':>10}  ratio, median (least..largest)")
     for case in chosen:

@@ -7,6 +7,8 @@ from gavelx.policies.baselines.gandiva import Gandiva as Gandiva
 from gavelx.policies.baselines.goodput import Goodput as Goodput
 from gavelx.policies.baselines.las_2d import Las2d as Las2d
 from gavelx.policies.baselines.las_2d import Las2dGittins as Las2dGittins
+from gavelx.policies.baselines.ones import Ones as Ones
+from gavelx.policies.baselines.ones import OnesPublished as OnesPublished
 from gavelx.policies.baselines.optimus import Optimus as Optimus
 from gavelx.policies.baselines.pollux import Pollux as Pollux
 from gavelx.policies.baselines.random_assignment import RandomAssignment as RandomAssignment

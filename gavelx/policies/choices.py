@@ -6,6 +6,7 @@ Legend: J jobs, A accelerator types, C configurations, V choices (a configuratio
 import math
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from gavelx.execution import Execution
 from gavelx.policies.greedy import by_arrival
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified
-from gavelx.solvers.lp.integer import solve_integer
+from gavelx.solvers.lp.integer import IntegerSolution, solve_integer
+from gavelx.solvers.lp.knapsack import CELLS_MOST, fullest_choice
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,6 +64,32 @@ class Choices:
     def devices_V(self) -> Ints:
         return self.snapshot.configurations.devices_C[self.configuration_V]
 
+    @property
+    def weight_V(self) -> Floats:
+        return self.snapshot.weight_J[self.job_V]
+
+    @property
+    def rank_V(self) -> Ints:
+        """The place of its job in the order of arrival."""
+        new_V = np.diff(self.job_V, prepend=-1) != 0
+        return np.asarray(np.cumsum(new_V) - 1)
+
+    def sizes(self) -> list[tuple[int, int, int, int]]:
+        """Job (an index), type, devices and batch of each."""
+        batch_V = self.snapshot.configurations.batch_C[self.configuration_V]
+        columns = (self.job_V, self.type_V, self.devices_V, batch_V)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def cheapest_V(self, cost_V: Floats) -> Bools:
+        """Of the sizes of a job with the same devices (other batches), the one that costs least."""
+        place_V = np.lexsort((cost_V, self.devices_V, self.type_V, self.rank_V))
+        keys = np.array([key[:3] for key in self.sizes()], dtype=np.int64).reshape(-1, 3)[place_V]
+        first_V = np.ones(len(place_V), dtype=bool)
+        first_V[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+        cheapest_V = np.zeros(len(place_V), dtype=bool)
+        cheapest_V[place_V[first_V]] = True
+        return cheapest_V
+
     def of_jobs(self, jobs: Ints) -> Bools:
         """Whether each is of one of these jobs."""
         return np.isin(self.job_V, jobs)
@@ -102,34 +130,72 @@ class Choices:
         most_J[self.job_V[now_V]] = 2 * self.devices_V[now_V]
         return np.asarray(self.devices_V <= most_J[self.job_V])
 
-    def best(self, cost_V: Floats, idle: float, execution: Execution, begin_s: float) -> Allocation:
-        """The allocation that saves most, where a job without a size costs ``idle``; both times its weight."""
+    def best(self, cost_V: Floats, execution: Execution, begin_s: float) -> Allocation:
+        """The allocation that costs least; ``cost_V``: what a size costs beyond letting its job wait."""
+        if not len(self.job_V):
+            return self.none(execution)
+        return self._certified(self._solved(cost_V, *self._rows()), "integer program", execution, begin_s)
+
+    def fullest(self, cost_V: Floats, must: Ints, execution: Execution, begin_s: float) -> Allocation:
+        """Of the allocations with as many devices in use as possible, the one that costs least.
+
+        Of one type it is found by a dynamic program. ``must``: jobs (indices) that get a size in any case.
+        """
+        if not len(self.job_V):
+            return self.none(execution)
+        stock = int(self.snapshot.devices_A.sum())
+        if len(self.snapshot.accelerators) == 1 and len(self.job_V) * stock <= CELLS_MOST:
+            begin_J = np.append(np.flatnonzero(np.diff(self.job_V, prepend=-1)), len(self.job_V))
+            must_J = np.isin(self.job_V[begin_J[:-1]], must)
+            chosen_J = fullest_choice(cost_V, self.devices_V, begin_J, must_J, stock)
+            value_V = np.zeros(len(self.job_V))
+            value_V[chosen_J[chosen_J >= 0]] = 1.0
+            cost = float(np.einsum("V,V->", cost_V, value_V))
+            return self._certified(IntegerSolution(value_V, cost, cost), "dynamic program", execution, begin_s)
+        rows_KV, least_K, most_K = self._rows()
+        least_K[must] = 1.0
+        used_V = self.devices_V.astype(float)
+        most = -round(self._solved(-used_V, rows_KV, least_K, most_K).cost)
+        rows_KV = sparse.csr_array(sparse.vstack([rows_KV, sparse.csr_array(used_V[None, :])]))
+        answer = self._solved(cost_V, rows_KV, np.append(least_K, most), np.append(most_K, np.inf))
+        return self._certified(answer, "integer program", execution, begin_s)
+
+    def none(self, execution: Execution) -> Allocation:
+        """Nobody can run."""
+        share_C = np.zeros(len(self.snapshot.configurations))
+        return certified(self.snapshot, share_C, path="nothing can run", seconds=0.0, execution=execution)
+
+    def _certified(self, answer: IntegerSolution, path: str, execution: Execution, begin_s: float) -> Allocation:
+        return self.allocation(
+            answer.value_V > 0.5,
+            execution,
+            path=path,
+            seconds=perf_counter() - begin_s,
+            objective=-answer.cost,
+            bound=-answer.bound,
+        )
+
+    def allocation(self, chosen_V: Bools, execution: Execution, **facts: Any) -> Allocation:
+        """The allocation that gives each job the size chosen for it, if there is one."""
+        share_C = np.zeros(len(self.snapshot.configurations))
+        share_C[self.configuration_V] = chosen_V
+        return certified(self.snapshot, share_C, execution=execution, **facts)
+
+    def _rows(self) -> tuple[sparse.csr_array, Floats, Floats]:
+        """One size at most for each job, and no more devices than there are."""
         snapshot, J, V = self.snapshot, len(self.snapshot.jobs), len(self.job_V)
-        share_C, weight_V = np.zeros(len(snapshot.configurations)), snapshot.weight_J[self.job_V]
-        if not V:
-            return certified(snapshot, share_C, path="nothing can run", seconds=0.0, execution=execution)
         once = sparse.csr_array((np.ones(V), (self.job_V, np.arange(V))), shape=(J, V))
         held = sparse.csr_array(
             (self.devices_V.astype(float), (self.type_V, np.arange(V))), shape=(len(snapshot.accelerators), V)
         )
         most_K = np.concatenate([np.ones(J), snapshot.devices_A.astype(float)])
-        answer = solve_integer(
-            weight_V * (cost_V - idle),
-            (np.zeros(V), np.ones(V)),
-            sparse.csr_array(sparse.vstack([once, held])),
-            (np.full(len(most_K), -np.inf), most_K),
-            np.ones(V, dtype=bool),
-        )
-        share_C[self.configuration_V] = np.rint(answer.value_V)
-        return certified(
-            snapshot,
-            share_C,
-            path="integer program",
-            seconds=perf_counter() - begin_s,
-            objective=-answer.cost,
-            bound=-answer.bound,
-            execution=execution,
-        )
+        return sparse.csr_array(sparse.vstack([once, held])), np.full(len(most_K), -np.inf), most_K
+
+    def _solved(
+        self, cost_V: Floats, rows_KV: sparse.csr_array, least_K: Floats, most_K: Floats
+    ) -> IntegerSolution:
+        V = len(cost_V)
+        return solve_integer(cost_V, (np.zeros(V), np.ones(V)), rows_KV, (least_K, most_K), np.ones(V, dtype=bool))
 
 
 def _is_even_C(snapshot: Snapshot) -> Bools:

@@ -46,13 +46,14 @@ class SrtfProgram(Policy):
         begin_s = perf_counter()
         choices = Choices.of(snapshot)
         execution = Execution(refresh_s=self.interval_s, whole_devices=True)
-        return choices.best(-self.worth_V(choices), 0.0, execution, begin_s)
+        return choices.best(-choices.weight_V * self.worth_V(choices), execution, begin_s)
 
     def gain(self, snapshot: Snapshot, share_C: Floats) -> float:
         """The sum that is to be large."""
         choices = Choices.of(snapshot)
-        worth_V = snapshot.weight_J[choices.job_V] * self.worth_V(choices)
-        return float(np.einsum("V,V->", worth_V, share_C[choices.configuration_V]))
+        return float(
+            np.einsum("V,V,V->", choices.weight_V, self.worth_V(choices), share_C[choices.configuration_V])
+        )
 
     def worth_V(self, choices: Choices) -> Floats:
         """What each size adds to the sum."""

@@ -23,6 +23,7 @@ SAID: dict[str, dict[str, Any]] = {
     "min_cost": {"unique": False},
     "min_cost_slo": {"unique": False},
     "nash_welfare": {"tolerance": 1e-4},
+    "ones_published": {"by_the_clock": True, "unique": False},  # it draws by the time
     "proportional": {"idle_slices": True},
     "shared_cloud_cost_fairness": {
         "unique": False
@@ -45,7 +46,7 @@ MODIFIED = {
     "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)", "hierarchical(value_fair_share, ml=2)"],
     "optimistic": ["optimistic(max_min_fairness)"],
     "elastic": [f"elastic({name})" for name in ("max_min_fairness", "makespan", "nash_welfare", "fifo", "srtf")]
-    + ["elastic(goodput)", "elastic(pollux)", "elastic(srtf_program)"]
+    + ["elastic(goodput)", "elastic(pollux)", "elastic(srtf_program)", "elastic(ones)", "elastic(ones_published)"]
     + ["elastic(packed(placed(max_min_fairness)))", "agnostic(elastic(max_min_fairness))"],
     "packed": [f"packed({name})" for name in PROGRAMS] + ["agnostic(packed(max_min_fairness))"],
     "capped": ["capped(shared_cloud_cost_fairness, 1.5)"],

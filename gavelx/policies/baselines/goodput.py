@@ -66,12 +66,12 @@ class Goodput(Policy):
         begin_s = perf_counter()
         choices, cost_V = self._choices(snapshot)
         execution = Execution(refresh_s=self.interval_s, whole_devices=True)
-        return choices.best(cost_V, self.idle, execution, begin_s)
+        return choices.best(choices.weight_V * (cost_V - self.idle), execution, begin_s)
 
     def gain(self, snapshot: Snapshot, share_C: Floats) -> float:
         """What these shares save of the cost of letting all jobs wait."""
         choices, cost_V = self._choices(snapshot)
-        saved_V = snapshot.weight_J[choices.job_V] * (self.idle - cost_V)
+        saved_V = choices.weight_V * (self.idle - cost_V)
         return float(np.einsum("V,V->", saved_V, share_C[choices.configuration_V]))
 
     def _choices(self, snapshot: Snapshot) -> tuple[Choices, Floats]:
