@@ -9,7 +9,7 @@ from gavelx.cli.estimated_speeds import snapshot_with_estimates
 from gavelx.cli.explaining import print_explanation
 from gavelx.cli.output import Outputs, stdout, write_json
 from gavelx.cli.stopping import stoppable
-from gavelx.cli.tables import plain_table, policy_cell, print_speeds
+from gavelx.cli.tables import plain_table, policy_cell, print_rows, print_speeds
 from gavelx.explain.explanation import Explanation
 from gavelx.files.snapshots import read_snapshot
 from gavelx.policies import load_policy
@@ -59,14 +59,12 @@ def allocate(
 def print_allocation(policy: str, allocation: Allocation, console: Console) -> None:
     """Print the share of time of each job on each type, and the certificate."""
     snapshot = allocation.snapshot
-    table = plain_table(title=policy_cell(policy), title_justify="left", title_style="bold")
-    for heading in ("job", "devices", *snapshot.accelerators, "all", "steps/s"):
-        table.add_column(policy_cell(heading), justify="right", no_wrap=True)
-    table.add_column("job type", overflow="fold")
+    rows = []
     for job, shares, speed in zip(snapshot.jobs, allocation.share_JA, allocation.throughput_J, strict=True):
         cells = [f"{share:.3f}" if share else "." for share in (*shares, shares.sum())]
-        table.add_row(str(job.id), str(job.scale_factor), *cells, number(speed), policy_cell(job.job_type))
-    console.print(table)
+        rows.append([str(job.id), str(job.scale_factor), *cells, number(speed), job.job_type])
+    headings = ["job", "devices", *snapshot.accelerators, "all", "steps/s", "job type"]
+    print_rows(policy, headings, rows, console)
     _print_certificate(allocation, console)
 
 

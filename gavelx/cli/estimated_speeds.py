@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from threadpoolctl import threadpool_limits
 
 from gavelx.errors import OptionError, WorkloadError
-from gavelx.estimator.combined import Combined
 from gavelx.estimator.job_names import near_name, read_job
 from gavelx.estimator.missing_speeds import filled, missing_ways
 from gavelx.files.configuration_rows import configurations_of, rows_of
@@ -45,6 +44,8 @@ def with_estimates(
     if key not in _cache:
         if len(_cache) >= KEPT_MAX:
             _cache.clear()
+        from gavelx.estimator.combined import Combined  # noqa: PLC0415  # slow to import, and only needed here
+
         of_pairs = any(not isinstance(way, Setting) for way in missing)
         estimator = Combined(sheets)
         estimator.observe(_observed(table, of_pairs=of_pairs))

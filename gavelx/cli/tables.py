@@ -64,11 +64,36 @@ LEGEND_SPEEDS = (
     "1.5 of the estimate. --strict-speeds refuses estimates; gavelx throughputs measure replaces them."
 )
 REASONS_MAX = 5
+LONG = 500
+"""Rows of a table that is laid out; a longer one is for a file or another program."""
 
 
 def plain_table(**options: Any) -> Table:
     """The look of all our tables: no frame, one rule below the headings."""
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, **options)
+
+
+def print_rows(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
+    """Print a table whose last column is text and whose other columns are numbers.
+
+    One of more than ``LONG`` rows is printed as it is, without colours: laying it out by terminal width would take
+    longer than most answers.
+    """
+    if len(rows) > LONG:
+        rows = [[*row[:-1], printable(row[-1])] for row in rows]
+        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+        console.out(printable(title), highlight=False)
+        for row in (headings, ["─" * width for width in widths], *rows):
+            numbers = [cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)]
+            console.out("  ".join([*numbers, row[-1]]).rstrip(), highlight=False)
+        return
+    table = plain_table(title=policy_cell(title), title_justify="left", title_style="bold")
+    for heading in headings[:-1]:
+        table.add_column(policy_cell(heading), justify="right", no_wrap=True)
+    table.add_column(headings[-1], overflow="fold")
+    for row in rows:
+        table.add_row(*row[:-1], policy_cell(row[-1]))
+    console.print(table)
 
 
 def print_comparison(results: Sequence[Result], console: Console, failed: Sequence[Failed] = ()) -> None:

@@ -58,11 +58,26 @@ def _next(text: str, start: int) -> int:
     return next((at for at in range(start, len(text)) if not text[at].isspace()), len(text))
 
 
-class Node:
-    """A value of a JSON file with its path."""
+KEY_SHOWN = 60
+"""Characters of a key in a message."""
 
-    def __init__(self, value: Any, file: str, path: str = "") -> None:
-        self.value, self.file, self.path = value, file, path
+
+class Node:
+    """A value of a JSON file, and where it is: the path is put together only for a message."""
+
+    __slots__ = ("_inside", "_step", "file", "value")
+
+    def __init__(self, value: Any, file: str, inside: "Node | None" = None, step: str | int = "") -> None:
+        self.value, self.file, self._inside, self._step = value, file, inside, step
+
+    @property
+    def path(self) -> str:
+        """Keys and indices from the whole file to here: ``jobs[3].job_id``."""
+        before = "" if self._inside is None else self._inside.path
+        if isinstance(self._step, int):
+            return f"{before}[{self._step}]"
+        step = self._step if len(self._step) <= KEY_SHOWN else self._step[:KEY_SHOWN] + "..."
+        return f"{before}.{step}" if before else step
 
     def mistake(self, problem: str, *, expected: str = "", hint: str = "") -> InputFileError:
         """The error to raise about this value."""
@@ -78,16 +93,16 @@ class Node:
         if key not in fields:
             there = ", ".join(shown(name) for name in list(fields)[:12]) or "none"
             raise self.mistake(f"the key {key!r} is missing; there are {there}")
-        return self._inside(key, fields[key])
+        return Node(fields[key], self.file, self, key)
 
     def items(self) -> Iterator[tuple[str, "Node"]]:
         """Keys and values of an object."""
-        return ((key, self._inside(key, value)) for key, value in self._of(dict, "an object").items())
+        return ((key, Node(value, self.file, self, key)) for key, value in self._of(dict, "an object").items())
 
     def elements(self) -> "list[Node]":
         """The elements of a list."""
         values = self._of(list, "a list")
-        return [Node(value, self.file, f"{self.path}[{i}]") for i, value in enumerate(values)]
+        return [Node(value, self.file, self, i) for i, value in enumerate(values)]
 
     def text(self, default: str | None = None) -> str:
         """A string that is not empty; ``default`` for an empty one."""
@@ -130,10 +145,6 @@ class Node:
         if not isinstance(self.value, kind):
             raise self.mistake(f"{_seen(self.value)} cannot be used", expected=name)
         return self.value
-
-    def _inside(self, key: str, value: Any) -> "Node":
-        key = key if len(key) <= 60 else key[:60] + "..."
-        return Node(value, self.file, f"{self.path}.{key}" if self.path else key)
 
 
 def _seen(value: Any) -> str:

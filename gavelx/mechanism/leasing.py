@@ -145,7 +145,12 @@ class Leasing:
         return commands + self.launch(chosen, until_s)
 
     def _stays_in_size(self, chosen: Sequence[Choice]) -> set[int]:
-        """Rows that would be faster in another size on their type, but not by what the change costs in a round."""
+        """Rows that would be faster in another size on their type, but not by what the change costs.
+
+        It has to gain that in a round, or in as long as the job has been in its present size: so what it misses
+        by staying is at most what a change costs, and it changes no more often than that is worth (ski rental:
+        Karlin et al., "Competitive randomized algorithms for nonuniform problems", 1994).
+        """
         live, stays = self.live, set[int]()
         for way in chosen if live.elastic.any() else ():
             j = np.array([way.job])
@@ -154,7 +159,11 @@ class Leasing:
                 continue
             cost_s = float(loss_s(live, j)[0] if np.isnan(live.resize_s[j]) else live.resize_s[j][0])
             faster = speed(live.jobs[way.job], self.accelerators[way.type], *size, self.throughputs)
-            if faster and (1.0 - float(live.pace(j)[0]) / faster) * self.rules.round_s < cost_s:
+            in_size_s = float(live.lease_held_s[way.job] + self.now_s - live.since_s[way.job])
+            gain_s = (
+                (1.0 - float(live.pace(j)[0]) / faster) * max(self.rules.round_s, in_size_s) if faster else np.inf
+            )
+            if gain_s < cost_s:
                 stays.add(way.job)
                 self._settle(j, self.now_s)
                 live.way[j] = way.number

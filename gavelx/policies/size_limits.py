@@ -32,7 +32,7 @@ class Limits:
 
     * ``epoch_s``: seconds of training that count as an epoch;
     * ``start``: a job that has not been trained for an epoch has its smallest size;
-    * ``up``: after that it may have any size (``free``), or twice as much after every epoch (``double``);
+    * ``up``: otherwise it may have any size (``free``), or twice as much after every epoch (``double``);
     * ``down``: never, after every epoch by the printed formula ``2 R / ceil(s T + 1)`` (``paper``; s is the rate
       of arrivals, T the seconds of training), or for the job that holds at least half of the devices while others
       wait (``largest``, as the published code). As s T + 1 is above 1 as soon as T is above 0, the printed limit
@@ -41,7 +41,7 @@ class Limits:
     """
 
     epoch_s: float = 60.0
-    start: bool = True
+    start: bool = False
     up: Up = "free"
     down: Down = "none"
     halve: bool = False

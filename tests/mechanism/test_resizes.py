@@ -9,7 +9,16 @@ from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism
 from gavelx.mechanism.commands import Command, Resize, Solve, WakeAt
-from gavelx.mechanism.events import Allocated, Event, JobCancelled, JobSubmitted, LeaseEnded, Wake, WorkerJoined
+from gavelx.mechanism.events import (
+    Allocated,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    LeaseEnded,
+    Resized,
+    Wake,
+    WorkerJoined,
+)
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.throughputs import Setting, Throughputs
@@ -22,8 +31,8 @@ SPEEDS = Throughputs({Setting("net", "fast", 1): 10.0, Setting("net", "fast", 2)
 class Driven:
     """A mechanism whose policy answers at once."""
 
-    def __init__(self) -> None:
-        rules = replace(DEFAULT.with_round(10.0), overheads=Overheads(Overhead(resize_s=0.0)))
+    def __init__(self, resize_s: float = 0.0) -> None:
+        rules = replace(DEFAULT.with_round(10.0), overheads=Overheads(Overhead(resize_s=resize_s)))
         self.mechanism = Mechanism(SPEEDS, None, rules, POLICY.opens)
         self.said: list[Command] = []
         self.tell(WorkerJoined(0.0, Server(0, "fast", 2)))
@@ -69,3 +78,22 @@ def test_a_job_that_lost_its_work_by_a_change_of_size_is_protected_as_after_a_pr
     assert driven.mechanism.live.protected[0] == (lost_s > 0.0)
     later = [*driven.tell(JobCancelled(60.0, 1)), *driven.wakes(60.0)]
     assert resized(later) == ([] if lost_s else [0])
+
+
+@pytest.mark.parametrize("resize_s", [0.0, 2.0, 20.0, 50.0])
+def test_a_job_grows_when_it_has_missed_as_much_as_a_resize_costs(resize_s: float) -> None:
+    """On one device of two it misses a third, so three times as long as a resize takes is enough; a round is, too.
+
+    Else idle devices would never be used where a resize takes longer than a round.
+    """
+    driven = Driven(resize_s)
+    driven.tell(elastic(0, 0.0))
+    driven.wakes(0.0)
+    driven.tell(elastic(1, 20.0))
+    (shrunk,) = [command.lease for command in driven.wakes(20.0) if isinstance(command, Resize)]
+    driven.tell(Resized(40.0, shrunk.id, shrunk.continues or 0, 0, 400.0, 40.0))
+    driven.tell(JobCancelled(45.0, 1))
+    driven.tell(LeaseEnded(45.0, 3, 1, 0.0, 5.0))
+    at_s = next(t for t in range(50, 400, 10) if resized(driven.tell(Wake(float(t)))))
+    grows_s = 3.0 * resize_s if 3.0 * resize_s > 10.0 else 0.0
+    assert 40.0 + grows_s <= at_s <= 50.0 + grows_s

@@ -28,8 +28,9 @@ from gavelx.solvers.lp.knapsack import fullest_choice
 from gavelx.throughputs import Setting, Throughputs
 
 SIZES = (1, 2, 4, 8)
-FREE = Limits(start=False)
+FREE = Limits()
 """Any size at any time."""
+ONE_FIRST = Limits(start=True)
 
 
 def drawn(seed: int, jobs: int, devices: dict[str, int], *, new: float = 0.3, most: int = 8) -> Snapshot:
@@ -201,14 +202,14 @@ def test_an_empty_cluster_would_be_the_best_by_the_printed_score() -> None:
 
 def test_a_new_job_begins_in_its_smallest_size_and_may_grow_after_an_epoch() -> None:
     snapshot = drawn(0, 1, {"v100": 8}, new=1.0)
-    assert devices_J(ask(Ones(), snapshot)) == [1]
-    assert devices_J(ask(Ones(limits=FREE), snapshot)) == [8]
-    assert devices_J(ask(Ones(), snapshot.replace(held_s_J=np.array([61.0])))) == [8]
+    assert devices_J(ask(Ones(limits=ONE_FIRST), snapshot)) == [1]
+    assert devices_J(ask(Ones(), snapshot)) == [8]
+    assert devices_J(ask(Ones(limits=ONE_FIRST), snapshot.replace(held_s_J=np.array([61.0])))) == [8]
 
 
 def test_the_published_limit_doubles_each_epoch_and_halves_with_each_rejection() -> None:
     snapshot = drawn(0, 2, {"v100": 8}, new=1.0)
-    memory, limits = {}, Limits(up="double", halve=True)
+    memory, limits = {}, Limits(start=True, up="double", halve=True)
     seen = []
     for epoch in range(5):
         asked = snapshot.replace(held_s_J=np.array([60.0 * epoch, 30.0]), memory=memory)
@@ -228,14 +229,14 @@ def test_the_printed_limit_never_rises(held_s: float, gap_s: float, most: int) -
     jobs = tuple(Job(j, f"job {j}", 1e6, arrival_s=j * gap_s, elastic=snapshot.jobs[0].elastic) for j in range(2))
     memory = {"job": np.array([0, 1]), "most": np.array([most, most]), "epochs": np.array([-1, -1])}
     asked = snapshot.replace(jobs=jobs, held_s_J=np.full(2, held_s), memory=memory)
-    most_J, _ = Limits(down="paper").most_J(asked, np.ones(2, int), np.full(2, 64), np.zeros(2, int))
+    most_J, _ = Limits(start=True, down="paper").most_J(asked, np.ones(2, int), np.full(2, 64), np.zeros(2, int))
     assert (most_J <= most).all()
 
 
 def test_whoever_holds_half_of_all_gets_less_while_others_wait() -> None:
     snapshot = drawn(0, 2, {"v100": 8}, new=0.0).replace(held_s_J=np.array([100.0, 100.0]))
     memory = {"job": np.array([0, 1]), "most": np.array([8, 1]), "epochs": np.array([0, 0])}
-    limits, asked = Limits(up="double", down="largest"), snapshot.replace(memory=memory)
+    limits, asked = Limits(start=True, up="double", down="largest"), snapshot.replace(memory=memory)
     least_J, cap_J = np.ones(2, int), np.full(2, 8)
     assert limits.most_J(asked, least_J, cap_J, np.array([8, 0]))[0].tolist() == [4, 2]
     assert limits.most_J(asked, least_J, cap_J, np.array([7, 1]))[0].tolist() == [8, 2]
@@ -269,7 +270,7 @@ def test_draws_are_of_the_believed_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [Ones(), Ones("evolution"), OnesPublished(), Ones(limits=Limits(down="paper"))], ids=str
+    "policy", [Ones(), Ones("evolution"), OnesPublished(), Ones(limits=Limits(start=True, down="paper"))], ids=str
 )
 def test_jobs_come_and_go_and_all_are_done(policy: Ones) -> None:
     snapshot = drawn(11, 12, {"v100": 4, "k80": 4}, new=1.0)

@@ -39,13 +39,13 @@ class Ones(Policy):
 
     Minimise ``sum_j c_j t_j`` over the jobs that run: c_j devices for t_j hours, what is left of the job in
     that size. The cluster is as full as can be: as printed (equation 2) the score of an empty cluster is 0, the
-    best there is. Each job that was never trained gets its smallest size while there are devices. `Limits` says
-    how many devices a job may have by now.
+    best there is. Each job that was never trained gets a size while there are devices. `Limits` says how many
+    devices a job may have by now.
 
     This is the repaired and exact form: the score is a sum of one cost for each job, so an integer program finds
     the best answer in milliseconds, where the paper evolves a population (``search="evolution"``: the best of it,
     by numbers of generations and not of seconds, so that the answer is always the same). A job may have any size
-    after its first epoch, limits never fall, and a change of size costs ``restart_s`` of all its devices.
+    at once, limits never fall, and a change of size costs ``restart_s`` of all its devices.
     `OnesPublished` has the rules of the paper. `SrtfProgram` has the better score.
 
     ``left="draw"`` draws how long each job takes from a Beta distribution whose mean is what is believed (section
@@ -200,7 +200,7 @@ class OnesPublished(Ones):
     name = "ones_published"
 
     def __init__(self, limits: Limits | None = None, seed: int = 1) -> None:
-        limits = limits or Limits(up="double", down="largest", halve=True)
+        limits = limits or Limits(start=True, up="double", down="largest", halve=True)
         super().__init__("evolution", "draw", limits, restart_s=0.0, seed=seed)
 
 

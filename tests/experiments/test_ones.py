@@ -1,0 +1,62 @@
+"""The workload of ONES and the page that compares policies on it."""
+
+import numpy as np
+import pytest
+
+from experiments.ones.__main__ import BASE, NARROW, WAYS, Point, Setting, points, report, run
+from experiments.ones.jobs import DEVICE, KINDS, NETWORKS, WIDEST, draw, update_s
+from gavelx.sizes import speed
+
+SMALL = Setting(8, True, 1.0)
+
+
+def test_there_are_fifty_kinds_and_jobs_are_drawn_from_all() -> None:
+    assert len(set(KINDS)) == 50
+    drawn = {job.job_type.split(" #")[0] for seed in range(12) for job in draw(seed).jobs}
+    assert drawn == {f"{name} {samples}" for name, samples in KINDS}
+
+
+@pytest.mark.parametrize("noise", [False, True])
+def test_a_job_is_the_same_work_whatever_its_user_asked_for(noise: bool) -> None:
+    """On one device it takes as long; more devices are faster, and with a noise scale less so."""
+    asked = [draw(3, noise=noise, request=n) for n in (1, 4, 16)]
+    for jobs in zip(*(one.jobs for one in asked), strict=True):
+        alone_s = [
+            job.total_steps / speed(job, DEVICE, 1, job.elastic.batch_least, one.table)
+            for job, one in zip(jobs, asked, strict=True)
+        ]
+        assert alone_s == pytest.approx([alone_s[0]] * 3)
+        assert alone_s[0] < 2.5 * 3600.0
+
+
+def test_a_wider_job_updates_slower_and_samples_faster() -> None:
+    for network in NETWORKS.values():
+        times = np.array([update_s(network, n) for n in range(1, WIDEST + 1)])
+        assert (np.diff(times) > 0).all()
+        assert ((np.arange(1, WIDEST + 1) / times)[[1, 3, 7, 15]] > 1.0 / times[0]).all()
+
+
+@pytest.mark.parametrize("way", ["ones", "ones_published", "las_2d 1000, all ask for 16", "gang_fifo"])
+def test_a_point_completes_its_jobs_and_is_the_same_twice(way: str) -> None:
+    setting = Setting(16, True, 1.0)
+    one, other = (run(Point(setting, way, 0), count=6) for _ in range(2))
+    assert one == other
+    assert one["jobs_completed"] == 6
+
+
+def test_every_row_is_run_at_the_full_size_and_some_beside_it() -> None:
+    every = list(points((16, 64), 2, (15.0,)))
+    assert len(every) == len(set(every)) == 4 * len(WAYS) * 2 + 2 * 2 * len(NARROW) * 2
+    assert set(NARROW) <= set(WAYS)
+
+
+def test_the_page_has_differences_seed_by_seed() -> None:
+    def record(jct_s: float) -> dict[str, float]:
+        return {"jobs_total": 6, "jobs_completed": 6, "stopped": 0, "jct_mean_s": jct_s, "changes": 1.5}
+
+    setting = Setting(64, False, 1.0)
+    records = {Point(setting, BASE, seed): record(100.0 + seed) for seed in range(5)}
+    records |= {Point(setting, "goodput", seed): record(2 * (100.0 + seed)) for seed in range(5)}
+    page = report(records, 5)
+    (row,) = [line for line in page.splitlines() if line.startswith("| `goodput`")]
+    assert row == "| `goodput` | elastic | 204 | 1.5 | -50% | 0.03 |"
