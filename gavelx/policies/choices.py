@@ -123,6 +123,12 @@ class Choices:
         known = promised.configurations.find(sizes) != ABSENT
         return np.asarray(known & (snapshot.running_J[self.job_V] == self.type_V))
 
+    def devices_now_J(self, now_V: Bools) -> Ints:
+        """How many devices each job has in its present size; 0 if it has none, or that size is no choice."""
+        devices_J = np.zeros(len(self.snapshot.jobs), dtype=np.int64)
+        devices_J[self.job_V[now_V]] = self.devices_V[now_V]
+        return devices_J
+
     def in_reach_V(self, now_V: Bools) -> Bools:
         """At most twice the devices that a job has; its fewest if it has none."""
         most_J = np.full(len(self.snapshot.jobs), np.iinfo(np.int64).max)

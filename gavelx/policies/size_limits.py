@@ -85,13 +85,13 @@ class Limits:
     @staticmethod
     def _remembered(snapshot: Snapshot, least_J: Ints) -> tuple[Ints, Ints]:
         """Limits and counted epochs of before; of a job that is not remembered, its smallest size, and none."""
-        most_J, counted_J, memory = least_J.copy(), np.zeros(len(least_J), dtype=np.int64), snapshot.memory
-        if {"job", "most", "epochs"} <= set(memory):
-            row_J = remembered_rows(snapshot, memory["job"])
-            known_J = row_J != UNKNOWN
-            most_J[known_J] = memory["most"][row_J[known_J]]
-            counted_J[known_J] = memory["epochs"][row_J[known_J]]
-        return most_J, counted_J
+        row_J, ids = remembered_rows(snapshot), snapshot.memory.get("job", np.zeros(0))
+        known_J = row_J != UNKNOWN
+        found = [least_J.copy(), np.zeros(len(least_J), dtype=np.int64)]
+        for values_J, name in zip(found, ("most", "epochs"), strict=True):
+            if (column := snapshot.memory.get(name)) is not None and column.shape == ids.shape:
+                values_J[known_J] = column[row_J[known_J]]
+        return found[0], found[1]
 
     @staticmethod
     def _printed_J(snapshot: Snapshot, most_J: Ints) -> Ints:
@@ -102,9 +102,9 @@ class Limits:
         return np.ceil(2.0 * most_J / np.ceil(per_s * snapshot.held_s_J + 1.0)).astype(np.int64)
 
 
-def remembered_rows(snapshot: Snapshot, ids: Ints) -> Ints:
-    """The row of each job among the ids of before, or ``UNKNOWN``."""
-    row_of = {job_id: row for row, job_id in enumerate(ids.tolist())}
+def remembered_rows(snapshot: Snapshot) -> Ints:
+    """The row of each job among the ids that are remembered, or ``UNKNOWN``."""
+    row_of = {job_id: row for row, job_id in enumerate(snapshot.memory.get("job", np.zeros(0)).ravel().tolist())}
     return np.array([row_of.get(job.id, UNKNOWN) for job in snapshot.jobs], dtype=np.int64)
 
 

@@ -17,7 +17,7 @@ from gavelx.errors import PolicyError
 from gavelx.execution import DEFAULT
 from gavelx.jobs import Job
 from gavelx.policies import Ones, OnesPublished, elastic
-from gavelx.policies.baselines.ones import served_first_V
+from gavelx.policies.baselines.ones import GENES, served_first_V
 from gavelx.policies.choices import Choices
 from gavelx.policies.evolution import NONE, Evolution
 from gavelx.policies.size_limits import Limits
@@ -241,6 +241,37 @@ def test_whoever_holds_half_of_all_gets_less_while_others_wait() -> None:
     assert limits.most_J(asked, least_J, cap_J, np.array([8, 0]))[0].tolist() == [4, 2]
     assert limits.most_J(asked, least_J, cap_J, np.array([7, 1]))[0].tolist() == [8, 2]
     assert limits.most_J(asked, least_J, cap_J, np.array([3, 0]))[0].tolist() == [8, 2]
+
+
+OTHERS = {
+    "nothing": {},
+    "jobs alone": {"job": np.arange(5)},
+    "no ids": {"most": np.ones(5), "epochs": np.zeros(5), "gene_type": np.zeros((3, 5), int)},
+    "no jobs": {"job": np.zeros(0, dtype=int), "most": np.zeros(0), "epochs": np.zeros(0)},
+    "other columns": {"job": np.arange(5), "most": np.ones((2, 5)), "epochs": np.zeros(3)},
+    "no genomes": {"job": np.arange(5), **{name: np.zeros((0, 5), int) for name in GENES}},
+    "genes of one": {"job": np.arange(5), **{name: np.zeros((3, 1), int) for name in GENES}},
+    "genes in a row": {"job": np.arange(5), **{name: np.zeros(5, int) for name in GENES}},
+    "unlike genes": {"job": np.arange(5), **{name: np.zeros((n + 1, 5), int) for n, name in enumerate(GENES)}},
+    "some genes": {"job": np.arange(5), "gene_type": np.zeros((3, 5), int)},
+    "numbers of no meaning": {
+        "job": np.array([0.5, np.nan, 3.0, -1.0, 1e300]),
+        "most": np.array([-5, 0, 10**9, 3, 7]),
+        "epochs": np.array([-(10**9), 10**9, 0, 0, 0]),
+        **{name: np.full((70, 5), 10**6) for name in GENES},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "policy", [Ones(), Ones("evolution"), OnesPublished()], ids=lambda policy: f"{policy.search}"
+)
+@pytest.mark.parametrize("memory", OTHERS.values(), ids=OTHERS)
+def test_what_another_policy_remembered_does_no_harm(policy: Ones, memory: dict[str, Any]) -> None:
+    snapshot = drawn(8, 5, {"v100": 8})
+    allocation = ask(policy, snapshot.replace(memory=memory))
+    assert sum(devices_J(allocation)) >= 5
+    assert len(allocation.memory["job"]) == 5
 
 
 def test_a_change_of_size_has_its_price() -> None:

@@ -106,16 +106,10 @@ class Ones(Policy):
     def _within_limits(self, snapshot: Snapshot) -> tuple[Choices, Ints, Ints]:
         """The sizes that jobs may have by now, their limits, and the epochs that each was trained for."""
         choices, J = Choices.of(snapshot), len(snapshot.jobs)
-        least_J, cap_J, now_J = (
-            np.full(J, np.iinfo(np.int64).max),
-            np.ones(J, dtype=np.int64),
-            np.zeros(J, dtype=np.int64),
-        )
-        np.minimum.at(least_J, choices.job_V, choices.devices_V)
+        cap_J = np.ones(J, dtype=np.int64)
         np.maximum.at(cap_J, choices.job_V, choices.devices_V)
-        least_J = np.minimum(least_J, cap_J)
-        now_V = choices.now_V()
-        now_J[choices.job_V[now_V]] = choices.devices_V[now_V]
+        least_J, now_J = cap_J.copy(), choices.devices_now_J(choices.now_V())
+        np.minimum.at(least_J, choices.job_V, choices.devices_V)
         most_J, epochs_J = self.limits.most_J(snapshot, least_J, cap_J, now_J)
         return choices.take(choices.devices_V <= most_J[choices.job_V]), most_J, epochs_J
 
@@ -125,11 +119,9 @@ class Ones(Policy):
         left_V = (snapshot.steps_left_J * self._drawn_J(choices))[choices.job_V]
         time_s_V = np.maximum(left_V / choices.speed_V, SOON_S)
         now_V = choices.now_V()
-        now_J = np.zeros(len(snapshot.jobs))
-        now_J[choices.job_V[now_V]] = choices.devices_V[now_V]
         begun_V = snapshot.held_s_J[choices.job_V] > 0.0
         time_s_V[begun_V & ~now_V] += self.restart_s
-        waits_s_V = self.restart_s * now_J[choices.job_V]  # it would have to start again
+        waits_s_V = self.restart_s * choices.devices_now_J(now_V)[choices.job_V]  # it would have to start again
         return np.asarray((choices.devices_V * time_s_V - waits_s_V) / HOUR_S)
 
     def _drawn_J(self, choices: Choices) -> Floats:
@@ -175,11 +167,14 @@ class Ones(Policy):
         now_J = np.full(J, NONE)
         now_J[choices.job_V[now_V]] = np.flatnonzero(now_V)
         memory = choices.snapshot.memory
-        if not {"job", *GENES} <= set(memory) or not len(memory["job"]):
+        genes = [memory[name] for name in GENES if name in memory]
+        row_J = remembered_rows(choices.snapshot)
+        if len({one.shape for one in genes}) != 1 or len(genes) < len(GENES) or genes[0].ndim != 2:
             return now_J[None, :]
-        row_J = remembered_rows(choices.snapshot, memory["job"])
+        if genes[0].shape[1] <= row_J.max(initial=0):
+            return now_J[None, :]
         there_V = {key: v for v, key in enumerate(choices.sizes())}
-        genes_KJ = [memory[name][: self.population - 1, row_J].tolist() for name in GENES]
+        genes_KJ = [one[: self.population - 1, row_J].tolist() for one in genes]
         then_KJ = [
             [there_V.get((j, *gene), NONE) if known else NONE for j, (known, *gene) in enumerate(row)]
             for row in (
