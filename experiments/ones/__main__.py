@@ -10,10 +10,11 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from experiments.experiment import markdown_table
 from experiments.ones.jobs import DEVICE, PER_SERVER, draw
@@ -207,6 +208,18 @@ def report(records: Mapping[Point, dict[str, float]], seeds: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def document(records: Mapping[Point, dict[str, float]]) -> list[dict[str, Any]]:
+    """A row for each policy in each setting, with a figure for each seed in order."""
+    rows: dict[tuple[Setting, str], list[dict[str, float]]] = {}
+    for point, record in records.items():
+        rows.setdefault((point.setting, point.way), []).append(record)
+    return [
+        {"setting": str(setting), "policy": way}
+        | {name: " ".join(f"{one[name]:.7g}" for one in found) for name in ("jct_mean_s", "jct_max_s", "changes")}
+        for (setting, way), found in rows.items()
+    ]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.ones", description=str(__doc__).split("\n")[0])
     parser.add_argument("--seeds", type=int, default=20)
@@ -222,8 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             records[point] = record
             if n % 100 == 0 or n == len(every):
                 print(f"{n} of {len(every)}", file=sys.stderr, flush=True)
-    document = [asdict(point) | record for point, record in records.items()]
-    write_atomically(options.out / "ones.json", json.dumps(document) + "\n")
+    write_atomically(options.out / "ones.json", json.dumps(document(records), indent=1) + "\n")
     write_atomically(options.out / "ones.md", report(records, options.seeds))
     return 0
 

@@ -62,6 +62,9 @@ class Leasing:
         self.free: list[FreeDevices] = []  # by accelerator type
         self.may_move = True  # the present allocation lets running jobs be moved to other devices of their type
         self.left_out: list[Choice] = []  # gangs for which the last plan found no place
+        self.waits_to_grow = (
+            False  # somebody has a smaller size than the last plan gave it, until the larger one pays
+        )
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
         self._stopped: dict[int, Stopped] = {}  # by lease id
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
@@ -147,9 +150,10 @@ class Leasing:
     def _stays_in_size(self, chosen: Sequence[Choice]) -> set[int]:
         """Rows that would be faster in another size on their type, but not by what the change costs.
 
-        It has to gain that in a round, or in as long as the job has been in its present size: so what it misses
-        by staying is at most what a change costs, and it changes no more often than that is worth (ski rental:
-        Karlin et al., "Competitive randomized algorithms for nonuniform problems", 1994).
+        It has to gain that in a round, or in as long as the job has had its present size: nobody knows for how
+        long it will have the next one. So it waits for at most as long as makes up for the change, and changes
+        the less often the more that costs (ski rental: Karlin et al., "Competitive randomized algorithms for
+        nonuniform problems", 1994).
         """
         live, stays = self.live, set[int]()
         for way in chosen if live.elastic.any() else ():
@@ -167,6 +171,7 @@ class Leasing:
                 stays.add(way.job)
                 self._settle(j, self.now_s)
                 live.way[j] = way.number
+        self.waits_to_grow = bool(stays)
         return stays
 
     def _resizes(self, chosen: Sequence[Choice]) -> dict[int, Choice]:

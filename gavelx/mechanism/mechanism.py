@@ -504,7 +504,7 @@ class Mechanism:
         if self.rules.sleep_s < self.rules.round_s or self._trigger.dirty or self.execution.first_on:
             return False
         ways = self.accounts.ways
-        if len(self.leasing.leases) < len(ways):  # some way is not being run
+        if len(self.leasing.leases) < len(ways) or self.leasing.waits_to_grow:  # some way is not being run
             return False
         runs_J = self.live.running()
         if self.rules.backfill is not None and self.execution.backfill and not runs_J.all():

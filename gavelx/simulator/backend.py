@@ -434,7 +434,10 @@ class SimulatedCluster:
 
     def _is_given_up(self, lease_id: int | None) -> bool:
         """Whether devices of this lease will be free soon, but are not yet."""
-        return lease_id in self._closing or lease_id in self._resizing
+        if lease_id in self._closing or lease_id in self._resizing:
+            return True
+        stopped = (each for before_id, each in self._resizing.items() if before_id in self._closing)
+        return any(each.lease.id == lease_id for each in stopped)  # new devices, on which nobody will run any more
 
     def _log_new_devices(self, resizing: "Resizing") -> None:
         """What the log does not have yet of devices that get ready."""

@@ -81,7 +81,7 @@ def test_a_job_that_lost_its_work_by_a_change_of_size_is_protected_as_after_a_pr
 
 
 @pytest.mark.parametrize("resize_s", [0.0, 2.0, 20.0, 50.0])
-def test_a_job_grows_when_it_has_missed_as_much_as_a_resize_costs(resize_s: float) -> None:
+def test_a_job_grows_when_that_pays_within_as_long_as_it_has_its_size(resize_s: float) -> None:
     """On one device of two it misses a third, so three times as long as a resize takes is enough; a round is, too.
 
     Else idle devices would never be used where a resize takes longer than a round.

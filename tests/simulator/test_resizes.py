@@ -71,11 +71,18 @@ def test_a_job_shrinks_for_another_at_once() -> None:
     assert result.start_s_J[1] == pytest.approx(1080.0)
 
 
-def test_a_change_that_gains_less_than_it_costs_is_left() -> None:
-    slow = replace(PAUSED, overheads=Overheads(Overhead(20.0, 60.0, 200.0)))  # a round gains 144 s
+@pytest.mark.parametrize(
+    ("resize_s", "asked_s"), [(5.0, 1080.0), (400.0, 1080.0), (500.0, 1440.0), (1000.0, 2520.0)]
+)
+def test_a_change_that_costs_more_than_it_gains_in_as_long_as_the_job_has_its_size_is_left(
+    resize_s: float, asked_s: float
+) -> None:
+    """Four devices gain 0.4 of the time on two, on which the job has been since 0 s; they are free at 1,080 s."""
+    slow = replace(PAUSED, overheads=Overheads(Overhead(20.0, 60.0, resize_s)))
     result = run(slow, ELASTIC, RIGID)
-    assert result.resizes_J.tolist() == [0, 0]
-    assert set(result.leases.devices_L.tolist()) == {2}
+    assert result.resizes_J.tolist() == [1, 0]
+    (grows,) = [r for r in range(len(result.leases)) if result.leases.resized_L[r]]
+    assert result.leases.start_s_L[grows] == pytest.approx(asked_s + 60.0)
 
 
 def test_a_job_that_is_not_elastic_keeps_its_size() -> None:

@@ -185,7 +185,7 @@ class Ones(Policy):
 
 
 class OnesPublished(Ones):
-    """`Ones` by the rules of the paper: evolution, one device in the first epoch, doubling, halving, a Beta draw.
+    """ONES by the rules of its paper: evolution, one device in the first epoch, doubling, halving, a Beta draw.
 
     The limit of the job that holds at least half of the devices falls while others wait, as in the published code;
     ``Limits(down="paper")`` is the printed formula, with which no limit ever rises. Changes of size cost nothing
