@@ -17,8 +17,8 @@ from tests.swarm.run import outcome, run
 SEEDS = range(60)
 TWICE = (2, 5, 11)
 FOUND = (829, 873, 1787, 910080)
-"""Published answers on a cluster on which some jobs, or all, can run nowhere; a resize that is taken back while its
-job still writes a checkpoint."""
+"""Published answers on a cluster on which some jobs, or all, can run nowhere; a resize that is taken back while
+its job still writes a checkpoint."""
 
 
 @pytest.mark.slow
