@@ -3,8 +3,8 @@
     python -m benchmarks.against_commit [COMMIT] [--only TEXT] [--pairs 5] [--json OUT] [--below 0.8]
 
 The commit is checked out and installed below ``build/against``, with its own Makefile and constraints, once. Each
-run is a process of its own, which counts its processor time from when its inputs are made. Where answers differ, that
-is said.
+run is a process of its own, which counts its processor time from when its inputs are made. Answers that differ are
+marked.
 """
 
 import argparse
