@@ -36,6 +36,7 @@ NOUNS = {
         "overheads",
         "elastic",
         "sizes",
+        "part_plans",
         "prices",
         "promises",
         "result",
