@@ -141,12 +141,12 @@ class Allocation:
         table, names = self.snapshot.configurations, self.snapshot.accelerators
         ids = [job.id for job in self.snapshot.jobs]
         members: list[list[int]] = [[] for _ in range(len(table))]
-        for job, c in zip(table.job_M, table.configuration_M, strict=True):
+        for job, c in zip(table.job_M.tolist(), table.configuration_M.tolist(), strict=True):
             members[c].append(ids[job])
         return {
             "allocation": {
-                str(job_id): {name: float(share) for name, share in zip(names, row, strict=True)}
-                for job_id, row in zip(ids, self.share_JA, strict=True)
+                str(job_id): dict(zip(names, row, strict=True))
+                for job_id, row in zip(ids, self.share_JA.tolist(), strict=True)
             },
             "configurations": [
                 {
@@ -156,7 +156,7 @@ class Allocation:
                     **({"batch": int(table.batch_C[c])} if table.batch_C[c] else {}),
                     "share": float(self.share_C[c]),
                 }
-                for c in np.flatnonzero(self.share_C)
+                for c in np.flatnonzero(self.share_C).tolist()
             ],
             "certificate": self.certificate.to_json(),
             "prices": dict(self.marginal_A),

@@ -164,12 +164,15 @@ def allocate(
 
     sharing_incentive, envy_freeness, pareto_efficiency: whether each holds.
     """
-    from gavelx.cli.allocating import allocate as decide
-    from gavelx.cli.output import Outputs
-    from gavelx.cli.scenario import solver_settings
+    from gavelx.cli.command_line import without_collection
 
-    settings = solver_settings(solver, time_budget)
-    decide(policy, snapshot, index, settings, Outputs(json), explain=explain, strict_speeds=strict_speeds)
+    with without_collection():
+        from gavelx.cli.allocating import allocate as decide
+        from gavelx.cli.output import Outputs
+        from gavelx.cli.solving import solver_settings
+
+        settings = solver_settings(solver, time_budget)
+        decide(policy, snapshot, index, settings, Outputs(json), explain=explain, strict_speeds=strict_speeds)
 
 
 @app.command(epilog="Example:  gavelx mix --trace shockwave_120 --prices aws,gcp --deadline 24")

@@ -6,22 +6,17 @@ Estimates are kept in memory, so that a second run of one process with the same 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from threadpoolctl import threadpool_limits
-
 from gavelx.errors import OptionError, WorkloadError
 from gavelx.estimator.job_names import near_name, read_job
 from gavelx.estimator.missing_speeds import filled, missing_ways
-from gavelx.files.configuration_rows import configurations_of, rows_of
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.shipped_speeds import shipped_measurements
 from gavelx.files.texts import shown
 from gavelx.files.throughput_tables import TABLES
 from gavelx.jobs import Job
-from gavelx.measurements import Measurement, Way
-from gavelx.snapshot import Snapshot
+from gavelx.measurements import Measurement
 from gavelx.spelling import nearest
 from gavelx.throughputs import Setting, Throughputs
-from gavelx.ways_to_run import ways_to_run
 
 KEPT_MAX = 8
 _cache: dict[object, Throughputs] = {}
@@ -44,7 +39,9 @@ def with_estimates(
     if key not in _cache:
         if len(_cache) >= KEPT_MAX:
             _cache.clear()
-        from gavelx.estimator.combined import Combined  # noqa: PLC0415  # slow to import, and only needed here
+        from threadpoolctl import threadpool_limits  # noqa: PLC0415  # slow to import, and only needed here
+
+        from gavelx.estimator.combined import Combined  # noqa: PLC0415
 
         of_pairs = any(not isinstance(way, Setting) for way in missing)
         estimator = Combined(sheets)
@@ -80,30 +77,6 @@ def check_names(jobs: Iterable[Job], accelerators: Sequence[str], table: Through
             problem = f"unknown job type {shown(job_type)}"
             expected = f"a job type of throughput table {table.name}, or a name such as llama-7b-lora-bs16"
             raise WorkloadError(problem, where=f"{where}, job {job.id}", expected=expected, hint=hint)
-
-
-def snapshot_with_estimates(snapshot: Snapshot) -> tuple[Snapshot, Throughputs]:
-    """The snapshot with estimates on accelerator types of which it has no speed at all, and its speeds as a table.
-
-    What the snapshot leaves out of its other types stays unknown.
-    """
-    names, rows = snapshot.accelerators, list(rows_of(snapshot.known))
-    speeds, ranges = dict[Setting, float](), dict[Way, tuple[float, float]]()
-    for row in rows:
-        if len(row.jobs) == 1 and row.own:
-            way = Setting(snapshot.jobs[row.jobs[0]].job_type, names[row.accelerator], row.devices, not row.spread)
-            speeds[way] = row.steps_per_second[0]
-            if row.ranges and row.ranges[0][0] < row.ranges[0][1]:
-                ranges[way] = row.ranges[0]
-    said = Throughputs(speeds, name="of the snapshot", ranges=ranges)
-    new = [name for name in names if name not in said.accelerators]
-    table = with_estimates(said, snapshot.jobs, new)
-    ways = ways_to_run(snapshot.jobs, new, table, placements=True, sizes=True)
-    new_rows = [row._replace(accelerator=names.index(new[row.accelerator])) for row in rows_of(ways)]
-    if not new_rows:
-        return snapshot, said
-    known = configurations_of([*rows, *new_rows], snapshot.known.shape)
-    return snapshot.replace(known=known), table
 
 
 def _observed(table: Throughputs, *, of_pairs: bool) -> list[Measurement]:

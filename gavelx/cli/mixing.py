@@ -10,7 +10,7 @@ from rich.console import Console
 from gavelx.cli.conditions import ROUND_S, within
 from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.output import print_json, stderr, stdout
-from gavelx.cli.scenario import solver_settings
+from gavelx.cli.solving import solver_settings
 from gavelx.cli.stopping import stoppable
 from gavelx.cli.tables import plain_table, policy_cell, print_speeds
 from gavelx.cluster import Cluster

@@ -11,9 +11,10 @@ from gavelx.cli.conditions import faults_of, lengths_of, rules_of, within
 from gavelx.cli.estimated_speeds import check_names, check_types, with_estimates
 from gavelx.cli.prices import PriceChanges, prices_of
 from gavelx.cli.run_options import RunOptions
+from gavelx.cli.solving import solver_settings
 from gavelx.cluster import Cluster
 from gavelx.elastic import Elastic
-from gavelx.errors import OptionError, UserError, WorkloadError, did_you_mean
+from gavelx.errors import OptionError, UserError, WorkloadError
 from gavelx.estimator import DEFAULT, make_estimator
 from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.estimator.sampled_table import sampled
@@ -34,12 +35,11 @@ from gavelx.simulator.learning import where_it_runs
 from gavelx.simulator.plain_jobs import with_plain_jobs
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Kind
-from gavelx.solvers import SOLVERS, Settings, available
+from gavelx.solvers import Settings
 from gavelx.spelling import as_spelled
 from gavelx.throughputs import Throughputs
 from gavelx.workload import check_workload, runnable
 
-TIME_BUDGET_S = (0.001, 1e6)
 SPEED_SAMPLES = 19
 """The least and the largest of 19 repetitions are the ends of a 90 % interval: 18 of 20 gaps lie between them."""
 
@@ -176,20 +176,6 @@ def _check_measured(scenario: Scenario, path: str) -> None:
             problem = f"{path} says nothing about the speed of {shown(job.job_type)}"
             raise OptionError(problem, where="--measured", expected=expected)
     check_workload(scenario.jobs, scenario.cluster, believed, f"--measured {path}")
-
-
-def solver_settings(solver: str, time_budget_s: float) -> Settings:
-    """The solver, and the time for each allocation. Raises :class:`OptionError`."""
-    if solver not in SOLVERS:
-        raise OptionError(f"there is no solver {solver!r}", where="--solver", hint=did_you_mean(solver, SOLVERS))
-    if solver == "ecos" and not available(solver):
-        raise OptionError("ecos is not installed", where="--solver", hint="pip install 'gavelx[ecos]'")
-    low, high = TIME_BUDGET_S
-    if not low <= time_budget_s <= high:
-        raise OptionError(
-            f"a budget of {time_budget_s:g} s", where="--time-budget", expected=f"{low:g} to {high:g} seconds"
-        )
-    return Settings(solver, time_budget_s)
 
 
 def parse_window(text: str | None, jobs_total: int) -> slice | None:

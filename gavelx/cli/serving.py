@@ -14,8 +14,8 @@ from gavelx.cli.extras import service_installed
 from gavelx.cli.output import stderr
 from gavelx.cli.prices import DEFAULT_PRICES
 from gavelx.cli.run_options import RunOptions
-from gavelx.cli.scenario import solver_settings
 from gavelx.cli.secrets import check_not_typed, warn_if_open
+from gavelx.cli.solving import solver_settings
 from gavelx.errors import OptionError
 from gavelx.files.price_tables import load_all_prices
 from gavelx.files.throughput_tables import load_throughputs

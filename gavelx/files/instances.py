@@ -45,7 +45,7 @@ def snapshot_of_instance(node: Node) -> Snapshot:
     nodes = node["jobs"].elements()
     elapsed_s = [job["time_since_start"].number(low=0) for job in nodes]
     jobs = [_job(job, node["slos"] if "slos" in node else Node({}, node.file)) for job in nodes]
-    index_of = job_indices(jobs, nodes)
+    index_of = job_indices(jobs, node["jobs"])
     rows = [row for j, job in enumerate(nodes) for row in _alone(job, j, jobs[j], cluster.accelerators)]
     for pair in node["pairs"].elements() if "pairs" in node else ():
         rows += _pair(pair, index_of, jobs, cluster.accelerators)

@@ -21,11 +21,12 @@ def device_counts(node: Node) -> dict[str, int]:
     return counts
 
 
-def job_indices(jobs: Sequence[Job], nodes: Sequence[Node]) -> dict[int, int]:
-    """Job id -> index; a repeated job is an error."""
+def job_indices(jobs: Sequence[Job], node: Node) -> dict[int, int]:
+    """Job id -> index; a job that is repeated in this list is an error."""
     index_of: dict[int, int] = {}
     for j, job in enumerate(jobs):
         if (first := index_of.setdefault(job.id, j)) != j:
+            nodes = node.elements()
             raise nodes[j].mistake(f"job {job.id} is in {nodes[first].path} already", expected="each job once")
     return index_of
 

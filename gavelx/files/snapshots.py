@@ -30,8 +30,9 @@ The instances published with reference results (:mod:`gavelx.files.instances`) a
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ from gavelx.configurations import Configurations
 from gavelx.elastic import BATCH_MOST, Elastic
 from gavelx.errors import OptionError, UserError
 from gavelx.files.atomic import write_atomically
-from gavelx.files.configuration_rows import ConfigurationRow, configurations_of, rows_of
+from gavelx.files.configuration_rows import rows_of
 from gavelx.files.instances import is_instance, snapshot_of_instance
+from gavelx.files.json_columns import Column, Table, elements_of
 from gavelx.files.jsons import Node, read_json
 from gavelx.files.limits import DEVICES_MAX, SCALE_FACTOR_MAX
 from gavelx.files.snapshot_fields import device_counts, job_indices, member_index, usd_per_hour
@@ -57,6 +59,8 @@ from gavelx.metrics import known
 from gavelx.promises import Promises
 from gavelx.snapshot import WAITING, Snapshot
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 FORMAT = "gavelx-snapshot-1"
 
 
@@ -145,12 +149,11 @@ def _snapshot(node: Node) -> Snapshot:
         return snapshot_of_instance(node)
     if "format" in node and node["format"].value != FORMAT:
         raise node["format"].mistake(f"{node['format'].value!r:.60} is not known", expected=repr(FORMAT))
-    cluster = _cluster(node["cluster"])
-    nodes = node["jobs"].elements()
-    jobs = tuple(_job(job) for job in nodes)
-    index_of = job_indices(jobs, nodes)
-    rows = [_configuration(row, index_of, cluster.accelerators) for row in node["throughputs"].elements()]
-    known = _of_kinds(node, configurations_of(rows, (len(jobs), len(cluster.accelerators))), jobs)
+    cluster, listed = _cluster(node["cluster"]), Table(node["jobs"])
+    jobs = _jobs(listed)
+    index_of = job_indices(jobs, node["jobs"])
+    type_of = {name: a for a, name in enumerate(cluster.accelerators)}
+    known = _of_kinds(node, _configurations(Table(node["throughputs"]), index_of, type_of), jobs)
     if not known.own_C.all() and (wrong := known.misjudged()) is not None:
         problem = f"job {jobs[wrong[0]].id} on {cluster.accelerators[wrong[1]]} has not one row in its own size"
         raise node["throughputs"].mistake(problem, expected="one row without 'own': false, by which it is judged")
@@ -158,7 +161,7 @@ def _snapshot(node: Node) -> Snapshot:
         cluster=cluster,
         jobs=jobs,
         known=known,
-        **_progress(node["progress"], index_of, cluster.accelerators),
+        **_progress(node["progress"], index_of, type_of),
         usd_per_hour_A=usd_per_hour(node["prices"], cluster.accelerators),
         time_s=node["time_s"].number(low=0) if "time_s" in node else 0.0,
         promised=_promises(node["promised"]) if "promised" in node else Promises(),
@@ -182,10 +185,10 @@ def _of_kinds(node: Node, known: Configurations, jobs: Sequence[Job]) -> Configu
     """The same table with the kinds of jobs in the file, if it has them."""
     if "kinds" not in node:
         return known
-    kinds = [kind.whole(low=0) for kind in node["kinds"].elements()]
-    if len(kinds) != len(jobs):
-        raise node["kinds"].mistake(f"there are {len(kinds)} kinds", expected=f"{len(jobs)}, one per job")
-    number_J = np.unique(kinds, return_inverse=True)[1].astype(np.int64)  # a file may use any numbers
+    kind_J = elements_of(node["kinds"]).wholes(low=0)
+    if len(kind_J) != len(jobs):
+        raise node["kinds"].mistake(f"there are {len(kind_J)} kinds", expected=f"{len(jobs)}, one per job")
+    number_J = np.unique(kind_J, return_inverse=True)[1].astype(np.int64)  # a file may use any numbers
     told = replace(known, kind_J=number_J)
     if (pair := told.unlike()) is not None:
         first, second = (jobs[j].id for j in pair)
@@ -200,41 +203,44 @@ def _cluster(node: Node) -> Cluster:
     accelerators = tuple(name.text().lower() for name in node["accelerators"].elements())
     if len(set(accelerators)) < len(accelerators):
         raise node["accelerators"].mistake("an accelerator type is named twice")
-    servers = tuple(_server(server, accelerators) for server in node["servers"].elements())
+    type_of = {name: a for a, name in enumerate(accelerators)}
+    servers = tuple(_server(server, type_of) for server in node["servers"].elements())
     return Cluster(servers, accelerators)
 
 
-def _server(node: Node, accelerators: Sequence[str]) -> Server:
+def _server(node: Node, type_of: Mapping[str, int]) -> Server:
     return Server(
         id=node["id"].whole(low=0),
-        accelerator=accelerators[_type_index(node["accelerator"], accelerators)],
+        accelerator=tuple(type_of)[_type_index(node["accelerator"], type_of)],
         device_count=node["device_count"].whole(low=0, high=DEVICES_MAX),
         region=node["region"].text("") if "region" in node else "",
         instance_type=node["instance_type"].text("") if "instance_type" in node else "",
     )
 
 
-def _type_index(node: Node, accelerators: Sequence[str]) -> int:
-    if (name := node.text().lower()) not in accelerators:
-        raise node.mistake(f"{name!r:.60} is not in the cluster", expected="one of " + ", ".join(accelerators))
-    return accelerators.index(name)
+def _type_index(node: Node, type_of: Mapping[str, int]) -> int:
+    if (name := node.text().lower()) not in type_of:
+        raise node.mistake(f"{name!r:.60} is not in the cluster", expected="one of " + ", ".join(type_of))
+    return type_of[name]
 
 
-def _job(node: Node) -> Job:
-    return Job(
-        id=node["job_id"].whole(low=0),
-        job_type=node["job_type"].text(),
-        total_steps=node["total_steps"].number(above=0) if "total_steps" in node else math.inf,
-        scale_factor=node["scale_factor"].whole(low=1, high=SCALE_FACTOR_MAX) if "scale_factor" in node else 1,
-        weight=node["priority_weight"].number(above=0) if "priority_weight" in node else 1.0,
-        arrival_s=node["arrival_s"].number(low=0) if "arrival_s" in node else 0.0,
-        slo=node["slo"].number(above=0) if "slo" in node else None,
-        duration_s=node["duration_s"].number(above=0) if "duration_s" in node else None,
-        owner=node["owner"].text("") if "owner" in node else "",
-        preemptible=_preemptible(node["preemptible"]) if "preemptible" in node else "auto",
-        checkpoints=node["checkpoints"].truth() if "checkpoints" in node else True,
-        elastic=_elastic(node["elasticity"]) if "elasticity" in node else None,
+def _jobs(table: Table) -> tuple[Job, ...]:
+    slo_J, duration_s_J = (table.numbers(key, np.nan, above=0) for key in ("slo", "duration_s"))
+    columns = (
+        table.column("job_id").wholes(low=0).tolist(),
+        table.column("job_type").texts(),
+        table.numbers("total_steps", math.inf, above=0).tolist(),
+        table.wholes("scale_factor", 1, low=1, high=SCALE_FACTOR_MAX).tolist(),
+        table.numbers("priority_weight", 1.0, above=0).tolist(),
+        table.numbers("arrival_s", 0.0, low=0).tolist(),
+        map(known, slo_J.tolist()),
+        map(known, duration_s_J.tolist()),
+        table.each("owner", lambda owner: owner.text(""), ""),
+        table.each("preemptible", _preemptible, "auto"),
+        table.truths("checkpoints", default=True).tolist(),
+        table.each("elasticity", _elastic, None),
     )
+    return tuple(map(Job, *columns))
 
 
 def _preemptible(node: Node) -> Preemptible:
@@ -267,24 +273,46 @@ def _job_to_json(job: Job) -> dict[str, Any]:
     }
 
 
-def _configuration(node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]) -> ConfigurationRow:
-    members = tuple(member_index(job, index_of) for job in node["jobs"].elements())
-    speeds = tuple(speed.number(low=0) for speed in node["steps_per_second"].elements())
-    if len(members) not in (1, 2) or len(set(members)) < len(members):
-        raise node["jobs"].mistake(f"{node['jobs'].value!r:.60} cannot share devices", expected="one job, or two")
-    if len(speeds) != len(members):
-        expected = f"{len(members)}, one per job"
-        raise node["steps_per_second"].mistake(f"there are {len(speeds)} speeds", expected=expected)
-    return ConfigurationRow(
-        members,
-        _type_index(node["accelerator"], accelerators),
-        node["devices"].whole(low=1, high=SCALE_FACTOR_MAX),
-        speeds,
-        "spread" in node and node["spread"].truth(),
-        _ranges(node["ranges"], speeds) if "ranges" in node else (),
-        node["batch"].whole(low=0, high=BATCH_MOST) if "batch" in node else 0,
-        node["own"].truth() if "own" in node else True,
+def _configurations(table: Table, index_of: Mapping[int, int], type_of: Mapping[str, int]) -> Configurations:
+    members_C, job_M = _members(
+        table, lambda jobs: jobs.looked_up(index_of, partial(member_index, index_of=index_of))
     )
+    speeds_C, speeds = table.column("steps_per_second").lists()
+    speed_M, first_C = speeds.numbers(low=0), np.cumsum(members_C) - members_C
+    if len(wrong := np.flatnonzero(speeds_C != members_C)):
+        problem, expected = f"there are {speeds_C[wrong[0]]} speeds", f"{members_C[wrong[0]]}, one per job"
+        raise table.node(int(wrong[0]))["steps_per_second"].mistake(problem, expected=expected)
+    range_M2 = np.column_stack([speed_M, speed_M])
+    there, ranges = table.rare("ranges")
+    for i, c in enumerate(there):
+        part = slice(first_C[c], first_C[c] + members_C[c])
+        range_M2[part] = _ranges(ranges.node(i), speed_M[part].tolist())
+    exact = (range_M2 == speed_M[:, None]).all()
+    return Configurations(
+        shape=(len(index_of), len(type_of)),
+        accelerator_C=table.column("accelerator").looked_up(type_of, partial(_type_index, type_of=type_of)),
+        devices_C=table.column("devices").wholes(low=1, high=SCALE_FACTOR_MAX),
+        job_M=job_M,
+        configuration_M=np.arange(len(table)).repeat(members_C),
+        throughput_M=speed_M,
+        spread_C=table.truths("spread", default=False),
+        batch_C=table.wholes("batch", 0, low=0, high=BATCH_MOST),
+        own_C=table.truths("own", default=True),
+        lower_M=None if exact else range_M2[:, 0],
+        upper_M=None if exact else range_M2[:, 1],
+    )
+
+
+def _members(table: Table, read: Callable[[Column], Ints]) -> tuple[Ints, Ints]:
+    """How many jobs each configuration has, and all of them: one, or two that differ."""
+    members_C, jobs = table.column("jobs").lists()
+    job_M, first_C = read(jobs), np.cumsum(members_C) - members_C
+    fits_C, pair_C = members_C == 1, np.flatnonzero(members_C == 2)
+    fits_C[pair_C] = job_M[first_C[pair_C]] != job_M[first_C[pair_C] + 1]
+    if not fits_C.all():
+        wrong = table.node(int(fits_C.argmin()))["jobs"]
+        raise wrong.mistake(f"{wrong.value!r:.60} cannot share devices", expected="one job, or two")
+    return members_C, job_M
 
 
 def _ranges(node: Node, speeds: Sequence[float]) -> tuple[tuple[float, float], ...]:
@@ -315,59 +343,54 @@ def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:
 
 def _promises(node: Node) -> Promises:
     """The promises of a file; they may name jobs that have left since."""
-    rows = node.elements()
-    jobs = [[job.whole(low=0) for job in row["jobs"].elements()] for row in rows]
-    for row, members in zip(rows, jobs, strict=True):
-        if len(members) not in (1, 2) or len(set(members)) < len(members):
-            raise row["jobs"].mistake(
-                f"{row['jobs'].value!r:.60} cannot share devices", expected="one job, or two"
-            )
-    names = [row["accelerator"].text().lower() for row in rows]
-    accelerators = tuple(dict.fromkeys(names))
+    table = Table(node)
+    members_P, job_M = _members(table, lambda jobs: jobs.wholes(low=0))
+    first_P = np.cumsum(members_P) - members_P
+    job_P, other_P = job_M[first_P], job_M[first_P + members_P - 1]
+    names = [name.lower() for name in table.column("accelerator").texts()]
+    type_of = {name: a for a, name in enumerate(dict.fromkeys(names))}
     configurations = ConfigurationSet.of(
-        np.array([min(members) for members in jobs], dtype=np.int64),
-        np.array([max(m) if len(m) == 2 else ALONE for m in jobs], dtype=np.int64),
-        np.array([accelerators.index(name) for name in names], dtype=np.int64),
-        np.array([row["devices"].whole(low=1) if "devices" in row else AS_ASKED for row in rows], dtype=np.int64),
-        np.array(["spread" in row and row["spread"].truth() for row in rows], dtype=bool),
-        np.array([row["batch"].whole(low=0) if "batch" in row else 0 for row in rows], dtype=np.int64),
+        np.minimum(job_P, other_P),
+        np.where(members_P == 2, np.maximum(job_P, other_P), ALONE),
+        np.array([type_of[name] for name in names], dtype=np.int64),
+        table.wholes("devices", AS_ASKED, low=1),
+        table.truths("spread", default=False),
+        table.wholes("batch", 0, low=0),
     )
-    share_P = np.array([row["share"].number(low=0) for row in rows], dtype=float)
-    return Promises(accelerators, configurations, share_P)
+    return Promises(tuple(type_of), configurations, table.column("share").numbers(low=0))
 
 
-def _progress(node: Node, index_of: Mapping[int, int], accelerators: Sequence[str]) -> dict[str, Any]:
+def _progress(node: Node, index_of: Mapping[int, int], type_of: Mapping[str, int]) -> dict[str, Any]:
     """The progress of each job, as the arrays of a snapshot."""
-    entry_of: dict[int, Node] = {}
-    for entry in node.elements():
-        j = member_index(entry["job_id"], index_of)
-        if j in entry_of:
-            raise entry.mistake(f"job {entry['job_id'].value} is there twice", expected="each job once")
-        entry_of[j] = entry
-    if missing := [job_id for job_id, j in index_of.items() if j not in entry_of]:
-        raise node.mistake(f"nothing is said of job {missing[0]}", expected="an entry for each job")
-    entries = [entry_of[j] for j in range(len(index_of))]
+    table = Table(node)
+    job_E = table.column("job_id").looked_up(index_of, partial(member_index, index_of=index_of))
+    entries_J = np.bincount(job_E, minlength=len(index_of))
+    if (entries_J > 1).any():
+        again = int(np.flatnonzero(job_E == entries_J.argmax())[1])
+        told = f"job {table.rows[again]['job_id']} is there twice"
+        raise table.node(again).mistake(told, expected="each job once")
+    if not entries_J.all():
+        missing = list(index_of)[int(entries_J.argmin())]
+        raise node.mistake(f"nothing is said of job {missing}", expected="an entry for each job")
+    entry_J = np.argsort(job_E)
 
-    def numbers(key: str) -> np.ndarray:
-        return np.array([entry[key].number(low=0) if key in entry else 0.0 for entry in entries], dtype=float)
+    def dollars(key: str) -> Floats:
+        unknown_E = [key in row and row[key] is None for row in table.rows]
+        return np.where(unknown_E, np.nan, table.numbers(key, 0.0, low=0))[entry_J]
 
-    def dollars(key: str) -> np.ndarray:
-        unknown_J = [key in entry.value and entry.value[key] is None for entry in entries]
-        return np.where(unknown_J, np.nan, numbers(key))
-
-    lefts = [entry["steps_left"].number(low=0) for entry in entries]
-    running = [entry["running"] if "running" in entry else Node(None, entry.file) for entry in entries]
+    left_E, (running, names) = table.column("steps_left").numbers(low=0), table.rare("running")
+    running_E = np.full(len(table), WAITING)
+    running_E[running] = names.looked_up(type_of, partial(_type_index, type_of=type_of))
+    range_E2 = _left_ranges(table, left_E)
     return {
-        "steps_left_J": np.array(lefts, dtype=float),
-        "left_range_JE": _left_ranges(entries, lefts),
-        "elapsed_s_J": np.array([entry["elapsed_s"].number(low=0) for entry in entries], dtype=float),
-        "equal_share_s_J": numbers("equal_share_s"),
+        "steps_left_J": left_E[entry_J],
+        "left_range_JE": None if range_E2 is None else range_E2[entry_J],
+        "elapsed_s_J": table.column("elapsed_s").numbers(low=0)[entry_J],
+        "equal_share_s_J": table.numbers("equal_share_s", 0.0, low=0)[entry_J],
         "spent_usd_J": dollars("spent_usd"),
         "equal_share_usd_J": dollars("equal_share_usd"),
-        "held_s_J": numbers("held_s"),
-        "running_J": np.array(
-            [WAITING if r.value is None else _type_index(r, accelerators) for r in running], dtype=np.int64
-        ),
+        "held_s_J": table.numbers("held_s", 0.0, low=0)[entry_J],
+        "running_J": running_E[entry_J],
     }
 
 
@@ -378,21 +401,19 @@ def _left_range_to_json(snapshot: Snapshot, j: int) -> dict[str, Any]:
     return {"steps_left_range": snapshot.left_range_JE[j].tolist()}
 
 
-def _left_ranges(entries: Sequence[Node], lefts: Sequence[float]) -> np.ndarray | None:
+def _left_ranges(table: Table, left_E: Floats) -> Floats | None:
     """The intervals of the numbers of steps left; None if all are exact."""
-    if not any("steps_left_range" in entry for entry in entries):
+    there, column = table.rare("steps_left_range")
+    if not there:
         return None
-    ranges = []
-    for entry, left in zip(entries, lefts, strict=True):
-        if "steps_left_range" not in entry:
-            ranges.append((left, left))
-            continue
-        node = entry["steps_left_range"]
-        ends = [end.number(low=0) for end in node.elements()]
-        if len(ends) != 2 or not ends[0] <= left <= ends[1]:
-            raise node.mistake(f"{node.value!r:.60} is no range of {left:g}", expected="[lower, upper] around it")
-        ranges.append((ends[0], ends[1]))
-    return np.array(ranges, dtype=float)
+    range_E2 = np.column_stack([left_E, left_E])
+    for i, (row, ends) in enumerate(zip(there, column.each(Node.elements), strict=True)):
+        numbers, left = [end.number(low=0) for end in ends], left_E[row]
+        if len(numbers) != 2 or not numbers[0] <= left <= numbers[1]:
+            told = f"{column.values[i]!r:.60} is no range of {left:g}"
+            raise column.node(i).mistake(told, expected="[lower, upper] around it")
+        range_E2[row] = numbers
+    return range_E2
 
 
 def _range(count: int) -> str:

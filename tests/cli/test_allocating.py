@@ -31,8 +31,8 @@ def test_a_decision_in_a_file_draws_no_table(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, explain: tuple[str, ...]
 ) -> None:
     """It would take longer than the answer where there are very many jobs."""
-    for drawn in ("print_allocation", "print_explanation"):
-        monkeypatch.delattr(f"gavelx.cli.allocating.{drawn}")
+    monkeypatch.delattr("gavelx.cli.allocation_tables.print_allocation")
+    monkeypatch.delattr("gavelx.cli.explaining.print_explanation")
     out = tmp_path / "allocation.json"
     ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 3, "--json", out, *explain)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
@@ -118,7 +118,7 @@ def test_a_solver_or_a_budget_that_cannot_be(shell: Shell, options: tuple[str, s
 
 
 def test_a_solver_that_is_not_installed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gavelx.cli.scenario.available", lambda solver: False)
+    monkeypatch.setattr("gavelx.cli.solving.available", lambda solver: False)
     ran = shell("allocate", "--policy", "fifo", "--snapshot", GOLDEN, "--index", 0, "--solver", "ecos")
     assert ran.code == 2
     assert "--solver: ecos is not installed. Try: pip install 'gavelx[ecos]'" in ran.err

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gavelx.cli.stopping import Stoppable, is_ours, stoppable
+from gavelx.cli.stoppable import Stoppable
+from gavelx.cli.stopping import is_ours, stoppable
 from gavelx.errors import PolicyError, SolverError
 from gavelx.fallback import FallbackPolicy
 from gavelx.policies import load_policy

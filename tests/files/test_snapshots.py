@@ -340,3 +340,14 @@ def test_an_interval_that_does_not_hold_the_length_is_a_mistake(ends: Any) -> No
 def test_policies_answer_for_jobs_of_unknown_length() -> None:
     for policy in ("max_min_fairness", "srtf", "robust(srtf)", "optimistic(makespan)", "partitioned(makespan, 2)"):
         load_policy(policy).allocate(of_unknown_length())
+
+
+def test_numbers_of_any_plain_kind_are_read() -> None:
+    """A column that is not plainly right is read one value at a time, and some such values are right."""
+    value = snapshot_to_json(in_doubt())
+    plain = snapshot_from_json(value)
+    value["progress"][0]["elapsed_s"] = np.float64(value["progress"][0]["elapsed_s"])
+    value["throughputs"][0]["accelerator"] = value["throughputs"][0]["accelerator"].upper()
+    other = snapshot_from_json(value)
+    assert np.array_equal(other.elapsed_s_J, plain.elapsed_s_J)
+    assert np.array_equal(other.known.accelerator_C, plain.known.accelerator_C)
