@@ -3,6 +3,7 @@
 from gavelx.policies.base import Policy
 from gavelx.policies.baselines.allox import Allox as Allox
 from gavelx.policies.baselines.drf import Drf as Drf
+from gavelx.policies.baselines.easyscale import EasyScale as EasyScale
 from gavelx.policies.baselines.gandiva import Gandiva as Gandiva
 from gavelx.policies.baselines.goodput import Goodput as Goodput
 from gavelx.policies.baselines.las_2d import Las2d as Las2d
@@ -14,6 +15,7 @@ from gavelx.policies.baselines.pollux import Pollux as Pollux
 from gavelx.policies.baselines.random_assignment import RandomAssignment as RandomAssignment
 from gavelx.policies.baselines.run_to_completion import Backfill as Backfill
 from gavelx.policies.baselines.run_to_completion import GangFifo as GangFifo
+from gavelx.policies.baselines.run_to_completion import SerialFifo as SerialFifo
 from gavelx.policies.baselines.srtf import Srtf as Srtf
 from gavelx.policies.baselines.tetris import Tetris as Tetris
 from gavelx.policies.baselines.themis import Themis as Themis

@@ -41,7 +41,7 @@ class SizedHandout(Handout):
     def __init__(self, snapshot: Snapshot, *, least_first: bool = False) -> None:
         super().__init__(snapshot)
         self._least_first = least_first
-        self._sizes = _sizes(snapshot)
+        self._sizes = sizes_alone(snapshot)
         self._size_J: list[Size | None] = [None] * len(snapshot.jobs)
         for (j, a), sizes in self._sizes.items():
             if self.T_JA[j, a] == 0.0:  # on fewer devices than submitted
@@ -102,7 +102,7 @@ class SizedHandout(Handout):
         return self.certified(share_C, execution, **facts)
 
 
-def _sizes(snapshot: Snapshot) -> dict[tuple[int, int], list[Size]]:
+def sizes_alone(snapshot: Snapshot) -> dict[tuple[int, int], list[Size]]:
     """The sizes in which a job can run alone and consolidated on a type, by number of devices."""
     table = snapshot.configurations
     alone_C = (table.members_C == 1) & ~table.spread_C & snapshot.usable_C

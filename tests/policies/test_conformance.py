@@ -47,6 +47,7 @@ MODIFIED = {
     "optimistic": ["optimistic(max_min_fairness)"],
     "elastic": [f"elastic({name})" for name in ("max_min_fairness", "makespan", "nash_welfare", "fifo", "srtf")]
     + ["elastic(goodput)", "elastic(pollux)", "elastic(srtf_program)", "elastic(ones)", "elastic(ones_published)"]
+    + ["elastic(easyscale)"]
     + ["elastic(packed(placed(max_min_fairness)))", "agnostic(elastic(max_min_fairness))"],
     "packed": [f"packed({name})" for name in PROGRAMS] + ["agnostic(packed(max_min_fairness))"],
     "capped": ["capped(shared_cloud_cost_fairness, 1.5)"],

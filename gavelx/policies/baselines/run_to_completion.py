@@ -29,6 +29,27 @@ class GangFifo(Policy):
         return handout.allocation(Execution(backfill=False, knows_types=False))
 
 
+class SerialFifo(Policy):
+    """Run one job at a time, in order of arrival, each to its end on its fastest type; all other devices idle.
+
+    It is what EasyScale (SC'23) calls YARN-CS, and compares its completion times with: the simulator of its
+    artifact stops after the head of the queue. Clusters do as `GangFifo` and `Backfill` do.
+    """
+
+    name = "serial_fifo"
+    ignores = ("weights",)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        handout = Handout(snapshot)
+        runs_J = snapshot.running_J != WAITING
+        for j in by_arrival(snapshot, ~runs_J):
+            if room := handout.room(j):
+                held = int(snapshot.running_J[j])
+                handout.start(j, held if held in room else handout.fastest(j, room))
+                break
+        return handout.allocation(Execution(backfill=False, may_move=False))
+
+
 class Backfill(Policy):
     """``gang_fifo`` in which later jobs may start early, as long as they do not delay the first one that waits.
 
