@@ -42,7 +42,7 @@ NOUNS = {
         "result",
         "snapshot",
     ),
-    *("spelling", "throughputs", "ways_to_run", "workload"),
+    *("spelling", "throughputs", "training_report", "ways_to_run", "workload"),
 }
 MAY_IMPORT = {
     "nouns": {"nouns"},

@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from experiments.experiment import markdown_table
+from experiments.ones.curves import Reporting
 from experiments.ones.jobs import DEVICE, PER_SERVER, draw
 from experiments.paired import Paired, paired
 from gavelx.cluster import Cluster
@@ -49,6 +50,7 @@ class Way:
     make: Make
     batch: str
     lengths: Known = "told"
+    reports: bool = False
     request: int | None = None
 
 
@@ -62,6 +64,7 @@ def _ones(
 RULES_OF_ONES: Mapping[str, Way] = {
     "ones": Way(_ones(), "elastic"),
     "ones, lengths believed": Way(_ones(), "elastic", "believed"),
+    "ones, training reported": Way(_ones(), "elastic", "believed", reports=True),
     "ones, evolution": Way(_ones(search="evolution"), "elastic"),
     "ones, first epoch on one device": Way(_ones(start=True), "elastic"),
     "ones, the same and doubling": Way(_ones(start=True, up="double"), "elastic"),
@@ -71,6 +74,9 @@ RULES_OF_ONES: Mapping[str, Way] = {
     "ones, Beta draw": Way(_ones(left="draw"), "elastic"),
     "ones, changes thought free": Way(_ones(restart_s=0.0), "elastic"),
     "ones_published": Way(lambda cost_s: elastic(OnesPublished()), "elastic"),
+    "ones_published, training reported": Way(
+        lambda cost_s: elastic(OnesPublished()), "elastic", "believed", reports=True
+    ),
 }
 TIRESIAS: Mapping[str, Way] = {
     f"las_2d {' '.join(f'{one:g}' for one in thresholds)}": Way(lambda _, t=thresholds: Las2d(t), "as asked")
@@ -81,6 +87,9 @@ OTHERS: Mapping[str, Way] = {
     "srtf_program": Way(lambda cost_s: elastic(SrtfProgram(restart_s=cost_s)), "elastic"),
     "srtf_program, lengths believed": Way(
         lambda cost_s: elastic(SrtfProgram(restart_s=cost_s)), "elastic", "believed"
+    ),
+    "srtf_program, training reported": Way(
+        lambda cost_s: elastic(SrtfProgram(restart_s=cost_s)), "elastic", "believed", reports=True
     ),
     "goodput": Way(lambda cost_s: elastic(Goodput(restart_s=cost_s)), "elastic"),
     "pollux": Way(lambda cost_s: elastic(Pollux(restart_s=cost_s)), "elastic"),
@@ -138,7 +147,13 @@ def run(point: Point, count: int = 50) -> dict[str, float]:
     rules = replace(DEFAULT.with_round(ROUND_S), overheads=Overheads(overhead))
     cluster = Cluster.of({DEVICE: setting.devices}, PER_SERVER)
     result = simulate(
-        way.make(setting.change_s), workload.jobs, cluster, workload.table, rules=rules, lengths=way.lengths
+        way.make(setting.change_s),
+        workload.jobs,
+        cluster,
+        workload.table,
+        rules=rules,
+        lengths=way.lengths,
+        watch=(lambda _, backend: Reporting(backend, workload.curves)) if way.reports else None,
     )
     return {
         "jobs_total": count,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.ones.curves import Curve
 from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.throughputs import Setting, Size, Throughputs
@@ -62,10 +63,11 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs in order of arrival, and how fast each is in every size."""
+    """Jobs in order of arrival, how fast each is in every size, and what it reports of its training, by id."""
 
     jobs: tuple[Job, ...]
     table: Throughputs
+    curves: dict[int, Curve]
 
 
 def draw(
@@ -80,6 +82,7 @@ def draw(
     kinds, requests = random.integers(len(KINDS), size=jobs), random.choice(REQUESTS, size=jobs, p=CHANCES)
     spread = np.clip(random.lognormal(0.0, 0.5, size=jobs), 0.2, 3.0)
     drawn, isolated, sizes, scales = list[Job](), dict[Setting, float](), dict[Size, float](), dict[str, float]()
+    curves, chance = dict[int, Curve](), np.random.default_rng([seed, 51])
     for j in range(jobs):
         name, samples = KINDS[kinds[j]]
         network, job_type = NETWORKS[name], f"{name} {samples} #{j}"
@@ -100,7 +103,9 @@ def draw(
         )
         steps = epochs * samples / batch / worth
         drawn.append(Job(j, job_type, steps, own, arrival_s=float(arrival_s[j]), elastic=elastic))
-    return Workload(tuple(drawn), Throughputs(isolated, sizes=sizes, noise_scale=scales))
+        facts = {"steps": steps, "epochs": epochs, "over": EPOCHS_OVER_TARGET, "samples": samples}
+        curves[j] = Curve.draw(chance, **facts, text=name == "bert")
+    return Workload(tuple(drawn), Throughputs(isolated, sizes=sizes, noise_scale=scales), curves)
 
 
 def update_s(network: Network, devices: int) -> float:

@@ -17,6 +17,7 @@ from gavelx.jobs import Job
 from gavelx.prices import Prices
 from gavelx.snapshot import Kind
 from gavelx.throughputs import Throughputs
+from gavelx.training_report import TrainingReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class Progress(Event):
     steps_done_L: NDArray[np.float64]
     saved_steps_L: NDArray[np.float64]
     said_steps_L: NDArray[np.float64] | None = None  # the last step by the jobs' own word; 0 where they say none
+    training_L: tuple[TrainingReport, ...] | None = None  # how their training goes, where any says so
 
 
 @dataclass(frozen=True, slots=True)

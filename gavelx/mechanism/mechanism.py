@@ -247,6 +247,10 @@ class Mechanism:
         live.heard[j_L] = True
         if event.said_steps_L is not None:
             live.said_steps[j_L] = event.said_steps_L[holds_L]
+        if event.training_L is not None:
+            reports = (event.training_L[row] for row in np.flatnonzero(holds_L).tolist())
+            for j, report, steps in zip(j_L.tolist(), reports, steps_L.tolist(), strict=True):
+                self.lengths.heard(live.jobs[j], report, steps)
         live.steps_done[j_L], live.saved_steps[j_L] = steps_L, np.maximum(known_L, saved_L)
         live.steps_at_s[j_L] = event.time_s
         complete_L = (steps_L >= live.total_steps[j_L]) & ~live.done[j_L]
@@ -339,11 +343,13 @@ class Mechanism:
         if job.has_length:
             worked_s = job.total_steps / live.best_speed(np.array([j]))[0]
         self.lengths.ended(job, float(worked_s))
+        self.lengths.gone(job, job.total_steps if job.has_length else float(live.steps_done[j]))
         return self._finished(j)
 
     def _finished(self, j: int) -> list[Command]:
         """The job is done: its devices are free."""
         self.live.done[j] = True
+        self.lengths.gone(self.live.jobs[j], None)
         self._trigger.job_went(self.live.jobs[j].owner)
         return self.leasing.stop_all([j]) if self.live.type[j] != WAITING else []
 
@@ -687,8 +693,14 @@ class Mechanism:
         live = self.live
         said_J, done_J = live.said_steps[rows], live.steps_done[rows]
         part_J = np.divide(done_J, said_J, out=np.full(len(rows), np.nan), where=said_J > done_J)
+        return self.lengths.left([live.jobs[j] for j in rows.tolist()], self.worked_s(rows), part_J)
+
+    def worked_s(self, rows: Ints) -> Floats:
+        """For how long these jobs of unknown length have worked, in seconds on the fastest type of each."""
+        live = self.live
         since_s_J = np.where(live.type[rows] != WAITING, self._now_s - live.since_s[rows], 0.0)
-        return self.lengths.left([live.jobs[j] for j in rows.tolist()], live.worked_s[rows] + since_s_J, part_J)
+        worked_s_J: Floats = live.worked_s[rows] + since_s_J
+        return worked_s_J
 
     def _known_ways(self) -> Configurations:
         live = self.live

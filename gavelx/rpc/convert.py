@@ -16,6 +16,7 @@ from gavelx.elastic import Elastic
 from gavelx.errors import UserError
 from gavelx.jobs import PREEMPTIBLE
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.training_report import TrainingReport
 
 VERSION = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -136,6 +137,16 @@ def note_of(spec: wire.JobSpec) -> dict[str, Any]:
 def safe_number(value: float, most: float = STEPS_MAX) -> float:
     """A number from an agent, safe for arithmetic: one that is not finite, or is negative, counts as 0."""
     return min(value, most) if math.isfinite(value) and value > 0 else 0.0
+
+
+def training_message(report: TrainingReport) -> wire.Training:
+    """A job's report of its training as a message."""
+    return wire.Training(**{name: value for name, value in report._asdict().items() if not math.isnan(value)})
+
+
+def training_report(message: wire.Training) -> TrainingReport | None:
+    """The report that an agent sent; None if it does not count passes through the data."""
+    return TrainingReport.of({field.name: value for field, value in message.ListFields()})
 
 
 def check_from_agent(message: wire.FromAgent | UserError, *, first: bool) -> None:

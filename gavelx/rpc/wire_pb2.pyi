@@ -361,7 +361,7 @@ class Heartbeat(_message.Message):
     def __init__(self, sent_s: _Optional[float] = ..., leases: _Optional[_Iterable[_Union[LeaseReport, _Mapping]]] = ..., leaving: bool = ...) -> None: ...
 
 class LeaseReport(_message.Message):
-    __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use", "total_steps", "sizes", "next_id", "leaving", "handover")
+    __slots__ = ("lease_id", "job_id", "steps_done", "saved_steps", "held_s", "steps_per_s", "memory_bytes", "device_use", "total_steps", "sizes", "next_id", "leaving", "handover", "training")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STEPS_DONE_FIELD_NUMBER: _ClassVar[int]
@@ -375,6 +375,7 @@ class LeaseReport(_message.Message):
     NEXT_ID_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     HANDOVER_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     job_id: int
     steps_done: float
@@ -388,7 +389,22 @@ class LeaseReport(_message.Message):
     next_id: int
     leaving: int
     handover: Handover
-    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ..., total_steps: _Optional[float] = ..., sizes: _Optional[int] = ..., next_id: _Optional[int] = ..., leaving: _Optional[int] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ...) -> None: ...
+    training: Training
+    def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ..., total_steps: _Optional[float] = ..., sizes: _Optional[int] = ..., next_id: _Optional[int] = ..., leaving: _Optional[int] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., training: _Optional[_Union[Training, _Mapping]] = ...) -> None: ...
+
+class Training(_message.Message):
+    __slots__ = ("epochs", "epoch_samples", "first_loss", "loss", "accuracy")
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_LOSS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
+    ACCURACY_FIELD_NUMBER: _ClassVar[int]
+    epochs: float
+    epoch_samples: float
+    first_loss: float
+    loss: float
+    accuracy: float
+    def __init__(self, epochs: _Optional[float] = ..., epoch_samples: _Optional[float] = ..., first_loss: _Optional[float] = ..., loss: _Optional[float] = ..., accuracy: _Optional[float] = ...) -> None: ...
 
 class Handover(_message.Message):
     __slots__ = ("before_id", "steps_done", "held_s", "warm_s")

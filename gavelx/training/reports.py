@@ -46,9 +46,3 @@ class Reports:
         if not self._warned:
             warnings.warn(f"{self.path} cannot be written ({error.strerror})", TrainingWarning, stacklevel=3)
         self._warned = True
-
-
-def finite(loss: Any) -> float | None:
-    """A loss for JSON: a finite number, or None."""
-    value = None if loss is None else float(loss)
-    return value if value is not None and math.isfinite(value) else None

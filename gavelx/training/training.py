@@ -21,6 +21,7 @@ import torch
 from gavelx.errors import UserError
 from gavelx.training import position, randomness, transfer
 from gavelx.training.checkpoints import CheckpointError, Checkpoints, Saved, TrainingWarning
+from gavelx.training.curve import Curve
 from gavelx.training.elastic import VARIABLE
 from gavelx.training.gang import Agreement, Gang, Vote, unwrapped
 from gavelx.training.lease import Lease
@@ -28,7 +29,7 @@ from gavelx.training.noise import NoiseScale
 from gavelx.training.parts import Contexts, Rest, deal_of, seed_all, square
 from gavelx.training.rates import Rates
 from gavelx.training.regroup import Regroup, ending_as_failed
-from gavelx.training.reports import Reports, finite
+from gavelx.training.reports import Reports
 from gavelx.training.shards import Deal, Part, Shards
 
 FORMAT = 2
@@ -95,7 +96,7 @@ class Training:
         self._checkpoints = Checkpoints(Path(environment.get("GAVELX_JOB_DIR", ".")) / folder, keep)
         self._lease = Lease(_path(environment.get("GAVELX_LEASE_FILE")))
         self._reports = Reports(_path(environment.get("GAVELX_REPORT_FILE")), environment.get("GAVELX_LEASE_ID"))
-        self._loss: Any = None
+        self._curve = Curve()
         self._batch = 0  # handed out in this epoch
         self._by_epoch = False
         self._changed = False  # since the last checkpoint
@@ -237,8 +238,11 @@ class Training:
         self._measure_noise()
         return self._last_part
 
-    def done(self, loss: Any = None) -> int:
+    def done(self, loss: Any = None, accuracy: float | None = None) -> int:
         """Call this after each step, when parameters are updated. ``loss`` is reported, without waiting for it.
+
+        So is the accuracy on validation data (0 to 1), whenever there is a new one. Both tell the scheduler how much
+        is left of a job whose length it was not told.
 
         The number of whole steps that this completes: 1, but for an elastic job whose batch changes. A scheduler
         of the learning rate that counts steps is called so many times.
@@ -247,7 +251,7 @@ class Training:
         self.step += self._share()
         self._end_update()
         self._changed = True
-        self._loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
+        self._curve.step(loss, accuracy)
         return int(self.step + 1e-9) - int(before + 1e-9)
 
     def _epoch(self, loader: Iterable[Any], replay: bool) -> Iterator[Any]:
@@ -344,6 +348,7 @@ class Training:
     def _shards_of(self, loader: Any) -> Shards:
         if self._shards is None or self._shards[0] is not loader:
             self._shards = (loader, Shards(loader, self._seed))
+            self._curve.reads(loader)
         shards = self._shards[1]
         if self._batch:  # a checkpoint of a rigid job
             self._seen, self._batch = min(shards.samples, self._batch * shards.batch_size * self._ranks_then), 0
@@ -477,6 +482,7 @@ class Training:
 
     def _begin_epoch(self, loader: Iterable[Any], replay: bool) -> Iterator[Any]:
         self._generators = position.generators_of(loader)
+        self._curve.reads(loader)
         position.set_epoch(loader, self.epoch)
         resumed, self._resumed = self._resumed, None
         if self._batch and resumed is None:  # a loop that was left by break, and is started again
@@ -560,11 +566,11 @@ class Training:
             saved_steps=self.saved_steps,
             total_steps=self.total_steps,
             complete=self.complete,
-            loss=finite(self._loss),
             restart_s=self.restart_s,
             checkpoint_s=saved.seconds if saved else None,
             checkpoint_bytes=saved.bytes if saved else None,
             epoch=self.epoch,
+            **self._curve.report(self.epoch, self._batch, self._seen),
             **self._elastic_report(),
         )
 
@@ -613,6 +619,7 @@ class Training:
             "seen": self._seen,
             "samples": self.samples,
             "updates": self._updates,
+            "curve": self._curve.state_dict(),
             "parts": {name: _state_of(part) for name, part in self.parts.items()},
             "chance": chance_of_ranks,
             "contexts": contexts,
@@ -658,6 +665,7 @@ class Training:
         self.epoch, self._batch = content["epoch"], content["batch"]
         self._seen, self.samples = content.get("seen", 0), content.get("samples", 0)
         self._updates = content.get("updates", 0)
+        self._curve.load_state_dict(content.get("curve", {}))
         self._ranks_then = content.get("world_size") or len(content["chance"])
         if "rates" in content:
             self._rates.load_state_dict(content["rates"])

@@ -23,6 +23,7 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
+from gavelx.training_report import TrainingReport
 from gavelx.worker.shim import LEFT
 
 Json = dict[str, Any]
@@ -43,6 +44,7 @@ class Said:
     """The last step by its own word; 0 if it says none."""
     sizes: int = 0
     """How many sizes it has had since its launch, of a job that can be resized while it runs."""
+    training: TrainingReport | None = None
 
     @staticmethod
     def of(report: Json | None) -> "Said | None":
@@ -52,7 +54,8 @@ class Said:
         done, total = _steps(report.get("steps_done")), _steps(report.get("total_steps"))
         generation = report.get("generation")
         sizes = generation + 1 if isinstance(generation, int) and 0 <= generation < SIZES_MAX else 0
-        return Said(max(saved, done), saved, report.get("complete") is True, total, sizes)
+        complete = report.get("complete") is True
+        return Said(max(saved, done), saved, complete, total, sizes, TrainingReport.of(report))
 
 
 def _steps(value: object) -> float:

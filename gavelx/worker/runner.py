@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import training_message
 from gavelx.worker.cgroups import writable_cgroup
 from gavelx.worker.devices import Devices
 from gavelx.worker.logs import segments_of
@@ -349,6 +350,7 @@ class ProcessRunner:
             sizes=said.sizes,
             next_id=None if size is None else size.lease_id,
             leaving=running.leaving,
+            training=None if said.training is None else training_message(said.training),
         )
         if size is None or not size.slots:
             return [report]

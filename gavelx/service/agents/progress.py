@@ -9,10 +9,15 @@ import numpy as np
 
 from gavelx.mechanism.events import Progress
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.rpc.convert import STEPS_MAX, safe_number
+from gavelx.rpc.convert import STEPS_MAX, safe_number, training_report
 from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
+from gavelx.training_report import NOTHING_SAID, TrainingReport
+
+
+Figures = tuple[float, float, float, TrainingReport]
+"""Steps done, saved, and said to be the last one; and how training goes."""
 
 
 class ProgressReports:
@@ -21,9 +26,7 @@ class ProgressReports:
     def __init__(self, state: State) -> None:
         self._state = state
         self._reports: dict[int, wire.LeaseReport] = {}
-        self._known: dict[
-            int, tuple[float, float, float]
-        ] = {}  # what the mechanism knows of steps: done, saved, said
+        self._known: dict[int, Figures] = {}  # what the mechanism knows
 
     def __len__(self) -> int:
         return len(self._reports)
@@ -64,16 +67,18 @@ class ProgressReports:
             done, saved = self._capped(run, report.steps_done), self._capped(run, report.saved_steps)
             job = self._state.jobs[run.lease.job_id].job
             said = 0.0 if job.has_length else safe_number(report.total_steps)
-            figures = max(done, saved), saved, said
+            training = training_report(report.training) if report.HasField("training") else None
+            figures = max(done, saved), saved, said, training or NOTHING_SAID
             if self._known.get(lease_id) != figures:
                 self._known[lease_id] = figures
                 rows.append((lease_id, run.lease.job_id, *figures))
         if not rows:
             return []
-        lease_L, job_id_L, *columns = zip(*rows, strict=True)
+        lease_L, job_id_L, *columns, training_L = zip(*rows, strict=True)
         ids = np.array(lease_L, dtype=np.int64), np.array(job_id_L, dtype=np.int64)
         steps_L, saved_L, said_L = (np.array(column, dtype=float) for column in columns)
-        return [Entry(Progress(now_s, *ids, steps_L, saved_L, said_L if said_L.any() else None))]
+        extra = said_L if said_L.any() else None, training_L if any(one.says for one in training_L) else None
+        return [Entry(Progress(now_s, *ids, steps_L, saved_L, *extra))]
 
     def report_again(self) -> None:
         """What was to be reported may not have been."""

@@ -93,17 +93,19 @@ def plain_steps(job: Job) -> float | None:
 def _believed(state: State, job: Job) -> dict[str, Any]:
     """How much longer it takes where its user did not say, and what it says itself."""
     mechanism, said, done = state.mechanism, 0.0, 0.0
+    lengths, source = mechanism.lengths, f"{mechanism.lengths.of(job).jobs} jobs of its type before it"
     if job.has_length:
         return {}
     if (j := mechanism.live.index.get(job.id)) is None:
-        left = mechanism.lengths.left([job], np.zeros(1), np.zeros(1))
+        left = lengths.left([job], np.zeros(1), np.zeros(1))
     else:
         left = mechanism.left(np.array([j]))
         said, done = float(mechanism.live.said_steps[j]), float(mechanism.live.steps_done[j])
-    before = f"{mechanism.lengths.of(job).jobs} jobs of its type before it"
+        if lengths.by_training(job, mechanism.worked_s(np.array([j]))[0]):
+            source = "its losses and epochs, and those of the jobs before it"
     return {
         "left_s": [float(end[0]) for end in left],
-        "left_from": "its own output" if said > done > 0 else before,
+        "left_from": "its own output" if said > done > 0 else source,
         "said_steps": said or None,
     }
 

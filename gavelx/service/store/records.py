@@ -6,6 +6,7 @@ refused, for its meaning is unknown.
 """
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -34,6 +35,7 @@ from gavelx.mechanism.events import (
 from gavelx.prices import Prices
 from gavelx.service.store.allocation_record import AllocationRecord, as_of_version_3
 from gavelx.throughputs import Pairing, Setting
+from gavelx.training_report import NOTHING_SAID, TrainingReport
 
 VERSION = 4
 """Since 2 each carries a checksum, jobs may refuse to be preempted, and leases say what was lost with them; since
@@ -150,6 +152,7 @@ def _progress(event: Progress) -> Json:
         "steps_done": event.steps_done_L.tolist(),
         "saved_steps": event.saved_steps_L.tolist(),
         **({} if event.said_steps_L is None else {"said_steps": event.said_steps_L.tolist()}),
+        **({} if event.training_L is None else {"training": [_numbers(one) for one in event.training_L]}),
     }
 
 
@@ -157,7 +160,17 @@ def _read_progress(time_s: float, body: Json) -> Event:
     lease_L, job_id_L = (np.array(body[name], dtype=np.int64) for name in ("lease", "job_id"))
     steps_L, saved_L = (np.array(body[name], dtype=float) for name in ("steps_done", "saved_steps"))
     said_L = np.array(body["said_steps"], dtype=float) if "said_steps" in body else None
-    return Progress(time_s, lease_L, job_id_L, steps_L, saved_L, said_L)
+    training_L = tuple(_training_report(row) for row in body["training"]) if "training" in body else None
+    return Progress(time_s, lease_L, job_id_L, steps_L, saved_L, said_L, training_L)
+
+
+def _numbers(report: TrainingReport) -> list[float | None]:
+    """JSON has no NaN; of a job that says nothing there is an empty list."""
+    return [] if not report.says else [None if math.isnan(value) else value for value in report]
+
+
+def _training_report(row: list[float | None]) -> TrainingReport:
+    return TrainingReport(*(math.nan if value is None else value for value in row)) if row else NOTHING_SAID
 
 
 def _measured(event: Measured) -> Json:
