@@ -2,8 +2,8 @@
 
 Both follow one curve, that saturates: after a part p of the epochs to the target, (1 - exp(-k p)) / (1 - exp(-k))
 of the way is behind a job. Accuracy goes from 0 to the target, the loss from its first value to a tenth of it, and
-both improve a little in the epochs over the target. Bends, targets and noise are drawn for each job; they are ours,
-as nothing is known of the paper's. (In a job whose large batches are worth less, an epoch is one's worth.)
+both improve a little in the epochs over the target. Bends, targets and noise are drawn for each job; they are
+ours, as nothing is known of the paper's. (Where large batches are worth less, an epoch is what is worth one.)
 """
 
 from collections.abc import Iterator, Mapping

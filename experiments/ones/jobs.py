@@ -71,9 +71,17 @@ class Workload:
 
 
 def draw(
-    seed: int, *, jobs: int = 50, gap_s: float = 30.0, noise: bool = True, request: int | None = None
+    seed: int,
+    *,
+    jobs: int = 50,
+    gap_s: float = 30.0,
+    noise: bool = True,
+    request: int | None = None,
+    keep_batch: bool = False,
 ) -> Workload:
     """Jobs of the fifty kinds. ``noise``: large batches are worth less; ``request``: every user asks for so many.
+
+    ``keep_batch``: jobs may run on other numbers of devices, with the batch that their users asked for.
 
     The work of a job is the same whatever its user asked for: a number of samples at the batch of one device.
     """
@@ -89,8 +97,9 @@ def draw(
         own = request or int(requests[j])
         batch = network.batch * own
         for devices in range(1, WIDEST + 1):
-            updates_per_s = 1.0 / update_s(network, devices)
-            sizes[Size(job_type, DEVICE, devices, network.batch * devices)] = updates_per_s
+            of_all = batch if keep_batch else network.batch * devices
+            updates_per_s = 1.0 / update_s(network, devices, of_all)
+            sizes[Size(job_type, DEVICE, devices, of_all)] = updates_per_s
             if devices == own:
                 isolated[Setting(job_type, DEVICE, own)] = updates_per_s
         worth = 1.0
@@ -98,9 +107,8 @@ def draw(
             scales[job_type] = network.noise_scale
             worth = (network.noise_scale + network.batch) / (network.noise_scale + batch)
         epochs = max(2.0, network.epochs * spread[j]) + EPOCHS_OVER_TARGET
-        elastic = Elastic(
-            "batch", 1, WIDEST, batch=batch, batch_least=network.batch, batch_most=network.batch * WIDEST
-        )
+        least, most = (batch, batch) if keep_batch else (network.batch, network.batch * WIDEST)
+        elastic = Elastic("batch", 1, WIDEST, batch=batch, batch_least=least, batch_most=most)
         steps = epochs * samples / batch / worth
         drawn.append(Job(j, job_type, steps, own, arrival_s=float(arrival_s[j]), elastic=elastic))
         facts = {"steps": steps, "epochs": epochs, "over": EPOCHS_OVER_TARGET, "samples": samples}
@@ -108,9 +116,14 @@ def draw(
     return Workload(tuple(drawn), Throughputs(isolated, sizes=sizes, noise_scale=scales), curves)
 
 
-def update_s(network: Network, devices: int) -> float:
-    """Seconds of an update with the network's batch on each of so many devices."""
-    compute_s = network.update_s + network.batch / network.samples_per_s
+def update_s(network: Network, devices: int, batch: int) -> float:
+    """Seconds of an update with so many samples on all of so many devices together.
+
+    A device takes up to twice the network's batch at once; of more it does several in turn.
+    """
+    samples = batch / devices
+    turns = max(1.0, samples / (2 * network.batch))
+    compute_s = network.update_s * turns + samples / network.samples_per_s
     if devices == 1:
         return compute_s
     mb_per_s = WITHIN_MB_S if devices <= PER_SERVER else ACROSS_MB_S

@@ -50,7 +50,7 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BetaModel:
-    """Beta(k e, k b) for the part done, b from features as (x - ``centre``) / ``scale`` times ``slope``, and ``base``."""
+    """Beta(k e, k b) for the part done, with b = max((x - ``centre``) / ``scale`` @ ``slope`` + ``base``, 1)."""
 
     centre_F: Floats
     scale_F: Floats
@@ -148,9 +148,7 @@ def honest(history: Sequence[Ended]) -> BetaModel:
     for fold in range(FOLDS):
         seen = [one for n, one in enumerate(history) if n % FOLDS != fold]
         model = likeliest(seen)
-        found += [
-            (*model.beta(one.epochs_N, one.x_NF), one.part_N, one.counts_N) for one in history[fold::FOLDS]
-        ]
+        found += [(*model.beta(one.epochs_N, one.x_NF), one.part_N, one.counts_N) for one in history[fold::FOLDS]]
     alpha_N, beta_N, part_N, counts_N = (np.concatenate(column) for column in zip(*found, strict=True))
     low, high = (math.log(end) for end in CONCENTRATIONS)
     for _ in range(20):

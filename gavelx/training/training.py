@@ -241,8 +241,8 @@ class Training:
     def done(self, loss: Any = None, accuracy: float | None = None) -> int:
         """Call this after each step, when parameters are updated. ``loss`` is reported, without waiting for it.
 
-        So is the accuracy on validation data (0 to 1), whenever there is a new one. Both tell the scheduler how much
-        is left of a job whose length it was not told.
+        So is the accuracy on validation data (0 to 1), whenever there is a new one. Both tell the scheduler how
+        much is left of a job whose length it was not told.
 
         The number of whole steps that this completes: 1, but for an elastic job whose batch changes. A scheduler
         of the learning rate that counts steps is called so many times.

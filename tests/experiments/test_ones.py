@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from experiments.ones.__main__ import BASE, NARROW, WAYS, Point, Setting, points, report, run
 from experiments.ones.jobs import DEVICE, KINDS, NETWORKS, WIDEST, draw, update_s
+from experiments.ones.page import report
+from experiments.ones.ways import BASE, NARROW, WAYS, Point, Setting, points, run
 from gavelx.sizes import speed
 
 SMALL = Setting(8, True, 1.0)
@@ -31,7 +32,7 @@ def test_a_job_is_the_same_work_whatever_its_user_asked_for(noise: bool) -> None
 
 def test_a_wider_job_updates_slower_and_samples_faster() -> None:
     for network in NETWORKS.values():
-        times = np.array([update_s(network, n) for n in range(1, WIDEST + 1)])
+        times = np.array([update_s(network, n, network.batch * n) for n in range(1, WIDEST + 1)])
         assert (np.diff(times) > 0).all()
         assert ((np.arange(1, WIDEST + 1) / times)[[1, 3, 7, 15]] > 1.0 / times[0]).all()
 

@@ -24,6 +24,7 @@ from gavelx.service.store.records import KINDS, Answered, Entry, Measured, Recor
 from gavelx.snapshot import Snapshot
 from gavelx.testing.snapshots import snapshots
 from gavelx.throughputs import Pairing, Setting, Throughputs
+from gavelx.training_report import NOTHING_SAID, TrainingReport
 
 TIMES = st.floats(0, 1e9)
 IDS = st.integers(0, 2**53)
@@ -48,9 +49,20 @@ MEASUREMENTS = st.builds(Measurement, WAYS, STEPS, st.floats(0, 1), TIMES, st.te
 SERVERS = st.builds(Server, IDS, st.text(min_size=1), st.integers(1, 16), st.text(), st.text())
 
 
-def progress(time_s: float, rows: list[tuple[int, int, float, float, float]], says: bool) -> events.Progress:
+REPORTS = st.just(NOTHING_SAID) | st.builds(
+    TrainingReport, STEPS, *[st.just(math.nan) | st.floats(-1e15, 1e15)] * 4
+)
+
+
+def progress(
+    time_s: float,
+    rows: list[tuple[int, int, float, float, float]],
+    says: bool,
+    training: TrainingReport | None,
+) -> events.Progress:
     lease, job, *figures = (np.array(column) for column in zip(*rows, strict=True))
-    return events.Progress(time_s, lease, job, *(figures if says else figures[:2]))
+    reports = None if training is None else (training,) * len(rows)
+    return events.Progress(time_s, lease, job, *(figures if says else figures[:2]), training_L=reports)
 
 
 EVENTS = st.one_of(
@@ -60,7 +72,13 @@ EVENTS = st.one_of(
     st.builds(events.WorkerDrained, TIMES, IDS, IDS),
     st.builds(events.JobCancelled, TIMES, IDS),
     st.builds(events.PolicyChanged, TIMES, st.frozensets(st.sampled_from(["pairs", "placements"]))),
-    st.builds(progress, TIMES, st.lists(st.tuples(IDS, IDS, STEPS, STEPS, STEPS), min_size=1), st.booleans()),
+    st.builds(
+        progress,
+        TIMES,
+        st.lists(st.tuples(IDS, IDS, STEPS, STEPS, STEPS), min_size=1),
+        st.booleans(),
+        st.none() | REPORTS,
+    ),
     st.builds(events.LeaseEnded, TIMES, IDS, IDS, STEPS, STEPS, st.booleans(), STEPS),
     st.builds(events.PriceChanged, TIMES, st.builds(Prices, st.dictionaries(st.text(), STEPS), st.text())),
     st.builds(events.Wake, TIMES),

@@ -13,12 +13,14 @@ from gavelx.estimator.untold import Rate
 from gavelx.jobs import Job
 from gavelx.mechanism.events import JobSubmitted, WorkerJoined
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import training_message
 from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.api.explain import explained
 from gavelx.service.api.status import Asked, _job
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry, entry_of, record_of
 from gavelx.throughputs import Setting
+from gavelx.training_report import TrainingReport
 from tests.service.agents import FakeAgent, configuration, serving, user_of
 from tests.service.desk import Desk
 from tests.service.running import run
@@ -42,13 +44,17 @@ class Untold(Desk):
             self._apply([Entry(JobSubmitted(self.now_s, job), note)])
         self.wake()
 
-    def report(self, held_s: float, steps: float, total: float = 0.0) -> None:
+    def report(
+        self, held_s: float, steps: float, total: float = 0.0, training: TrainingReport | None = None
+    ) -> None:
         """A heartbeat that says how far the running lease is."""
         self.beats += 1.0
         (run,) = self.state.runs.on(self.session.server_id).values()
         report = wire.LeaseReport(
             lease_id=run.lease.id, job_id=run.lease.job_id, steps_done=steps, held_s=held_s, total_steps=total
         )
+        if training is not None:
+            report.training.CopyFrom(training_message(training))
         beat = wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=self.beats, leases=[report]))
         self.here.receive(self.session, self.stream, beat)
         self.now_s += 1.0
@@ -147,6 +153,38 @@ def test_what_it_says_of_its_length_is_shown_and_not_obeyed() -> None:
         assert desk.state.jobs[0].ended == ""
         told = explained(desk.state, desk.here, 0, desk.now_s)
         assert told["left_from"] == "0 jobs of its type before it"
+
+    run(main())
+
+
+def test_its_losses_tell_how_much_is_left() -> None:
+    """Jobs of 10 to 40 epochs end at a loss of 0.2; after some of them, the loss of another tells its own end."""
+
+    def training(epochs: float, of: int) -> TrainingReport:
+        return TrainingReport(epochs, 1000.0, 2.0, 2.0 - 1.8 * epochs / of)
+
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        for n in range(12):
+            of = 10 + 30 * (n % 4) // 3
+            for epoch in range(1, of):
+                desk.report(float(epoch), 100.0 * epoch, training=training(epoch, of))
+            desk.ends(float(of), steps_done=100.0 * of, complete=True)
+            desk.more()
+        wide = desk.status(12)
+        assert wide.left_upper_s > 5.0 * wide.left_lower_s
+        assert explained(desk.state, desk.here, 12, desk.now_s)["left_from"] == "12 jobs of its type before it"
+        for epoch in range(1, 11):
+            desk.report(float(epoch), 100.0 * epoch, training=training(epoch, 40))
+        message = desk.status(12)
+        assert message.left_lower_s < 30.0 < message.left_upper_s
+        assert message.left_s == pytest.approx(30.0, rel=0.3)
+        told = explained(desk.state, desk.here, 12, desk.now_s)
+        assert told["left_from"].startswith("its losses")
+        assert explained(desk.again(), desk.here, 12, desk.now_s)["left_s"] == told["left_s"], (
+            "the log says it all"
+        )
 
     run(main())
 

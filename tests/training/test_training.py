@@ -1,6 +1,7 @@
 """A training that was interrupted anywhere ends as one that was not, bit for bit."""
 
 import functools
+import json
 import signal
 import tempfile
 from dataclasses import replace
@@ -16,6 +17,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from gavelx.errors import UserError
 from gavelx.training import CheckpointError, Training, TrainingWarning
 from gavelx.training.checkpoints import Checkpoints
+from gavelx.training_report import TrainingReport
 from tests.training.loops import CrashError, Outcome, Plan, train
 
 LOADERS = ["shuffled", "generator", "replacement", "batches", "single", "streamed", "list"]
@@ -47,6 +49,24 @@ def pieces(plan: Plan, folder: Path, stop_at: list[int], crash_at: list[int], ev
         except CrashError:
             crash_at = crash_at[1:]
     raise AssertionError("never complete")
+
+
+def test_reports_say_how_training_goes(tmp_path: Path) -> None:
+    """Epochs count parts, the first loss is that of the job, not of the launch; accuracy stays until the next."""
+    report = tmp_path / "report.json"
+    environment = {"GAVELX_REPORT_FILE": str(report), "GAVELX_JOB_DIR": str(tmp_path), "GAVELX_LEASE_ID": "1"}
+    loader = DataLoader(torch.arange(10), batch_size=4)
+    for total in (4, 8):
+        with Training(model=nn.Linear(1, 1), total_steps=total, environment=environment) as training:
+            for _ in training.batches(loader):
+                accuracy = 0.5 if training.step == 2 else None
+                training.done(loss=torch.tensor(8.0 - training.step), accuracy=accuracy)
+        found = TrainingReport.of(json.loads(report.read_text()))
+        assert found == TrainingReport(total / 3, 10, 8.0, 9.0 - total, 0.5)
+    with Training(model=nn.Linear(1, 1), total_steps=9, environment=environment) as training:
+        for _ in training.steps():
+            training.done()
+    assert TrainingReport.of(json.loads(report.read_text())) is None, "it has no epochs"
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
 from gavelx.training_report import NOTHING_SAID, TrainingReport
 
-
 Figures = tuple[float, float, float, TrainingReport]
 """Steps done, saved, and said to be the last one; and how training goes."""
 
