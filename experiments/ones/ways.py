@@ -133,7 +133,7 @@ class Point:
 
 
 def points(devices: Sequence[int], seeds: int, gaps: Sequence[float]) -> Iterator[Point]:
-    """Everything at the full size; a part of it on smaller clusters, and with other gaps, one seed after the other."""
+    """Everything at the full size; a part of it on smaller clusters and with other gaps, seed by seed."""
     for noise, change_s in product((False, True), (1.0, 20.0)):
         names = [name for name in WAYS if change_s == 1.0 or name not in AT_ONE_SECOND]
         for way, seed in product(names, range(seeds)):

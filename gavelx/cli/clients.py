@@ -20,7 +20,7 @@ from gavelx.cli.status_tables import JOBS, SERVERS, print_rows, why_they_wait
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
 from gavelx.jobs import PREEMPTIBLE
-from gavelx.report.words import dollars, number, percent, printable, whole_seconds
+from gavelx.report.words import between, dollars, number, percent, printable, whole_seconds
 
 with service_installed():
     from google.protobuf.json_format import MessageToDict
@@ -202,15 +202,6 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     if document.get("speeds"):
         facts.append(("speeds", "; ".join(map(_speed_in_words, document["speeds"].items()))))
     return [*facts, ("failures", str(document["failures"])), ("launches", str(document["launches"]))]
-
-
-def between(middle_s: float, lower_s: float, upper_s: float) -> str:
-    """An interval of time.
-
-    >>> between(90.0, 30.0, 7200.0)
-    '90 s (30 s to 7,200 s)'
-    """
-    return f"{whole_seconds(middle_s)} ({whole_seconds(lower_s)} to {whole_seconds(upper_s)})"
 
 
 def _speed_in_words(speed: tuple[str, dict[str, Any]]) -> str:

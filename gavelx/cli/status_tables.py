@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from gavelx.cli.tables import plain_table, policy_cell
-from gavelx.report.words import dollars, number, percent, printable, whole_seconds
+from gavelx.report.words import between, dollars, number, percent, printable, whole_seconds
 
 REASONS_MAX = 5
 GAP = 3
@@ -41,6 +41,11 @@ def _steps(job: Any) -> str:
     return f"{number(job.steps_done)} of {of}"
 
 
+def _left(job: Any) -> str:
+    """How much longer it takes, as is believed, where its user did not say."""
+    return between(job.left_s, job.left_lower_s, job.left_upper_s) if job.left_s > 0.0 else ""
+
+
 JOBS = (
     Column("job", lambda job: str(job.job_id), right=True),
     Column("name", lambda job: job.name, goes=4, least=8),
@@ -48,6 +53,7 @@ JOBS = (
     Column("state", lambda job: job.state),
     Column("where", _where, goes=1, least=10),
     Column("steps", _steps, right=True),
+    Column("left", _left, goes=8, right=True),
     Column("share", lambda job: percent(job.promised_share), goes=5, right=True),
     Column("received", lambda job: whole_seconds(job.received_s), goes=6, right=True),
     Column("cost", lambda job: dollars(job.spent_usd), goes=7, right=True),

@@ -77,3 +77,12 @@ def short(text: str, length: int = 40) -> str:
         return text
     tail = (length - 1) // 2 + 1
     return text[: length - 1 - tail] + "…" + text[-tail:]
+
+
+def between(middle_s: float, lower_s: float, upper_s: float) -> str:
+    """An interval of time.
+
+    >>> between(90.0, 30.0, 7200.0)
+    '90 s (30 s to 7,200 s)'
+    """
+    return f"{whole_seconds(middle_s)} ({whole_seconds(lower_s)} to {whole_seconds(upper_s)})"

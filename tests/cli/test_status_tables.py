@@ -63,6 +63,18 @@ def test_columns_that_are_empty_for_all_are_not_shown() -> None:
     assert heading == ["job", "type", "state", "steps", "share", "received", "cost"]
 
 
+def test_what_is_believed_of_the_end_is_shown_where_it_was_not_told() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    untold = wire.JobStatus(
+        job_id=1, state="running", steps_done=7.0, left_s=90.0, left_lower_s=30.0, left_upper_s=7200.0
+    )
+    print_rows(console, JOBS, [untold, RUNNING])
+    heading, one, other = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert "left" in heading
+    assert "90 s (30 s to 7,200 s)" in one
+    assert " s to " not in other
+
+
 def test_each_reason_to_wait_is_said_once_and_in_full() -> None:
     reasons = ["no server is here"] * 3 + ["can run nowhere: [red]\x1b[2J"] + [f"reason {n}" for n in range(9)]
     waiting = [wire.JobStatus(job_id=n, state="waiting", reason=why) for n, why in enumerate(reasons)]
