@@ -53,10 +53,10 @@ JOBS = (
     Column("state", lambda job: job.state),
     Column("where", _where, goes=1, least=10),
     Column("steps", _steps, right=True),
-    Column("left", _left, goes=8, right=True),
-    Column("share", lambda job: percent(job.promised_share), goes=5, right=True),
-    Column("received", lambda job: whole_seconds(job.received_s), goes=6, right=True),
-    Column("cost", lambda job: dollars(job.spent_usd), goes=7, right=True),
+    Column("left", _left, goes=5, right=True),
+    Column("share", lambda job: percent(job.promised_share), goes=6, right=True),
+    Column("received", lambda job: whole_seconds(job.received_s), goes=7, right=True),
+    Column("cost", lambda job: dollars(job.spent_usd), goes=8, right=True),
     Column("why", lambda job: job.reason, goes=3, least=12),
 )
 SERVERS = (

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from experiments.ones.jobs import DEVICE, KINDS, NETWORKS, WIDEST, draw, update_s
-from experiments.ones.page import report
-from experiments.ones.ways import BASE, NARROW, WAYS, Point, Setting, points, run
+from experiments.ones.page import document, report, stored
+from experiments.ones.ways import AT_ONE_SECOND, BASE, NARROW, WAYS, Point, Setting, points, run
 from gavelx.sizes import speed
 
 SMALL = Setting(8, True, 1.0)
@@ -37,7 +37,14 @@ def test_a_wider_job_updates_slower_and_samples_faster() -> None:
         assert ((np.arange(1, WIDEST + 1) / times)[[1, 3, 7, 15]] > 1.0 / times[0]).all()
 
 
-@pytest.mark.parametrize("way", ["ones", "ones_published", "las_2d 1000, all ask for 16", "gang_fifo"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        *("ones", "ones_published", "ones, training reported", "las_2d 1000, all ask for 16", "gang_fifo"),
+        *("sized once, 4 to 8", "sized once, batch grows", "optimus, planned each ten minutes"),
+        "optimus, the same, free devices at once",
+    ],
+)
 def test_a_point_completes_its_jobs_and_is_the_same_twice(way: str) -> None:
     setting = Setting(16, True, 1.0)
     one, other = (run(Point(setting, way, 0), count=6) for _ in range(2))
@@ -47,8 +54,38 @@ def test_a_point_completes_its_jobs_and_is_the_same_twice(way: str) -> None:
 
 def test_every_row_is_run_at_the_full_size_and_some_beside_it() -> None:
     every = list(points((16, 64), 2, (15.0,)))
-    assert len(every) == len(set(every)) == 4 * len(WAYS) * 2 + 2 * 2 * len(NARROW) * 2
+    assert len(every) == len(set(every)) == 8 * len(WAYS) - 4 * len(AT_ONE_SECOND) + 8 * len(NARROW)
     assert set(NARROW) <= set(WAYS)
+
+
+def test_a_size_that_is_decided_once_never_changes_and_a_plan_is_waited_for() -> None:
+    setting = Setting(16, True, 1.0)
+    assert run(Point(setting, "sized once, 4 to 8", 0), count=9)["changes"] == 0.0
+    jct_s = [
+        run(Point(setting, f"optimus, {how}", 0), count=6)["jct_mean_s"]
+        for how in ("the same, free devices at once", "planned each ten minutes")
+    ]
+    assert jct_s[1] > jct_s[0] + 200.0
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 1.0])
+def test_a_job_reports_as_much_as_it_has_done(part: float) -> None:
+    for curve in draw(2).curves.values():
+        report = curve.report(part * curve.steps)
+        assert report.epochs == pytest.approx(part * curve.epochs)
+        assert report.accuracy == pytest.approx(curve.target * (part > 0), abs=0.5 if part == 0.3 else 0.07)
+        assert 0.0 <= report.loss <= report.first_loss
+
+
+def test_what_is_stored_is_not_run_again() -> None:
+    every = list(points((64,), 2, ()))
+    record = {"jobs_total": 1, "jobs_completed": 1, "stopped": 0}
+    records = {
+        point: record | {"jct_mean_s": 100.5 + n, "jct_max_s": 200.0, "changes": 0.25}
+        for n, point in enumerate(every)
+        if point.way != "goodput"
+    }
+    assert stored(document(records), every) == records
 
 
 def test_the_page_has_differences_seed_by_seed() -> None:
