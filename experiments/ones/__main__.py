@@ -17,7 +17,7 @@ from experiments.ones.page import document, report, stored
 from experiments.ones.ways import Point, points, run
 from gavelx.files.atomic import write_atomically
 
-AT_ONCE = 20
+AT_ONCE = 10
 """Points between two writes."""
 
 

@@ -59,9 +59,6 @@ RULES_OF_ONES: Mapping[str, Way] = {
     "ones, Beta draw": Way(_ones(left="draw"), "elastic"),
     "ones, changes thought free": Way(_ones(restart_s=0.0), "elastic"),
     "ones_published": Way(lambda cost_s: elastic(OnesPublished()), "elastic"),
-    "ones_published, training reported": Way(
-        lambda cost_s: elastic(OnesPublished()), "elastic", "believed", reports=True
-    ),
 }
 TIRESIAS: Mapping[str, Way] = {
     f"las_2d {' '.join(f'{one:g}' for one in thresholds)}": Way(lambda _, t=thresholds: Las2d(t), "as asked")

@@ -31,7 +31,9 @@ JOBS_LEAST, JOBS_MOST = 10, 60
 """Nothing is believed before so many jobs have ended; the last so many are remembered."""
 REPORTS_KEPT, REPORTS_USED = 64, 12
 """Reports that are kept of a job while it is there, and that are used once it has ended."""
-RIDGE = 1e-3
+RIDGE, TINY = 1e-3, 1e-9
+STEPS_MOST, CLOSE = 50, 1e-7
+"""Steps of a fit, and a change of a coefficient that is none."""
 FOLDS = 5
 PART_RANGE = 0.005, 0.995
 CONCENTRATIONS = 0.02, 5.0
@@ -163,13 +165,10 @@ def honest(history: Sequence[Ended]) -> BetaModel:
 
 
 def likeliest(history: Sequence[Ended], concentration: float = 1.0) -> BetaModel:
-    """The coefficients of maximal likelihood, held back a little, by quasi-Newton steps.
+    """The coefficients of maximal likelihood, held back a little.
 
     They are those of concentration 1: another one would only trade the mean for the spread.
     """
-    from scipy.optimize import minimize  # noqa: PLC0415
-    from scipy.special import betaln, digamma  # noqa: PLC0415
-
     epochs_N, x_NF, part_N, counts_N = (np.concatenate(column) for column in zip(*history, strict=True))
     known_NF = ~np.isnan(x_NF)
     count_F = np.maximum(1, known_NF.sum(axis=0))
@@ -178,21 +177,51 @@ def likeliest(history: Sequence[Ended], concentration: float = 1.0) -> BetaModel
     spread_F = np.sqrt((away_NF**2).sum(axis=0) / count_F)
     scale_F = np.where(spread_F > 0.0, spread_F, 1.0)
     z_NF = np.column_stack([away_NF / scale_F, np.ones(len(part_N))])
-    weight_N, alpha_N = counts_N / counts_N.sum(), np.maximum(1.0, epochs_N)
-    log_N, rest_N, held_F = np.log(part_N), np.log1p(-part_N), np.append(np.ones(len(centre_F)), 0.0)
-
-    def loss(coefficients_F: Floats) -> tuple[float, Floats]:
-        line_N = z_NF @ coefficients_F
-        beta_N = _at_least_1(line_N)
-        likelihood_N = (alpha_N - 1.0) * log_N + (beta_N - 1.0) * rest_N - betaln(alpha_N, beta_N)
-        by_beta_N = (rest_N - digamma(beta_N) + digamma(alpha_N + beta_N)) * (1.0 - np.exp(1.0 - beta_N))
-        shrunk_F = RIDGE * held_F * coefficients_F
-        value = -float(weight_N @ likelihood_N) + float(shrunk_F @ coefficients_F)
-        return value, 2.0 * shrunk_F - (weight_N * by_beta_N) @ z_NF
-
+    likelihood = _Likelihood(z_NF, np.maximum(1.0, epochs_N), part_N, counts_N / counts_N.sum())
     start_F = np.append(np.zeros(len(centre_F)), float(np.median(epochs_N / part_N - epochs_N)))
-    best_F = np.round(minimize(loss, start_F, jac=True, method="L-BFGS-B").x, DECIMALS)
+    best_F = np.round(likelihood.best_F(start_F), DECIMALS)
     return BetaModel(centre_F, scale_F, best_F[:-1], float(best_F[-1]), concentration)
+
+
+class _Likelihood(NamedTuple):
+    """Of coefficients: minus the mean logarithm, and the ridge. The last coefficient is the base."""
+
+    z_NF: Floats
+    alpha_N: Floats
+    part_N: Floats
+    weight_N: Floats
+
+    def best_F(self, start_F: Floats) -> Floats:
+        """By steps of Gauss and Newton, each halved until it helps."""
+        best_F, value = start_F, self.value(start_F)
+        for _ in range(STEPS_MOST):
+            step_F = self._step_F(best_F)
+            while not (found := self.value(best_F - step_F)) <= value and np.abs(step_F).max() > CLOSE:
+                step_F /= 2.0
+            if np.abs(step_F).max() <= CLOSE:
+                break
+            best_F, value = best_F - step_F, found
+        return best_F
+
+    def value(self, coefficients_F: Floats) -> float:
+        from scipy.special import betaln  # noqa: PLC0415
+
+        beta_N = _at_least_1(self.z_NF @ coefficients_F)
+        of_N = (beta_N - 1.0) * np.log1p(-self.part_N) - betaln(self.alpha_N, beta_N)
+        return RIDGE * float((coefficients_F[:-1] ** 2).sum()) - float((self.weight_N * of_N).sum())
+
+    def _step_F(self, coefficients_F: Floats) -> Floats:
+        from scipy.special import digamma, polygamma  # noqa: PLC0415
+
+        beta_N = _at_least_1(self.z_NF @ coefficients_F)
+        sum_N, slope_N = self.alpha_N + beta_N, 1.0 - np.exp(1.0 - beta_N)
+        by_beta_N = digamma(beta_N) - digamma(sum_N) - np.log1p(-self.part_N)
+        bend_N = polygamma(1, beta_N) - polygamma(1, sum_N)
+        held_F = np.append(np.full(len(coefficients_F) - 1, 2.0 * RIDGE), TINY)
+        gradient_F = held_F * coefficients_F + (self.weight_N * by_beta_N * slope_N) @ self.z_NF
+        bend_FF = self.z_NF.T @ (self.z_NF * (self.weight_N * bend_N * slope_N**2)[:, None]) + np.diag(held_F)
+        step_F: Floats = np.linalg.solve(bend_FF, gradient_F)
+        return step_F
 
 
 def _at_least_1(z_N: Floats) -> Floats:
