@@ -1,8 +1,8 @@
 """python -m experiments.live_resize [--write]: how long a job of 90 MB stands still when it changes its size.
 
 One agent runs the processes, as on a cluster (gloo, CPU), through 1, 2, 4, 2 and 1 of them, and the batch with
-them: once live, and once stopped with a checkpoint and launched again. A pause is the longest time between two steps
-of rank 0 on the way, less a usual one. What becomes of the loss is measured by `experiments.live_resize.losses`.
+them: once live, and once stopped with a checkpoint and launched again. A pause is the longest time between two
+steps of rank 0 on the way, less a usual one. `experiments.live_resize.losses` measures what becomes of the loss.
 """
 
 import argparse

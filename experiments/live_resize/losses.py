@@ -1,9 +1,9 @@
 """python -m experiments.live_resize.losses [--seeds 4] [--write]: what live changes of the batch do to the loss.
 
 A job of one process and a batch of 32 goes over to two processes and a batch of 128, with the learning rate by
-the linear rule: at once in one epoch, or by 64 two epochs before. Beside it: the same at once with the learning rate
-as it was, and no change at all. Losses are those of all samples after each epoch. (Figures 3, 13 and 14 of ONES,
-SC'21, in small.)
+the linear rule: at once in one epoch, or by 64 two epochs before. Beside it: the same at once with the learning
+rate as it was, and no change at all. Losses are those of all samples after each epoch. (Figures 3, 13 and 14 of
+ONES, SC'21, in small.)
 """
 
 import argparse
@@ -23,8 +23,8 @@ from gavelx.files.atomic import write_atomically
 BATCH, EPOCHS = 32, 12
 RESULTS = Path(__file__).parents[1] / "results"
 ABOUT = f"""Made by `python -m experiments.live_resize.losses --write`: real processes and an agent, on a CPU. Loss
-of all samples after {EPOCHS} epochs, means over the seeds. From epoch 5 on there is a batch of 128 on two processes
-in place of {BATCH} on one."""
+of all samples after {EPOCHS} epochs, means over the seeds. From epoch 5 on there is a batch of 128 on two
+processes in place of {BATCH} on one."""
 
 
 class Change(NamedTuple):
