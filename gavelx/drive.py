@@ -1,6 +1,6 @@
 """The few lines that join policy, mechanism and backend, simulated or real."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Protocol
 
 from gavelx.allocation import Allocation
@@ -25,11 +25,23 @@ class Backend(Protocol):
         """Add an event from outside the backend, such as a policy's answer."""
 
 
-def drive(mechanism: Mechanism, allocate: Callable[[Snapshot], Allocation], backend: Backend) -> None:
-    """Run until the backend has no more events."""
+def questions(mechanism: Mechanism, backend: Backend) -> Generator[Snapshot, Allocation, None]:
+    """Every snapshot that the mechanism asks a policy about, until the backend has no more events."""
     for event in backend.events():
         for command in mechanism.handle(event):
             if isinstance(command, Solve):
-                backend.post(Allocated(backend.now_s, allocate(command.snapshot)))
+                now_s = backend.now_s
+                backend.post(Allocated(now_s, (yield command.snapshot)))
             else:
                 backend.execute(command)
+
+
+def drive(mechanism: Mechanism, allocate: Callable[[Snapshot], Allocation], backend: Backend) -> None:
+    """Run until the backend has no more events."""
+    asked = questions(mechanism, backend)
+    snapshot = next(asked, None)
+    while snapshot is not None:
+        try:
+            snapshot = asked.send(allocate(snapshot))
+        except StopIteration:
+            return

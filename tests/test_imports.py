@@ -47,7 +47,8 @@ NOUNS = {
 MAY_IMPORT = {
     "nouns": {"nouns"},
     "solvers": {"nouns", "solvers"},
-    "policies": {"nouns", "solvers", "policies"},
+    "slots": {"slots"},
+    "policies": {"nouns", "solvers", "slots", "policies"},
     "mechanism": {"nouns", "mechanism"},
     "drive": {"nouns", "mechanism", "drive"},
     "fallback": {"nouns", "solvers", "fallback"},

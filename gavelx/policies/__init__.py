@@ -21,6 +21,7 @@ from gavelx.policies.loading import catalog as catalog
 from gavelx.policies.loading import load_policy as load_policy
 from gavelx.policies.loading import modifiers as modifiers
 from gavelx.policies.loading import split_policies as split_policies
+from gavelx.policies.lookahead import lookahead as lookahead
 from gavelx.policies.modifiers import Modifier as Modifier
 from gavelx.policies.modifiers import elastic as elastic
 from gavelx.policies.modifiers import packed as packed

@@ -25,6 +25,7 @@ from gavelx.policies.catalog import ours
 from gavelx.policies.formula import WORDS, read_formula
 from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.judged import optimistic, robust
+from gavelx.policies.lookahead import lookahead
 from gavelx.policies.modifiers import elastic, packed, placed, with_constraints
 from gavelx.policies.partitioned import partitioned
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairness
@@ -66,6 +67,7 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
         "capped": _capped,
         "elastic": elastic,
         "hierarchical": _hierarchical,
+        "lookahead": _lookahead,
         "optimistic": optimistic,
         "packed": packed,
         "partitioned": _partitioned,
@@ -101,6 +103,11 @@ def _hierarchical(policy: Policy, *owners: str) -> Policy:
             "an owner is named twice", where=f"hierarchical(..., {', '.join(owners)})", expected="each owner once"
         )
     return hierarchical(policy, values)
+
+
+def _lookahead(policy: Policy, *others: str) -> Policy:
+    """The same policy or others, whichever ends best in a model: lookahead(P, Q)."""
+    return lookahead(policy, *map(load_policy, others))
 
 
 def _partitioned(policy: Policy, parts: str = "") -> Policy:

@@ -89,7 +89,7 @@ def simulate(
         mechanism = Mechanism(told, prices, replace(rules, sleep_s=SLEEP_S), opens, history)
         stopwatch = _Stopwatch(FallbackPolicy(policy), ran, on_progress)
         _drive(mechanism, stopwatch, ran, watch(mechanism, ran) if watch else ran, lessons)
-        known = _known(mechanism)
+        known = known_by(mechanism)
     else:
         from gavelx.published import policies, run  # noqa: PLC0415
 
@@ -99,8 +99,9 @@ def simulate(
         stopwatch = _Stopwatch(FallbackPolicy(policies.as_published(policy)), ran, on_progress)
         known = ran.run(stopwatch.allocate)
     stopwatch.report()
-    result = replace(_result(ran, known, stopwatch, prices, window), policy=str(policy))
-    _check_books(result, ran, known)
+    failures = tuple(stopwatch.policy.failures)
+    result = result_of(ran, known, prices, window, failures=failures, policy_seconds=stopwatch.seconds)
+    result = replace(result, policy=str(policy))
     return replace(result, wall_seconds=time.perf_counter() - started)
 
 
@@ -124,21 +125,24 @@ def _in_order(
     return checked(jobs, cluster, told), range(window.start, window.stop)
 
 
-def _known(mechanism: Mechanism) -> Known:
+def known_by(mechanism: Mechanism) -> Known:
+    """What the scheduler believes at the end."""
     live = mechanism.live
     credited = {job.id: float(steps) for job, steps in zip(live.jobs, live.steps_done, strict=True)}
     most_behind_s = mechanism.accounts.most_behind_s
     return Known(mechanism.rounds, tuple(mechanism.given_up), most_behind_s, credited)
 
 
-def _result(
+def result_of(
     ran: "Ran",
     known: Known,
-    stopwatch: "_Stopwatch",
     prices: Prices,
-    window: slice | None,
+    window: slice | None = None,
+    *,
+    failures: tuple[str, ...] = (),
+    policy_seconds: float = 0.0,
 ) -> Result:
-    """What has happened, by the log of the run."""
+    """What has happened, by the log of the run. Raises :class:`LedgerError` if the books do not add up."""
     submitted, log, types = tuple(ran.submitted), ran.recorder, ran.cluster.accelerators
     result = Result(
         policy="",
@@ -152,17 +156,19 @@ def _result(
         rounds=known.rounds,
         end_s=log.end_s,
         measured=window,
-        solver_failures=tuple(stopwatch.policy.failures),
+        solver_failures=failures,
         price_changes=tuple((time_s, later.array(types)) for time_s, later in ran.price_changes),
         given_up=known.given_up,
         most_behind_s=known.most_behind_s,
         lost_device_s=ran.ledger.lost_device_s,
-        policy_seconds=stopwatch.seconds,
+        policy_seconds=policy_seconds,
         prices=prices.name,
     )
     until_s = [*result.periods_s[1:], result.end_s]
     there_s_KA = [[ran.ledger.available_s(name, time_s) for name in types] for time_s in until_s]
-    return replace(result, up_s_KA=np.diff(there_s_KA, axis=0, prepend=0.0))
+    result = replace(result, up_s_KA=np.diff(there_s_KA, axis=0, prepend=0.0))
+    _check_books(result, ran, known)
+    return result
 
 
 def _told(true: Throughputs, believed: Throughputs | Learns | None) -> Throughputs:

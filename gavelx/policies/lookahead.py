@@ -1,0 +1,227 @@
+"""Look ahead: a policy whose answer is played to its end in a model, beside others, before it is given.
+
+Legend: J jobs, A accelerator types, N jobs in order of arrival, V sizes of a job, D draws, C choices.
+"""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.allocation import FEASIBLE, Allocation
+from gavelx.asking import ask
+from gavelx.errors import PolicyError
+from gavelx.execution import Execution
+from gavelx.policies.base import Policy
+from gavelx.policies.choices import Choices
+from gavelx.policies.modifiers import Modifier
+from gavelx.policies.program import Maximize
+from gavelx.slots.ahead import CANDIDATES, Ahead
+from gavelx.slots.greedy import Steps, Weights
+from gavelx.slots.model import NONE, Sizes, Slots
+from gavelx.snapshot import WAITING, Kind, Snapshot
+from gavelx.solvers.program.certify import missing
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+SLOTS, SLOT_S, RESTART_S, DRAWS = 8, 360.0, 30.0, 8
+ENDS = 2 * 1.6449
+"""Standard deviations between the ends of an interval of 90 %."""
+
+
+class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_min_fairness))
+    """The same policy, unless another answer ends better in a model of the jobs that are there.
+
+    The answers of the policy, of ``others`` and of the ``candidates`` (greedy schedules) are each played for one
+    slot in the slot model (:mod:`gavelx.slots`), and then each candidate to the end; the answer with the least
+    weighted sum of completion times is given. Believed speeds and lengths are taken for true; where they have
+    intervals, for one of ``draws`` draws after the other, and sums are averaged. A running job that an answer
+    moves or stops loses ``restart_s``. Of jobs that have not arrived nothing is assumed.
+
+    So any policy becomes one for mean completion time, and is left alone where its answer is good for that. Inside
+    ``lookahead(elastic(...))`` candidates have all sizes that can be placed (powers of two and whole servers).
+    Candidates keep the constraints of a program; an answer whose shares are quotas is given as it is.
+
+    ``slot_s``: how often devices change hands in the model. ``slots``: as many are played as they are, and later
+    ones are longer and longer.
+
+    Source: rollout (Bertsekas, "Rollout algorithms for discrete optimization", 1997), with Optimus (EuroSys'18,
+    section 4.1) among the schedules that are rolled out.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *others: Policy,
+        candidates: Sequence[Weights] = CANDIDATES,
+        slots: int = SLOTS,
+        slot_s: float = SLOT_S,
+        restart_s: float = RESTART_S,
+        draws: int = DRAWS,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(policy)
+        for other in others:
+            Modifier.__init__(copy(self), other)  # it has to be a policy, too
+        if not (len(candidates) and slots >= 1 and slot_s > 0.0 and restart_s >= 0.0 and draws >= 1 and seed >= 0):
+            raise PolicyError(
+                f"{len(candidates)} candidates, slots={slots}, slot_s={slot_s:g}, restart_s={restart_s:g}, "
+                f"draws={draws}, seed={seed}",
+                where=f"lookahead({policy}, ...)",
+                expected="a candidate, a slot and a draw at least, slot_s above 0, restart_s and seed not below",
+            )
+        self.others, self.candidates = others, tuple(candidates)
+        self.slots, self.slot_s = slots, slot_s
+        self.restart_s, self.draws, self.seed = restart_s, draws, seed
+
+    @property
+    def ignores(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ()
+
+    @property
+    def opens(self) -> frozenset[Kind]:  # type: ignore[override]
+        return self.policy.opens.union(*(other.opens for other in self.others))
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        begin_s = perf_counter()
+        answers = [ask(policy, snapshot) for policy in (self.policy, *self.others)]
+        seen = answers[0]
+        opened = seen.snapshot.opened.union(*(answer.snapshot.opened for answer in answers))
+        model = Model.of(snapshot.replace(opened=opened))
+        if not len(model.job_N) or seen.execution.quota:
+            return seen
+        room_A = snapshot.devices_A.astype(float)
+        ahead = Ahead(Steps.hull(model.sizes, room_A), self.slot_s, self.candidates, self.slots)
+        size_CN = ahead.first_CKJ(model.slots(snapshot.steps_left_J[None, :]))[:, 0]
+        for best in np.argsort(self._values_C(ahead, model, answers, size_CN), kind="stable").tolist():
+            if best < len(answers):
+                answer = answers[best]
+            else:
+                answer = model.choices.allocation(
+                    model.chosen_V(size_CN[best - len(answers)]),
+                    Execution(refresh_s=self.slot_s, whole_devices=True),
+                    path=f"looked ahead, instead of {seen.certificate.path}",
+                    seconds=perf_counter() - begin_s,
+                )
+            if best == 0 or self._is_permitted(answer):
+                break
+        assert isinstance(answer, Allocation)
+        return answer.with_memory(seen.memory)
+
+    def gain(self, snapshot: Snapshot, share_C: Floats) -> None:
+        """The measure of the inner policy is not that by which answers are chosen."""
+        return
+
+    def _is_permitted(self, answer: Allocation) -> bool:
+        """Whether an answer keeps the constraints of the policy, where that is a program."""
+        policy: Policy = self.policy
+        while isinstance(policy, Modifier):
+            policy = policy.policy
+        if not (isinstance(policy, Maximize) and policy.constraints):
+            return True
+        return missing(policy.state(answer.snapshot).required, answer.share_C) <= FEASIBLE
+
+    def _values_C(self, ahead: Ahead, model: "Model", answers: Sequence[Allocation], size_CN: Ints) -> Floats:
+        """What each choice costs in seconds: the answers of policies, then the candidates."""
+        snapshot = model.choices.snapshot
+        drawn = model.slots(self._left_DJ(snapshot))
+        speed_CN = [answer.throughput_J[model.job_N] for answer in answers] + [
+            model.speed_N(one) for one in size_CN
+        ]
+        moved_CN = [_moved_J(answer)[model.job_N] for answer in answers] + [model.moved_N(one) for one in size_CN]
+        values_CD = ahead.values_CK(drawn, [np.tile(speed_N, (len(drawn.kind_KJ), 1)) for speed_N in speed_CN])
+        restarts_C = (np.array(moved_CN) * snapshot.weight_J[model.job_N]).sum(axis=1)
+        return np.asarray(values_CD.mean(axis=1) + self.restart_s * restarts_C)
+
+    def _left_DJ(self, snapshot: Snapshot) -> Floats:
+        """Steps that are left by each draw, at the believed speeds: a job that is slower has more to do."""
+        spread_J = _spread_J(snapshot)
+        if not spread_J.any():
+            return snapshot.steps_left_J[None, :]
+        order = np.lexsort((np.array([job.id for job in snapshot.jobs]),))
+        normal_DJ = np.empty((self.draws, len(order)))
+        normal_DJ[:, order] = snapshot.random(self.seed).normal(size=(self.draws, len(order)))
+        return np.asarray(snapshot.steps_left_J * np.exp(spread_J * normal_DJ))
+
+    def __repr__(self) -> str:
+        usual = {"slots": SLOTS, "slot_s": SLOT_S, "restart_s": RESTART_S, "draws": DRAWS, "seed": 0}
+        told = [f"{name}={getattr(self, name):g}" for name, value in usual.items() if getattr(self, name) != value]
+        if self.candidates != CANDIDATES:
+            told.insert(0, f"candidates={list(self.candidates)!r}")
+        return f"lookahead({', '.join([*map(repr, (self.policy, *self.others)), *told])})"
+
+
+def _spread_J(snapshot: Snapshot) -> Floats:
+    """The standard deviation of the logarithm of the time that each job takes, from its intervals."""
+    variance_J, table = np.zeros(len(snapshot.jobs)), snapshot.configurations
+    if (left_JE := snapshot.left_range_JE) is not None:
+        variance_J += (np.log(np.maximum(left_JE[:, 1], 1e-300) / np.maximum(left_JE[:, 0], 1e-300)) / ENDS) ** 2
+    if table.lower_M is not None and table.upper_M is not None:
+        known_M = (table.lower_M > 0.0) & table.plain_M
+        wide_J = np.zeros(len(snapshot.jobs))
+        ratio_M = np.log(table.upper_M[known_M] / table.lower_M[known_M]) / ENDS
+        np.maximum.at(wide_J, table.job_M[known_M], ratio_M)
+        variance_J += wide_J**2
+    return np.asarray(np.sqrt(variance_J))
+
+
+def _moved_J(seen: Allocation) -> Bools:
+    """Running jobs that have no share where they run in a policy's own answer."""
+    running_J = seen.snapshot.running_J
+    share_J = seen.share_JA[np.arange(len(running_J)), running_J]
+    return np.asarray((running_J != WAITING) & (share_J <= 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The jobs of a snapshot in the slot model: those that can run, in order of arrival."""
+
+    choices: Choices
+    job_N: Ints
+    sizes: Sizes
+    first_N: Ints
+    now_V: Bools
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> "Model":
+        """Every size that can be placed."""
+        choices = Choices.of(snapshot)
+        first_N = np.flatnonzero(np.diff(choices.job_V, prepend=-1))
+        rank_V = choices.rank_V
+        place_V = np.arange(len(rank_V)) - first_N[rank_V]
+        shape = (len(first_N), int(place_V.max(initial=-1)) + 1)
+        use_NVA, speed_NV = np.zeros((*shape, len(snapshot.accelerators))), np.zeros(shape)
+        group_NV = np.zeros(shape, dtype=np.int64)
+        use_NVA[rank_V, place_V, choices.type_V] = choices.devices_V
+        speed_NV[rank_V, place_V], group_NV[rank_V, place_V] = choices.speed_V, choices.type_V
+        return Model(choices, choices.job_V[first_N], Sizes(use_NVA, speed_NV, group_NV), first_N, choices.now_V())
+
+    def slots(self, left_DJ: Floats) -> Slots:
+        """A cluster for each draw of what is left."""
+        D, snapshot = len(left_DJ), self.choices.snapshot
+        kind_DN = np.tile(np.arange(len(self.job_N)), (D, 1))
+        weight_DN = np.tile(snapshot.weight_J[self.job_N], (D, 1))
+        devices_A = snapshot.devices_A.astype(float)
+        return Slots.of(self.sizes, devices_A, kind_DN, left_DJ[:, self.job_N], weight_KJ=weight_DN)
+
+    def speed_N(self, size_N: Ints) -> Floats:
+        """Steps/s of each job in its size."""
+        speed_N = self.sizes.speed_NV[np.arange(len(size_N)), size_N]
+        return np.where(size_N != NONE, speed_N, 0.0)
+
+    def chosen_V(self, size_N: Ints) -> Bools:
+        """The same as a choice for each job."""
+        chosen_V = np.zeros(len(self.choices.job_V), dtype=bool)
+        chosen_V[(self.first_N + size_N)[size_N != NONE]] = True
+        return chosen_V
+
+    def moved_N(self, size_N: Ints) -> Bools:
+        """Running jobs that have another size than now, or none."""
+        runs_N = self.choices.snapshot.running_J[self.job_N] != WAITING
+        stays_N = np.zeros(len(size_N), dtype=bool)
+        stays_N[self.choices.rank_V[self.chosen_V(size_N) & self.now_V]] = True
+        return np.asarray(runs_N & ~stays_N)

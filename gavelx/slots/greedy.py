@@ -1,0 +1,231 @@
+"""Greedy schedules: the jobs begin in their least sizes, and what is left goes where it is worth most.
+
+Legend: K clusters, J jobs of each, N kinds of jobs, V sizes of a kind, R resources, G groups of sizes, H steps
+from a size to the next larger one that is worth looking at, S steps of all jobs of a cluster, by their worth.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from gavelx.slots.model import NONE, Bools, Floats, Ints, Sizes, Slots
+
+FITS = 1.0 + 1e-9
+FIRST = 1e30
+"""What it is worth that a job runs at all, where every job is to run before any runs well."""
+SHORTEST_S = 1e-3
+LEAST, NEVER = 1e-12, 1e100
+ROUNDS, CHANGE, SLOWEST = 8, (0.05, 5.0), 0.3
+"""Of finding prices: how often they change, by how much at most, and how fast at the end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """From its least size, the steps by which a job of each kind may grow.
+
+    ``size_NGH`` is the size to which each step leads, in each group; ``NONE`` beyond the last. ``room_R`` is what
+    there is of each resource.
+    """
+
+    sizes: Sizes
+    room_R: Floats
+    size_NGH: Ints
+
+    @staticmethod
+    def hull(sizes: Sizes, room_R: Floats) -> "Steps":
+        """Steps that are each worth less than the one before, for what they take.
+
+        Of all sizes of a group these are the corners of the lower hull of time a step over the largest part of any
+        resource: a size between two corners takes more than it is worth. So the best next step is the next one,
+        and a greedy choice need not look further ahead.
+        """
+        groups = range(int(sizes.group_NV.max(initial=0)) + 1)
+        part_NV = (sizes.use_NVR / np.maximum(room_R, LEAST)).max(axis=2)
+        return Steps.along(
+            sizes, room_R, [[_corners(sizes, part_NV[n], n, g) for g in groups] for n in range(len(part_NV))]
+        )
+
+    @staticmethod
+    def along(sizes: Sizes, room_R: Floats, paths: Sequence[Sequence[Sequence[int]]]) -> "Steps":
+        """Steps along these sizes, by kind and group."""
+        most = max((len(path) for row in paths for path in row), default=0)
+        size_NGH = np.full((len(paths), len(paths[0]) if paths else 1, max(1, most)), NONE)
+        for n, row in enumerate(paths):
+            for g, path in enumerate(row):
+                size_NGH[n, g, : len(path)] = path
+        return Steps(sizes, room_R, size_NGH)
+
+    @cached_property
+    def use_NGHR(self) -> Floats:
+        """What each step takes beyond the size before."""
+        N = len(self.size_NGH)
+        use_NGHR = self.sizes.use_NVR[np.arange(N)[:, None, None], self.size_NGH]
+        use_NGHR = np.where((self.size_NGH != NONE)[..., None], use_NGHR, 0.0)
+        return np.diff(use_NGHR, axis=2, prepend=0.0)
+
+    @cached_property
+    def gain_NGH(self) -> Floats:
+        """How much of the time at its fastest each step takes off, for the part of a resource that it takes.
+
+        Infinite for the first step, before which the job does not run; 0 beyond the last.
+        """
+        N = len(self.size_NGH)
+        speed_NGH = self.sizes.speed_NV[np.arange(N)[:, None, None], self.size_NGH]
+        there_NGH = self.size_NGH != NONE
+        time_NGH = self.sizes.best_N[:, None, None] / np.where(there_NGH, speed_NGH, np.inf)
+        part_NGH = np.maximum((self.use_NGHR / np.maximum(self.room_R, LEAST)).max(axis=3), LEAST)
+        gain_NGH = -np.diff(time_NGH, axis=2, prepend=0.0) / part_NGH
+        gain_NGH[:, :, 0] = np.where(there_NGH[:, :, 0], time_NGH[:, :, 0] / part_NGH[:, :, 0], 0.0)
+        return np.where(there_NGH, gain_NGH, 0.0)
+
+    @cached_property
+    def times_and_uses(self) -> tuple[Floats, Floats]:
+        """Of every size along all steps, the time over that of the fastest, and what it holds."""
+        size_NS = self.size_NGH.reshape(len(self.size_NGH), -1)
+        row_N1 = np.arange(len(size_NS))[:, None]
+        there_NS = size_NS != NONE
+        speed_NS = np.where(there_NS, self.sizes.speed_NV[row_N1, size_NS], 1.0)
+        time_NS = np.where(there_NS, self.sizes.best_N[:, None] / speed_NS, 1e150)
+        return time_NS, np.where(there_NS[:, :, None], self.sizes.use_NVR[row_N1, size_NS], 0.0)
+
+
+def _corners(sizes: Sizes, part_V: Floats, n: int, g: int) -> list[int]:
+    """The corners of one kind in one group, least size first."""
+    speed_V = sizes.speed_NV[n]
+    fits_V = (speed_V > 0.0) & (sizes.group_NV[n] == g) & (part_V <= FITS)
+    found: list[int] = []
+
+    def slope(v: int, w: int) -> float:
+        """How much less time a step takes in the larger of two sizes, for what it takes more."""
+        return float((1.0 / speed_V[v] - 1.0 / speed_V[w]) / max(part_V[w] - part_V[v], LEAST))
+
+    for v in sorted(np.flatnonzero(fits_V).tolist(), key=lambda v: (part_V[v], -speed_V[v])):
+        if found and speed_V[v] <= speed_V[found[-1]]:
+            continue
+        while len(found) > 1 and slope(found[-2], found[-1]) <= slope(found[-2], v):
+            found.pop()
+        found.append(v)
+    return found
+
+
+class Weights(NamedTuple):
+    """What a greedy schedule holds to be worth more.
+
+    * ``power``: a step is worth the seconds that it takes off a job, times (seconds left)^-power. At 0 seconds
+      count alike, as in Optimus; at 2 short jobs come first;
+    * ``serve``: what it is worth that a job runs at all, as so many times its time in its least size; infinite:
+      every job runs before any runs well.
+    """
+
+    power: float
+    serve: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Greedy:
+    """A schedule for each of K clusters, with a row of ``weights`` for each of them, or one for all.
+
+    Of several groups of sizes (types of accelerators) a job takes one by prices, and grows on it.
+    """
+
+    steps: Steps
+    weights: Sequence[Weights]
+
+    def __call__(self, slots: Slots) -> Ints:
+        """The size of each job."""
+        kind_KJ, H = slots.kind_KJ, self.steps.size_NGH.shape[2]
+        worth_KJ, first_KJ = self._worth(slots)
+        group_KJ = self._groups(slots, worth_KJ, first_KJ)
+        there_KJ = slots.live_KJ & (group_KJ != NONE)
+        size_KJH = np.where(there_KJ[:, :, None], self.steps.size_NGH[kind_KJ, group_KJ], NONE)
+        worth_KJH = worth_KJ[:, :, None] * self.steps.gain_NGH[kind_KJ, group_KJ]
+        worth_KJH[:, :, 0] = first_KJ
+        worth_KJH = np.where(size_KJH != NONE, np.minimum.accumulate(worth_KJH, axis=2), 0.0)
+        steps_KJ = _taken(worth_KJH, self.steps.use_NGHR[kind_KJ, group_KJ], slots.room_KR).sum(axis=2)
+        last_KJ = np.clip(steps_KJ - 1, 0, H - 1)
+        return np.where(steps_KJ > 0, np.take_along_axis(size_KJH, last_KJ[:, :, None], axis=2)[:, :, 0], NONE)
+
+    def _worth(self, slots: Slots) -> tuple[Floats, Floats]:
+        """What it is worth to take a job's time off, and what its first step is worth."""
+        best_KJ = self.steps.sizes.best_N[slots.kind_KJ]
+        left_s_KJ = np.maximum(slots.left_KJ / np.maximum(best_KJ, 1e-300), SHORTEST_S)
+        power_K1, serve_K1 = (
+            np.broadcast_to(np.array(column, dtype=float), len(best_KJ))[:, None]
+            for column in zip(*self.weights, strict=True)
+        )
+        worth_KJ = slots.weight_KJ * left_s_KJ ** (1.0 - power_K1)
+        runs_KJ = worth_KJ * self.steps.gain_NGH[slots.kind_KJ, :, 0].max(axis=2)
+        first_KJ = np.where(
+            np.isinf(serve_K1), FIRST * slots.weight_KJ / left_s_KJ, runs_KJ * np.minimum(serve_K1, FIRST)
+        )
+        return worth_KJ, first_KJ
+
+    def _groups(self, slots: Slots, worth_KJ: Floats, first_KJ: Floats) -> Ints:
+        """The group of each job, ``NONE`` where none has room for its least size.
+
+        Resources have prices, by which each job would take the size that costs it least, its time included. Prices
+        of what too many want rise until that is about what there is. What a job then wants says on which group
+        it is; jobs that find no room there for their least size take another one.
+        """
+        if self.steps.size_NGH.shape[1] == 1:
+            return np.zeros(first_KJ.shape, dtype=np.int64)
+        kind_KJ, live_KJ = slots.kind_KJ, slots.live_KJ
+        worth_KJ, room_KR = np.where(live_KJ, worth_KJ, 0.0), np.maximum(slots.room_KR, LEAST)
+        time_NS, use_NSR = self.steps.times_and_uses
+        time_KJS, use_KJSR = worth_KJ[:, :, None] * time_NS[kind_KJ], use_NSR[kind_KJ]
+        price_KR = (worth_KJ * time_NS.min(axis=1)[kind_KJ]).sum(axis=1)[:, None] / room_KR
+        for n in range(ROUNDS):
+            cost_KJS = time_KJS + np.einsum("kjsr,kr->kjs", use_KJSR, price_KR)
+            wanted_KJ11 = cost_KJS.argmin(axis=2)[:, :, None, None]
+            wanted_KJR = np.take_along_axis(use_KJSR, wanted_KJ11, axis=2)[:, :, 0]
+            used_KR = np.where(live_KJ[:, :, None], wanted_KJR, 0.0).sum(axis=1)
+            price_KR = price_KR * np.clip(used_KR / room_KR, *CHANGE) ** max(SLOWEST, 0.8**n)
+        return self._with_room(
+            slots, cost_KJS.reshape(*kind_KJ.shape, *self.steps.size_NGH.shape[1:]).min(axis=3), first_KJ
+        )
+
+    def _with_room(self, slots: Slots, cost_KJG: Floats, first_KJ: Floats) -> Ints:
+        """Jobs in order; each takes the group where it costs least that still has room for its least size."""
+        steps, kind_KJ = self.steps, slots.kind_KJ
+        use_KJGR = steps.use_NGHR[kind_KJ, :, 0]
+        order_KJ = np.argsort(-first_KJ, axis=1, kind="stable")
+        rows = np.arange(len(kind_KJ))
+        free_KR, group_KJ = slots.room_KR.astype(float).copy(), np.full(kind_KJ.shape, NONE)
+        for j_K in order_KJ.T:
+            use_KGR, cost_KG = use_KJGR[rows, j_K], cost_KJG[rows, j_K]
+            fits_KG = (cost_KG < NEVER) & (use_KGR <= free_KR[:, None, :] * FITS).all(axis=2)
+            g_K = np.where(fits_KG, cost_KG, np.inf).argmin(axis=1)
+            gets_K = fits_KG[rows, g_K] & slots.live_KJ[rows, j_K]
+            group_KJ[rows, j_K] = np.where(gets_K, g_K, NONE)
+            free_KR -= np.where(gets_K[:, None], use_KGR[rows, g_K], 0.0)
+        return group_KJ
+
+
+def _taken(worth_KJH: Floats, use_KJHR: Floats, room_KR: Floats) -> Ints:
+    """Which steps are taken: in order of their worth while they fit; a job whose next one does not stays there."""
+    K, J, H = worth_KJH.shape
+    order_KS = np.argsort(-worth_KJH.reshape(K, -1), axis=1, kind="stable")
+    use_KSR = np.take_along_axis(use_KJHR.reshape(K, J * H, -1), order_KS[:, :, None], axis=1)
+    open_KS: Bools = np.take_along_axis(worth_KJH.reshape(K, -1), order_KS, axis=1) > 0.0
+    rows = np.arange(K)
+    while True:
+        used_KSR = np.cumsum(np.where(open_KS[:, :, None], use_KSR, 0.0), axis=1)
+        over_KS: Bools = open_KS & (used_KSR > room_KR[:, None, :] * FITS).any(axis=2)
+        over_K: Bools = np.asarray(over_KS.any(axis=1))
+        if not over_K.any():
+            break
+        first_K = over_KS.argmax(axis=1)
+        before_KR = used_KSR[rows, first_K] - use_KSR[rows, first_K]
+        later_KS: Bools = over_K[:, None] & (np.arange(J * H) >= first_K[:, None])
+        shut_KS: Bools = later_KS & (use_KSR > (room_KR - before_KR)[:, None, :] * FITS + 1e-12).any(axis=2)
+        shut_KS[rows, first_K] |= over_K
+        shut_KJH = np.zeros((K, J * H), dtype=bool)
+        np.put_along_axis(shut_KJH, order_KS, shut_KS, axis=1)
+        shut_KJH = np.asarray(np.logical_or.accumulate(shut_KJH.reshape(K, J, H), axis=2)).reshape(K, -1)
+        open_KS &= ~np.take_along_axis(shut_KJH, order_KS, axis=1)
+    taken_KJH = np.zeros((K, J * H), dtype=np.int64)
+    np.put_along_axis(taken_KJH, order_KS, open_KS.astype(np.int64), axis=1)
+    return taken_KJH.reshape(K, J, H)

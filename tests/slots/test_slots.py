@@ -1,0 +1,97 @@
+"""Schedules in the slot model keep to what there is, and looking ahead ends no worse than the best candidate."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gavelx.slots.ahead import CANDIDATES, Ahead
+from gavelx.slots.greedy import Greedy, Steps, Weights
+from gavelx.slots.model import NONE, Sizes, Slots, play
+
+SLOT_S = 100.0
+
+
+def drawn(seed: int, *, groups: int, arrivals: bool = True) -> Slots:
+    """Clusters with jobs of a few kinds, sizes in groups, and resources that some sizes need none of."""
+    random = np.random.default_rng(seed)
+    N, V, K, J = 4, int(random.integers(1, 9)), int(random.integers(1, 4)), int(random.integers(1, 9))
+    group_NV = np.sort(random.integers(groups, size=(N, V)), axis=1)
+    R = max(2, groups)
+    use_NVR = random.integers(0, 4, size=(N, V, R)).astype(float)
+    if groups > 1:
+        use_NVR *= np.eye(R)[group_NV]
+    use_NVR[:, :, 0] += use_NVR.sum(axis=2) == 0
+    speed_NV = random.uniform(0.0, 3.0, size=(N, V)) * (random.random((N, V)) < 0.9)
+    speed_NV[:, 0] += 0.1
+    arrival_s_KJ = SLOT_S * random.integers(0, 5, size=(K, J)) * arrivals
+    return Slots.of(
+        Sizes(use_NVR, speed_NV, group_NV if groups > 1 else np.zeros((N, V), dtype=np.int64)),
+        random.integers(3, 9, size=R).astype(float),
+        random.integers(N, size=(K, J)),
+        random.uniform(1.0, 1500.0, size=(K, J)),
+        arrival_s_KJ=arrival_s_KJ,
+        weight_KJ=random.uniform(0.5, 2.0, size=(K, J)),
+    )
+
+
+def greedy(slots: Slots, *weights: Weights) -> Greedy:
+    return Greedy(Steps.hull(slots.sizes, slots.room_KR[0]), weights)
+
+
+def cost_K(begin: Slots, end: Slots) -> np.ndarray:
+    return (begin.weight_KJ * end.jct_s_KJ).sum(axis=1)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from([*CANDIDATES, Weights(1.5, 3.0)]))
+@settings(max_examples=40, deadline=None)
+def test_a_greedy_schedule_keeps_to_what_there_is(seed: int, groups: int, weights: Weights) -> None:
+    slots = drawn(seed, groups=groups)
+    schedule = greedy(slots, weights)
+    for _ in range(6):
+        size_KJ = schedule(slots)
+        assert (size_KJ[~slots.live_KJ] == NONE).all()
+        assert (slots.use_KR(size_KJ) <= slots.room_KR + 1e-9).all()
+        speed_KJ = slots.sizes.speed_NV[slots.kind_KJ, size_KJ]
+        assert (speed_KJ[size_KJ != NONE] > 0.0).all()
+        slots = slots.advance(size_KJ, SLOT_S)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_clusters_do_not_know_of_each_other(seed: int, groups: int) -> None:
+    slots = drawn(seed, groups=groups)
+    schedule = greedy(slots, Weights(1.0))
+    together = play(slots, schedule, SLOT_S, most=30)
+    for k in range(len(slots.kind_KJ)):
+        alone = play(slots.take(np.array([k])), schedule, SLOT_S, most=30)
+        np.testing.assert_allclose(alone.left_KJ[0], together.left_KJ[k], rtol=1e-12)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 2))
+@settings(max_examples=12, deadline=None)
+def test_looking_ahead_ends_no_worse_than_the_best_candidate(seed: int, groups: int) -> None:
+    """Without arrivals, at the speeds that are believed, where all slots are played as they are."""
+    slots = drawn(seed, groups=groups, arrivals=False)
+    slots = replace(slots, left_KJ=slots.left_KJ / 4.0)
+    if not (slots.sizes.use_NVR[:, 0] <= slots.room_KR[0]).all():
+        return
+    candidates, steps = CANDIDATES[:4], Steps.hull(slots.sizes, slots.room_KR[0])
+    ahead = play(slots, Ahead(steps, SLOT_S, candidates, slots=10_000), SLOT_S)
+    alone = [cost_K(slots, play(slots, Greedy(steps, [one]), SLOT_S)) for one in candidates]
+    assert (cost_K(slots, ahead) <= np.min(alone, axis=0) * (1.0 + 1e-9)).all()
+
+
+def test_the_corners_of_the_hull_by_hand() -> None:
+    """Two devices alone gain little, four much: the step from one leads to four."""
+    speed_V, use_VR = np.array([[1.0, 1.1, 1.2, 4.0]]), np.array([[[1.0], [2.0], [3.0], [4.0]]])
+    steps = Steps.hull(Sizes(use_VR, speed_V), np.array([8.0]))
+    assert steps.size_NGH.tolist() == [[[0, 3]]]
+
+
+def test_the_shortest_job_has_its_size_first() -> None:
+    sizes = Sizes(np.array([[[1.0], [2.0]]]), np.array([[1.0, 1.9]]))
+    slots = Slots.of(sizes, np.array([3.0]), np.zeros((1, 2), dtype=np.int64), np.array([[1000.0, 10.0]]))
+    assert greedy(slots, Weights(2.0))(slots).tolist() == [[0, 1]]
+    assert greedy(slots, Weights(0.0))(slots).tolist() == [[1, 0]]
