@@ -2,7 +2,7 @@
 
 In each slot a job runs in one of its sizes, or waits. Devices change hands between slots alone: those of a job
 that is complete in the middle of one stay idle until its end. On the same sizes in the same slots the simulator
-gives the same completion times; what it has beyond that (restarts, failures, servers, shares of time) is not modelled.
+gives the same completion times; what it has beyond that (restarts, failures, servers, shares of time) is left out.
 
 Legend: K clusters, J jobs of each, N kinds of jobs, V sizes of a kind, R resources.
 """

@@ -28,7 +28,7 @@ WIDTHS = (1, 2, 4)
 
 @dataclass(frozen=True)
 class Case:
-    """Jobs of up to three types, and for each slot the order in which they are given their sizes, and the sizes."""
+    """Jobs of up to three types, and a seed from which their sizes are drawn in each slot."""
 
     speeds: tuple[tuple[float, ...], ...]
     jobs: tuple[Job, ...]
