@@ -29,7 +29,7 @@ from gavelx.solvers.lp.column_generation import ColumnGeneration, worth_it
 from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.maxmin.unconstrained import all_at_maximum
 from gavelx.solvers.maxmin.vertex_rounding import sparser
-from gavelx.solvers.price_engine.dense_program import levels_by_price
+from gavelx.solvers.price_engine.dense_program import levels_by_price, sums_by_price
 from gavelx.solvers.program.answer import Answer
 from gavelx.solvers.program.assemble_lp import ALL, Rows, money
 from gavelx.solvers.program.collapse import Classes, collapse
@@ -101,7 +101,7 @@ def _program(rows: Rows, near_C: Floats | None) -> LinearProgram:
 
 def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> Answer | None:
     """The answer of the price engine, where it applies and finds one."""
-    priced = levels_by_price(statement, classes, lexicographic)
+    priced = levels_by_price(statement, classes, lexicographic) or sums_by_price(statement, classes)
     if priced is None:
         return None
     share_C = priced.share_C

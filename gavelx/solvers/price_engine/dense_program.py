@@ -18,6 +18,7 @@ from gavelx.snapshot import Snapshot
 from gavelx.solvers.price_engine.levels import solve_levels
 from gavelx.solvers.price_engine.ratios import solve_ratios
 from gavelx.solvers.price_engine.replies import Sizes
+from gavelx.solvers.price_engine.sums import FEW, solve_sums
 from gavelx.solvers.program.assemble_lp import money
 from gavelx.solvers.program.collapse import Classes
 from gavelx.solvers.program.errors import UnsolvedError
@@ -186,6 +187,33 @@ def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) ->
         return None
     path = _path(answer.rounds, complete=answer.complete or not lexicographic)
     return Priced(matrix.shares(answer.share_GA), answer.bound, None, path, answer.cheapest)
+
+
+def sums_by_price(statement: Statement, classes: Classes) -> "Priced | None":
+    """A sum over very many different jobs, by prices; None where it is something else, or has few rows."""
+    snapshot, linear, table = statement.snapshot, statement.linear, statement.snapshot.configurations
+    other = statement.worst or statement.logs or statement.requirements
+    if other or len(classes) <= FEW or not table.stand_together:
+        return None
+    value_JC = table.per_job(linear.matrix_RC.toarray().ravel())
+    matrix = as_job_size_matrix(snapshot, value_JC, classes.representative_G)
+    if matrix is None:
+        return None
+    try:
+        answer = solve_sums(
+            matrix.gains(value_JC),
+            scale_G=matrix.scale_G,
+            count_G=classes.count_G.astype(float),
+            capacity_A=snapshot.devices_A.astype(float),
+            sizes=matrix.sizes,
+        )
+    except UnsolvedError:
+        return None
+    share_C = matrix.shares(answer.share_GV)
+    if not classes.merge_nothing:
+        share_C = classes.shares(share_C[classes.first_Z] / classes.unit_Z)
+    bound = float(linear.constant_R[0]) + answer.bound
+    return Priced(share_C, bound, answer.price_A, _path(answer.rounds, complete=True), cheapest=True)
 
 
 @dataclass(frozen=True, eq=False)
