@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from gavelx.allocation import Allocation
-from gavelx.policies.base import Policy
+from gavelx.policies.base import Floats, Policy
 from gavelx.policies.program import Maximize
 from gavelx.policies.terms import Log, Sum, Throughput
 from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import Statement, certified, solve
-from gavelx.solvers.program.collapse import collapse
+from gavelx.solvers.conic.logarithms import OwnLogs
+from gavelx.solvers.program.collapse import Classes, collapse
+from gavelx.solvers.program.errors import UnsolvedError
 
 
 class NashWelfare(Maximize):
@@ -48,30 +50,45 @@ class StrategyProof(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         statement, fair = NashWelfare().state(snapshot), NashWelfare().allocate(snapshot)
         assert isinstance(statement, Statement)
-        logs, classes = statement.logs[0], collapse(statement)
-        speed_J, part_J = logs.affine(fair.share_C), np.ones(len(snapshot.jobs))
-        part_G = np.ones(len(classes))
-        for g, j in enumerate(classes.representative_G.tolist()):
-            part_G[g] = _part(statement, speed_J, j) if logs.weight_R[j] > 0 else 1.0
+        classes = collapse(statement)
+        part_G = _parts(statement, classes, fair.share_C)
         table = snapshot.configurations
-        part_J = part_G[classes.class_J]
         share_C = fair.share_C.copy()
-        share_C[table.configuration_M] *= part_J[table.job_M]
+        share_C[table.configuration_M] *= part_G[classes.class_J][table.job_M]
         path = f"{len(classes) + 1} programs: {fair.certificate.path}"
         seconds = fair.certificate.seconds
         answer = certified(snapshot, share_C, path=path, seconds=seconds, classes=len(classes))
         return answer.with_notes(fair.notes)
 
 
-def _part(statement: Statement, speed_J: np.ndarray, j: int) -> float:
-    """What job j may keep: the loss of the others by its presence, in proportion to its own weight."""
-    logs = statement.logs[0]
-    weight_J = logs.weight_R.copy()
-    weight_J[j] = 0.0
-    others_J = weight_J > 0
-    if not others_J.any():
-        return 1.0
-    without = solve(replace(statement, logs=(replace(logs, weight_R=weight_J),)))
-    ratio_J = speed_J[others_J] / logs.affine(without.share_C)[others_J]
-    lost = (weight_J[others_J] * np.log(ratio_J)).sum()
-    return float(min(1.0, np.exp(lost / logs.weight_R[j]).round(EXACT)))
+def _parts(statement: Statement, classes: Classes, share_C: Floats) -> Floats:
+    """What one job of each class may keep: the loss of the others by its presence, by its own weight."""
+    weight_J = statement.logs[0].weight_R
+    counts_G = weight_J[classes.representative_G] > 0
+    if counts_G.sum() == 0 or (weight_J > 0).sum() == 1:  # no other loses anything
+        return np.ones(len(classes))
+    try:
+        rows = OwnLogs.of(statement, classes)
+        loss_G = _losses(statement, classes, share_C) if rows is None else rows.losses(share_C)
+    except UnsolvedError:
+        loss_G = _losses(statement, classes, share_C)
+    per_weight_G = np.divide(
+        loss_G, weight_J[classes.representative_G], out=np.zeros(len(classes)), where=counts_G
+    )
+    return np.asarray(np.minimum(1.0, np.exp(-per_weight_G).round(EXACT)))
+
+
+def _losses(statement: Statement, classes: Classes, share_C: Floats) -> Floats:
+    """The same losses by a program for each class."""
+    logs, loss_G = statement.logs[0], np.zeros(len(classes))
+    speed_J = logs.affine(share_C)
+    for g, j in enumerate(classes.representative_G.tolist()):
+        others_J = logs.weight_R > 0
+        if not others_J[j]:
+            continue
+        others_J[j] = False
+        weight_J = np.where(others_J, logs.weight_R, 0.0)
+        without = solve(replace(statement, logs=(replace(logs, weight_R=weight_J),)))
+        ratio_J = logs.affine(without.share_C)[others_J] / speed_J[others_J]
+        loss_G[g] = (weight_J[others_J] * np.log(ratio_J)).sum()
+    return loss_G

@@ -10,6 +10,7 @@ Legend: G classes, Z kinds of configurations, V variables, U logarithms, K linea
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,10 +18,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.solvers.conic.clarabel import exponential_program
+from gavelx.solvers.conic.proportional import ProportionalProgram
+from gavelx.solvers.price_engine.dense_program import JobTypeMatrix, as_job_type_matrix, factor
 from gavelx.solvers.program.answer import Answer
 from gavelx.solvers.program.assemble_lp import Rows
 from gavelx.solvers.program.certify import repaired
 from gavelx.solvers.program.collapse import Classes, collapse
+from gavelx.solvers.program.errors import UnsolvedError
 from gavelx.solvers.program.statement import Logs, Statement
 
 Floats = NDArray[np.float64]
@@ -29,6 +33,9 @@ Floats = NDArray[np.float64]
 def solve_logs(statement: Statement) -> Answer:
     """Solve a stated program with logarithms. Raises :class:`UnsolvedError`."""
     classes = collapse(statement)
+    if (own := OwnLogs.of(statement, classes)) is not None:
+        with suppress(UnsolvedError):
+            return own.solve()
     program = _Program.of(statement, classes)
     value_V, multiplier_L = exponential_program(
         program.cost_V, sparse.csc_matrix(program.matrix_LV), program.limit_L, program.inequalities
@@ -39,6 +46,62 @@ def solve_logs(statement: Statement) -> Answer:
     marginal_A = multiplier_L[program.devices] * program.unit
     path = "clarabel, exponential cones"
     return Answer(share_C, program.bound(multiplier_L), marginal_A, len(classes), path)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnLogs:
+    """A program that is nothing but logarithms of each job's own speed: those of ``weight_G`` above 0.
+
+    ``weight_G`` and ``scale_G`` are of one job of each class.
+    """
+
+    statement: Statement
+    classes: Classes
+    matrix: JobTypeMatrix
+    weight_G: Floats
+    program: ProportionalProgram
+
+    @staticmethod
+    def of(statement: Statement, classes: Classes) -> "OwnLogs | None":
+        """The program in this form, or None where it is another."""
+        if statement.worst or statement.linear.base_RC.nnz or statement.requirements or len(statement.logs) != 1:
+            return None
+        logs = statement.logs[0]
+        counts_G = logs.weight_R[classes.representative_G] > 0 if logs.affine.rows == "job" else np.zeros(1)
+        if logs.affine.constant_R.any() or not counts_G.any():
+            return None
+        row_G = classes.representative_G[counts_G]
+        matrix = as_job_type_matrix(statement.snapshot, logs.affine.base_RC, row_G)
+        if matrix is None:
+            return None
+        weight_G, count_G = logs.weight_R[row_G], classes.count_G[counts_G]
+        gain_GA = matrix.gains(logs.affine.base_RC) * factor(logs.affine)[row_G][:, None]
+        devices_A = statement.snapshot.devices_A.astype(float)
+        program = ProportionalProgram(gain_GA, weight_G * count_G, matrix.scale_G * count_G, devices_A)
+        return OwnLogs(statement, classes, matrix, weight_G, program)
+
+    def solve(self) -> Answer:
+        """The optimum, with a proven bound. Raises :class:`UnsolvedError`."""
+        found, constant = self.program.solve(), float(self.statement.linear.constant_R[0])
+        share_C = np.asarray(self.matrix.shares(found.share_GA))
+        if not self.classes.merge_nothing:
+            share_C = self.classes.shares(share_C[self.classes.first_Z] / self.classes.unit_Z)
+        path = f"interior point, {found.steps} steps"
+        return Answer(share_C, constant + found.bound, found.price_A, len(self.classes), path)
+
+    def losses(self, share_C: Floats) -> Floats:
+        """What the others of all classes lose by the presence of one job of each, under these optimal shares.
+
+        A sum of logarithms; 0 for a job that does not count. Raises :class:`UnsolvedError`.
+        """
+        row_G = self.matrix.row_G
+        value_G = self.program.value(self.statement.logs[0].affine(share_C)[row_G])
+        count_G = self.classes.count_G[self.classes.class_J[row_G]]
+        with_all = float((self.weight_G * count_G * value_G).sum())
+        without_G = self.program.without(self.weight_G, self.matrix.scale_G)
+        loss_G = np.zeros(len(self.classes))
+        loss_G[self.classes.class_J[row_G]] = without_G - (with_all - self.weight_G * value_G)
+        return loss_G
 
 
 @dataclass(frozen=True, eq=False)

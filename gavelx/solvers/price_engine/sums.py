@@ -1,11 +1,11 @@
 """The largest sum over very many different rows: a linear objective, by moving the prices of the few types.
 
 At prices p a row takes the column with the largest ``value - load price``, or idles if all are negative. So any
-prices prove a bound, ``p.W + sum_g max_v (value_gv - load_g p_v)^+``, and the least bound is the optimum (strong
+prices prove a bound, ``p.W + sum_g max_v (value_gv - load_g p_v)^+``, and the least one is the optimum (strong
 duality). Within a small box around prices nearly all rows have one choice left; only the others enter a linear
-program, in which devices can be bought at the upper edge of the box and sold at the lower one. Its multipliers make
-the bound as small as it can be in the box, so that the next box, around them, is lower. Where nothing is bought and
-nothing sold, the program's optimum is that of all rows.
+program, in which devices can be bought at the upper edge of the box and sold at the lower one. Its multipliers
+make the bound as small as it can be in the box, so that the next box, around them, is lower. Where nothing is
+bought and nothing sold, the program's optimum is that of all rows.
 
 The first prices are those of a sample of the rows with its part of the devices, found in the same way.
 
@@ -77,7 +77,7 @@ class _Rows:
 
     def used(self, share_GV: Floats) -> Floats:
         use_V = np.einsum("G,GV->V", self.load_G, share_GV) * self.devices_V
-        return np.bincount(self.type_V, use_V, len(self.devices_A))
+        return np.bincount(self.type_V, use_V, len(self.devices_A)).astype(float)
 
     def worth(self, share_GV: Floats) -> float:
         return float(np.einsum("G,VG,GV->", self.count_G, self.value_VG, share_GV))
@@ -169,9 +169,7 @@ def _step(rows: _Rows, price_A: Floats, width_A: Floats) -> tuple[Floats, Floats
         objective_V=np.concatenate([worth_E, *([-high_A * unit, low_A * unit] if boxed else [])]) * money,
         lower_V=np.zeros(E + len(trades)),
         upper_V=np.concatenate([np.ones(E), np.full(len(trades), np.inf)]),
-        matrix_KV=sparse.csc_array(
-            (np.concatenate(values), (places[0], columns)), shape=(K + A, E + len(trades))
-        ),
+        matrix_KV=sparse.csc_array((np.concatenate(values), (places[0], columns)), shape=(K + A, E + len(trades))),
         lower_K=np.full(K + A, -np.inf),
         upper_K=np.concatenate([np.ones(K), room_A / unit]),
         primal=not boxed,

@@ -15,7 +15,6 @@ Floats = np.ndarray
 FEW = 6
 
 
-
 @pytest.fixture(autouse=True, scope="module")
 def _searches() -> object:
     """Small programs are searched, too."""
@@ -66,7 +65,9 @@ def test_the_sum_is_that_of_the_plain_program(seed: int, rows: int, ties: bool, 
     assert (np.bincount(sizes.type_V, used_V, types) <= capacity_A + 1e-9).all()
 
 
-@pytest.mark.parametrize("policy", ["max_sum_throughput", "min_cost", "fifo_program", "elastic(max_sum_throughput)"])
+@pytest.mark.parametrize(
+    "policy", ["max_sum_throughput", "min_cost", "fifo_program", "elastic(max_sum_throughput)"]
+)
 def test_a_policy_gets_the_same_either_way(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks.instances import all_distinct, snapshot_of
 
