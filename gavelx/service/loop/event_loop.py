@@ -31,8 +31,9 @@ from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.agents.timing import Timing
 from gavelx.service.loop.metrics import Metrics
 from gavelx.service.loop.policy_calls import PolicyCalls
+from gavelx.service.state.plain import FORMAT, to_plain
 from gavelx.service.state.snapshots import SnapshotMaker
-from gavelx.service.state.state import State, code, packed
+from gavelx.service.state.state import State
 from gavelx.service.store.clock import Clock
 from gavelx.service.store.database import LogUnavailableError
 from gavelx.service.store.log import Log
@@ -320,12 +321,12 @@ class EventLoop:
 
     async def _snapshot(self) -> None:
         """Keep the present state, so that a restart need not begin at the beginning."""
-        await self._save(self.log.last_sequence, await asyncio.to_thread(packed, self.state.pickled()))
+        await self._save(self.log.last_sequence, await asyncio.to_thread(to_plain, self.state))
 
     async def _save(self, sequence: int, data: bytes) -> None:
         """A snapshot that fails is no harm."""
         try:
-            await self._loop.run_in_executor(self._writer, self.log.save_snapshot, sequence, code(), data)
+            await self._loop.run_in_executor(self._writer, self.log.save_snapshot, sequence, FORMAT, data)
         except LogUnavailableError as error:
             _log.warning("no snapshot: %s", error)
         except LogError as error:

@@ -5,6 +5,7 @@ loop cannot stand still for that. As the state follows from the log alone, any r
 """
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import threading
@@ -16,12 +17,14 @@ from typing import NamedTuple
 
 from gavelx.errors import GavelxError
 from gavelx.mechanism.commands import Command
-from gavelx.service.state.state import State, code, packed, unpacked
+from gavelx.service.state.plain import FORMAT, UnreadableError, from_plain, to_plain
+from gavelx.service.state.state import State
 from gavelx.service.store.chain import CHECKED
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
 from gavelx.service.store.records import Entry, Record, entry_of
 
+_log = logging.getLogger(__name__)
 NICE = 10
 """The service goes first."""
 
@@ -36,10 +39,12 @@ class Restored(NamedTuple):
 
 def restore(log: Log, fresh: Callable[[], State]) -> Restored:
     """The state that the log says, from its last usable snapshot on."""
-    if (found := log.snapshot(code())) is not None:
-        first, state = found[0], State.unpickled(unpacked(found[1]))
-    else:
-        first, state = 0, fresh()
+    first, state = 0, fresh()
+    if (found := log.snapshot(FORMAT)) is not None:
+        try:
+            first, state = found[0], from_plain(found[1], like=state)
+        except UnreadableError as error:
+            _log.warning("%s: its snapshot of record %s is not read: %s", log.name, found[0], error)
     sequence = first
     for record, _, _ in replay(log, state, after=first):
         sequence = record.sequence
@@ -112,7 +117,7 @@ def _make(pipe: Connection, place: str) -> None:
     assert made_with is not None
     state, sequence, _ = restore(log, lambda: State(made_with))
     with suppress(OSError):  # no process waits any more
-        pipe.send((sequence, packed(state.pickled())))
+        pipe.send((sequence, to_plain(state)))
 
 
 def _end_with_parent() -> None:

@@ -5,16 +5,10 @@ A service that starts again applies every record since the last snapshot and is 
 out by others; who runs where according to them is kept here, since that too has to be known after a restart.
 """
 
-import hashlib
-import pickle
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.metadata import version
 from itertools import chain, count
-from pathlib import Path
 from typing import Any
 
 from gavelx.allocation import Allocation
@@ -405,42 +399,3 @@ class State:
             known.steps_done = known.job.total_steps
         for name in ("command", "environment"):
             known.spec.pop(name, None)  # it will not be started again
-
-    # -- snapshots --------------------------------------------------------------------------------------------
-
-    def pickled(self) -> bytes:
-        """The whole state, to be read back by the same code alone."""
-        return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
-
-    @staticmethod
-    def unpickled(data: bytes) -> "State":
-        """What :meth:`pickled` gave. Only ever a log's own bytes: pickles run code."""
-        state = pickle.loads(data)
-        assert isinstance(state, State)
-        return state
-
-
-def packed(data: bytes) -> bytes:
-    """Smaller, for the disk."""
-    return zlib.compress(data, 1)
-
-
-def unpacked(data: bytes) -> bytes:
-    return zlib.decompress(data)
-
-
-@cache
-def code() -> str:
-    """Which code this is: a snapshot that other code made is not read, as its objects may mean something else."""
-    digest = hashlib.sha256()
-    for path in _sources():
-        digest.update(path.read_bytes())
-    for library in ("numpy", "scipy"):
-        digest.update(version(library).encode())
-    return digest.hexdigest()
-
-
-def _sources() -> Iterator[Path]:
-    folder = Path(__file__).parents[2]
-    for room in ("", "estimator", "mechanism", "service"):
-        yield from sorted((folder / room).glob("**/*.py" if room else "*.py"))
