@@ -19,7 +19,8 @@ from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.state.replay import read_history, read_recorded
 from gavelx.service.state.snapshots import configuration_of, restore
-from gavelx.service.state.state import State, code, packed
+from gavelx.service.state.plain import FORMAT, to_plain
+from gavelx.service.state.state import State
 from gavelx.service.store.log import CHUNK, Log
 from gavelx.service.store.places import FILE, LogError
 from gavelx.service.store.records import VERSION, Entry, record_of
@@ -45,7 +46,7 @@ class Story:
         log.configure(configuration().to_json())
         log.append([record_of(n, entry) for n, entry in enumerate(self.desk.log, start=1)])
         if snapshot:
-            log.save_snapshot(log.last_sequence, code(), packed(self.desk.state.pickled()))
+            log.save_snapshot(log.last_sequence, FORMAT, to_plain(self.desk.state))
         self.last, self.id = log.last_sequence, log.id
         log.close()
 
@@ -198,7 +199,7 @@ def test_two_records_that_changed_places_are_noticed(place: str) -> None:
 def test_a_damaged_snapshot_is_not_used(place: str, caplog: pytest.LogCaptureFixture) -> None:
     story = Story(place, snapshot=True)
     log = Log(place)
-    assert log.snapshot(code()) is not None
+    assert log.snapshot(FORMAT) is not None
     log.close()
     for harm in ("set state = substr(state, 1, 500)", "set sequence = sequence - 3", "set code = 'another'"):
         edit(place, f"update snapshots {harm}")
@@ -338,7 +339,7 @@ def test_an_older_copy_in_its_place_has_to_be_called_one(tmp_path: Path) -> None
         with closing(sqlite3.connect(tmp_path / FILE)) as source:
             source.backup(backup)
     log.append(wakes(4, 2))
-    log.save_snapshot(5, code(), b"five")
+    log.save_snapshot(5, FORMAT, b"five")
     before = log.id
     log.close()
     (tmp_path / "backup.sqlite").replace(tmp_path / FILE)
@@ -358,7 +359,7 @@ def test_an_end_that_is_missing_is_noticed_by_a_snapshot(place: str) -> None:
     with pytest.raises(LogError, match=f"it ends at record {story.last - 2}"):
         Log(place)
     log = Log(place, restored=True)
-    assert log.snapshot(code()) is None
+    assert log.snapshot(FORMAT) is None
     log.close()
     Log(place).close()
 

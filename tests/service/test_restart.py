@@ -17,7 +17,8 @@ import pytest
 from gavelx.prices import Prices
 from gavelx.rpc.ports import free_port
 from gavelx.service.state.snapshots import SnapshotMaker, restore
-from gavelx.service.state.state import State, code, packed, unpacked
+from gavelx.service.state.plain import FORMAT, from_plain, to_plain
+from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
 from tests.clocks import Clock
@@ -106,13 +107,13 @@ def test_a_snapshot_is_made_elsewhere_while_the_service_goes_on(place: str) -> N
                 return made if made[0] == scheduler.log.last_sequence else None
 
             made = await until(up_to_date, "a snapshot while nothing happens")
-            assert plain(State.unpickled(unpacked(made[1]))) == plain(scheduler.state)
+            assert plain(from_plain(made[1], like=State(configuration()))) == plain(scheduler.state)
             scheduler._begin_snapshot()
             assert scheduler._snapshotting is not None
             await scheduler._snapshotting
             await user.submit(spec())
             beside = Log(place, read_only=True)
-            found = beside.snapshot(code())
+            found = beside.snapshot(FORMAT)
             assert found is not None and found[0] >= made[0]
             beside.close()
 
@@ -127,15 +128,18 @@ def test_a_snapshot_that_cannot_be_made_is_done_without(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_snapshot_of_other_code_is_ignored(tmp_path: Path) -> None:
+def test_a_snapshot_that_cannot_be_read_is_ignored(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as service, user_of(service) as user:
             await user.submit(spec())
         log = Log(str(tmp_path))
         sequence = log.last_sequence
-        assert log.snapshot(code()) is not None
+        assert log.snapshot(FORMAT) is not None
         log._store.write(lambda connection: connection.exec_driver_sql("update snapshots set code = 'older'"))
-        log.save_snapshot(sequence, "older", packed(b"not even a pickle"))
+        log.save_snapshot(sequence, "older", b"not even data")
+        state, _, replayed = restore(log, lambda: State(configuration()))
+        assert (replayed, len(state.jobs)) == (sequence, 1)
+        log.save_snapshot(sequence, FORMAT, b"not even data")
         state, _, replayed = restore(log, lambda: State(configuration()))
         assert (replayed, len(state.jobs)) == (sequence, 1)
         log.close()
@@ -143,9 +147,9 @@ def test_a_snapshot_of_other_code_is_ignored(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_state_that_was_pickled_goes_on_as_the_same(tmp_path: Path) -> None:
+def test_a_state_that_was_read_goes_on_as_the_same(tmp_path: Path) -> None:
     state = State(configuration())
-    again = State.unpickled(state.pickled())
+    again = from_plain(to_plain(state), like=State(configuration()))
     live = again.mechanism.live
     for name, column in live._arrays.items():
         assert np.shares_memory(getattr(live, name), column) or column.size == 0

@@ -9,7 +9,7 @@
 
 A value is text, a number, a truth or null as in JSON; ``[k]`` is object k, so objects that are shared or refer to
 each other stay so; ``["inf"]`` and the like are numbers that JSON lacks. Containers are ``["list", ...]``,
-``["tuple", ...]``, ``["set", ...]``, ``["dict", key, value, ...]``; ``["array", type, shape, base64]`` is a numpy
+``["tuple", ...]``, ``["set", ...]``, ``["deque", most, ...]``, ``["dict", key, value, ...]``; ``["array", type, shape, base64]`` is a numpy
 array, ``["method", object, name]`` a method of an object, ``["class", name]`` a class.
 
 A state is read by any version of gavelx whose classes have the same fields, with any version of numpy: upgrades
@@ -21,7 +21,7 @@ import gc
 import json
 import math
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -36,7 +36,7 @@ FORMAT = "gavelx-state-1"
 ROOM = "gavelx."
 """Only classes of ours are made from data."""
 CONTAINERS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", dict: "dict"}
-CONTAINERS[Counter] = "counter"
+CONTAINERS |= {Counter: "counter", deque: "deque"}
 MAKE: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "frozenset": frozenset}
 PLAIN = (int, str, bool, type(None))
 NUMBERS = ("inf", "-inf", "nan")
@@ -111,7 +111,7 @@ class _Writer:
     def _object(self, kind: type, value: Any) -> list[Any]:
         if (name := CONTAINERS.get(kind)) is not None:
             each = value if not isinstance(value, dict) else (part for pair in value.items() for part in pair)
-            return [name, *map(self.value, each)]
+            return [name, *([value.maxlen] if name == "deque" else []), *map(self.value, each)]
         if kind is np.ndarray:
             little = np.ascontiguousarray(value.astype(value.dtype.newbyteorder("<"), copy=False))
             shape = list(value.shape)
@@ -205,7 +205,7 @@ class _Reader:
         match kind:
             case int():
                 self._make_object(number, *self._classes[kind], content)
-            case "list" | "set" | "dict" | "counter":
+            case "list" | "deque" | "set" | "dict" | "counter":
                 self._fill(number, kind, content)
             case "tuple" | "frozenset":
                 self._made[number] = MAKE[kind](map(self.value, content))
@@ -229,8 +229,9 @@ class _Reader:
             self._made[number] = made
             for key, value in zip(content[::2], content[1::2], strict=True):
                 made[self.value(key)] = self.value(value)
-        elif kind == "list":
-            elements = self._made[number] = list[Any]()
+        elif kind in ("list", "deque"):
+            elements: list[Any] | deque[Any] = [] if kind == "list" else deque(maxlen=content.pop(0))
+            self._made[number] = elements
             elements.extend(map(self.value, content))
         else:
             members = self._made[number] = set[Any]()
