@@ -17,9 +17,9 @@ from gavelx.cli import main
 from gavelx.errors import InputFileError, OptionError
 from gavelx.mechanism.events import LeaseEnded
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.service.state.plain import FORMAT, to_plain
 from gavelx.service.state.replay import read_history, read_recorded
 from gavelx.service.state.snapshots import configuration_of, restore
-from gavelx.service.state.plain import FORMAT, to_plain
 from gavelx.service.state.state import State
 from gavelx.service.store.log import CHUNK, Log
 from gavelx.service.store.places import FILE, LogError

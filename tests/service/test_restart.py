@@ -16,8 +16,8 @@ import pytest
 
 from gavelx.prices import Prices
 from gavelx.rpc.ports import free_port
-from gavelx.service.state.snapshots import SnapshotMaker, restore
 from gavelx.service.state.plain import FORMAT, from_plain, to_plain
+from gavelx.service.state.snapshots import SnapshotMaker, restore
 from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log

@@ -9,8 +9,8 @@
 
 A value is text, a number, a truth or null as in JSON; ``[k]`` is object k, so objects that are shared or refer to
 each other stay so; ``["inf"]`` and the like are numbers that JSON lacks. Containers are ``["list", ...]``,
-``["tuple", ...]``, ``["set", ...]``, ``["deque", most, ...]``, ``["dict", key, value, ...]``; ``["array", type, shape, base64]`` is a numpy
-array, ``["method", object, name]`` a method of an object, ``["class", name]`` a class.
+``["tuple", ...]``, ``["set", ...]``, ``["deque", most, ...]`` and ``["dict", key, value, ...]``; ``["array", type,
+shape, base64]`` is a numpy array, ``["method", object, name]`` a method of an object, ``["class", name]`` a class.
 
 A state is read by any version of gavelx whose classes have the same fields, with any version of numpy: upgrades
 seldom change them. If one does, the state is not read, and the log is replayed instead.
