@@ -9,6 +9,7 @@ process group is made. In an elastic job the processes change while it runs: `ga
 
 import gc
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ class Parallel(nn.Module):
         super().__init__()
         self.module, self._device = module, device
         self._wrapper: list[DistributedDataParallel] = []  # in a list, as it is no part of the model
+        self.plain = False  # no wrapper: gradients are added by `gavelx.training.sums`
         self.squares: Squares | None = None
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
@@ -41,6 +43,8 @@ class Parallel(nn.Module):
     def join(self, init_sync: bool) -> None:
         """Wrap the model for the group that there is now."""
         self.leave()
+        if self.plain:
+            return
         if dist.is_initialized() and any(parameter.requires_grad for parameter in self.module.parameters()):
             wrapper = _wrapped(self.module, self._device, init_sync)
             if self.squares is not None:
@@ -161,6 +165,22 @@ class Gang:
         """Whether the next backward pass is the last one of the step."""
         for model in self.models:
             model.sync(last)
+
+    def unwrapped(self) -> list[Parallel]:
+        """The models, from now on without a wrapper that adds up gradients."""
+        if not self.models:
+            raise UserError(
+                "no model was given to the gang", where="Training", expected="model = gang.parallel(model)"
+            )
+        for model in self.models:
+            model.plain = True
+            model.leave()
+        return self.models
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Of all models."""
+        for model in self.models:
+            yield from model.parameters()
 
     def wrap(self) -> None:
         """Wrap the models, whose parameters and buffers are equal everywhere."""

@@ -14,6 +14,50 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from gavelx.errors import UserError
+from gavelx.training import randomness
+
+
+class Reader:
+    """Reads the loader of a rigid job, and continues in the middle of an epoch.
+
+    ``states`` are those of all generators now and when the epoch began.
+    """
+
+    def __init__(self) -> None:
+        self._generators: list[torch.Generator] = []
+        self._epoch_began: dict[str, Any] | None = None
+        self._resumed: dict[str, Any] | None = None
+
+    def begin(self, loader: Iterable[Any], epoch: int, seen: int, replay: bool) -> Iterator[Any]:
+        """The batches of an epoch after the first ``seen``."""
+        self._generators = generators_of(loader)
+        set_epoch(loader, epoch)
+        resumed, self._resumed = self._resumed, None
+        if seen and resumed is None:  # a loop that was left by break, and is started again
+            resumed = randomness.capture(self._generators)
+        if resumed is not None:
+            randomness.restore(self._epoch_began or resumed, self._generators)
+        if self._epoch_began is None:
+            self._epoch_began = randomness.capture(self._generators)
+        iterator = begin(loader, seen, replay)
+        if resumed is not None and seen:
+            randomness.restore(resumed, self._generators)
+        return iterator
+
+    def next_epoch(self) -> None:
+        self._epoch_began = None
+
+    def states(self) -> dict[str, Any]:
+        return {"now": randomness.capture(self._generators), "epoch_began": self._epoch_began}
+
+    def take(self, states: dict[str, Any]) -> None:
+        """Continue with the states of a checkpoint."""
+        self._resumed, self._epoch_began = states["now"], states["epoch_began"]
+        randomness.restore(states["now"])
+
+    def begin_anew(self) -> None:
+        """Continue with the present generators, where a checkpoint has none for this process."""
+        self._resumed = self._epoch_began = randomness.capture()
 
 
 def generators_of(loader: Iterable[Any]) -> list[torch.Generator]:

@@ -8,14 +8,18 @@ from typing import Any
 import torch
 
 
-def capture(generators: Sequence[torch.Generator] = ()) -> dict[str, Any]:
-    """The state of ``generators``, and of those of Python, numpy (if it is in use) and torch on every device."""
+def capture(generators: Sequence[torch.Generator] = (), *, own_device: bool = False) -> dict[str, Any]:
+    """The state of ``generators``, and of those of Python, numpy (if it is in use) and torch on every device.
+
+    ``own_device``: of the GPUs only the present one, so that the state can be restored on another.
+    """
     numpy = numpy_in_use()
     return {
         "python": random.getstate(),
         "numpy": _numpy_state(numpy.random.get_state()) if numpy else None,
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],  # type: ignore[no-untyped-call]
+        "cuda": _cuda_states(own_device),
+        "own_device": own_device,
         "generators": [generator.get_state() for generator in generators],
     }
 
@@ -24,9 +28,13 @@ def restore(state: dict[str, Any], generators: Sequence[torch.Generator] = ()) -
     """Restore a captured state. Devices that are not here are left out."""
     random.setstate(state["python"])
     if state["numpy"] is not None and (numpy := numpy_in_use()):
-        numpy.random.set_state(state["numpy"])
+        name, key, *rest = state["numpy"]
+        numpy.random.set_state((name, numpy.asarray(key, dtype="uint32"), *rest))
     torch.set_rng_state(state["torch"])
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() and state.get("own_device"):
+        for cuda in state["cuda"]:
+            torch.cuda.set_rng_state(cuda)
+    elif torch.cuda.is_available():
         for device, cuda in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
             torch.cuda.set_rng_state(cuda, device)
     for generator, one in zip(generators, state["generators"], strict=False):
@@ -39,6 +47,12 @@ def numpy_in_use() -> Any:
 
 
 def _numpy_state(state: Any) -> tuple[Any, ...]:
-    """numpy's own tuple, with a list in the place of the array."""
+    """numpy's own tuple, with a tensor in the place of the array, which checkpoints know."""
     name, key, *rest = state
-    return (str(name), [int(word) for word in key], *rest)
+    return (str(name), torch.from_numpy(key.astype("int64")), *rest)
+
+
+def _cuda_states(own_device: bool) -> list[torch.Tensor]:
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return []
+    return [torch.cuda.get_rng_state()] if own_device else torch.cuda.get_rng_state_all()

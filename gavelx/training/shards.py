@@ -2,12 +2,13 @@
 
 An epoch is a permutation by (seed, epoch). ``seen`` samples are done; an update takes the next ones, and deals
 them to its parts by turns, as torch's ``DistributedSampler`` does. So under any sequence of sizes each sample
-comes once an epoch, and with a fixed number of parts each part has its own fixed sequence.
+comes once an epoch, and with a fixed number of parts each part has its own fixed sequence, that of this sampler.
 """
 
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any
 
 import torch
@@ -21,8 +22,8 @@ class Part:
     """A part of an update that one process computes at once.
 
     ``number`` of ``count``. ``samples`` are indices of the dataset. ``weight`` makes the average over processes
-    the mean over all samples of the update. A process without samples gets some with weight 0, so that it takes
-    part: ``samples`` is then empty, and ``loaded`` is not.
+    the mean over all samples of the update. ``loaded`` are the samples of the batch: a process without samples
+    gets some with weight 0, so that it takes part, and logical workers are filled up to be alike.
     """
 
     number: int
@@ -34,11 +35,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Deal:
-    """How updates are made: ``batch`` samples in ``parts`` parts, on ``world_size`` processes."""
+    """How updates are made: ``batch`` samples in ``parts`` parts, on ``world_size`` processes.
+
+    ``alike``: all parts of an update have equally many samples, some of them once more, as torch's
+    ``DistributedSampler`` does at the end of an epoch.
+    """
 
     batch: int
     parts: int
     world_size: int = 1
+    alike: bool = False
 
     def mine(self, rank: int) -> range:
         """The parts of a process: a run of neighbours, as many as others have or one more or less."""
@@ -47,6 +53,8 @@ class Deal:
     def update(self, order: Sequence[int], seen: int, rank: int) -> list[Part]:
         """The parts of the next update that this process computes: at least one."""
         block = order[seen : seen + self.batch]
+        if self.alike:
+            return self._alike(block, order, rank)
         found = []
         for number in self.mine(rank):
             if samples := tuple(block[number :: self.parts]):
@@ -54,6 +62,24 @@ class Deal:
                 found.append(Part(number, self.parts, samples, samples, weight))
         filler = Part(self.mine(rank)[0], self.parts, (), (block[0],), 0.0)
         return found or [filler]
+
+    def _alike(self, block: Sequence[int], order: Sequence[int], rank: int) -> list[Part]:
+        missing = self.fill(len(block))
+        filled = [*block, *islice(cycle(order), missing)]
+        return [
+            Part(
+                number,
+                self.parts,
+                samples=tuple(block[number :: self.parts]),
+                loaded=tuple(filled[number :: self.parts]),
+                weight=self.world_size / self.parts,
+            )
+            for number in self.mine(rank)
+        ]
+
+    def fill(self, samples: int) -> int:
+        """How many samples come once more, so that all parts have equally many."""
+        return -samples % self.parts if self.alike else 0
 
 
 def order(samples: int, seed: int, epoch: int, shuffled: bool = True) -> list[int]:
@@ -86,7 +112,9 @@ class Shards:
     def updates(self, deal: Deal, epoch: int, seen: int, rank: int) -> Iterator[list[Part]]:
         """The rest of an epoch. With the loader's ``drop_last``, an incomplete update is left out."""
         indices = self.order(epoch)
-        end = self.samples - (deal.batch - 1 if self.loader.drop_last else 0)
+        end = self.samples
+        if self.loader.drop_last:
+            end += deal.fill(self.samples) - (deal.batch - 1)
         for at in range(seen, end, deal.batch):
             yield deal.update(indices, at, rank)
 

@@ -19,24 +19,25 @@ from typing import Any, NoReturn
 import torch
 
 from gavelx.errors import UserError
-from gavelx.training import position, randomness, transfer
+from gavelx.training import objects, transfer
 from gavelx.training.checkpoints import CheckpointError, Checkpoints, Saved, TrainingWarning
+from gavelx.training.contexts import seed_all
 from gavelx.training.curve import Curve
+from gavelx.training.determinism import Bits, Determinism
 from gavelx.training.elastic import VARIABLE
 from gavelx.training.gang import Agreement, Gang, Vote, unwrapped
 from gavelx.training.lease import Lease
-from gavelx.training.noise import NoiseScale
-from gavelx.training.parts import Contexts, Rest, deal_of, seed_all, square
-from gavelx.training.rates import Rates
+from gavelx.training.ordered import Order
+from gavelx.training.position import Reader
+from gavelx.training.progress import Progress
 from gavelx.training.regroup import Regroup, ending_as_failed
 from gavelx.training.reports import Reports
-from gavelx.training.shards import Deal, Part, Shards
+from gavelx.training.shards import Part
+from gavelx.training.updates import Updates
 
 FORMAT = 2
 READABLE = (1, 2)
 """Format 1 has no position in samples; its number of processes is the number of generator states."""
-NOISE_EVERY = 4
-"""Updates between measurements of the noise scale."""
 VOTE_EVERY_S = 1.0
 """Seconds between votes of several processes; a vote takes a fraction of a millisecond."""
 SPARE_S = 1.0
@@ -59,7 +60,11 @@ class Training:
     * ``keep``: the number of checkpoints to keep;
     * ``gang``: the `gavelx.training.Gang`, which an elastic job needs;
     * ``seed``: of the order of samples in an elastic job, and of its logical workers;
-    * ``warmup_epochs``: the time over which an elastic job reaches a larger learning rate.
+    * ``warmup_epochs``: the time over which an elastic job reaches a larger learning rate;
+    * ``determinism``: the level of `gavelx.training.determinism` that is promised: a restart that cannot keep it
+      is refused. Without it, bits are kept as far as possible, and a warning says when they are not;
+    * ``order``: in which gradients are added (`gavelx.training.ordered`); by default that of
+      ``DistributedDataParallel``, if it is known.
 
     ``step`` counts the steps done since the job began, ``epoch`` the passes through the data, ``complete`` is
     true after the block. A step is one of the job as submitted: in an elastic job whose batch changes, an update
@@ -80,38 +85,40 @@ class Training:
         gang: Gang | None = None,
         seed: int = 0,
         warmup_epochs: float = 1.0,
+        determinism: Determinism | None = None,
+        order: Order | None = None,
         environment: Mapping[str, str] = os.environ,
         **parts: Any,
     ) -> None:
         self.parts = {name: unwrapped(part) for name, part in parts.items()}
+        for name, part in self.parts.items():
+            objects.check(name, part)
         self.total_steps = _total_steps(environment.get("GAVELX_TOTAL_STEPS"), total_steps)
-        self.every_s = every_s
-        self.step: float = 0
-        self.saved_steps: float = 0
-        self.epoch = self.samples = 0
-        self.part: Part | None = None
+        self.every_s, self._seed = every_s, seed
         self.complete = False
         self.checkpoint: Saved | None = None
         self.restart_s: float | None = None
+        self.resize_s: float | None = None
+        self._at = Progress()
+        self._reader = Reader()
         self._checkpoints = Checkpoints(Path(environment.get("GAVELX_JOB_DIR", ".")) / folder, keep)
         self._lease = Lease(_path(environment.get("GAVELX_LEASE_FILE")))
         self._reports = Reports(_path(environment.get("GAVELX_REPORT_FILE")), environment.get("GAVELX_LEASE_ID"))
         self._curve = Curve()
-        self._batch = 0  # handed out in this epoch
         self._by_epoch = False
         self._changed = False  # since the last checkpoint
-        self._generators: list[torch.Generator] = []
-        self._epoch_began: dict[str, Any] | None = None  # the generators then
-        self._resumed: dict[str, Any] | None = None  # the generators when the checkpoint was made
         self._vote_at: float = 0
-        self._begin_elastic(gang, seed, warmup_epochs, environment)
-        for name, part in self.parts.items():
-            _check_part(name, part)
+        self._ranks_then = 1
+        self._begin_elastic(gang, environment)
+        self._bits = Bits.of(determinism, gang)
+        self._updates: Updates | None = None
+        if self._regroup is not None:
+            assert gang is not None
+            self._updates = Updates(
+                gang, self._at, level=self._bits.level, order=order, seed=seed, warmup_epochs=warmup_epochs
+            )
 
-    def _begin_elastic(
-        self, gang: Gang | None, seed: int, warmup_epochs: float, environment: Mapping[str, str]
-    ) -> None:
-        self._gang, self._elastic = gang, gang.elastic if gang else None
+    def _begin_elastic(self, gang: Gang | None, environment: Mapping[str, str]) -> None:
         if gang is None and environment.get(VARIABLE):
             raise UserError(
                 "the job is elastic, and its processes are not known",
@@ -119,40 +126,59 @@ class Training:
                 expected="Training(gang=gang, ...)",
                 hint="with gavelx.training.Gang() as gang: ... around all of it",
             )
+        self._gang = gang
         self._regroup = Regroup(gang, self._lease) if gang and gang.elastic else None
-        self._seed, self._warmup_epochs = seed, warmup_epochs
-        self._rates = Rates(self._elastic.rates if self._elastic else "none")
-        self._noise = NoiseScale()
-        self._contexts = Contexts(seed) if self._elastic and self._elastic.what == "workers" else None
-        self._shards: tuple[Any, Shards] | None = None
-        self._seen = 0  # samples of this epoch
-        self._coming = 0  # samples of the update that is being computed
-        self._last_part = True
-        self._squares: tuple[float, float] | None = None  # of a gradient, and of how many samples
-        self._updates = 0
-        self._backward = True
-        self._batch_now = 0
-        self._kept_gradients = self._measuring = False
-        self._ranks_then = 1
-        self.resize_s: float | None = None
+
+    @property
+    def step(self) -> float:
+        """Steps done since the job began."""
+        return self._at.step
+
+    @property
+    def saved_steps(self) -> float:
+        """Steps that are safe in a checkpoint."""
+        return self._at.saved_steps
+
+    @property
+    def epoch(self) -> int:
+        """Passes through the data that are done."""
+        return self._at.epoch
+
+    @property
+    def samples(self) -> int:
+        """Samples that an elastic job has done since it began."""
+        return self._at.samples
+
+    @property
+    def part(self) -> Part | None:
+        """The part of an update to which the present batch of an elastic job belongs."""
+        return self._updates.part if self._updates else None
 
     # -- the block ------------------------------------------------------------------------------------------
 
     def __enter__(self) -> "Training":
         self._lease.__enter__()
-        for part in self.parts.values():
-            if self._elastic and self._elastic.what == "batch" and isinstance(part, torch.optim.Optimizer):
-                self._rates.attach(part)
-        self._saved_s = self._voted_s = time.monotonic()
-        self._voted_step = self.step
+        if self._updates is not None:
+            self._updates.attach(part for part in self.parts.values() if isinstance(part, torch.optim.Optimizer))
+        self._begin_timing()
         if self._gang and self._gang.joins:
             return self  # it resumes nothing: it gets its state from the others, in its first epoch
-        self._agreement = Agreement()
+        self._agree()
+        self._bits.check_wrapper(self._agreement.world_size)
         self._resume()
-        self._voted_s = self._saved_s = time.monotonic()
-        self._voted_step = self.step
+        self._begin_timing()
         self._report()
         return self
+
+    def _begin_timing(self) -> None:
+        self._saved_s = self._voted_s = time.monotonic()
+        self._voted_step = self.step
+
+    def _agree(self) -> None:
+        """With the processes that there are now."""
+        self._agreement = Agreement()
+        if self._updates is not None:
+            self._updates.join(self._agreement)
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         try:
@@ -227,16 +253,8 @@ class Training:
         if self.part is None:
             loss.backward()  # type: ignore[no-untyped-call]
             return True
-        assert self._gang is not None
-        self._check_kept()
-        self._backward = True
-        weight = self.part.weight
-        (loss if weight == 1.0 else loss * weight).backward()  # type: ignore[no-untyped-call]
-        if self._gang.joins:
-            self._clear()  # it only warms up
-            return False
-        self._measure_noise()
-        return self._last_part
+        assert self._updates is not None
+        return self._updates.backward(loss)
 
     def done(self, loss: Any = None, accuracy: float | None = None) -> int:
         """Call this after each step, when parameters are updated. ``loss`` is reported, without waiting for it.
@@ -248,192 +266,79 @@ class Training:
         of the learning rate that counts steps is called so many times.
         """
         before = self.step
-        self.step += self._share()
-        self._end_update()
+        if self._updates is not None:
+            loss = self._updates.first_loss(loss)
+            self._at.step += self._updates.share()
+            self._updates.end()
+        else:
+            self._at.step += 1
         self._changed = True
         self._curve.step(loss, accuracy)
         return int(self.step + 1e-9) - int(before + 1e-9)
 
     def _epoch(self, loader: Iterable[Any], replay: bool) -> Iterator[Any]:
         """The rest of an epoch."""
-        if self._seen:  # a checkpoint of an elastic job
+        at = self._at
+        if at.seen:  # a checkpoint of an elastic job
             at_once = (getattr(loader, "batch_size", None) or 1) * self._agreement.world_size
-            self._batch, self._seen = self._seen // at_once, 0
-        whole, began_at = self._batch == 0, self.step
-        for batch in self._begin_epoch(loader, replay):
+            at.batch, at.seen = at.seen // at_once, 0
+        self._curve.reads(loader)
+        whole, began_at = at.batch == 0, self.step
+        for batch in self._reader.begin(loader, at.epoch, at.batch, replay):
             before = self.step
-            self._batch += 1
+            at.batch += 1
             self._first_batch_is_out()
             yield batch
             if self.step > before:  # otherwise the step takes several batches
                 self._between_steps()
             if self.finished:
                 return
-        if self._batch == 0:
+        if at.batch == 0:
             raise UserError("an epoch has no batches", where="batches()", expected="at least one")
         if whole:
             _check_progress(began_at, self.step, "epoch")
 
-    # -- an epoch of an elastic job -------------------------------------------------------------------------
-
     def _dealt_epoch(self, loader: Any) -> Iterator[Any]:
-        """The rest of an epoch, dealt anew whenever the job changes its size."""
-        shards = self._shards_of(loader)
-        assert self._gang is not None and self._regroup is not None
+        """The rest of an epoch of an elastic job, dealt anew whenever the job changes its size."""
+        updates, regroup = self._updates, self._regroup
+        assert self._gang is not None and updates is not None and regroup is not None
+        self._curve.reads(loader)
         if self._gang.joins:
-            yield from self._warm_up(shards)
+            for batch in updates.warm_up(loader):
+                self._first_batch_is_out()
+                yield batch
             self._join()
-        whole, began_at = self._seen == 0, self.step
+        if self._at.batch:  # a checkpoint of a rigid job
+            seen = self._at.batch * loader.batch_size * self._ranks_then
+            self._at.seen, self._at.batch = min(len(loader.dataset), seen), 0
+        whole, began_at = self._at.seen == 0, self.step
         generation = None
-        while not self.finished and generation != self._regroup.size.generation:
-            generation = self._regroup.size.generation
-            deal = self._deal(shards)
-            rest = Rest(shards, deal, self.epoch, self._seen, self._gang.rank, self._contexts)
-            for update in rest:
-                yield from self._update(update, deal, shards)
-                if self.finished or generation != self._regroup.size.generation:
+        while not self.finished and generation != regroup.size.generation:
+            generation = regroup.size.generation
+            for batches in updates.rest(loader, regroup.size):
+                before = self.step
+                for batch in batches:
+                    self._first_batch_is_out()
+                    yield batch
+                updates.end()
+                if self.step > before:
+                    self._between_steps()
+                if self.finished or generation != regroup.size.generation:
                     break
         if whole:
             _check_progress(began_at, self.step, "epoch")
 
-    def _update(self, update: list[Iterator[tuple[Part, Any]]], deal: Deal, shards: Shards) -> Iterator[Any]:
-        """The parts of one update that this process computes; then what is due between two steps."""
-        assert self._gang is not None
-        before = self.step
-        self._coming = min(deal.batch, shards.samples - self._seen)
-        self._begin_update(shards)
-        for index, one in enumerate(update):
-            self._last_part = index == len(update) - 1
-            self._gang.sync(self._last_part)
-            for self.part, batch in one:
-                self._first_batch_is_out()
-                self._backward = False
-                yield batch
-                self._check_backward()
-        self.part = None
-        self._end_update()
-        if self.step > before:
-            self._between_steps()
-
-    def _begin_update(self, shards: Shards) -> None:
-        submitted = self._elastic.batch if self._elastic else 0
-        self._rates.warmup = self._warmup_epochs * shards.samples
-        if submitted and self._elastic and self._elastic.what == "batch":
-            batch = self._batch_now
-            self._rates.update(batch / submitted, self._noise.efficiency(batch, submitted), self.samples)
-        self._squares = None
-        self._ask_for_squares(self._updates % NOISE_EVERY == 0)
-
-    def _end_update(self) -> None:
-        """Its samples are done; once for each update."""
-        self._updates += self._coming > 0
-        self._seen += self._coming
-        self.samples += self._coming
-        self._coming = 0
-
-    def _share(self) -> float:
-        """The steps of the job as submitted that this update is worth."""
-        elastic = self._elastic
-        if elastic is None or elastic.what == "workers" or self._batch_now == elastic.batch:
-            return 1
-        return self._coming / elastic.batch * self._noise.efficiency(self._coming, elastic.batch)
-
-    def _deal(self, shards: Shards) -> Deal:
-        assert self._elastic is not None and self._regroup is not None
-        size = self._regroup.size
-        deal = deal_of(self._elastic, shards.batch_size, size.batch, size.world_size)
-        self._batch_now = deal.batch
-        return deal
-
-    def _shards_of(self, loader: Any) -> Shards:
-        if self._shards is None or self._shards[0] is not loader:
-            self._shards = (loader, Shards(loader, self._seed))
-            self._curve.reads(loader)
-        shards = self._shards[1]
-        if self._batch:  # a checkpoint of a rigid job
-            self._seen, self._batch = min(shards.samples, self._batch * shards.batch_size * self._ranks_then), 0
-        return shards
-
-    def _check_backward(self) -> None:
-        if not self._backward:
-            raise UserError(
-                "a batch went by without training.backward(loss)",
-                where="Training",
-                expected="if training.backward(loss): optimizer.step(); optimizer.zero_grad(); training.done()",
-                hint="a process of an elastic job computes several parts of a step, and adds their gradients",
-            )
-
-    def _check_kept(self) -> None:
-        """Gradients of the parts before are still there."""
-        if self._kept_gradients and all(p.grad is None for p in self._parameters()):
-            raise UserError(
-                "the gradients of other parts of this step were cleared",
-                where="Training.backward",
-                expected="optimizer.zero_grad() after optimizer.step() alone",
-                hint="if training.backward(loss): optimizer.step(); optimizer.zero_grad(); training.done()",
-            )
-        self._kept_gradients = not self._last_part
-
-    def _parameters(self) -> Iterator[torch.nn.Parameter]:
-        for part in self.parts.values():
-            if isinstance(part, torch.nn.Module):
-                yield from part.parameters()
-
-    def _clear(self) -> None:
-        for parameter in self._parameters():
-            parameter.grad = None
-
-    # -- the noise scale ------------------------------------------------------------------------------------
-
-    def _ask_for_squares(self, asked: bool) -> None:
-        assert self._gang is not None
-        self._measuring = asked
-        for model in self._gang.models:
-            if model.squares is not None:
-                model.squares.asked, model.squares.square = asked, 0.0
-
-    def _measure_noise(self) -> None:
-        """Compare the gradient of our first part with that of the whole update, when it is there."""
-        part = self.part
-        assert part is not None and self._gang is not None
-        if not self._measuring:
-            return
-        if self._squares is None and part.samples:
-            if not self._last_part:
-                self._squares = (square(self._parameters()) / part.weight**2, len(part.samples))
-            elif self._gang.world_size > 1 and all(model.squares for model in self._gang.models):
-                squares = sum(model.squares.square for model in self._gang.models if model.squares)
-                self._squares = (squares / part.weight**2, len(part.samples))
-        if self._last_part:
-            small, samples = self._squares or (0.0, 0.0)
-            ours = 1.0 if self._squares else 0.0
-            large = square(self._parameters()) / self._gang.world_size
-            smalls, b, count, large = self._agreement.total(small, samples, ours, large)
-            if count:
-                self._noise.add(smalls / count, b / count, large, self._coming)
-
     # -- a resize -------------------------------------------------------------------------------------------
-
-    def _warm_up(self, shards: Shards) -> Iterator[Any]:
-        """One batch for a process that joins, so that its first real step is a quick one; nothing comes of it."""
-        indices = tuple(range(min(shards.batch_size, shards.samples)))
-        self.part, self._last_part = Part(0, 1, (), indices, 1.0), False
-        for batch in shards.load(iter([self.part])):
-            self._first_batch_is_out()
-            yield batch
-        self.part, self._kept_gradients = None, False
-        self._clear()
 
     def _join(self) -> None:
         """As a joiner: wait for the pause, then take the state of the others."""
         assert self._regroup is not None and self._gang is not None
         self._regroup.join(self._stopping)
         with ending_as_failed("the state"):
-            self._agreement = Agreement()
-            lengths, skeleton = self._agreement.from_first(None)
-            flat = transfer.empty(lengths)
-            self._agreement.receive(list(flat.values()))
-            self._take(transfer.unpacked(skeleton, flat), new=True)
+            self._agree()
+            content = transfer.take(self._agreement)
+            self._check_bits("the running job", content)
+            self._take(content, new=True)
             self._gang.wrap()
         self._begin_generation()
 
@@ -442,27 +347,19 @@ class Training:
 
     def _change_size(self) -> None:
         """Between two steps, which all agreed on."""
-        assert self._regroup is not None and self._gang is not None
+        assert self._regroup is not None and self._gang is not None and self._updates is not None
         begin_s = time.monotonic()
-        if self._contexts is not None:
-            for states in self._agreement.everyone(self._own_contexts()):
-                self._contexts.states.update(states)
+        self._updates.share_generators()
         joiners = self._regroup.regroup()
         with ending_as_failed("the state"):
-            self._agreement = Agreement()
+            self._agree()
             if joiners:
-                self._give_state(joiners)
+                content = self._content([], self._updates.all_generators())
+                transfer.give(self._agreement, content, joiners)
+                self._check_bits("the running job", content)
             self._gang.wrap()
         self.resize_s = time.monotonic() - begin_s
         self._begin_generation()
-
-    def _give_state(self, joiners: list[int]) -> None:
-        if self._agreement.rank == 0:
-            skeleton, flat = transfer.packed(self._content([]) | {"contexts": self._all_contexts()})
-            self._agreement.from_first(({dtype: len(one) for dtype, one in flat.items()}, skeleton))
-            self._agreement.send(list(flat.values()), joiners)
-        else:
-            self._agreement.from_first(None)
 
     def _begin_generation(self) -> None:
         if self._lease.lease_id is not None:
@@ -470,35 +367,9 @@ class Training:
         self._voted_s, self._voted_step, self._vote_at = time.monotonic(), self.step, self.step
         self._report()
 
-    def _all_contexts(self) -> dict[int, Any]:
-        return self._contexts.states if self._contexts else {}
-
-    def _own_contexts(self) -> dict[int, Any]:
-        assert self._contexts is not None and self._elastic is not None
-        deal = Deal(1, self._elastic.parts, self._agreement.world_size)
-        return self._contexts.of(deal.mine(self._agreement.rank))
-
-    # -- an epoch of a rigid job ----------------------------------------------------------------------------
-
-    def _begin_epoch(self, loader: Iterable[Any], replay: bool) -> Iterator[Any]:
-        self._generators = position.generators_of(loader)
-        self._curve.reads(loader)
-        position.set_epoch(loader, self.epoch)
-        resumed, self._resumed = self._resumed, None
-        if self._batch and resumed is None:  # a loop that was left by break, and is started again
-            resumed = randomness.capture(self._generators)
-        if resumed is not None:
-            randomness.restore(self._epoch_began or resumed, self._generators)
-        if self._epoch_began is None:
-            self._epoch_began = randomness.capture(self._generators)
-        iterator = position.begin(loader, self._batch, replay)
-        if resumed is not None and self._batch:
-            randomness.restore(resumed, self._generators)
-        return iterator
-
     def _next_epoch(self) -> None:
-        self.epoch += 1
-        self._batch, self._seen, self._epoch_began = 0, 0, None
+        self._at.next_epoch()
+        self._reader.next_epoch()
 
     def _first_batch_is_out(self) -> None:
         if self.restart_s is None:
@@ -570,17 +441,20 @@ class Training:
             checkpoint_s=saved.seconds if saved else None,
             checkpoint_bytes=saved.bytes if saved else None,
             epoch=self.epoch,
-            **self._curve.report(self.epoch, self._batch, self._seen),
+            **self._curve.report(self.epoch, self._at.batch, self._at.seen),
+            **self._bits.report(),
             **self._elastic_report(),
         )
 
     def _elastic_report(self) -> dict[str, Any]:
-        if self._regroup is None:
+        updates = self._updates
+        if self._regroup is None or updates is None:
             return {}
         return {
             "samples": self.samples,
-            "batch": self._batch_now or None,
-            "noise_scale": self._noise.value,
+            "batch": updates.batch or None,
+            "noise_scale": updates.noise.value,
+            "order": updates.sums.order,
             "generation": self._regroup.size.generation,
             "world_size": self._agreement.world_size,
             "resize_s": self.resize_s,
@@ -592,45 +466,32 @@ class Training:
         """Save, unless nothing changed, and return whether it succeeded. The first process writes for all."""
         if not self._changed:
             return True
-        everyone = self._agreement.gather(self._own_chance())
+        generators = self._updates.generators() if self._updates else {}
+        everyone = self._agreement.gather(self._reader.states() | {"contexts": generators})
         saved = self._agreement.from_first(self._write(everyone) if self._agreement.rank == 0 else None)
         self._saved_s = time.monotonic()  # also after a failure: a full disk is not tried at every step
         if saved is not None:
-            self.checkpoint, self.saved_steps, self._changed = saved, self.step, False
+            self.checkpoint, self._at.saved_steps, self._changed = saved, self.step, False
         self._report()
         return saved is not None
 
-    def _own_chance(self) -> dict[str, Any]:
-        """The generators of this process, and of the logical workers that it computes."""
-        return {
-            "now": randomness.capture(self._generators),
-            "epoch_began": self._epoch_began,
-            "contexts": self._own_contexts() if self._contexts else {},
-        }
-
-    def _content(self, chance_of_ranks: list[Any]) -> dict[str, Any]:
-        contexts = {number: one for chance in chance_of_ranks for number, one in chance.pop("contexts").items()}
+    def _content(self, states_of_ranks: list[Any], contexts: dict[int, Any]) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "step": self.step,
-            "saved_steps": self.saved_steps,
-            "epoch": self.epoch,
-            "batch": self._batch,
-            "seen": self._seen,
-            "samples": self.samples,
-            "updates": self._updates,
+            **self._at.state_dict(),
             "curve": self._curve.state_dict(),
-            "parts": {name: _state_of(part) for name, part in self.parts.items()},
-            "chance": chance_of_ranks,
+            "parts": {name: objects.state_of(part) for name, part in self.parts.items()},
+            "chance": states_of_ranks,
             "contexts": contexts,
             "world_size": self._agreement.world_size,
-            "rates": self._rates.state_dict(),
-            "noise": self._noise.state_dict(),
-            "made_with": _made_with(),
+            "made_with": self._made_with(),
+            "bits_kept": self._bits.kept,
+            **(self._updates.state_dict() if self._updates else {}),
         }
 
-    def _write(self, chance_of_ranks: list[Any]) -> Saved | None:
-        content = self._content(chance_of_ranks)
+    def _write(self, states_of_ranks: list[Any]) -> Saved | None:
+        contexts = {number: one for states in states_of_ranks for number, one in states.pop("contexts").items()}
+        content = self._content(states_of_ranks, contexts)
         try:
             return self._checkpoints.save(content, int(self.step))
         except OSError as error:
@@ -650,41 +511,37 @@ class Training:
             found = self._checkpoints.newest()
         name = self._agreement.from_first(found[0].name if found else None)
         if name is None:
+            self._check_bits("the first process", {"made_with": self._agreement.from_first(self._made_with())})
             return
         content = found[1] if found else self._checkpoints.read(name)
         self._check_fits(name, content)
+        self._check_bits(name, content)
         self._take(content, new=False)
-        self._take_chance(content["chance"])
+        self._take_generators(content["chance"])
 
     def _take(self, content: dict[str, Any], new: bool) -> None:
         """Take the state of a checkpoint, or as a joiner (``new``) that of the others."""
         for part, state in content["parts"].items():
-            _put_state(self.parts[part], state)
-        self.step = content["step"]
-        self.saved_steps = content["saved_steps"] if new else content["step"]
-        self.epoch, self._batch = content["epoch"], content["batch"]
-        self._seen, self.samples = content.get("seen", 0), content.get("samples", 0)
-        self._updates = content.get("updates", 0)
+            objects.put_state(self.parts[part], state)
+        self._at.load_state_dict(content)
         self._curve.load_state_dict(content.get("curve", {}))
+        if not new:
+            self._at.saved_steps = self.step
         self._ranks_then = content.get("world_size") or len(content["chance"])
-        if "rates" in content:
-            self._rates.load_state_dict(content["rates"])
-            self._noise.load_state_dict(content["noise"])
-        if self._contexts is not None:
-            self._contexts.states = dict(content.get("contexts", {}))
+        if self._updates is not None:
+            self._updates.load_state_dict(content)
         self._changed = new
 
-    def _take_chance(self, chance: list[dict[str, Any]]) -> None:
-        """Our generators, if there was a process of our rank; others are seeded anew."""
+    def _take_generators(self, states: list[dict[str, Any]]) -> None:
+        """Those of the process of our rank, if there was one; others are seeded anew."""
         rank, now = self._agreement.rank, self._agreement.world_size
-        if len(chance) != now:
-            self._batch = self._batch * len(chance) // now
-        if rank < len(chance):
-            self._resumed, self._epoch_began = chance[rank]["now"], chance[rank]["epoch_began"]
-            randomness.restore(chance[rank]["now"])
+        if len(states) != now:
+            self._at.batch = self._at.batch * len(states) // now
+        if rank < len(states):
+            self._reader.take(states[rank])
         else:
             seed_all(self._seed, int(self.step), rank)
-            self._resumed = self._epoch_began = randomness.capture()
+            self._reader.begin_anew()
 
     def _check_fits(self, name: str, content: dict[str, Any]) -> None:
         if content.get("format") not in READABLE:
@@ -693,12 +550,17 @@ class Training:
         if content["parts"].keys() != self.parts.keys():
             here, there = ", ".join(self.parts), ", ".join(content["parts"])
             raise CheckpointError(f"{name} holds {there}; this script saves {here}")
-        then, here_now = dict(content["made_with"]), _made_with()
-        if self._elastic is None:
-            then["processes"], here_now["processes"] = len(content["chance"]), self._agreement.world_size
-        if changed := [key for key, value in then.items() if value != here_now[key]]:
-            now_and_then = ", ".join(f"{key} {then[key]} then, {here_now[key]} now" for key in changed)
-            warnings.warn(f"not the same bits as before: {now_and_then}", TrainingWarning, stacklevel=4)
+
+    def _made_with(self) -> dict[str, Any]:
+        return self._bits.made_with(self._agreement.world_size)
+
+    def _check_bits(self, name: str, content: dict[str, Any]) -> None:
+        """Whether the bits of ``name`` can be continued, on all processes."""
+        then = dict(content["made_with"])
+        if "processes" not in then and content.get("chance"):
+            then["processes"] = len(content["chance"])
+        self._bits.check(name, then, self._made_with(), content.get("bits_kept", True))
+        self._bits.kept = self._agreement.total(float(not self._bits.kept))[0] == 0
 
 
 def _path(name: str | None) -> Path | None:
@@ -715,45 +577,11 @@ def _total_steps(submitted: str | None, in_script: int | None) -> int | None:
         raise UserError(repr(submitted), where="GAVELX_TOTAL_STEPS", expected="a number of steps") from None
 
 
-def _check_part(name: str, part: Any) -> None:
-    if isinstance(part, torch.Generator) or (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
-        return
-    raise UserError(
-        f"a {type(part).__name__} has no state_dict() and load_state_dict()",
-        where=f"Training({name}=...)",
-        expected="a model, an optimizer, a scheduler, anything that has both, or a torch.Generator",
-    )
-
-
 def _check_progress(before: float, after: float, what: str) -> None:
     if after == before:
         raise UserError(
             f"a whole {what} went by without training.done()", where="Training", expected="one after each step"
         )
-
-
-def _state_of(part: Any) -> Any:
-    return part.get_state() if isinstance(part, torch.Generator) else part.state_dict()
-
-
-def _put_state(part: Any, state: Any) -> None:
-    if isinstance(part, torch.Generator):
-        part.set_state(state)
-    else:
-        part.load_state_dict(state)
-    if isinstance(part, torch.optim.Optimizer):
-        # without this, schedulers warn that their first step comes before the optimizer's
-        part._opt_called = True  # type: ignore[attr-defined]
-
-
-def _made_with() -> dict[str, Any]:
-    """The versions and the device on which the bits of a result depend."""
-    return {
-        "torch": str(torch.__version__),
-        "threads": torch.get_num_threads(),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_initialized() else "cpu",  # type: ignore[no-untyped-call]
-        "cpu": torch.backends.cpu.get_cpu_capability(),
-    }
 
 
 def _seconds_since_start() -> float:

@@ -6,6 +6,26 @@ from typing import Any
 
 import torch
 
+from gavelx.training.gang import Agreement
+
+
+def give(agreement: Agreement, state: Any, joiners: list[int]) -> None:
+    """Send a state from the first process to those that joined; all others take part."""
+    if agreement.rank == 0:
+        skeleton, flat = packed(state)
+        agreement.from_first(({dtype: len(one) for dtype, one in flat.items()}, skeleton))
+        agreement.send(list(flat.values()), joiners)
+    else:
+        agreement.from_first(None)
+
+
+def take(agreement: Agreement) -> Any:
+    """The state that the first process gives."""
+    lengths, skeleton = agreement.from_first(None)
+    flat = empty(lengths)
+    agreement.receive(list(flat.values()))
+    return unpacked(skeleton, flat)
+
 
 @dataclass(frozen=True)
 class Slot:
