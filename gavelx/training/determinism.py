@@ -139,7 +139,9 @@ class Bits:
             )
 
     def check(self, name: str, then: Mapping[str, Any], now: Mapping[str, Any], kept: bool) -> None:
-        self.kept = kept and still_kept(name, then, now, self.named)
+        """Whether the bits of ``name`` can be continued; ``kept``: whether they were those promised until then."""
+        continued = still_kept(name, then, now, self.named)
+        self.kept = kept and continued
 
     def report(self) -> dict[str, Any]:
         return {"determinism": self.level if self.kept else "none"}

@@ -82,7 +82,7 @@ class Vectors:
         else:
             self._exchange()
             ordered.add(self.order, self.spans, self._received, dealt.rank * self.slice, self._own)
-            dist.all_gather_into_tensor(self.sum, self._own)
+            dist.all_gather_single(self.sum, self._own)
         for parameter, gradient in zip(self.parameters, self.sums, strict=True):
             parameter.grad = gradient if gradient.device == parameter.device else gradient.to(parameter.device)
 

@@ -176,7 +176,7 @@ def plant(stage: str) -> None:
 
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.training.elastic_job"])
+CONTEXT.set_forkserver_preload(["tests.training.elastic_job", "torch._dynamo"])  # an optimizer imports it
 
 
 @dataclass

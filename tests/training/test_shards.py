@@ -54,21 +54,28 @@ def one_update(deal: Deal, indices: list[int], seen: int) -> list[int]:
 
 @given(parts=st.integers(1, 6), data=st.data(), batch_size=st.integers(1, 4))
 def test_logical_workers_keep_their_sequences(parts: int, data: st.DataObject, batch_size: int) -> None:
-    """Those of torch's DistributedSampler, on any number of processes."""
-    samples = parts * batch_size * data.draw(st.integers(1, 4))
+    """Those of torch's DistributedSampler in its batches, on any number of processes; each sample counts once."""
+    samples = data.draw(st.integers(1, 40))
     world_size = data.draw(st.integers(1, parts))
-    loader = DataLoader(TensorDataset(torch.arange(samples)), batch_size, shuffle=True)
+    drop_last = data.draw(st.booleans())
+    loader = DataLoader(TensorDataset(torch.arange(samples)), batch_size, shuffle=True, drop_last=drop_last)
     deal = deal_of(elasticity("workers", world_size, parts, 0), batch_size, 0, world_size)
     shards = Shards(loader, seed=5)
-    mine: dict[int, list[int]] = {}
+    mine: dict[int, list[list[int]]] = {number: [] for number in range(parts)}
+    counted: list[int] = []
     for rank in range(world_size):
         for update in shards.updates(deal, 2, 0, rank):
             for part in update:
-                mine.setdefault(part.number, []).extend(part.samples)
+                mine[part.number].append(list(part.loaded))
+                counted += part.samples
+    assert sorted(counted) == list(range(samples)) or (drop_last and len(set(counted)) == len(counted))
     for number in range(parts):
         sampler: DistributedSampler[int] = DistributedSampler(range(samples), parts, number, seed=5)  # type: ignore[arg-type]
         sampler.set_epoch(2)
-        assert mine[number] == list(sampler)
+        batches = DataLoader(
+            TensorDataset(torch.arange(samples)), batch_size, sampler=sampler, drop_last=drop_last
+        )  # type: ignore[arg-type]
+        assert mine[number] == [numbers.tolist() for (numbers,) in batches]
 
 
 def test_a_loader_is_dealt_with_all_that_it_has() -> None:

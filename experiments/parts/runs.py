@@ -1,0 +1,225 @@
+"""Runs a script in processes of its own, through sizes that change at given steps; and what it reached.
+
+Processes are forked from one that has imported torch already, and what the first optimizer imports: that takes
+seconds.
+"""
+
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from experiments.parts.scripts import Script, digest, elastic, under_torch
+from gavelx.rpc.ports import free_port
+from gavelx.training import regroup, training
+from gavelx.training.checkpoints import Checkpoints
+
+PATIENCE_S = 300.0
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["experiments.parts.runs", "torch._dynamo"])
+
+Reached = dict[str, str]
+"""A digest each of the losses, parameters and buffers, optimizers, schedulers, and generators."""
+Schedule = Sequence[tuple[int, int]]
+"""(processes, the step at which the next size begins); the last step is that of the end."""
+
+
+def reference(script: Script, world_size: int) -> Reached:
+    """What torch's ``DistributedDataParallel`` reaches on so many processes."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        arguments = [(script, rank, world_size, str(folder / "store"), folder) for rank in range(world_size)]
+        ended([started(_under_torch, one) for one in arguments])
+        losses = [json.loads((folder / f"losses-{rank}.json").read_text()) for rank in range(world_size)]
+        return _digests(losses, torch.load(folder / "reached.pt", weights_only=False))
+
+
+def _under_torch(script: Script, rank: int, world_size: int, store: str, folder: Path) -> None:
+    _prepare()
+    under_torch(script, rank, world_size, store, folder)
+
+
+def _prepare() -> None:
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    torch.set_num_threads(1)
+
+
+def started(target: Callable[..., None], arguments: tuple[Any, ...]) -> BaseProcess:
+    process = CONTEXT.Process(target=target, args=arguments, daemon=True)
+    process.start()
+    return process
+
+
+def ended(processes: Sequence[BaseProcess], may_fail: bool = False) -> None:
+    """Wait for the end of all; when one fails, the others are killed."""
+    end_s = time.monotonic() + PATIENCE_S
+    while any(process.is_alive() for process in processes):
+        failed = [process for process in processes if process.exitcode not in (None, 0, 79)]
+        if failed or time.monotonic() > end_s:
+            for process in processes:
+                process.kill()
+                process.join()
+            assert may_fail and failed, f"processes ended with {[process.exitcode for process in processes]}"
+            return
+        time.sleep(0.005)
+    assert may_fail or all(process.exitcode in (0, 79) for process in processes)
+
+
+def _digests(losses: list[list[str]], content: dict[str, Any]) -> Reached:
+    parts: dict[str, Any] = content["parts"]
+    kinds = {name.rstrip("0123456789") for name in parts}
+    found = {kind: digest({name: parts[name] for name in parts if name.startswith(kind)}) for kind in kinds}
+    generators = {number: one for number, one in content["contexts"].items() if number >= 0}
+    return {"losses": digest(losses), "generators": digest(generators), **found}
+
+
+@dataclass
+class Job:
+    """A job of gavelx with so many parts, and its agent."""
+
+    script: Script
+    parts: int
+    folder: Path
+    slots: dict[int, BaseProcess] = field(default_factory=dict)
+    size: dict[str, Any] = field(default_factory=dict)
+    started: int = 0
+
+    def live(self, schedule: Schedule, until: int | None = None) -> None:
+        """Launch the job, and change its size while it runs; to its end, or (``until``) to a stop at that step."""
+        holds = [step for _, step in schedule[:-1]]
+        everyone = self._launch(schedule[0][0], holds, until)
+        for count, _ in schedule[1:]:
+            everyone += self._resize(count, holds, until)
+        ended(everyone)
+
+    def restarted(self, schedule: Schedule) -> None:
+        """Stop the job with a checkpoint at each change, and launch it again."""
+        for count, until in schedule:
+            ended(self._launch(count, [], until))
+
+    def killed(self, count: int) -> None:
+        """A process dies within a step; then the job is launched again."""
+        ended(self._launch(count, [], None), may_fail=True)
+        self.script = Script(**{**vars(self.script), "die": (-1, -1)})
+        ended(self._launch(count, [], None))
+
+    def reached(self) -> Reached:
+        found = Checkpoints(self.folder / "checkpoints").newest()
+        assert found is not None and found[1]["step"] == self.script.steps
+        return _digests([self._losses(part) for part in range(self.parts)], found[1])
+
+    def _losses(self, part: int) -> list[str]:
+        rows = [row.split() for row in (self.folder / f"losses-of-{part}.txt").read_text().splitlines()]
+        by_step: dict[int, set[str]] = {}
+        for step, loss in rows:
+            by_step.setdefault(int(step), set()).add(loss)
+        assert sorted(by_step) == list(range(self.script.steps))
+        return ["/".join(sorted(by_step[step])) for step in sorted(by_step)]
+
+    def report(self) -> dict[str, Any]:
+        """The last report of the first rank."""
+        paths = self.folder.glob("report-*.json")
+        reports: list[dict[str, Any]] = [json.loads(path.read_text()) for path in paths]
+        return max(reports, key=lambda report: report["monotonic_s"])
+
+    def _launch(self, count: int, holds: list[int], until: int | None) -> list[BaseProcess]:
+        first = self.started
+        self.started += count
+        slots = list(range(first, self.started))
+        self._name(0, slots, until)
+        return [self._start(slot, holds, joins=False) for slot in slots]
+
+    def _resize(self, count: int, holds: list[int], until: int | None) -> list[BaseProcess]:
+        """Name the next generation, once the present one was reported."""
+        first = min(self.size["rank_of_slot"], key=self.size["rank_of_slot"].get)
+        self._wait(first)
+        kept = [int(slot) for slot in self.size["rank_of_slot"]][:count]
+        joiners = list(range(self.started, self.started + count - len(kept)))
+        self.started += len(joiners)
+        self._name(self.size["generation"] + 1, kept + joiners, until)
+        return [self._start(slot, holds, joins=True) for slot in joiners]
+
+    def _wait(self, slot: str) -> None:
+        path, end_s = self.folder / f"report-{slot}.json", time.monotonic() + PATIENCE_S
+        while not path.exists() or json.loads(path.read_text())["generation"] < self.size["generation"]:
+            assert time.monotonic() < end_s, "the size was not reached"
+            time.sleep(0.005)
+
+    def _name(self, generation: int, slots: list[int], until: int | None) -> None:
+        before = self.size.get("rank_of_slot", {}) if generation else {}
+        ranks = {str(slot): rank for rank, slot in enumerate(slots)}
+        self.size = {"generation": generation, "world_size": len(slots), "rank_of_slot": ranks}
+        self.size |= {"master": "127.0.0.1", "port": free_port()}
+        for slot in {*before, *ranks}:
+            new = self.folder / f"lease-{slot}.new"
+            new.write_text(json.dumps({"lease_id": generation, "until_step": until} | self.size))
+            new.replace(self.folder / f"lease-{slot}.json")
+
+    def _start(self, slot: int, holds: list[int], joins: bool) -> BaseProcess:
+        return started(_elastic, (self.script, slot, self.folder, self._environment(slot, joins), holds))
+
+    def _environment(self, slot: int, joins: bool) -> dict[str, str]:
+        elastic = {"what": "workers", "slot": slot, "parts": self.parts, "joins": joins, "size": self.size}
+        return {
+            "GAVELX_ELASTIC": json.dumps(elastic),
+            "GAVELX_LEASE_FILE": str(self.folder / f"lease-{slot}.json"),
+            "GAVELX_REPORT_FILE": str(self.folder / f"report-{slot}.json"),
+            "RANK": str(self.size["rank_of_slot"][str(slot)]),
+            "WORLD_SIZE": str(self.size["world_size"]),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(self.size["port"]),
+        }
+
+    def environment(self, until: int | None = None) -> dict[str, str]:
+        """What the only process of a launch is told, for one that the caller runs itself."""
+        self._name(0, [0], until)
+        return self._environment(0, joins=False)
+
+
+def _elastic(script: Script, slot: int, folder: Path, environment: dict[str, str], holds: list[int]) -> None:
+    os.environ.update(environment)
+    _prepare()
+    with hurried(holds):
+        elastic(script, slot, folder)
+
+
+@contextmanager
+def hurried(holds: Sequence[int] = ()) -> Iterator[None]:
+    """Votes at every step; the size changes at the steps ``holds``, which wait for it, and at no others."""
+    votes, between, named = training.VOTE_EVERY_S, training.Training._between_steps, regroup.Regroup.next
+    here = False
+
+    def between_steps(self: training.Training) -> None:
+        nonlocal here
+        here = self.step in holds
+        if here and self._regroup is not None:
+            _wait_for(self._regroup)
+        between(self)
+
+    def next_size(self: regroup.Regroup) -> Any:
+        return named.fget(self) if here else None  # type: ignore[attr-defined]
+
+    training.VOTE_EVERY_S = 0.0
+    training.Training._between_steps = between_steps  # type: ignore[method-assign]
+    regroup.Regroup.next = property(next_size)  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        training.VOTE_EVERY_S, training.Training._between_steps = votes, between  # type: ignore[method-assign]
+        regroup.Regroup.next = named  # type: ignore[method-assign]
+
+
+def _wait_for(one: regroup.Regroup) -> None:
+    """Until the next size is named and its first rank, if that is here, has seen all that join."""
+    while one.next is None or (one.next.rank_of_slot.get(one.slot) == 0 and not one.ready()):
+        one.lease.look()
+        time.sleep(0.01)
