@@ -47,6 +47,52 @@ class Transformer(nn.Module):
         return self.outputs(self.body(self.inputs(rows)).mean(1))  # type: ignore[no-any-return]
 
 
+def large_transformer() -> nn.Module:
+    """For images of 32 x 32; 3 million parameters."""
+    layer = nn.TransformerEncoderLayer(256, 8, 1024, dropout=0.1, batch_first=True)
+    body = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+    return nn.Sequential(
+        nn.Flatten(2), nn.Unflatten(2, (16, 64)), nn.Flatten(1, 2), nn.Linear(64, 256), body, Mean()
+    )
+
+
+class Mean(nn.Module):
+    """The mean of all tokens, as classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs = nn.Linear(256, CLASSES)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.outputs(tokens.mean(1))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """Two convolutions, and a way around them."""
+
+    def __init__(self, inner: int, outer: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(inner, outer, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outer),
+            nn.ReLU(),
+            nn.Conv2d(outer, outer, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(outer),
+        )
+        self.around = nn.Conv2d(inner, outer, 1, stride, bias=False) if inner != outer else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.body(x) + self.around(x))
+
+
+def resnet() -> nn.Module:
+    """ResNet-18 for images of 32 x 32; 11 million parameters."""
+    widths = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2)]
+    blocks = [Block(*width) for width in [*widths, (512, 512, 1)]]
+    first = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, CLASSES))
+
+
 MODELS: dict[str, Callable[[], nn.Module]] = {"mlp": mlp, "cnn": cnn, "transformer": Transformer}
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-4),

@@ -179,10 +179,10 @@ class Job:
             "MASTER_PORT": str(self.size["port"]),
         }
 
-    def environment(self, until: int | None = None) -> dict[str, str]:
-        """What the only process of a launch is told, for one that the caller runs itself."""
-        self._name(0, [0], until)
-        return self._environment(0, joins=False)
+    def environments(self, count: int, until: int | None = None) -> list[dict[str, str]]:
+        """What the processes of a launch are told, for callers that start them."""
+        self._name(0, list(range(count)), until)
+        return [self._environment(slot, joins=False) for slot in range(count)]
 
 
 def _elastic(script: Script, slot: int, folder: Path, environment: dict[str, str], holds: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""One training twice: as a script for torch's own wrapper, and as an elastic job. Both write down what they reach."""
+"""One training twice: as a script for torch's own wrapper, and as an elastic job. Both write what they reach."""
 
 import hashlib
 import json
@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import nn
+from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
@@ -33,8 +33,8 @@ class Script:
     ``Training``. ``die``: (slot, step) of a process that is killed within that step.
     """
 
-    cases: tuple[tuple[str, str], ...]
-    steps: int
+    cases: tuple[tuple[str, str], ...] = ()
+    steps: int = 0
     batch_size: int = 4
     chunks: int = 1
     autocast: bool = False
@@ -83,7 +83,7 @@ def loss_of(script: Script, models: list[nn.Module], chunk: tuple[torch.Tensor, 
     inputs, targets = chunk
     with torch.autocast("cpu", torch.bfloat16, enabled=script.autocast):
         outputs = [model(inputs).float() for model in models]
-    return torch.stack([F.cross_entropy(output, targets) for output in outputs]).sum() / script.chunks
+    return torch.stack([cross_entropy(output, targets) for output in outputs]).sum() / script.chunks
 
 
 def under_torch(script: Script, rank: int, world_size: int, store: str, folder: Path) -> None:

@@ -9,12 +9,13 @@
 
 ``docs/training.md`` is the user's guide. The files: `training` (the loop), `checkpoints` (crash-safe files),
 `position` (the position in the data), `randomness` (the state of random generators), `lease` (the time that is
-left), `reports` (messages to the agent), `gang` (several processes). It needs torch, and of gavelx only its
-errors.
+left), `reports` (messages to the agent), `gang` (several processes). ARCHITECTURE.md lists those of
+elastic jobs. It needs torch, and of gavelx only its errors.
 """
 
 from gavelx.training.checkpoints import CheckpointError, TrainingWarning
+from gavelx.training.contexts import seed_all
 from gavelx.training.gang import Gang, own_device
 from gavelx.training.training import Training
 
-__all__ = ["CheckpointError", "Gang", "Training", "TrainingWarning", "own_device"]
+__all__ = ["CheckpointError", "Gang", "Training", "TrainingWarning", "own_device", "seed_all"]

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
-import torch.distributed as dist
 
 from gavelx.errors import UserError
 from gavelx.training import layout, self_test
 from gavelx.training.buffers import Buffers
-from gavelx.training.gang import Agreement, Parallel
+from gavelx.training.gang import Agreement, Gang
 from gavelx.training.gradients import Dealt, Vectors
 from gavelx.training.ordered import Order
 from gavelx.training.shards import Deal, Part
@@ -47,8 +46,9 @@ class Ordered:
     process computes which. Each parameter that needs a gradient must get one in each part, as in that wrapper.
     """
 
-    def __init__(self, models: Sequence[Parallel], parts: int, order: Order | None, apart: bool = True) -> None:
-        self.parts, self.order, self.apart = parts, order, apart
+    def __init__(self, gang: Gang, parts: int, order: Order | None = None, apart: bool = True) -> None:
+        models = gang.unwrapped()
+        self.parts, self.order, self.apart, self._backend = parts, order, apart, gang.backend
         self._named = [
             [(name, parameter) for name, parameter in model.module.named_parameters() if parameter.requires_grad]
             for model in models
@@ -69,7 +69,7 @@ class Ordered:
 
     def begin(self, parts: int, samples: int) -> None:
         if self.order is None:
-            self.order = self._agreement.from_first(self._chosen())
+            self.order = self._agreement.from_first(self._chosen() if self._agreement.rank == 0 else None)
         self._vectors = self._vectors or list(self._laid_out())
         self._buffers.begin(parts)
         self._left = [parameter.grad for parameter in self._parameters]
@@ -106,8 +106,7 @@ class Ordered:
 
     def _chosen(self) -> Order:
         """The order of torch's wrapper, if this torch over gloo has the one that we know."""
-        nccl = dist.is_initialized() and dist.get_backend() != "gloo"
-        known = not nccl and self_test.torch_adds_in_a_ring(min(max(self.parts, 3), 4))
+        known = self._backend == "gloo" and self_test.torch_adds_in_a_ring(min(max(self.parts, 3), 4))
         return "torch-ddp" if known else "rank"
 
     def _laid_out(self) -> Sequence[Vectors]:

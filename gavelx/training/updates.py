@@ -46,7 +46,7 @@ class Updates:
         self.sums: Sums = (
             Averaged(gang, self.noise)
             if level == "none"
-            else Ordered(gang.unwrapped(), gang.elastic.parts, order, apart=level != "fixed")
+            else Ordered(gang, gang.elastic.parts, order, apart=level != "fixed")
         )
         self._seed, self._warmup_epochs = seed, warmup_epochs
         self._shards: tuple[Any, Shards] | None = None

@@ -75,7 +75,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
     def run(script: Script = SMALL, until: int | None = None) -> Reached:
         job = Job(script, PARTS, tmp_path)
-        for name, value in job.environment(until).items():
+        for name, value in job.environments(1, until)[0].items():
             monkeypatch.setenv(name, value)
         with hurried():
             elastic(script, 0, tmp_path)

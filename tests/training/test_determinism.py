@@ -109,7 +109,7 @@ def test_a_parameter_without_a_gradient_is_named(tmp_path: Path, gang: Gang) -> 
     model = gang.parallel(torch.nn.ModuleDict({"used": torch.nn.Linear(1, 1), "not": torch.nn.Linear(1, 1)}))
     loader = DataLoader(TensorDataset(torch.ones(6, 1)), batch_size=2)
     with (
-        pytest.raises(UserError, match="not.weight, not.bias got no gradient"),
+        pytest.raises(UserError, match=r"not\.weight, not\.bias got no gradient"),
         Training(gang=gang, model=model, total_steps=1, folder=tmp_path) as training,
     ):
         for (inputs,) in training.batches(loader):
@@ -117,5 +117,5 @@ def test_a_parameter_without_a_gradient_is_named(tmp_path: Path, gang: Gang) -> 
 
 
 def test_a_model_that_the_gang_does_not_know_is_refused(gang: Gang) -> None:
-    with pytest.raises(UserError, match="no model was given to the gang; expected model = gang.parallel"):
+    with pytest.raises(UserError, match=r"no model was given to the gang; expected model = gang\.parallel"):
         Training(gang=gang, model=torch.nn.Linear(1, 1), total_steps=1)
