@@ -34,10 +34,10 @@ def page() -> str:
     return f"""# The bits of logical workers are those of DistributedDataParallel
 
 Each job is compared with `DistributedDataParallel` on as many processes as it has parts: SHA-256 of the losses of
-all parts at all {STEPS} steps, of parameters and buffers, of the optimizer, the scheduler, and the generators of all
-parts. Columns 1 to 4: on so many processes throughout. *live*: 4→2→3→1→4 processes (3→2→1→3 with 3 parts) while
-it runs. *restarted*: 4→2→1 (3→2→1) from checkpoints. *accumulated*: each batch in two pieces. *bfloat16*: under
-autocast.
+all parts at all {STEPS} steps, of parameters and buffers, of the optimizer, the scheduler, and the generators of
+all parts. Columns 1 to 4: on so many processes throughout. *live*: 4→2→3→1→4 processes (3→2→1→3 with 3 parts)
+while it runs. *restarted*: 4→2→1 (3→2→1) from checkpoints. *accumulated*: each batch in two pieces. *bfloat16*:
+under autocast.
 
 {markdown_table(HEADINGS, rows)}
 

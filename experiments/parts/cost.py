@@ -49,8 +49,8 @@ def page() -> str:
     beyond = (many - PARTS_MOST * gradients) / one
     return f"""# What logical workers cost
 
-Processor time of an update of {PARTS} parts, of all processes together, with batches of {BATCH} a part. Both sides run
-in turns in the same processes. A ratio is that of two turns that follow each other ({TURNS - 1} pairs).
+Processor time of an update of {PARTS} parts, of all processes together, with batches of {BATCH} a part. Both sides
+run in turns in the same processes. A ratio is that of two turns that follow each other ({TURNS - 1} pairs).
 
 ## {PARTS} parts on {PARTS} processes, beside a step of DistributedDataParallel
 
