@@ -64,6 +64,21 @@ class WorkerDrained(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ServerOffers(Event):
+    """A server, as of this epoch, lends its first ``devices`` devices to jobs from now on; others use the rest.
+
+    ``number`` rises with each offer; a server that has just come lends all. ``notice_s``: the rest is taken after
+    so many seconds, whatever runs there; jobs that can shrink in that time run on.
+    """
+
+    server_id: int
+    devices: int
+    epoch: int = 0
+    number: int = 1
+    notice_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class JobCancelled(Event):
     """A user does not want a job any more."""
 

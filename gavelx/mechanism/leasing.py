@@ -7,6 +7,7 @@ gains. Legend: J live jobs.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
@@ -16,13 +17,14 @@ from numpy.typing import NDArray
 from gavelx.cluster import Cluster, Server
 from gavelx.configuration import ALONE, Configuration
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Resize, Stop
+from gavelx.mechanism.events import ServerOffers
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.selection import Choice, loss_s
-from gavelx.sizes import OWN_BATCH, speed
+from gavelx.sizes import OWN_BATCH, Sized, sizes, speed
 from gavelx.snapshot import WAITING
 from gavelx.throughputs import Throughputs
 
@@ -30,6 +32,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+NO_OFFER = -1, 0, 0
 Given = tuple[Choice, tuple[Device, ...]]
 """Devices, and the way to run on them."""
 
@@ -66,6 +69,7 @@ class Leasing:
             False  # somebody has a smaller size than the last plan gave it, until the larger one pays
         )
         self._epochs: dict[int, int] = {}  # of each server, the last that was heard of
+        self._offers: dict[int, tuple[int, int, int]] = {}  # and of its last offer the epoch, number and devices
         self._stopped: dict[int, Stopped] = {}  # by lease id
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
         self._devices_A: list[int] = []
@@ -83,6 +87,8 @@ class Leasing:
         a = self.accelerators.index(server.accelerator)
         self.free[a].join(server)
         self._devices_A[a] += server.device_count
+        if (offered := self._offers.get(server.id, NO_OFFER))[0] == epoch:
+            self._lend(server.id, offered[2], 0.0, may_resize=False)  # nothing runs there yet
         return stops
 
     def lose(self, server_id: int, epoch: int) -> list[Command] | None:
@@ -92,6 +98,58 @@ class Leasing:
     def drain(self, server_id: int, epoch: int) -> list[Command] | None:
         """A server offers no devices any more; None if that is no news. Its gangs stop as at any preemption."""
         return self._leave(server_id, fall_back=False) if self._is_news(server_id, epoch) else None
+
+    def offer(self, offer: ServerOffers, until_s: float, *, may_resize: bool) -> list[Command] | None:
+        """A server lends more devices or fewer; None if that is no news.
+
+        Jobs on devices that it takes back shrink to those that they keep, if they ``may_resize`` and can; the
+        others stop as at any preemption. An offer may be heard before the news that its server came.
+        """
+        known, offered = self._epochs.get(offer.server_id, -1), self._offers.get(offer.server_id, NO_OFFER)
+        if (offer.epoch, offer.number) <= offered[:2] or offer.epoch < known:
+            return None
+        self._offers[offer.server_id] = offer.epoch, offer.number, offer.devices
+        if offer.epoch > known or offer.server_id not in self.servers:
+            return None
+        return self._lend(offer.server_id, offer.devices, until_s, may_resize=may_resize)
+
+    def _lend(self, server_id: int, devices: int, until_s: float, *, may_resize: bool) -> list[Command] | None:
+        """From now on just the first so many devices of a server; None if that changes nothing."""
+        before = self.servers[server_id]
+        if before.device_count == devices:
+            return None
+        a = self.accelerators.index(before.accelerator)
+        self.servers[server_id] = replace(before, device_count=devices)
+        self.free[a].offer(server_id, devices)
+        self._devices_A[a] += devices - before.device_count
+        hit, commands = list[int](), list[Command]()
+        for lease in list(self.leases.values()):
+            left = tuple(d for d in lease.devices if d.server_id != server_id or d.slot < devices)
+            if len(left) == len(lease.devices):
+                continue
+            j = self.live.index[lease.job_id]
+            if may_resize and (way := self._shrunk(j, len(left))) is not None:
+                commands += self._resize(way, until_s, left)
+            else:
+                hit.append(j)
+        return [*self.stop_all(hit), *commands]
+
+    def _shrunk(self, j: int, most: int) -> Choice | None:
+        """The fastest size on at most so many devices to which a job can go over while it runs."""
+        live = self.live
+        if np.isnan(live.resize_s[j]) or live.partner[j] != ALONE or live.resizing[j] or live.done[j]:
+            return None
+        job, a = live.jobs[j], int(live.type[j])
+        own = Sized(job.scale_factor, OWN_BATCH, float(np.nan_to_num(live.throughput[j, a])))
+        fits = [
+            size
+            for size in (own, *sizes(job, self.accelerators[a], self.throughputs))
+            if size.devices <= most and size.steps_per_s > 0.0
+        ]
+        if not fits:
+            return None
+        size = max(fits, key=lambda size: size.steps_per_s)
+        return Choice(j, ALONE, a, size.devices, int(live.way[j]), size.batch)
 
     def _is_news(self, server_id: int, epoch: int) -> bool:
         last = self._epochs.get(server_id, -1)
@@ -122,7 +180,8 @@ class Leasing:
     @property
     def cluster(self) -> Cluster:
         """The servers that are here now."""
-        return Cluster(tuple(self.servers.values()), tuple(self.accelerators))
+        lend = tuple(server for server in self.servers.values() if server.device_count)
+        return Cluster(lend, tuple(self.accelerators))
 
     def devices(self) -> list[int]:
         """Devices of each type."""
@@ -186,14 +245,16 @@ class Leasing:
             if way.partner == ALONE and able_J[way.job] and live.type[way.job] == way.type
         }
 
-    def _resize(self, way: Choice, until_s: float) -> list[Command]:
+    def _resize(self, way: Choice, until_s: float, own: tuple[Device, ...] | None = None) -> list[Command]:
         """The job goes over to a lease on other devices, most of them its own; it is stopped if it finds too few.
 
         So it is where it would be spread over servers, and lose more by that in a round than by a restart.
+        ``own``: those of its own that it may keep; default: all.
         """
         live, free, j = self.live, self.free[way.type], way.job
         before = self.leases[live.jobs[j].id]
-        kept, more = _most_together(before.devices, way.devices), way.devices - len(before.devices)
+        own = before.devices if own is None else own
+        kept, more = _most_together(own, way.devices), way.devices - len(own)
         if more > len(free):
             return self.stop_all([j])
         new = free.take(more, near=kept) if more > 0 else ()

@@ -132,6 +132,8 @@ class Mechanism:
                 commands = self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
             case events.WorkerDrained():
                 commands = self._servers_changed(self.leasing.drain(event.server_id, event.epoch))
+            case events.ServerOffers():
+                commands = self._server_offers(event)
             case events.JobCancelled():
                 commands = self._cancelled(event.job_id)
             case events.PriceChanged():
@@ -173,6 +175,11 @@ class Mechanism:
             apart_J, together_J = (self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (False, True))
             self.live.add_type(throughput=together_J, spread_throughput=apart_J)
         return self._servers_changed(self.leasing.join(server, epoch))
+
+    def _server_offers(self, event: events.ServerOffers) -> list[Command]:
+        """Devices are taken back or lent again; jobs shrink where the policy knows of sizes."""
+        may_resize = "sizes" in self.opens
+        return self._servers_changed(self.leasing.offer(event, self._lapse_s(), may_resize=may_resize))
 
     def _servers_changed(self, stops: list[Command] | None) -> list[Command]:
         """Servers came or went, unless that was no news."""

@@ -16,6 +16,7 @@ class FreeDevices:
 
     def __init__(self) -> None:
         self._free: dict[int, list[Device]] = {}
+        self._offered: dict[int, int] = {}  # by server: its first so many devices are lent to jobs
         self._with: list[dict[int, None]] = [{}]  # servers with so many free devices
         self._sizes = Counter[int]()  # how many servers have so many devices, free or not
         self._count = 0
@@ -27,22 +28,33 @@ class FreeDevices:
         """A server adds its devices."""
         while len(self._with) <= server.device_count:
             self._with.append({})
-        self._free[server.id] = []
-        self._sizes[server.device_count] += 1
+        self._free[server.id], self._offered[server.id] = [], 0
         self._with[0][server.id] = None
-        self._put(server.id, [Device(server.id, slot) for slot in range(server.device_count)])
+        self.offer(server.id, server.device_count)
+
+    def offer(self, server_id: int, devices: int) -> None:
+        """A server lends its first so many devices from now on, of which the new ones are free."""
+        before, self._offered[server_id] = self._offered[server_id], devices
+        self._sizes[before] -= 1
+        self._sizes[devices] += 1
+        del self._sizes[0]  # nothing finds a place there
+        taken = [device for device in self._free[server_id] if device.slot >= devices]
+        self._take_out(server_id, [device for device in self._free[server_id] if device.slot < devices], taken)
+        self._put(server_id, [Device(server_id, slot) for slot in range(before, devices)])
 
     def lose(self, server: Server) -> None:
         """A server takes its devices away."""
         free = self._free.pop(server.id)
-        self._sizes[server.device_count] -= 1
+        self._sizes[self._offered.pop(server.id)] -= 1
+        del self._sizes[0]
         del self._with[len(free)][server.id]
         self._count -= len(free)
 
     def give_back(self, devices: Iterable[Device]) -> None:
-        """A lease ended; devices of a server that is gone are gone too."""
+        """A lease ended; devices of a server that is gone are gone too, and so are those that it does not lend."""
         for device in devices:
-            if (free := self._free.get(device.server_id)) is not None:
+            free = self._free.get(device.server_id)
+            if free is not None and device.slot < self._offered[device.server_id]:
                 assert device not in free, device
                 self._put(device.server_id, [device])
 
@@ -87,10 +99,13 @@ class FreeDevices:
         self._count += len(devices)
 
     def _take_from(self, server_id: int, count: int) -> tuple[Device, ...]:
-        free = self._free[server_id]
-        del self._with[len(free)][server_id]
-        free.sort()
-        self._free[server_id] = free[count:]
-        self._with[len(free) - count][server_id] = None
-        self._count -= count
+        free = sorted(self._free[server_id])
+        self._take_out(server_id, free[count:], free[:count])
         return tuple(free[:count])
+
+    def _take_out(self, server_id: int, left: list[Device], taken: list[Device]) -> None:
+        """Of the free devices of a server, these are left."""
+        del self._with[len(self._free[server_id])][server_id]
+        self._free[server_id] = left
+        self._with[len(left)][server_id] = None
+        self._count -= len(taken)

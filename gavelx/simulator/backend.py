@@ -35,6 +35,7 @@ from gavelx.mechanism.events import (
     LeaseEnded,
     PriceChanged,
     Resized,
+    ServerOffers,
     Wake,
     WorkerDrained,
     WorkerJoined,
@@ -53,7 +54,7 @@ from gavelx.throughputs import Pairing, Setting, Throughputs
 
 FREED, HAPPENS, WAKES = range(3)
 """What comes first among things at the same time: devices fall free, things happen, then decisions are taken."""
-OUTAGES = ("_lose", "_notice")
+OUTAGES = ("_lose", "_notice", "_lend_notice", "_devices_change")
 NEVER_S = 1e15
 """Between two checkpoints of a job that writes none."""
 IN_VAIN = 2000
@@ -79,9 +80,10 @@ class SimulatedCluster:
     It ends when nothing can happen any more or, with ``measured`` positions among the jobs, as soon as all of
     those are complete. ``jobs`` may be endless if some are measured;
     they must come in order of arrival. ``price_changes`` are times and the prices from then on. Of types with a
-    series in ``capacities`` servers come and go; these do not fail by ``faults`` as well. ``ran`` is told at the
-    end of each lease how, how fast (steps/s) and for how long (s) it went on last. With ``hide_lengths`` the
-    scheduler is not told how many steps a job has: the job says that it is complete.
+    series in ``capacities`` servers come and go, or some of their devices; servers that come and go do not fail by
+    ``faults`` as well. ``ran`` is told at the end of each lease how, how fast (steps/s) and for how long (s) it
+    went on last. With ``hide_lengths`` the scheduler is not told how many steps a job has: the job says that it is
+    complete.
     """
 
     jobs: Iterable[Job]
@@ -122,10 +124,14 @@ class SimulatedCluster:
         self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
         self._sequence = count()
-        self._lent = {capacity.accelerator for capacity in self.capacities}  # by a cloud, which takes them back
+        self._spot = {each.accelerator for each in self.capacities if each.of == "servers"}
+        self._lent: dict[int, int] = {}  # by server, its first so many devices; but for those that lend all
+        self._share = {each.accelerator: 1.0 for each in self.capacities if each.of == "devices"}
+        self._offers: dict[int, ServerOffers] = {}  # the last of each server
         self._told: dict[
             int, tuple[int, Server | None]
         ] = {}  # epoch and server, as the scheduler has heard of them
+        self._told_offers: dict[int, ServerOffers] = {}  # and its last offer
         self._spread: set[int] = set()  # leases of gangs over more servers than they need, of those
         self._wakes: dict[float, bool] = {}  # when, and whether with a report
         self._lapse_s = float("inf")
@@ -200,6 +206,7 @@ class SimulatedCluster:
         if self._running or self._closing or self._waiting or self._wakes or self._away:
             return False
         all_there = len(self._servers) == len(self.cluster.servers)
+        all_there &= all(self._offered(server) == server.device_count for server in self._servers.values())
         return all_there and all(isinstance(what, tuple) and what[0] in OUTAGES for _, _, _, what in self._queue)
 
     def _submit(self, job: Job) -> None:
@@ -253,6 +260,10 @@ class SimulatedCluster:
         """The scheduler hears of an event: the servers that it knows of from now on."""
         if isinstance(event, WorkerJoined) and event.epoch > self._told_epoch(event.server.id):
             self._told[event.server.id] = event.epoch, event.server
+        elif isinstance(event, ServerOffers):
+            before = self._told_offers.get(event.server_id)
+            if before is None or (event.epoch, event.number) > (before.epoch, before.number):
+                self._told_offers[event.server_id] = event
         elif isinstance(event, WorkerLost | WorkerDrained) and event.epoch >= self._told_epoch(event.server_id):
             self._told[event.server_id] = event.epoch, None
 
@@ -288,7 +299,8 @@ class SimulatedCluster:
         self._epoch_of[server.id] = epoch = self._epoch_of.get(server.id, -1) + 1
         self.ledger.joined(server, self.now_s)
         self._report(WorkerJoined(self.now_s, server, epoch))
-        if server.accelerator in self._lent:
+        self._lend(server, self._share.get(server.accelerator, 1.0), 0.0)
+        if server.accelerator in self._spot:
             return
         if (after_s := self._chance.failure_of_server_s(self.now_s)) is not None:
             self._push(self.now_s + after_s, HAPPENS, ("_lose", server.id))
@@ -301,6 +313,7 @@ class SimulatedCluster:
     def _take_down(self, server_id: int, *, quiet: bool) -> Server:
         """A server is gone, with every gang that had a device there."""
         server = self._servers.pop(server_id)
+        self._lent.pop(server_id, None)
         for resizing in self._resizing.values():
             if any(device.server_id == server_id for device in resizing.new):
                 self._let_go(resizing)
@@ -316,7 +329,8 @@ class SimulatedCluster:
         if (change := next(changes, None)) is not None:
             time_s, share = change
             notice_s = max(self.now_s, time_s - capacity.notice_s)
-            self._push(notice_s, HAPPENS, ("_notice", capacity, changes, time_s, share))
+            notice = "_notice" if capacity.of == "servers" else "_lend_notice"
+            self._push(notice_s, HAPPENS, (notice, capacity, changes, time_s, share))
 
     def _notice(
         self, capacity: Capacity, changes: Iterator[tuple[float, float]], time_s: float, share: float
@@ -341,6 +355,66 @@ class SimulatedCluster:
         for server_id in returning[:back]:
             self._join(self._away.pop(server_id))
         self._next_change(capacity, changes)
+
+    def _lend_notice(
+        self, capacity: Capacity, changes: Iterator[tuple[float, float]], time_s: float, share: float
+    ) -> None:
+        """Servers say which devices they will take back; those that they lend again are said at their time."""
+        for server in self._of_type(capacity.accelerator):
+            if servers_left(server.device_count, share) < self._lends(server):
+                self._offer(server, share, time_s - self.now_s)
+        self._push(time_s, HAPPENS, ("_devices_change", capacity, changes, share))
+
+    def _devices_change(self, capacity: Capacity, changes: Iterator[tuple[float, float]], share: float) -> None:
+        """Devices are taken back, whatever runs there says how far it came; or some are lent again."""
+        self._share[capacity.accelerator] = share
+        for server in self._of_type(capacity.accelerator):
+            self._lend(server, share, 0.0)
+        self._next_change(capacity, changes)
+
+    def _of_type(self, accelerator: str) -> list[Server]:
+        return [server for server in self._servers.values() if server.accelerator == accelerator]
+
+    def _lends(self, server: Server) -> int:
+        return self._lent.get(server.id, server.device_count)
+
+    def _offered(self, server: Server) -> int:
+        """How many devices it lends by its own word, which comes before it takes any back."""
+        last = self._offers.get(server.id)
+        return server.device_count if last is None or last.epoch < self._epoch_of[server.id] else last.devices
+
+    def _offer(self, server: Server, share: float, notice_s: float) -> None:
+        """The scheduler is told which devices a server lends, unless it is so already."""
+        devices, epoch = servers_left(server.device_count, share), self._epoch_of[server.id]
+        if devices == self._offered(server):
+            return
+        number = self._offers[server.id].number + 1 if server.id in self._offers else 1
+        self._offers[server.id] = ServerOffers(self.now_s, server.id, devices, epoch, number, notice_s)
+        self._report(self._offers[server.id])
+
+    def _lend(self, server: Server, share: float, notice_s: float) -> None:
+        """From now on a server lends this part of its devices; what runs on others ends."""
+        devices = servers_left(server.device_count, share)
+        before, self._lent[server.id] = self._lends(server), devices
+        self._offer(server, share, notice_s)
+        if devices != before:
+            for resizing in self._resizing.values():
+                if any(d.server_id == server.id and d.slot >= devices for d in resizing.new):
+                    self._let_go(resizing)
+            for run in [*self._running.values(), *self._closing.values()]:
+                if any(d.server_id == server.id and d.slot >= devices for d in run.lease.devices):
+                    self._end(run.lease.id, safe_steps=run.saved_at(self.now_s))
+            self.ledger.offers(server.id, devices, self.now_s)
+
+    def _news_of(self, devices: Iterable[Device]) -> list[Event]:
+        """Why no job can run on these devices, if so: all that turns to them sees it, reported or not."""
+        news = list[Event]()
+        for server_id in sorted({device.server_id for device in devices}):
+            if (server := self._servers.get(server_id)) is None:
+                news.append(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
+            elif any(d.server_id == server_id and d.slot >= self._lends(server) for d in devices):
+                news.append(replace(self._offers[server_id], time_s=self.now_s))
+        return news
 
     # -- what the mechanism wants -----------------------------------------------------------------------------
 
@@ -391,9 +465,9 @@ class SimulatedCluster:
         holders = [holder for device in resizing.new for holder in self._on.get(device, ())]
         if resizing.since_s is not None or resizing.void or any(map(self._is_given_up, holders)):
             return  # looked at again when one of them has ended
-        if gone := {device.server_id for device in resizing.new} - self._servers.keys():
-            for server_id in sorted(gone):
-                self.post(WorkerLost(now_s, server_id, self._epoch_of[server_id]))
+        if news := self._news_of(resizing.new):
+            for event in news:
+                self.post(event)
             return  # the scheduler will stop it
         resizing.since_s = resizing.logged_s = now_s
         self.ledger.reserved(now_s, lease, resizing.new)
@@ -474,10 +548,10 @@ class SimulatedCluster:
             if any(map(self._is_given_up, (*holders, self._lease_of.get(lease.job_id)))):
                 return  # looked at again when one of them has ended
         del self._waiting[lease.id]
-        gone = {device.server_id for device in lease.devices} - self._servers.keys()
-        for server_id in sorted(gone):  # all that turns to it sees it, reported or not
-            self.post(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
-        if lease.job_id not in self._job or gone:
+        news = self._news_of(lease.devices)
+        for event in news:
+            self.post(event)
+        if lease.job_id not in self._job or news:
             self._never_began(lease)
         else:
             self._begin(lease)
@@ -586,9 +660,18 @@ class SimulatedCluster:
         servers = {device.server_id for device in lease.devices}
         if len(servers) == 1:
             return False
-        here = (server for _, server in self._told.values() if server and server.accelerator == lease.accelerator)
-        sizes = Counter(server.device_count for server in here)
+        sizes = Counter(
+            self._told_devices(server, epoch)
+            for epoch, server in self._told.values()
+            if server and server.accelerator == lease.accelerator
+        )
+        del sizes[0]
         return len(servers) > fewest_servers(len(lease.devices), sizes)
+
+    def _told_devices(self, server: Server, epoch: int) -> int:
+        """How many devices the server lends, as the scheduler has heard."""
+        offer = self._told_offers.get(server.id)
+        return server.device_count if offer is None or offer.epoch != epoch else offer.devices
 
     def _beside(self, run: Run) -> list[Run]:
         """Who holds the same devices, be it to write a last checkpoint."""

@@ -1,12 +1,15 @@
-"""Spot capacity: servers that the cloud takes away with a notice, and gives back.
+"""Capacity that comes and goes: spot servers of a cloud, and devices that servers lend to jobs for a time.
 
-A series says which part of what was asked for a cloud had, for how long. A cluster of other servers of the same
-type has that part of them, rounded down: the last of them leave, and come back in the order of their numbers.
+A series says which part is there, for how long. Of spot servers it is the part of what was asked for that a cloud
+had: a cluster of other servers of the same type has that part of them, rounded down; the last of them leave, and
+come back in the order of their numbers. Of devices it is the part that each server lends to jobs: its first ones,
+rounded down; inference, say, has the rest.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from gavelx.cluster import Cluster
 
@@ -21,11 +24,14 @@ class Capacity:
     """Which part of the servers of a type is there: ``shares`` are seconds and that part; then they begin anew.
 
     ``notice_s`` before it goes a server is drained: its jobs stop with a checkpoint, if they have the time for it.
+    ``of``: it is ``servers`` that come and go, or ``devices`` of each of them; jobs that can shrink within the
+    notice run on.
     """
 
     accelerator: str
     shares: Sequence[tuple[float, float]]
     notice_s: float = NOTICE_S
+    of: Literal["servers", "devices"] = "servers"
 
     def changes(self) -> Iterator[tuple[float, float]]:
         """Times, in order, and the part that is there from then on; before the first, all."""
@@ -48,11 +54,31 @@ class Capacity:
 
 def at_best(cluster: Cluster, capacities: Sequence[Capacity]) -> Cluster:
     """The servers that are there together when the most are, type by type."""
-    gone: set[int] = set()
+    servers = {server.id: server for server in cluster.servers}
     for capacity in capacities:
-        there = [server.id for server in cluster.servers if server.accelerator == capacity.accelerator]
-        gone.update(there[capacity.most(len(there)) :])
-    return Cluster(tuple(server for server in cluster.servers if server.id not in gone), cluster.accelerators)
+        there = [server for server in servers.values() if server.accelerator == capacity.accelerator]
+        if capacity.of == "devices":
+            lent = (replace(server, device_count=capacity.most(server.device_count)) for server in there)
+            servers |= {server.id: server for server in lent}
+        for server in there[capacity.most(len(there)) :] if capacity.of == "servers" else ():
+            del servers[server.id]
+    left = tuple(server for server in servers.values() if server.device_count)
+    return Cluster(left, cluster.accelerators)
+
+
+def diurnal(
+    least: float, most: float, *, day_s: float = 86400.0, step_s: float = 1800.0, busiest_s: float = 50400.0
+) -> list[tuple[float, float]]:
+    """A day in which inference needs most devices at ``busiest_s``, and lends fewest then: shares for `Capacity`.
+
+    The part that is lent follows a cosine between ``least`` and ``most``, constant for ``step_s`` at a time.
+
+    >>> [round(share, 2) for _, share in diurnal(0.2, 1.0, day_s=4.0, step_s=1.0, busiest_s=2.0)]
+    [1.0, 0.6, 0.2, 0.6]
+    """
+    steps = max(1, round(day_s / step_s))
+    lent = (0.5 - 0.5 * math.cos(2 * math.pi * (n * step_s - busiest_s) / day_s) for n in range(steps))
+    return [(step_s, least + (most - least) * part) for part in lent]
 
 
 def servers_left(servers: int, share: float) -> int:

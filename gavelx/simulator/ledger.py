@@ -16,7 +16,7 @@ A breach raises :class:`LedgerError`, which is a fault of ours, never the user's
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 
 from gavelx.cluster import Server
@@ -104,6 +104,15 @@ class Ledger:
         self._gone.append((self.servers.pop(server_id), time_s))
         held = [device for device in self._holders if device.server_id == server_id]
         self.require(not held, f"{held} held on a server that is gone")
+
+    def offers(self, server_id: int, devices: int, time_s: float) -> None:
+        """A server lends its first so many devices from now on; nothing may be held on the others any more."""
+        before = self.servers[server_id]
+        self.servers[server_id] = replace(before, device_count=devices)
+        change = replace(before, device_count=abs(devices - before.device_count))
+        (self._up if devices > before.device_count else self._gone).append((change, time_s))
+        held = [d for d in self._holders if d.server_id == server_id and d.slot >= devices]
+        self.require(not held, f"{held} held, and not lent any more")
 
     def started(self, time_s: float, lease: Lease, job: Job, pace: float = 0.0) -> None:
         """A job holds the devices of a lease from now on, and does so many steps/s."""

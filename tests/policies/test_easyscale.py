@@ -164,6 +164,14 @@ def test_what_wastes_too_much_by_now_is_rolled_back_though_it_is_faster() -> Non
     assert devices_JA(EasyScale().allocate(after(first, 60.0, [{1: 1.0, 2: 1.9, 4: 2.4}]))) == [[2]]
 
 
+def test_a_size_that_too_few_devices_are_left_for_is_not_barred() -> None:
+    first = EasyScale().allocate(snapshot_of([EVEN], {"v100": 8}))
+    less = snapshot_of([EVEN], {"v100": 5}).replace(promised=after(first).promised, running_J=np.array([0]))
+    answer = EasyScale().allocate(less)
+    assert devices_JA(answer) == [[5]]
+    assert not len(answer.memory["devices"])
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_dropped_or_nonsensical_memory_costs_no_answer(seed: int) -> None:
     random = np.random.default_rng(seed)

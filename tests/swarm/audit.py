@@ -10,9 +10,20 @@ from dataclasses import dataclass, field
 
 from gavelx.mechanism import Mechanism
 from gavelx.mechanism.commands import Lease
-from gavelx.mechanism.events import Event, LeaseEnded, Progress, WorkerDrained, WorkerJoined, WorkerLost
+from gavelx.mechanism.events import (
+    Event,
+    LeaseEnded,
+    Progress,
+    ServerOffers,
+    WorkerDrained,
+    WorkerJoined,
+    WorkerLost,
+)
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.ledger import ROUNDING
+
+TAKES = WorkerDrained | WorkerJoined | WorkerLost | ServerOffers
+"""What takes devices from jobs, protected or not."""
 
 
 @dataclass
@@ -73,7 +84,7 @@ class Audit:
         """
         mechanism, leasing, live = self.mechanism, self.mechanism.leasing, self.mechanism.live
         one_owner = len({job.owner for job in self.backend.jobs}) == 1
-        if isinstance(event, LeaseEnded | WorkerDrained | WorkerJoined | WorkerLost) or not one_owner:
+        if isinstance(event, TAKES | LeaseEnded) or not one_owner:
             return
         for job_id, lease in before.items():
             j = live.index.get(job_id)
@@ -128,6 +139,7 @@ class Audit:
             (isinstance(event, LeaseEnded) and event.lease_id == lease.id)
             or (isinstance(event, WorkerLost) and event.server_id in servers)
             or (isinstance(event, WorkerJoined) and event.server.id in servers)
+            or (isinstance(event, ServerOffers) and event.server_id in servers)
             for event in self.backend.unheard()
         )
 
@@ -143,7 +155,13 @@ class Audit:
         told = {
             e.server.id if isinstance(e, WorkerJoined) else e.server_id
             for e in self.backend.unheard()
-            if isinstance(e, WorkerJoined | WorkerLost)
+            if isinstance(e, WorkerJoined | WorkerLost | ServerOffers)
         }
         wrong = (leasing.servers.keys() ^ ledger.servers.keys()) - told
         ledger.require(not wrong, f"servers {wrong}: whether they are there, the mechanism is wrong and was told")
+        for server_id in leasing.servers.keys() - told - wrong:
+            lends, offered = (books.servers[server_id].device_count for books in (ledger, leasing))
+            ledger.require(
+                offered <= lends,
+                f"server {server_id} lends {lends} devices, and the mechanism thinks {offered} and was told",
+            )

@@ -17,6 +17,7 @@ from gavelx.overheads import FREE, Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.published import PUBLISHED, AnyRules
+from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.faults import Faults
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
@@ -50,6 +51,7 @@ class Case:
     rules: AnyRules
     faults: Faults
     lengths: Known
+    lending: tuple[Capacity, ...] = ()
 
     def __str__(self) -> str:
         run = f"{self.policy}, rules {self.rules.name}, lengths {self.lengths}"
@@ -81,7 +83,27 @@ def case_of(seed: int) -> Case:
         faults=_faults(random, seed, rules),
         lengths=_lengths(seed, rules),
     )
-    return _some_elastic(case)
+    return _some_lending(_some_elastic(case))
+
+
+def _some_lending(case: Case) -> Case:
+    """In a fourth of the cases servers of some types take devices back and lend them again, until faults stop."""
+    random = Random(f"lending:{case.seed}")
+    if not isinstance(case.rules, Rules) or random.random() < 3 / 4:
+        return case
+    lending = tuple(
+        Capacity(name, _shares(random), random.choice((0.0, 30.0, 300.0)), of="devices")
+        for name in TYPES
+        if name == TYPES[0] or random.random() < 0.5
+    )
+    return replace(case, lending=lending)
+
+
+def _shares(random: Random) -> tuple[tuple[float, float], ...]:
+    """Parts for some minutes each until faults stop, and all after that."""
+    every_s = random.choice((200.0, 900.0, 2500.0))
+    parts = tuple((every_s, random.choice((0.0, 0.25, 0.5, 0.75, 1.0))) for _ in range(int(CALM_FROM_S / every_s)))
+    return (*parts, (1e9, 1.0))
 
 
 def _some_elastic(case: Case) -> Case:

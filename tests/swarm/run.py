@@ -36,6 +36,7 @@ def run(case: Case, write: Write = lambda text: None) -> Result:
         rules=case.rules,
         faults=case.faults,
         price_changes=case.price_changes,
+        capacities=case.lending,
         lengths=case.lengths,
         watch=(lambda mechanism, backend: Watched(mechanism, backend, write)) if watched else None,
     )

@@ -102,7 +102,7 @@ class Division:
             good = [
                 size for size in self.sizes.get((j, a), ()) if size.devices <= devices and self.is_good(j, a, size)
             ]
-            if good and good[-1].devices < devices:
+            if good and good[-1].devices < devices <= self.snapshot.devices_A[a]:
                 self.barred[j, a] = devices, self.snapshot.time_s + barred_s
             fitting = [size for size in good if size.devices <= self.free_A[a]]
             if fitting:
