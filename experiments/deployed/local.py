@@ -158,6 +158,11 @@ class LocalCluster:
     async def drain(self, server: str) -> None:
         await self.call("Drain", wire.DrainRequest(version=1, server=server))
 
+    async def offer(self, server: str, devices: int, notice_s: float) -> int:
+        """The server lends its first so many devices; how many leases hold others still."""
+        request = wire.OfferRequest(version=1, server=server, devices=devices, notice_s=notice_s)
+        return int((await self.call("Offer", request)).leases)
+
     async def jobs(self, job_ids: Sequence[int] = ()) -> list[wire.JobStatus]:
         """How these jobs are, or all."""
         return list((await self.call("Status", wire.StatusRequest(version=1, job_ids=job_ids, ended=True))).jobs)

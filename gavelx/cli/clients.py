@@ -29,6 +29,7 @@ with service_installed():
     from gavelx.rpc.channels import Access, call, channel, stream, stub_of
 
 TOKEN = "GAVELX_TOKEN"
+POLL_S = 0.2
 
 
 def access_of(address: Address) -> Access:
@@ -256,6 +257,21 @@ def run_drain(access: Access, server: str, *, undo: bool, as_json: bool) -> None
         print(f"{server} may have leases again")
     else:
         print(f"{server} takes no more leases; {reply.leases} still to stop")
+
+
+def run_offer(access: Access, server: str, devices: int, *, notice_s: float, wait: bool, as_json: bool) -> None:
+    """Lend some devices of a server; with ``wait``, until no job holds any of the others."""
+    request = wire.OfferRequest(version=1, server=server, devices=devices, notice_s=notice_s)
+    begun_s = time.monotonic()
+    leases = _call(access, request).leases
+    while wait and leases:
+        time.sleep(POLL_S)
+        leases = _call(access, request).leases
+    if as_json:
+        print_json({"server": server, "devices": devices, "leases": leases, "seconds": time.monotonic() - begun_s})
+    else:
+        left = f"; {leases} leases have yet to leave the others" if leases else ""
+        print(f"{server} lends {devices} of its devices{left}")
 
 
 def run_set_policy(access: Access, policy: str, as_json: bool) -> None:

@@ -20,7 +20,7 @@ policy_app = typer.Typer(no_args_is_help=True, help="The policy of a running sch
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the app."""
-    for command in (serve, submit, status, explain, logs, cancel, drain, certs, token, replay):
+    for command in (serve, submit, status, explain, logs, cancel, drain, offer, certs, token, replay):
         app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)
     policy_app.command("set", epilog="Example:  gavelx policy set finish_time_fairness")(policy_set)
     app.add_typer(policy_app, name="policy")
@@ -34,6 +34,7 @@ EXAMPLES = {
     "logs": "gavelx logs -f 17",
     "cancel": "gavelx cancel 17",
     "drain": "gavelx drain server-3",
+    "offer": "gavelx offer server-3 4 --notice 30 --wait",
     "certs": "gavelx certs certs/ --host scheduler.example.org --agent server-1 --agent server-2",
     "token": "gavelx token tokens.json --owner ada --role user --days 90 --out ada.token",
     "replay": "gavelx replay run/ --policy finish_time_fairness",
@@ -150,6 +151,30 @@ def drain(
     from gavelx.cli.clients import access_of, run_drain
 
     run_drain(access_of(address), worker, undo=undo, as_json=json)
+
+
+@with_options(Address)
+def offer(
+    worker: Annotated[str, typer.Argument(metavar="WORKER", help="The name of a server, as status shows it.")],
+    devices: Annotated[int, typer.Argument(min=0, help="Its first so many devices are for jobs.")],
+    *,
+    notice: Annotated[
+        float,
+        typer.Option("--notice", min=0.0, metavar="SECONDS", help="Time that jobs have to leave the others."),
+    ] = 30.0,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when no job holds any of the others.")] = False,
+    address: Address,
+    json: o.JsonFlag = False,
+) -> None:
+    """Lend jobs only some devices of a server, or more of them again.
+
+    Elastic jobs shrink to what is left while they run; other jobs stop with a
+    checkpoint and continue elsewhere. It stays so until the next offer, also if
+    the server's agent or the scheduler restarts.
+    """
+    from gavelx.cli.clients import access_of, run_offer
+
+    run_offer(access_of(address), worker, devices, notice_s=notice, wait=wait, as_json=json)
 
 
 @with_options(Address)

@@ -46,6 +46,11 @@ def _left(job: Any) -> str:
     return between(job.left_s, job.left_lower_s, job.left_upper_s) if job.left_s > 0.0 else ""
 
 
+def _not_lent(server: Any) -> str:
+    kept = server.devices - server.lent
+    return f" (keeps {kept})" if kept else ""
+
+
 JOBS = (
     Column("job", lambda job: str(job.job_id), right=True),
     Column("name", lambda job: job.name, goes=4, least=8),
@@ -62,7 +67,7 @@ JOBS = (
 SERVERS = (
     Column("server", lambda server: server.name, least=8),
     Column("accelerator", lambda server: server.accelerator, goes=1, least=6),
-    Column("leased", lambda server: f"{server.leased} of {server.devices}"),
+    Column("leased", lambda server: f"{server.leased} of {server.lent}" + _not_lent(server)),
     Column("state", lambda server: server.state),
     Column("heard", lambda server: f"{whole_seconds(server.heard_s_ago)} ago", goes=2),
 )

@@ -141,7 +141,7 @@ class JobStatus(_message.Message):
     def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ..., said_steps: _Optional[float] = ..., left_s: _Optional[float] = ..., left_lower_s: _Optional[float] = ..., left_upper_s: _Optional[float] = ..., elasticity: _Optional[str] = ..., devices: _Optional[int] = ..., batch: _Optional[int] = ...) -> None: ...
 
 class ServerStatus(_message.Message):
-    __slots__ = ("server_id", "name", "accelerator", "devices", "leased", "state", "heard_s_ago")
+    __slots__ = ("server_id", "name", "accelerator", "devices", "leased", "state", "heard_s_ago", "lent")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ACCELERATOR_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +149,7 @@ class ServerStatus(_message.Message):
     LEASED_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     HEARD_S_AGO_FIELD_NUMBER: _ClassVar[int]
+    LENT_FIELD_NUMBER: _ClassVar[int]
     server_id: int
     name: str
     accelerator: str
@@ -156,7 +157,8 @@ class ServerStatus(_message.Message):
     leased: int
     state: str
     heard_s_ago: float
-    def __init__(self, server_id: _Optional[int] = ..., name: _Optional[str] = ..., accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., leased: _Optional[int] = ..., state: _Optional[str] = ..., heard_s_ago: _Optional[float] = ...) -> None: ...
+    lent: int
+    def __init__(self, server_id: _Optional[int] = ..., name: _Optional[str] = ..., accelerator: _Optional[str] = ..., devices: _Optional[int] = ..., leased: _Optional[int] = ..., state: _Optional[str] = ..., heard_s_ago: _Optional[float] = ..., lent: _Optional[int] = ...) -> None: ...
 
 class StatusReply(_message.Message):
     __slots__ = ("jobs", "servers", "policy", "rounds", "round_s", "waiting", "running", "ended", "left_out", "certificate_json")
@@ -261,6 +263,24 @@ class DrainRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ..., server: _Optional[str] = ..., undo: bool = ...) -> None: ...
 
 class DrainReply(_message.Message):
+    __slots__ = ("leases",)
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    leases: int
+    def __init__(self, leases: _Optional[int] = ...) -> None: ...
+
+class OfferRequest(_message.Message):
+    __slots__ = ("version", "server", "devices", "notice_s")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_S_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    server: str
+    devices: int
+    notice_s: float
+    def __init__(self, version: _Optional[int] = ..., server: _Optional[str] = ..., devices: _Optional[int] = ..., notice_s: _Optional[float] = ...) -> None: ...
+
+class OfferReply(_message.Message):
     __slots__ = ("leases",)
     LEASES_FIELD_NUMBER: _ClassVar[int]
     leases: int

@@ -66,6 +66,11 @@ class SchedulerStub(object):
                 request_serializer=gavelx_dot_rpc_dot_wire__pb2.DrainRequest.SerializeToString,
                 response_deserializer=gavelx_dot_rpc_dot_wire__pb2.DrainReply.FromString,
                 _registered_method=True)
+        self.Offer = channel.unary_unary(
+                '/gavelx.v1.Scheduler/Offer',
+                request_serializer=gavelx_dot_rpc_dot_wire__pb2.OfferRequest.SerializeToString,
+                response_deserializer=gavelx_dot_rpc_dot_wire__pb2.OfferReply.FromString,
+                _registered_method=True)
         self.SetPolicy = channel.unary_unary(
                 '/gavelx.v1.Scheduler/SetPolicy',
                 request_serializer=gavelx_dot_rpc_dot_wire__pb2.SetPolicyRequest.SerializeToString,
@@ -122,6 +127,13 @@ class SchedulerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Offer(self, request, context):
+        """a server lends only some of its devices to jobs
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetPolicy(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -167,6 +179,11 @@ def add_SchedulerServicer_to_server(servicer, server):
                     servicer.Drain,
                     request_deserializer=gavelx_dot_rpc_dot_wire__pb2.DrainRequest.FromString,
                     response_serializer=gavelx_dot_rpc_dot_wire__pb2.DrainReply.SerializeToString,
+            ),
+            'Offer': grpc.unary_unary_rpc_method_handler(
+                    servicer.Offer,
+                    request_deserializer=gavelx_dot_rpc_dot_wire__pb2.OfferRequest.FromString,
+                    response_serializer=gavelx_dot_rpc_dot_wire__pb2.OfferReply.SerializeToString,
             ),
             'SetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.SetPolicy,
@@ -343,6 +360,33 @@ class Scheduler(object):
             '/gavelx.v1.Scheduler/Drain',
             gavelx_dot_rpc_dot_wire__pb2.DrainRequest.SerializeToString,
             gavelx_dot_rpc_dot_wire__pb2.DrainReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Offer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavelx.v1.Scheduler/Offer',
+            gavelx_dot_rpc_dot_wire__pb2.OfferRequest.SerializeToString,
+            gavelx_dot_rpc_dot_wire__pb2.OfferReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -248,9 +248,14 @@ class SimulatedCluster:
         self._posted.append(event)
 
     def bring_about(self, event: Event) -> None:
-        """A job is cancelled, or a server is drained or lost, at the present time."""
+        """A job is cancelled, or a server is drained, lost, or lends other devices, at the present time."""
         if isinstance(event, WorkerLost):
             self._lose(event.server_id)
+            return
+        if isinstance(event, ServerOffers):
+            server = self._servers[event.server_id]
+            self._offer(server, event.devices, event.notice_s)
+            self._push(self.now_s + event.notice_s, HAPPENS, ("_take_back", server))
             return
         if isinstance(event, JobCancelled):
             self._is_gone(event.job_id)
@@ -299,7 +304,7 @@ class SimulatedCluster:
         self._epoch_of[server.id] = epoch = self._epoch_of.get(server.id, -1) + 1
         self.ledger.joined(server, self.now_s)
         self._report(WorkerJoined(self.now_s, server, epoch))
-        self._lend(server, self._share.get(server.accelerator, 1.0), 0.0)
+        self._lend(server, servers_left(server.device_count, self._share.get(server.accelerator, 1.0)))
         if server.accelerator in self._spot:
             return
         if (after_s := self._chance.failure_of_server_s(self.now_s)) is not None:
@@ -361,15 +366,15 @@ class SimulatedCluster:
     ) -> None:
         """Servers say which devices they will take back; those that they lend again are said at their time."""
         for server in self._of_type(capacity.accelerator):
-            if servers_left(server.device_count, share) < self._lends(server):
-                self._offer(server, share, time_s - self.now_s)
+            if (devices := servers_left(server.device_count, share)) < self._lends(server):
+                self._offer(server, devices, time_s - self.now_s)
         self._push(time_s, HAPPENS, ("_devices_change", capacity, changes, share))
 
     def _devices_change(self, capacity: Capacity, changes: Iterator[tuple[float, float]], share: float) -> None:
         """Devices are taken back, whatever runs there says how far it came; or some are lent again."""
         self._share[capacity.accelerator] = share
         for server in self._of_type(capacity.accelerator):
-            self._lend(server, share, 0.0)
+            self._lend(server, servers_left(server.device_count, share))
         self._next_change(capacity, changes)
 
     def _of_type(self, accelerator: str) -> list[Server]:
@@ -383,20 +388,24 @@ class SimulatedCluster:
         last = self._offers.get(server.id)
         return server.device_count if last is None or last.epoch < self._epoch_of[server.id] else last.devices
 
-    def _offer(self, server: Server, share: float, notice_s: float) -> None:
+    def _offer(self, server: Server, devices: int, notice_s: float) -> None:
         """The scheduler is told which devices a server lends, unless it is so already."""
-        devices, epoch = servers_left(server.device_count, share), self._epoch_of[server.id]
         if devices == self._offered(server):
             return
+        epoch = self._epoch_of[server.id]
         number = self._offers[server.id].number + 1 if server.id in self._offers else 1
         self._offers[server.id] = ServerOffers(self.now_s, server.id, devices, epoch, number, notice_s)
         self._report(self._offers[server.id])
 
-    def _lend(self, server: Server, share: float, notice_s: float) -> None:
-        """From now on a server lends this part of its devices; what runs on others ends."""
-        devices = servers_left(server.device_count, share)
+    def _take_back(self, server: Server) -> None:
+        """A notice is over: a server that is still here lends no more than it says."""
+        if server.id in self._servers:
+            self._lend(server, self._offered(server))
+
+    def _lend(self, server: Server, devices: int) -> None:
+        """From now on a server lends its first so many devices; what runs on others ends."""
         before, self._lent[server.id] = self._lends(server), devices
-        self._offer(server, share, notice_s)
+        self._offer(server, devices, 0.0)
         if devices != before:
             for resizing in self._resizing.values():
                 if any(d.server_id == server.id and d.slot >= devices for d in resizing.new):

@@ -78,6 +78,9 @@ def test_a_job_from_submission_to_replay(
     assert told(capsys, "policy", "set", "fifo") == {"policy": "fifo", "before": "max_min_fairness"}
     assert "takes no more leases" in said(capsys, "drain", "one")
     assert told(capsys, "drain", "one", "--undo")["drained"] is False
+    assert told(capsys, "offer", "one", "0", "--wait")["leases"] == 0
+    assert "0 of 0 (keeps 1)" in said(capsys, "status")
+    assert said(capsys, "offer", "one", "1") == "one lends 1 of its devices\n"
     document = json.loads(said(capsys, "replay", str(tmp_path / "state"), "--policy", "fifo", "--json", "-"))
     assert (document["jobs_total"], document["jobs_completed"]) == (1, 1)
     recorded = document["recorded"]
@@ -113,6 +116,8 @@ def test_a_job_from_submission_to_replay(
         (["cancel", "77"], "no job has the id 77"),
         (["logs", "77"], "no job has the id 77"),
         (["drain", "nobody"], "no server is called 'nobody'"),
+        (["offer", "nobody", "1"], "no server is called 'nobody'"),
+        (["offer", "one", "9"], "9 devices: the server one has 1"),
         (["policy", "set", "fifoo"], "did you mean 'fifo'"),
         (["status", "--token-file", "/nowhere"], "cannot read /nowhere"),
         (["status", "--ca", "/nowhere"], "--ca: cannot read /nowhere"),

@@ -34,6 +34,16 @@ GROW_AND_SHRINK = Scenario(
     jobs=(Wanted(12, elastic="workers:1-2"), Wanted(2, after=2)),
 )
 ON_ONE_SERVER = replace(GROW_AND_SHRINK, servers={"one": ("v100", 2)})
+LENDING = Scenario(
+    policy="elastic(easyscale)",
+    servers={"one": ("v100", 2)},
+    jobs=(Wanted(12, workers=2, elastic="workers:1-2"),),
+    happenings=(
+        Happening(once=0, has_done=0.2, then="offer", job_id=0, devices=1),
+        Happening(once=0, has_done=0.5, then="offer", job_id=0, devices=2),
+    ),
+    resize_s=0.0,
+)
 """However long jobs take to start, and things to be noticed: each happens to a job that is far from its end."""
 
 
@@ -83,6 +93,15 @@ class BackendConformance:
         self.the_books_add_up(seen)
         self.it_grew_and_shrank(seen, 0)
         assert [held.resized for held in seen.of(0)] == [True] * (len(seen.of(0)) - 1) + [False]
+
+    def test_devices_are_taken_back_and_lent_again(self, tmp_path: Path) -> None:
+        """An elastic job shrinks to the device that is left, and grows again, without a restart."""
+        seen = type(self).run(LENDING.timed(self.round_s, self.longer), tmp_path)
+        self.every_job_is_complete_once(seen)
+        self.the_books_add_up(seen)
+        held = seen.of(0)
+        assert [[device.slot for device in each.lease.devices] for each in held] == [[0, 1], [0], [0, 1]]
+        assert [each.resized for each in held] == [True, True, False]
 
     # -- what must hold ---------------------------------------------------------------------------------------
 

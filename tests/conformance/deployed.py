@@ -11,7 +11,7 @@ from gavelx.jobs import Job
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.timing import Timing
 from tests.conformance.observed import Observed, recorded
-from tests.conformance.scenario import TABLE, Happening, Scenario
+from tests.conformance.scenario import NOTICE_S, TABLE, Happening, Scenario
 from tests.waiting import PATIENCE_S, until
 
 SLEEPS = Timing(heartbeat_s=0.1, valid_for_s=2.0, grace_s=0.5)
@@ -84,5 +84,7 @@ async def _happen(happening: Happening, cluster: LocalCluster) -> None:
             await cluster.cancel(happening.job_id)
         case "drain":
             await cluster.drain(server)
+        case "offer":
+            await cluster.offer(server, happening.devices, NOTICE_S)
         case "lose":
             cluster.kill(server)

@@ -24,6 +24,10 @@ TABLE = Throughputs(SPEEDS, name="conformance")
 PRICES = Prices({"v100": 3600.0, "k80": 900.0}, "conformance")
 
 
+NOTICE_S = 60.0
+"""For jobs to leave devices that are not lent any more; it takes them less."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A job that takes so many rounds on v100s, and comes after so many; ``elastic`` says its other sizes."""
@@ -43,13 +47,14 @@ class Wanted:
 class Happening:
     """Once a job has done this part of its steps, and some of them since the last thing that happened.
 
-    Then a job is cancelled, or the server on which it runs is drained or lost.
+    Then a job is cancelled, or the server on which it runs is drained or lost, or lends only so many ``devices``.
     """
 
     once: int
     has_done: float
-    then: Literal["cancel", "drain", "lose"]
+    then: Literal["cancel", "drain", "lose", "offer"]
     job_id: int
+    devices: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from pathlib import Path
 from gavelx.drive import Backend
 from gavelx.mechanism import Mechanism
 from gavelx.mechanism.commands import Command, WakeAt
-from gavelx.mechanism.events import Event, JobCancelled, WorkerDrained, WorkerLost
+from gavelx.mechanism.events import Event, JobCancelled, ServerOffers, WorkerDrained, WorkerLost
 from gavelx.mechanism.history import History
 from gavelx.policies import load_policy
 from gavelx.simulator import simulate
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.faults import Faults
 from tests.conformance.observed import Account, Observed
-from tests.conformance.scenario import PRICES, TABLE, Happening, Scenario
+from tests.conformance.scenario import NOTICE_S, PRICES, TABLE, Happening, Scenario
 
 
 class Watched:
@@ -83,6 +83,8 @@ class Watched:
                 self.backend.bring_about(JobCancelled(self.now_s, next_one.job_id))
             case "drain":
                 self.backend.bring_about(WorkerDrained(self.now_s, server_id))
+            case "offer":
+                self.backend.bring_about(ServerOffers(self.now_s, server_id, next_one.devices, notice_s=NOTICE_S))
             case "lose":
                 self.backend.bring_about(WorkerLost(self.now_s, server_id))
 

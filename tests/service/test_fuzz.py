@@ -40,6 +40,7 @@ REQUESTS: dict[str, Any] = {
     "Status": wire.StatusRequest(version=1, job_ids=[0, 1], ended=True, limit=3),
     "Cancel": wire.CancelRequest(version=1, job_id=77),
     "Drain": wire.DrainRequest(version=1, server="nobody"),
+    "Offer": wire.OfferRequest(version=1, server="nobody"),
     "SetPolicy": wire.SetPolicyRequest(version=1, policy="max_min_fairness"),
 }
 CLEAR = {
@@ -222,12 +223,13 @@ def test_jobs_that_nobody_can_run(live: Background, jobs: list[wire.JobSpec]) ->
     | st.builds(wire.CancelRequest, version=st.just(1), job_id=ids.filter(bool))
     | st.builds(wire.LogsRequest, version=st.just(1), job_id=ids.filter(bool), offset=st.integers(0, 2**64 - 1))
     | st.builds(wire.DrainRequest, version=st.just(1), server=nasty)
+    | st.builds(wire.OfferRequest, version=st.just(1), server=nasty, devices=ids.filter(lambda n: 0 <= n < 9))
     | st.builds(wire.SetPolicyRequest, version=st.just(1), policy=nasty.map(lambda text: text + "?"))
 )
 def test_questions_about_what_is_not_there(live: Background, request: Any) -> None:
     method = type(request).__name__.removesuffix("Request")
     code, _, _ = call(live, method, request.SerializeToString())
-    if method in ("Drain", "SetPolicy"):
+    if method in ("Drain", "Offer", "SetPolicy"):
         assert code is not grpc.StatusCode.OK
 
 

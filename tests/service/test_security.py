@@ -68,6 +68,8 @@ def test_users_act_on_their_own_jobs_only_and_operators_on_all(tmp_path: Path) -
                 await refused(ada, "Drain", wire.DrainRequest(version=1, server="x"))
                 is grpc.StatusCode.PERMISSION_DENIED
             )
+            offer = wire.OfferRequest(version=1, server="x", devices=1)
+            assert await refused(ada, "Offer", offer) is grpc.StatusCode.PERMISSION_DENIED
             policy = wire.SetPolicyRequest(version=1, policy="fifo")
             assert await refused(ada, "SetPolicy", policy) is grpc.StatusCode.PERMISSION_DENIED
             submit = wire.SubmitRequest(version=1, jobs=[spec()])

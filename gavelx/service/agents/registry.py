@@ -25,7 +25,7 @@ from gavelx.estimator.untold import rate_of
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.price_tables import with_prices_of
 from gavelx.mechanism.commands import Command, Launch, Resize, Stop
-from gavelx.mechanism.events import LeaseEnded, Resized, WorkerDrained, WorkerJoined, WorkerLost
+from gavelx.mechanism.events import LeaseEnded, Resized, ServerOffers, WorkerDrained, WorkerJoined, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_hello
 from gavelx.rpc.refused import RefusedError
@@ -96,6 +96,7 @@ class AgentRegistry:
         self._numbers = {machine.name: i for i, machine in state.machines.items()}
         self._joining: set[int] = set()
         self._unpriced: set[str] = set()
+        self._taken_back = dict.fromkeys(self.here, now_s)  # when a notice is over: jobs of before have had theirs
 
     # -- agents come and go -----------------------------------------------------------------------------------
 
@@ -197,9 +198,20 @@ class AgentRegistry:
         note: dict[str, Any] = {"name": hello.name, "address": hello.address, "boot_id": hello.boot_id}
         note["rate"] = rate_of(server.accelerator, load_data_sheets())
         entries = [Entry(WorkerJoined(now_s, server, epoch), note)]
+        if before is not None:
+            entries += self._lends_as_before(now_s, before, server, epoch)
         if before is not None and before.drained:
             entries.append(Entry(WorkerDrained(now_s, server.id, epoch)))
         return entries
+
+    @staticmethod
+    def _lends_as_before(now_s: float, before: Machine, server: Server, epoch: int) -> list[Entry]:
+        """A server that comes back lends no more devices than it did."""
+        if before.lent >= before.server.device_count:
+            return []
+        return [
+            Entry(ServerOffers(now_s, server.id, min(before.lent, server.device_count), epoch, before.offers + 1))
+        ]
 
     def left(self, session: AgentSession, stream: Stream) -> None:
         """The stream is broken; what was leased runs on until its time is over."""
@@ -233,6 +245,11 @@ class AgentRegistry:
         self.completions.hurry(now_s - self.timing.grace_s)
         for run in self.resizes.late(now_s - self.timing.resize_s):
             self.completions.stop(run, "its new processes were not ready in time")
+        for server_id in [i for i, over_s in self._taken_back.items() if over_s <= now_s]:
+            for run in self.not_lent(self.state.machines[server_id]):
+                if not run.stopping:
+                    self.completions.stop(run, "its devices were taken back")
+            del self._taken_back[server_id]
         if now_s > self._await_until_s:
             for server_id in tuple(self._awaited):
                 self._is_clear(server_id)
@@ -364,13 +381,7 @@ class AgentRegistry:
 
     def drain(self, name: str, now_s: float, *, undo: bool) -> list[Entry]:
         """No new leases on a server, or leases again. Raises :class:`RefusedError`."""
-        machine = self.state.machine_named(name)
-        if machine is None:
-            raise RefusedError(
-                grpc.StatusCode.NOT_FOUND, f"no server is called {name[:80]!r}; gavelx status lists them"
-            )
-        if machine.server.id in self._joining:  # what is said now would be of its epoch before
-            raise RefusedError(grpc.StatusCode.UNAVAILABLE, f"the server {name} comes in just now; try again")
+        machine = self._machine(name)
         if machine.drained is not undo:
             return []
         if not undo:
@@ -378,4 +389,45 @@ class AgentRegistry:
         if machine.lost:
             raise RefusedError(grpc.StatusCode.FAILED_PRECONDITION, f"the server {name} is not here")
         note = {"name": machine.name, "address": machine.address, "boot_id": machine.boot_id}
-        return [Entry(WorkerJoined(now_s, machine.server, machine.epoch + 1), note)]
+        epoch = machine.epoch + 1
+        joined = Entry(WorkerJoined(now_s, machine.server, epoch), note)
+        return [joined, *self._lends_as_before(now_s, machine, machine.server, epoch)]
+
+    def offer(self, name: str, devices: int, notice_s: float, now_s: float) -> list[Entry]:
+        """A server lends its first so many devices to jobs, and no others. Raises :class:`RefusedError`.
+
+        What runs on others when the notice is over is stopped.
+        """
+        machine = self._machine(name)
+        if devices > (most := machine.server.device_count):
+            raise RefusedError(
+                grpc.StatusCode.INVALID_ARGUMENT, f"{devices} devices: the server {name} has {most}"
+            )
+        server_id = machine.server.id
+        if devices == machine.lent:
+            return []
+        self._taken_back[server_id] = time.monotonic() + notice_s
+        offer = ServerOffers(now_s, server_id, devices, machine.epoch, machine.offers + 1, notice_s)
+        return [Entry(offer)]
+
+    def not_lent(self, machine: Machine) -> list[LeaseRecord]:
+        """Leases that hold devices of a server which it lends no more."""
+        server_id = machine.server.id
+        return [
+            run
+            for run in self.state.runs.on(server_id).values()
+            if any(
+                slot >= machine.lent for part in run.parts if part.server_id == server_id for slot in part.slots
+            )
+        ]
+
+    def _machine(self, name: str) -> Machine:
+        """The server of this name. Raises :class:`RefusedError` if there is none, or it just comes in."""
+        machine = self.state.machine_named(name)
+        if machine is None:
+            raise RefusedError(
+                grpc.StatusCode.NOT_FOUND, f"no server is called {name[:80]!r}; gavelx status lists them"
+            )
+        if machine.server.id in self._joining:  # what is said now would be of its epoch before
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, f"the server {name} comes in just now; try again")
+        return machine

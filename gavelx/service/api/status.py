@@ -130,6 +130,7 @@ def _servers(state: State, here: AgentRegistry) -> Iterator[wire.ServerStatus]:
             accelerator=machine.server.accelerator,
             devices=machine.server.device_count,
             leased=len(leased),
+            lent=machine.lent,
             state=_condition(machine, session, bool(leased)),
             heard_s_ago=now_s - session.heard_s if session else 0.0,
         )

@@ -10,7 +10,7 @@ from gavelx.service.api.calls import Desk, answers, streams
 from gavelx.service.api.cancel import cancel
 from gavelx.service.api.explain import explain
 from gavelx.service.api.logs import logs
-from gavelx.service.api.operators import drain, set_policy
+from gavelx.service.api.operators import drain, offer, set_policy
 from gavelx.service.api.speeds import speeds
 from gavelx.service.api.status import status
 from gavelx.service.api.submit import submit
@@ -22,6 +22,7 @@ METHODS: dict[str, tuple[Role, Callable[[Any, Any], Any]]] = {
     "Logs": ("user", logs),
     "Cancel": ("user", cancel),
     "Drain": ("operator", drain),
+    "Offer": ("operator", offer),
     "SetPolicy": ("operator", set_policy),
     "Speeds": ("user", speeds),
 }

@@ -28,6 +28,7 @@ from gavelx.mechanism.events import (
     LeaseEnded,
     PolicyChanged,
     Resized,
+    ServerOffers,
     ThroughputsChanged,
     Wake,
     WorkerDrained,
@@ -72,7 +73,8 @@ class JobRecord:
 class Machine:
     """A server, by the name that its agent gave it. ``boot_id`` changes when all that ran there is gone.
 
-    ``lost``: nothing runs there, by all clocks. ``drained``: an operator wants nothing to run there.
+    ``lost``: nothing runs there, by all clocks. ``drained``: an operator wants nothing to run there. It lends its
+    first ``lent`` devices to jobs, by the last of so many ``offers``.
     """
 
     server: Server
@@ -82,6 +84,11 @@ class Machine:
     epoch: int
     lost: bool = False
     drained: bool = False
+    lent: int = -1
+    offers: int = 0
+
+    def __post_init__(self) -> None:
+        self.lent = self.server.device_count if self.lent < 0 else self.lent
 
 
 class State:
@@ -176,6 +183,9 @@ class State:
                 self._gone(event.server_id)
             case WorkerDrained():
                 self.machines[event.server_id].drained = True
+            case ServerOffers():
+                machine = self.machines[event.server_id]
+                machine.lent, machine.offers = event.devices, event.number
             case PolicyChanged():
                 self.policy = entry.note["policy"]
             case LeaseEnded():

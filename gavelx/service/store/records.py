@@ -27,6 +27,7 @@ from gavelx.mechanism.events import (
     PriceChanged,
     Progress,
     Resized,
+    ServerOffers,
     Wake,
     WorkerDrained,
     WorkerJoined,
@@ -37,10 +38,11 @@ from gavelx.service.store.allocation_record import AllocationRecord, as_of_versi
 from gavelx.throughputs import Pairing, Setting
 from gavelx.training_report import NOTHING_SAID, TrainingReport
 
-VERSION = 4
+VERSION = 5
 """Since 2 each carries a checksum, jobs may refuse to be preempted, and leases say what was lost with them; since
 3 an answer names the devices of each configuration, and says in positive words how it is carried out; since 4 a
-job may be of unknown length, and say itself how long it is, or be elastic, and leases be resized."""
+job may be of unknown length, and say itself how long it is, or be elastic, and leases be resized; since 5 a server
+may lend some of its devices only."""
 Json = dict[str, Any]
 
 
@@ -195,7 +197,7 @@ _WRITE: dict[str, Callable[[Any], Json]] = {
 _READ: dict[str, Callable[[float, Json], Event]] = {
     **{
         kind.__name__: _flat(kind)
-        for kind in (WorkerLost, WorkerDrained, JobCancelled, LeaseEnded, Resized, Wake, Started)
+        for kind in (WorkerLost, WorkerDrained, ServerOffers, JobCancelled, LeaseEnded, Resized, Wake, Started)
     },
     "JobSubmitted": lambda time_s, body: JobSubmitted(time_s, _read_job(body["job"])),
     "WorkerJoined": lambda time_s, body: WorkerJoined(time_s, Server(**body["server"]), body["epoch"]),
