@@ -42,7 +42,7 @@ def curve_plot(sweep: Sweep, rows: Sequence[Row]) -> bytes:
         axes[0, 0].set_ylabel("mean completion time, h")
         axes[1, 0].set_ylabel("completion time / that of isolated, seed 0")
         figure.legend(handles=_sources(), loc="outside lower center", ncols=4, frameon=False)
-        return _png(figure)
+        return png(figure)
 
 
 def bar_plot(sweep: Sweep, rows: Sequence[Row]) -> bytes:
@@ -79,7 +79,7 @@ def bar_plot(sweep: Sweep, rows: Sequence[Row]) -> bytes:
         handles = [Patch(color=COLORS[number], label=curve.label) for number, curve in enumerate(curves)]
         stored = Line2D([], [], color=INK, linestyle=LINES[STORED], label="stored results")
         figure.legend(handles=[*handles, stored], loc="outside lower center", ncols=5, frameon=False)
-        return _png(figure)
+        return png(figure)
 
 
 class Line(NamedTuple):
@@ -131,7 +131,7 @@ def panels_plot(title: str, panels: Sequence[Panel]) -> bytes:
             handles["published"] = Line2D([], [], color=INK, linestyle=LINES[STORED], label="published")
         columns = 2 if len(panels) == 1 else 3
         figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=columns, frameon=False)
-        return _png(figure)
+        return png(figure)
 
 
 def _name_points(axes: Axes, line: Line) -> None:
@@ -173,7 +173,7 @@ def bars_plot(title: str, parts: Sequence[str], panels: Sequence[BarPanel]) -> b
         figure.legend(
             *axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(parts), frameon=False
         )
-        return _png(figure)
+        return png(figure)
 
 
 def _of_one_rule(rows: Sequence[Row]) -> list[Row]:
@@ -234,7 +234,7 @@ def _sources() -> list[Line2D]:
     return [*lines, Line2D([], [], color=INK, linestyle="", marker="x", label="not all jobs completed")]
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     return buffer.getvalue()

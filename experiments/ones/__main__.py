@@ -2,7 +2,7 @@
 
     python -m experiments.ones [--seeds 20] [--devices 16 32 48 64] [--jobs 2] [--out FOLDER] [--fresh]
 
-Writes ``ones.md`` and ``ones.json``. Points that ``ones.json`` has already are not simulated again, unless
+Writes ``ones.md``, ``ones.json`` and plots. Points that ``ones.json`` has already are not simulated again, unless
 ``--fresh`` is given; after an interruption it goes on where it was.
 """
 
@@ -13,12 +13,15 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from experiments.ones.figures import beliefs, clusters, completions, left_out
 from experiments.ones.page import document, report, stored
 from experiments.ones.ways import Point, points, run
 from gavelx.files.atomic import write_atomically
 
 AT_ONCE = 10
 """Points between two writes."""
+LEFT_OUT_SEEDS, PLOT_SEEDS = 3, 4
+"""Of which jobs are left out one by one, and whose single jobs are plotted."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             records |= dict(zip(batch, processes.map(run, batch), strict=True))
             write_atomically(file, json.dumps(document(_in_order(records, every)), indent=1) + "\n")
             print(f"{len(records)} of {len(every)}", file=sys.stderr, flush=True)
-    write_atomically(options.out / "ones.md", report(_in_order(records, every), options.seeds))
+    found = _in_order(records, every)
+    write_atomically(options.out / "ones.md", report(found, options.seeds, left_out(range(LEFT_OUT_SEEDS))))
+    plots = {"training": beliefs(), "completion": completions(range(PLOT_SEEDS)), "clusters": clusters(found)}
+    for name, png in plots.items():
+        write_atomically(options.out / f"ones_{name}.png", png)
     return 0
 
 

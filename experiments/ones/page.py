@@ -10,8 +10,18 @@ from experiments.paired import Paired, paired
 
 ABOUT = """Made by `python -m experiments.ones --seeds {seeds}`. Mean completion of 50 jobs in seconds
 over {seeds} seeds. All is simulated, on a job model of ours (`experiments/ones/jobs.py`). *Changes* are resizes
-and restarts, a job. p is one-sided (Wilcoxon, by seed). *Batch* says whether a policy may change the batch that
-a user asked for."""
+and restarts, a job. p is that of the one-sided signed-rank test
+of Wilcoxon, paired by seed (table 4 of ONES). *Batch* says whether a policy may change the batch that a user asked
+for: `kept` is any number of devices with that batch. Plots: `ones_completion.png` (figure 15) and
+`ones_clusters.png` (figures 17 and 18). Losses under changes of the batch (figures 3, 13, 14) are in
+`live_resize_losses.md`, pauses (figure 16) in `live_resize.md`."""
+BELIEFS = """## What losses tell of lengths (figure 6)
+
+A job that reports its epochs, losses and accuracy is believed to be done in part, by a Beta distribution
+(`gavelx/mechanism/training_progress.py`). Each of the 50 jobs of a seed is left out in turn and judged by the
+others. An error is that of the logarithm of the epochs left. Jobs of the rows *training reported* are judged so
+while the run goes on, by the jobs that ended before; those of *lengths believed* report nothing. Plot:
+`ones_training.png`."""
 STORED = ("jct_mean_s", "jct_max_s", "changes")
 """Of points all of whose jobs were completed."""
 
@@ -60,7 +70,7 @@ def load_names() -> set[str]:
     return {"ones", "ones_published", "srtf_program", "goodput", "pollux", "max_min_fairness", "gang_fifo"}
 
 
-def report(records: Mapping[Point, dict[str, float]], seeds: int) -> str:
+def report(records: Mapping[Point, dict[str, float]], seeds: int, beliefs: str = "") -> str:
     """The page."""
     settings = list(dict.fromkeys(point.setting for point in records))
     full = [one for one in settings if one.devices == FULL and one.gap_s == 30.0]
@@ -79,6 +89,8 @@ def report(records: Mapping[Point, dict[str, float]], seeds: int) -> str:
     if others:
         parts += ["## Other clusters and loads, 1 s a change"]
         parts += [f"### {other}\n\n{table([other], NARROW, records, seeds)}" for other in others]
+    if beliefs:
+        parts += [BELIEFS, beliefs]
     return "\n\n".join(parts) + "\n"
 
 

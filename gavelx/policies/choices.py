@@ -19,7 +19,7 @@ from gavelx.policies.greedy import by_arrival
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import certified
 from gavelx.solvers.lp.integer import IntegerSolution, solve_integer
-from gavelx.solvers.lp.knapsack import CELLS_MOST, fullest_choice
+from gavelx.solvers.lp.knapsack import CELLS_MOST, CELLS_MOST_OF_TYPES, cells, fullest_choice
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -145,15 +145,16 @@ class Choices:
     def fullest(self, cost_V: Floats, must: Ints, execution: Execution, begin_s: float) -> Allocation:
         """Of the allocations with as many devices in use as possible, the one that costs least.
 
-        Of one type it is found by a dynamic program. ``must``: jobs (indices) that get a size in any case.
+        It is found by a dynamic program where that is the quicker one: of one type, and of few of several.
+        ``must``: jobs (indices) that get a size in any case.
         """
         if not len(self.job_V):
             return self.none(execution)
-        stock = int(self.snapshot.devices_A.sum())
-        if len(self.snapshot.accelerators) == 1 and len(self.job_V) * stock <= CELLS_MOST:
+        stock_A = self.snapshot.devices_A.astype(np.int64)
+        if cells(len(self.job_V), stock_A) <= (CELLS_MOST if len(stock_A) == 1 else CELLS_MOST_OF_TYPES):
             begin_J = np.append(np.flatnonzero(np.diff(self.job_V, prepend=-1)), len(self.job_V))
             must_J = np.isin(self.job_V[begin_J[:-1]], must)
-            chosen_J = fullest_choice(cost_V, self.devices_V, begin_J, must_J, stock)
+            chosen_J = fullest_choice(cost_V, self.devices_V, self.type_V, begin_J, must_J=must_J, stock_A=stock_A)
             value_V = np.zeros(len(self.job_V))
             value_V[chosen_J[chosen_J >= 0]] = 1.0
             cost = float(np.einsum("V,V->", cost_V, value_V))

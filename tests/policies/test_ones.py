@@ -161,32 +161,38 @@ def test_the_best_never_gets_worse_and_a_seed_says_it_all(seed: int) -> None:
 
 @given(
     st.lists(
-        st.lists(st.tuples(st.integers(1, 6), st.floats(-5.0, 5.0)), min_size=1, max_size=3),
+        st.lists(st.tuples(st.integers(1, 6), st.floats(-5.0, 5.0), st.integers(0, 1)), min_size=1, max_size=3),
         min_size=1,
         max_size=5,
     ),
-    st.integers(0, 12),
+    st.lists(st.integers(0, 12), min_size=2, max_size=2),
     st.integers(0, 31),
 )
-def test_the_dynamic_program_is_exact(groups: list[list[tuple[int, float]]], stock: int, musts: int) -> None:
+def test_the_dynamic_program_is_exact(
+    groups: list[list[tuple[int, float, int]]], stock: list[int], musts: int
+) -> None:
+    """Of two types; where there are no devices of the second, of one."""
     must = [bool(musts >> j & 1) for j in range(len(groups))]
     flat = [one for group in groups for one in group]
     begin = np.cumsum([0, *map(len, groups)])
     ways: dict[int, float] = {}
     for way in product(*([*([] if must[j] else [None]), *group] for j, group in enumerate(groups))):
-        used, total = sum(one[0] for one in way if one), sum(one[1] for one in way if one)
-        if used <= stock:
-            ways[used] = min(ways.get(used, np.inf), total)
-    arrays = np.array([c for _, c in flat]), np.array([d for d, _ in flat]), begin, np.array(must)
+        used = [sum(one[0] for one in way if one and one[2] == a) for a in (0, 1)]
+        if used[0] <= stock[0] and used[1] <= stock[1]:
+            total = sum(one[1] for one in way if one)
+            ways[sum(used)] = min(ways.get(sum(used), np.inf), total)
+    devices, costs, types = (np.array(column) for column in zip(*flat, strict=True))
+    arrays = costs, devices, types, begin
+    limits = {"must_J": np.array(must), "stock_A": np.array(stock)}
     if not ways:
         with pytest.raises(ValueError, match="do not fit"):
-            fullest_choice(*arrays, stock)
+            fullest_choice(*arrays, **limits)
         return
-    chosen = fullest_choice(*arrays, stock)
+    chosen = fullest_choice(*arrays, **limits)
     assert all(v == NONE or begin[j] <= v < begin[j + 1] for j, v in enumerate(chosen.tolist()))
     picked = [flat[v] for v in chosen.tolist() if v != NONE]
-    assert sum(d for d, _ in picked) == max(ways)
-    assert sum(c for _, c in picked) == pytest.approx(ways[max(ways)], abs=1e-9)
+    assert sum(d for d, _, _ in picked) == max(ways)
+    assert sum(c for _, c, _ in picked) == pytest.approx(ways[max(ways)], abs=1e-9)
 
 
 def test_an_empty_cluster_would_be_the_best_by_the_printed_score() -> None:
