@@ -16,9 +16,14 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
 from experiments.experiment import markdown_table
 from experiments.live_resize.server import Script, a_server
+from experiments.plots import png
 from gavelx.files.atomic import write_atomically
+from gavelx.report.plots import GRID, STYLE, policy_style
 
 BATCH, EPOCHS = 32, 12
 RESULTS = Path(__file__).parents[1] / "results"
@@ -86,6 +91,24 @@ def report(found: dict[str, list[list[float]]]) -> str:
     return markdown_table(head, rows)
 
 
+def plot(found: dict[str, list[list[float]]]) -> bytes:
+    """Mean losses by epoch, and the seeds between which they are."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for position, (name, runs) in enumerate(found.items()):
+            color, dashes = policy_style(position)
+            epochs, by_epoch = range(1, EPOCHS + 1), list(zip(*runs, strict=True))
+            lower, upper = ([end(of) for of in by_epoch] for end in (min, max))
+            axes.fill_between(epochs, lower, upper, color=color, alpha=0.12, linewidth=0)
+            axes.plot(epochs, [fmean(of) for of in by_epoch], color=color, linestyle=dashes, label=name)
+        axes.set_xlabel("epochs done")
+        axes.set_ylabel("loss of all samples")
+        axes.grid(True, color=GRID, alpha=0.3)
+        axes.legend(frameon=False)
+        return png(figure)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.live_resize.losses")
     parser.add_argument("--seeds", type=int, default=4)
@@ -97,6 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if typed.write:
         write_atomically(RESULTS / "live_resize_losses.md", text)
         write_atomically(RESULTS / "live_resize_losses.json", json.dumps(found) + "\n")
+        write_atomically(RESULTS / "live_resize_losses.png", plot(found))
     return 0
 
 

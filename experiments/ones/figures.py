@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from experiments.experiment import markdown_table
@@ -129,7 +130,7 @@ def completions(seeds: Sequence[int]) -> bytes:
             column[0].set_xlabel("completion time, s")
             column[1].set_xlabel("time until the first lease, s")
             column[0].set_ylabel("part of the jobs")
-        column[1].legend(frameon=False, loc="lower right", fontsize=8)
+        figure.legend(*column[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
         return png(figure)
 
 
@@ -140,6 +141,7 @@ def _distribution(axes: Axes, times_s: Floats, name: str, position: int) -> None
         at_s, np.arange(1, len(at_s) + 1) / len(at_s), where="post", color=color, linestyle=dashes, label=name
     )
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:,g}"))
     axes.grid(True, color=GRID, alpha=0.3)
 
 
@@ -156,11 +158,15 @@ def clusters(records: Mapping[Point, dict[str, float]]) -> bytes:
                 for position, name in enumerate(SHOWN):
                     _line(axes, {p: at for p, at in places.items() if p.way == name}, mine, name, position)
                 axes.set_yscale("log")
+                axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+                axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:,g}"))
+                axes.yaxis.set_minor_formatter(NullFormatter())
+                axes.set_xticks(sorted(set(places.values())))
                 axes.set_xlabel(label)
                 axes.set_title("with a noise scale" if noise else "efficiency 1")
                 axes.grid(True, which="both", color=GRID, alpha=0.3)
             row[0].set_ylabel("mean completion, s")
-        row[1].legend(frameon=False, fontsize=8)
+        figure.legend(*row[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
         return png(figure)
 
 
