@@ -80,7 +80,8 @@ def main() -> None:
         for what, batch, one, other in zip(changes, batches, alive, again, strict=True)
     ]
     table = markdown_table(["processes", "batch", "live, s", "stop and launch, s", "times shorter"], rows)
-    machine = f"{os.cpu_count()} processor cores, Python {platform.python_version()}, 90 MB of parameters, gloo."
+    load = f"{os.cpu_count()} processor cores with a load of {os.getloadavg()[1]:.0f}"
+    machine = f"{load}, Python {platform.python_version()}, 90 MB of parameters, gloo."
     command = "`python -m experiments.live_resize --write`"
     text = f"# Pauses of a job that changes its size and its batch\n\n{table}\n\n{machine} {command}\n"
     sys.stdout.write(text)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from experiments.ones.figures import beliefs, clusters
 from experiments.ones.jobs import DEVICE, KINDS, NETWORKS, WIDEST, draw, update_s
 from experiments.ones.page import document, report, stored
 from experiments.ones.ways import AT_ONE_SECOND, BASE, NARROW, WAYS, Point, Setting, points, run
@@ -98,3 +99,14 @@ def test_the_page_has_differences_seed_by_seed() -> None:
     page = report(records, 5)
     (row,) = [line for line in page.splitlines() if line.startswith("| `goodput`")]
     assert row == "| `goodput` | elastic | 204 | 1.5 | -50% | 0.03 |"
+
+
+def test_plots_are_drawn_from_what_there_is() -> None:
+    records = {
+        Point(Setting(devices, noise, 1.0, gap_s), way, 0): {"jct_mean_s": 100.0 + devices}
+        for devices, gap_s in ((64, 30.0), (16, 30.0), (64, 60.0))
+        for noise in (False, True)
+        for way in ("ones", "goodput")
+    }
+    assert clusters(records)[1:4] == b"PNG"
+    assert beliefs(0, (3, 4))[1:4] == b"PNG"
