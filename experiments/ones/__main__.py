@@ -20,7 +20,7 @@ from gavelx.files.atomic import write_atomically
 
 AT_ONCE = 10
 """Points between two writes."""
-LEFT_OUT_SEEDS, PLOT_SEEDS = 3, 4
+LEFT_OUT_SEEDS, PLOT_SEEDS = 3, 2
 """Of which jobs are left out one by one, and whose single jobs are plotted."""
 
 
