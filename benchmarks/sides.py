@@ -93,10 +93,10 @@ def by_policy(text: str, read: Callable[[Instance, Allocation], Answer] = of_all
 
 
 def _introduced(policy: Policy, instance: Instance) -> tuple[Policy, Snapshot]:
-    """A policy that has answered what was before, and the snapshot to answer now."""
-    if instance.before is not None:
-        policy.allocate(snapshot_of(instance.before))
-    return policy, snapshot_of(instance)
+    """A policy that has answered what was before, and the snapshot to answer now, with what it remembers."""
+    if instance.before is None:
+        return policy, snapshot_of(instance)
+    return policy, snapshot_of(instance).replace(memory=policy.allocate(snapshot_of(instance.before)).memory)
 
 
 def _allocate(ready: tuple[Policy, Snapshot]) -> Allocation:

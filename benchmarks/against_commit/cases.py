@@ -88,13 +88,14 @@ def allocation(policy: str, jobs: int, types: int) -> Callable[[], Any]:
 
 
 def one_more_job(policy: str, jobs: int, types: int) -> Callable[[], Any]:
-    """A job joins those for which the same policy has just answered."""
+    """A job joins those for which the same policy has just answered, with what it remembers, if it does."""
     from benchmarks.instances import all_distinct, snapshot_of
     from gavelx.policies import load_policy
 
     every, asked = all_distinct(jobs + 1, seed=1, types=types), load_policy(policy)
-    asked.allocate(snapshot_of(every.where(np.arange(jobs + 1) < jobs)))
-    snapshot = snapshot_of(every)
+    before = asked.allocate(snapshot_of(every.where(np.arange(jobs + 1) < jobs)))
+    memory = getattr(before, "memory", None)
+    snapshot = snapshot_of(every) if memory is None else snapshot_of(every).replace(memory=memory)
     return lambda: _worth(asked.allocate(snapshot))
 
 
@@ -133,7 +134,9 @@ CASES: dict[str, Callable[[], Callable[[], Any]]] = {
     "one job joins 10,000 x 8, max_min_fairness": lambda: one_more_job("max_min_fairness", 10_000, 8),
     "makespan, 4,096 x 8": lambda: allocation("makespan", 4096, 8),
     "max_sum_throughput, 4,096 x 12": lambda: allocation("max_sum_throughput", 4096, 12),
+    "nash_welfare, 2,048 x 12": lambda: allocation("nash_welfare", 2048, 12),
     "strategy_proof, 64 x 3": lambda: allocation("strategy_proof", 64, 3),
+    "strategy_proof, 256 x 12": lambda: allocation("strategy_proof", 256, 12),
     "gavelx allocate, 4,096 jobs": lambda: command(4096),
 }
 

@@ -61,7 +61,7 @@ def solve(statement: Statement | RatioStatement, *, budget_s: float | None = Non
     with limited(settings().budget_s if budget_s is None else budget_s):
         answer, check = _first_good(statement, paths(statement, settings().solver))
     sign = _sign(statement)
-    return certified(
+    allocation = certified(
         snapshot,
         answer.share_C,
         path=answer.path,
@@ -72,6 +72,7 @@ def solve(statement: Statement | RatioStatement, *, budget_s: float | None = Non
         marginal_A=None if answer.marginal_A is None else sign * answer.marginal_A,
         excess=check.excess,
     )
+    return allocation.with_memory(answer.memory) if answer.memory else allocation
 
 
 def _idle(statement: Statement | RatioStatement) -> Allocation:

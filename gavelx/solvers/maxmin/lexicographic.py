@@ -110,7 +110,7 @@ def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> An
             share_C = spend_least(statement.snapshot, statement.worst[0].affine, share_C)
         if share_C is priced.share_C and _goes_by_throughput(statement):  # cheaper ones are sparse already
             share_C = sparser(statement.snapshot, classes, share_C)
-    return Answer(share_C, priced.bound, priced.marginal_A, len(classes), priced.path)
+    return Answer(share_C, priced.bound, priced.marginal_A, len(classes), priced.path, priced.memory)
 
 
 def _goes_by_throughput(statement: Statement) -> bool:

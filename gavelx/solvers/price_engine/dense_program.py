@@ -8,16 +8,18 @@ Legend: J jobs, G classes of jobs, A accelerator types, C configurations, V colu
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from gavelx.memory import Memory
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.price_engine.levels import solve_levels
 from gavelx.solvers.price_engine.ratios import solve_ratios
 from gavelx.solvers.price_engine.replies import Sizes
+from gavelx.solvers.price_engine.search import LIMITS, Limits
 from gavelx.solvers.price_engine.sums import FEW, solve_sums
 from gavelx.solvers.program.assemble_lp import money
 from gavelx.solvers.program.collapse import Classes
@@ -28,6 +30,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 COLUMNS, CELLS = 127, 50_000_000
 """The largest matrix of jobs and sizes: a column's number is a byte."""
+MEMORY = "max-min prices"
+"""The name, in an allocation's memory, of the prices and the number of rows."""
+NEAR, CHANGED = 1e-3, 0.02
+"""Part by which one job more or less of thousands changes prices at most; and of the rows, the part that may have
+come or gone if the prices before are of use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +140,7 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
     if (floor_G[factor_G <= 0] > 0).any():  # such rows have no gain, so none to be kept above a floor
         return None
     try:
+        start_A, limits = _remembered(snapshot, len(classes))
         answer = solve_levels(
             matrix.gains(worst.affine.base_RC) * factor_G[:, None],
             worst.affine.constant_R[matrix.row_G],
@@ -142,7 +150,9 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
             capacity_A=snapshot.devices_A.astype(float),
             sizes=matrix.sizes,
             floor_G=floor_G * factor_G,
+            start_A=start_A,
             lexicographic=lexicographic,
+            limits=limits,
             price_A=money(snapshot),
         )
     except UnsolvedError:
@@ -152,7 +162,19 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
         share_C = classes.shares(share_C[classes.first_Z] / classes.unit_Z)
     level = statement.linear.constant_R[0] + worst.weight * answer.bound
     path = _path(answer.rounds, complete=answer.complete or not lexicographic)
-    return Priced(share_C, float(level), worst.weight * answer.price_A, path, answer.cheapest)
+    memory = {MEMORY: np.append(answer.start_A, len(classes))} if answer.searched else {}
+    return Priced(share_C, float(level), worst.weight * answer.price_A, path, answer.cheapest, memory)
+
+
+def _remembered(snapshot: Snapshot, rows: int) -> tuple[Floats | None, Limits]:
+    """The prices at the last answer, and how far from them to look first; None where too much has changed."""
+    last = np.asarray(snapshot.memory.get(MEMORY, np.zeros(0)), dtype=float)
+    if last.shape != (len(snapshot.devices_A) + 1,) or not (np.isfinite(last).all() and (last >= 0).all()):
+        return None, LIMITS
+    changed = abs(last[-1] - rows) / rows
+    if changed > CHANGED or not last[:-1].any():
+        return None, LIMITS
+    return last[:-1], replace(LIMITS, known=max(NEAR, 2.0 * changed))
 
 
 def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) -> "Priced | None":
@@ -220,7 +242,7 @@ def sums_by_price(statement: Statement, classes: Classes) -> "Priced | None":
 class Priced:
     """Shares of all configurations, a proven bound, and what one more device is worth where that is known.
 
-    ``cheapest``: no shares that give every job as much cost less.
+    ``cheapest``: no shares that give every job as much cost less. ``memory``: what makes the next search short.
     """
 
     share_C: Floats
@@ -228,6 +250,7 @@ class Priced:
     marginal_A: Floats | None
     path: str
     cheapest: bool
+    memory: Memory = field(default_factory=dict)
 
 
 def _path(rounds: int, *, complete: bool) -> str:

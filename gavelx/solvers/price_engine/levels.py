@@ -51,7 +51,7 @@ class Levels:
     ``price_A`` is the rise of the first level per device; all zero where that is set by a saturated row.
     ``start_A`` are the prices where devices first bind, to start a similar problem with. ``complete`` says whether
     all levels were raised, ``rounds`` how many programs it took, ``cheapest`` whether no shares that give every
-    row as much cost less.
+    row as much cost less, ``searched`` whether prices were.
     """
 
     share_GA: Floats
@@ -62,6 +62,7 @@ class Levels:
     complete: bool
     rounds: int
     cheapest: bool = False
+    searched: bool = False
 
 
 def solve_levels(
@@ -135,7 +136,9 @@ def _searched(rows: Rows, start_A: Floats | None, limits: Limits, *, lexicograph
     if first.bound - reached > CERTIFIED * scale:
         raise UnsolvedError("bound and level did not meet")
     bound = first.bound + ROUNDING * scale
-    return Levels(share_GA, reached, bound, first.price_A, first.start_A, not len(left), rounds)
+    return Levels(
+        share_GA, reached, bound, first.price_A, first.start_A, not len(left), rounds, searched=first.rounds > 0
+    )
 
 
 def _loosened(rows: Rows) -> Rows:

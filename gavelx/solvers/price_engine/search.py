@@ -32,8 +32,6 @@ WIDE = 1e3
 """Size of a box that holds all prices."""
 DUST = 1e-3
 """Part of the mean price that is the least width of a price: zero prices can rise, too."""
-KNOWN = 0.02
-"""Size of the first box around prices that the caller gave."""
 BOUGHT = 1e-10
 EXACT = 1e-14
 BENT = 1e-11
@@ -57,6 +55,7 @@ class Limits:
     program_part: float = 1e-3  # ... this part of all, ...
     largest: int = 4000  # ... and at most, of still more rows
     rounds: int = 60
+    known: float = 0.02  # size of the first box around prices that the caller gave
     gap: float = 1e-11
     seed: int = 0
 
@@ -124,7 +123,7 @@ class _Search:
         if len(rows) <= limits.direct:
             self.size = WIDE
         elif start_A is not None:
-            self.size = KNOWN
+            self.size = limits.known
         else:
             start_A, level = self._sampled(level)
             self.size = (3.0 if rows.sizes is None else 1.0) / np.sqrt(_sample_size(rows, limits))
