@@ -1,10 +1,10 @@
-"""How the processor time of one allocation grows with the jobs, for every policy: times, exponents, a log-log plot.
+"""How the processor time of one allocation grows with the jobs: times, exponents and a log-log plot.
 
     python -m benchmarks.growth [POLICY ...] [--types 8] [--budget-s 3] [--out benchmarks/results/growth]
 
-Jobs all differ (`instances.all_distinct`), so nothing collapses. Each policy is asked at 64, 128, ... jobs, until an
-answer takes longer than the budget. The exponent is the slope of log time over log jobs for the last three sizes: 1
-is in proportion, 2 is four times the time for twice the jobs. Writes OUT.json and OUT.png (with gavelx[report]).
+Jobs all differ (`instances.all_distinct`), so nothing collapses. Each policy is asked at 64, 128, ... jobs, until
+an answer takes longer than the budget. The exponent is the slope of log time over log jobs for the last three
+sizes: 1 is in proportion, 2 is four times the time for twice the jobs. Writes OUT.json and OUT.png.
 """
 
 import argparse
