@@ -1,19 +1,25 @@
 """Errors of the model on held-out measured cells, from which the intervals are computed.
 
-Cells are left out one by one, and job type by job type except for a few cells, as for a new job.
+Cells are left out one by one, and job type by job type except for a few cells, as for a new job. The variances
+stay those that were fitted with these cells too, so errors come out too small. As a residual variance is divided
+by degrees of freedom, errors are multiplied by sqrt(n / (n - told)), where ``told`` is the number of variances
+that the n cells tell.
 
 Legend: N measured cells, n some of them, G groups of noise.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.estimator.effects import Cells, Space
-from gavelx.estimator.gaussian_process import Errors, Floats, LeftOut, Solved, Whole
+from gavelx.estimator.gaussian_process import Errors, Floats, LeftOut, Solved, Variances, Whole
 from gavelx.estimator.intervals import inflation
 
+FREE_MIN = 0.25
+"""The least share of the cells that counts as degrees of freedom."""
 KNOWN = 2
 """Cells of a job type that are kept when it is left out."""
 
@@ -56,10 +62,13 @@ class Calibration:
     jobs: tuple[Errors, Cells]
 
     @classmethod
-    def of(cls, space: Space, cells: Cells, noise_G: Floats, solved: Solved) -> "Calibration":
-        left_out = solved.left_out()
-        each = left_out.each()
-        return cls(space, Noise.of(space, cells, noise_G, each.sd_N), (each, cells), _job_by_job(left_out, cells))
+    def of(cls, space: Space, cells: Cells, likely: Variances, fitted: int, solved: Solved) -> "Calibration":
+        """From measured cells; variances were fitted to so many of them."""
+        left_out, noise_G = solved.left_out(), likely.noise_G
+        each, (jobs, cells_of_jobs) = left_out.each(), _job_by_job(left_out, cells)
+        more = 1.0 / math.sqrt(max(1.0 - likely.told / max(fitted, 1), FREE_MIN))
+        noise = Noise.of(space, cells, noise_G, each.sd_N)
+        return cls(space, noise, (each.grown(more), cells), (jobs.grown(more), cells_of_jobs))
 
     def like(self, pairs: bool, device: str, level: float) -> list[Errors]:
         """Errors of cells of one kind left out one by one: on all devices, and on this one."""

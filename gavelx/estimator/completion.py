@@ -12,7 +12,7 @@ import numpy as np
 from gavelx.estimator.calibration import Calibration, Noise
 from gavelx.estimator.device_similarity import likely_covariance, well_known
 from gavelx.estimator.effects import EFFECTS, GROUP_P, GROUPS, LEARNT, MODE_P, Cells, Covariance, Space
-from gavelx.estimator.gaussian_process import Floats, Solved, Whole, likely_variances
+from gavelx.estimator.gaussian_process import Floats, Solved, Variances, Whole, likely_variances
 from gavelx.estimator.interference_scale import PAIRS_MIN, likely_amplitudes
 from gavelx.estimator.intervals import half_widths
 from gavelx.estimator.known import Completing
@@ -130,12 +130,13 @@ class _Fit:
         few = _sample(cells, FITTED_MAX)
         log_D = _log_amplitudes(space, cells[few], y_N[few], error_N[few])
         space.learn_amplitudes(log_D, space.devices)
-        variance_P, noise_G = _likely(space, cells[few], y_N[few], error_N[few])
+        likely = _likely(space, cells[few], y_N[few], error_N[few])
+        variance_P, noise_G = likely.effect_P, likely.noise_G
         some = np.arange(len(cells)) if len(cells) <= EXACT_MAX else few
         solved = _solved(
             cells[some], y_N[some], noise_G[cells.group_N[some]] + error_N[some] ** 2, space.covariance(variance_P)
         )
-        calibration = Calibration.of(space, cells[some], noise_G, solved)
+        calibration = Calibration.of(space, cells[some], likely, len(few), solved)
         return cls(space, ways, y_N, error_N, level_of, log_D, variance_P, solved, calibration)
 
     def examples(self, space: Space) -> list[float]:
@@ -180,24 +181,24 @@ class _Fit:
                 yield some_M, np.sort(np.argsort(-common_N, kind="stable")[:near])
 
 
-def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[Floats, Floats]:
+def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> Variances:
     """Variances of effects and noise, and (in the space) the similarity of devices, fitted in turns."""
     some, mode_G = space.shared(cells), space.usual_noise_G
     if not len(cells):
-        return MODE_P, mode_G
+        return Variances(MODE_P, mode_G, 0.0)
     kernel_PNN, given = space.kernels(cells, some), dict[str, Any](group_N=cells.group_N, known_N=error_N**2)
     few = _sample(cells, SCALED_MAX)
     fewer = {name: of_N[few] for name, of_N in given.items()}
     mode_P = _modes(kernel_PNN[:, few[:, None], few], some, y_N[few], mode_G, fewer)
-    noise_G = mode_G
-    variance_P = mode_P[some]
+    found = Variances(mode_P[some], mode_G, 0.0)
     model_N = space.model_J[cells.job_N]
     learns = well_known(model_N, cells.device_N, len(space.devices)).any()
     for turn in range(TURNS if learns else 1):
         if turn:
             learnt = some.tolist().index(LEARNT)
+            variance_P = found.effect_P
             rest_NN = np.tensordot(variance_P, kernel_PNN, 1) - variance_P[learnt] * kernel_PNN[learnt]
-            rest_NN[np.diag_indices_from(rest_NN)] += noise_G[cells.group_N] + error_N**2
+            rest_NN[np.diag_indices_from(rest_NN)] += found.noise_G[cells.group_N] + error_N**2
             C_DD = likely_covariance(
                 y_N,
                 rest_NN,
@@ -208,11 +209,9 @@ def _likely(space: Space, cells: Cells, y_N: Floats, error_N: Floats) -> tuple[F
             )
             space.learn_likeness(C_DD, space.devices)
             kernel_PNN[learnt] = space.kernels(cells, np.array([LEARNT]))[0]
-        variance_P, noise_G = likely_variances(
-            y_N, kernel_PNN, **given, mode_P=mode_P[some], mode_G=mode_G, start=(variance_P, noise_G)
-        )
-    mode_P[some] = variance_P
-    return mode_P, noise_G
+        found = likely_variances(y_N, kernel_PNN, **given, mode_P=mode_P[some], mode_G=mode_G, start=found)
+    mode_P[some] = found.effect_P
+    return found._replace(effect_P=mode_P)
 
 
 def _modes(kernel_PNN: Floats, some: Whole, y_N: Floats, mode_G: Floats, given: dict[str, Any]) -> Floats:
@@ -223,7 +222,9 @@ def _modes(kernel_PNN: Floats, some: Whole, y_N: Floats, mode_G: Floats, given: 
     groups = np.unique(GROUP_P[some])
     sums = [np.tensordot(MODE_P[some] * (GROUP_P[some] == group), kernel_PNN, 1) for group in groups]
     scale = np.ones(len(GROUPS))
-    scale[groups], _ = likely_variances(y_N, np.array(sums), **given, mode_P=np.ones(len(sums)), mode_G=mode_G)
+    scale[groups] = likely_variances(
+        y_N, np.array(sums), **given, mode_P=np.ones(len(sums)), mode_G=mode_G
+    ).effect_P
     scaled_P: Floats = MODE_P * scale[GROUP_P]
     return scaled_P
 

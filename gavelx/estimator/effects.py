@@ -24,8 +24,8 @@ of devices         ``all``; ``specs`` (linear in the logarithms of bandwidth, fp
                    specifications); ``own``; ``learnt`` (as ``own``, until speeds say which devices suit the
                    same jobs: ``device_similarity``); ``unnamed`` (devices without specifications)
 of shapes          ``one``: all are; ``several`` devices, more so the more there are; ``spread`` over several
-                   servers, likewise; ``apart``: marked as spread, even a single device; ``size``: exactly this
-                   number of devices
+                   servers, likewise; ``apart``: marked as spread, even a single device; ``curve``: near numbers
+                   of devices, in as many servers; ``size``: exactly this number of devices
 =================  =============================================================================================
 
 The prior variances come from other data: in vendors' published figures of 131 workloads on 17 accelerators, 0.65
@@ -55,8 +55,10 @@ SPEED = np.array([0.65, 0.3, 0.05])
 """Weights of log bandwidth, log fp32 and log tensor arithmetic in a device's speed."""
 USUAL = np.log([700.0, 15.0, 60.0])
 """The specifications assumed for a device without any: one in the middle of the market."""
-OCTAVES, OCTAVES_OF_ALL = 2.0, 3.0
+OCTAVES, OCTAVES_OF_ALL = 3.0, 5.0
 """Length scales of batch sizes, in doublings, of one model and of all: beyond it, two have little in common."""
+OCTAVES_OF_GANGS = 2.0
+"""Length scale of numbers of devices, in doublings; gangs in one server and in several are as far apart."""
 USUAL_BATCH = 32
 """The batch size of a name without one; trends are about it."""
 SCALING, SPREADING, BESIDE = 0.8, -0.15, -0.5
@@ -104,6 +106,10 @@ def _alone() -> list[Effect]:
         Effect(0.002, "trend", "all", "several"),
         Effect(0.0005, "near", "own", "several"),
         Effect(0.01, "model", "own", "several"),
+        Effect(0.01, "near", "all", "curve"),
+        Effect(0.005, "near", "own", "curve"),
+        Effect(0.01, "kin", "all", "curve"),
+        Effect(0.005, "kin", "own", "curve"),
     ]
     for job, part in (("all", 1.0), ("kin", 1.0), ("own", 0.1)):
         shared = job == "all"
@@ -395,10 +401,12 @@ def _shape_kernels(shapes: Sequence[tuple[int, bool]]) -> tuple[dict[str, Floats
     octave_S = np.log2([devices for devices, _ in shapes])
     several_S = (octave_S > 0) * 1.0
     apart_S = np.array([not together for _, together in shapes]) * 1.0
+    apart_SS = (octave_S[:, None] - octave_S) ** 2 + OCTAVES_OF_GANGS**2 * (apart_S[:, None] != apart_S)
     growing_SS = 0.8 * np.outer(several_S, several_S) + 0.1 * np.outer(octave_S, octave_S)
     return {
         "one": np.ones((len(shapes),) * 2),
         "several": growing_SS,
+        "curve": np.exp(-0.5 * apart_SS / OCTAVES_OF_GANGS**2),
         "size": (octave_S[:, None] == octave_S) * np.outer(several_S, several_S),
         "spread": growing_SS * np.outer(apart_S, apart_S),
         "apart": np.outer(apart_S, apart_S),

@@ -32,11 +32,13 @@ from statistics import NormalDist
 import numpy as np
 from scipy.special import stdtrit
 
-from gavelx.estimator.gaussian_process import PRIOR_SHAPE, Errors, Floats
+from gavelx.estimator.gaussian_process import Errors, Floats
 
 PRIOR = 10
 CELLS = 10
 """The number of measured cells that tell as much of variances as one example."""
+PRIOR_SHAPE = 1.0
+"""Of the inverse gamma that a variance of noise is taken to have before any measurement."""
 EXAMPLES = 2
 """The weight of prior knowledge of devices, as a number of examples."""
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gavelx.estimator.gaussian_process import PRIOR_SHAPE, Errors, Floats, Solved, likely_variances
+from gavelx.estimator.gaussian_process import PRIOR_WEIGHT, Errors, Floats, Solved, likely_variances
 from gavelx.estimator.intervals import half_widths, inflation
 
 MANY = 1e6
@@ -40,20 +40,22 @@ def test_variances_are_found_again() -> None:
     shared = (group[:, None] == group[None, :]) * 1.0
     y = random.normal(0, 1.0, 60)[group] + random.normal(0, 0.3, len(group))
     whole = np.zeros(len(group), int)
-    (effect,), (noise,) = likely_variances(
+    (effect,), (noise,), told = likely_variances(
         y, shared[None], group_N=whole, known_N=np.zeros(len(y)), mode_P=np.array([0.1]), mode_G=np.array([0.01])
     )
     assert effect == pytest.approx(1.0, rel=0.35)
     assert noise == pytest.approx(0.09, rel=0.2)
+    assert told == pytest.approx(2.0, abs=0.1), "60 groups tell both"
 
 
 def test_an_effect_without_evidence_keeps_its_mode() -> None:
     y = np.random.default_rng(2).normal(size=20)
     kernels = np.zeros((1, 20, 20))
-    (unseen,), _ = likely_variances(
+    (unseen,), _, told = likely_variances(
         y, kernels, group_N=np.zeros(20, int), known_N=np.zeros(20), mode_P=np.array([0.7]), mode_G=np.ones(1)
     )
     assert unseen == pytest.approx(0.7)
+    assert told < 1.0, "the noise alone, and that not fully"
 
 
 def test_half_widths_follow_errors_of_cells_left_out() -> None:
@@ -90,15 +92,14 @@ def test_likely_variances_are_the_most_likely_ones(monkeypatch: pytest.MonkeyPat
     kernel_PNN = roots @ roots.transpose(0, 2, 1)
     group_N, mode_P, mode_G = np.arange(N) % 2, np.array([0.1, 0.2, 0.3]), np.array([0.05, 0.1])
     y_N = roots[0] @ random.normal(size=4) + random.normal(0, 0.3, N)
-    found = np.concatenate(
-        likely_variances(y_N, kernel_PNN, group_N=group_N, known_N=np.full(N, 0.01), mode_P=mode_P, mode_G=mode_G)
-    )
+    given = {"group_N": group_N, "known_N": np.full(N, 0.01), "mode_P": mode_P, "mode_G": mode_G}
+    found = np.concatenate(likely_variances(y_N, kernel_PNN, **given)[:2])
 
     def surprise(variance: Floats) -> float:
         K = np.tensordot(variance[:3], kernel_PNN, 1) + np.diag(variance[3:][group_N] + 0.01)
         fit = np.linalg.slogdet(K)[1] / 2 + y_N @ np.linalg.solve(K, y_N) / 2
         mode = np.concatenate([mode_P, mode_G])
-        return float(fit + ((PRIOR_SHAPE + 1) * (np.log(variance) + mode / variance)).sum())
+        return float(fit + (PRIOR_WEIGHT * (np.log(variance) + mode / variance)).sum())
 
     for n in range(5):
         for factor in (0.98, 1.02):
