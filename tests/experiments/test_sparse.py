@@ -52,7 +52,7 @@ def test_of_narrow_tables_it_is_no_worse_than_a_plain_process() -> None:
 
 
 def test_of_tables_with_many_known_cells_it_is_hardly_worse_than_a_plain_process() -> None:
-    """Four tables, 40 % of widths 1 to 8 known: priors that stay heavy, or widths without a curve, cost a tenth."""
+    """Four tables, 40 % of widths 1 to 8 known: priors that stay heavy, or widths without curve, cost a tenth."""
     ratios, hits = [], []
     for seed in range(4):
         random = np.random.default_rng([seed, 78])
