@@ -40,7 +40,7 @@ def test_a_matrix_of_bills(shell: Shell, runs: Path, tmp_path: Path) -> None:
         assert bill["total_usd"] == sum(job["usd"] for job in bill["per_job"]) + bill["idle_usd"]
         assert {job["job_id"] for job in bill["per_job"]} == set(range(6))
         assert bill["busy_usd"] == sum(entry["busy_usd"] for entry in bill["per_accelerator"])
-    assert bills[0]["as_of"] == "2026-09-06" and bills[-1]["as_of"] is None
+    assert bills[0]["as_of"] == "2026-08-26" and bills[-1]["as_of"] is None
     assert bills[0]["energy"]["kwh"] > 0 and bills[-1]["energy"]["kg_co2"] is None
     page = html.read_text()
     assert page.count("<svg") == 1 and "max_min_fairness" in page and f"{bills[0]['total_usd']:,.2f}" in page

@@ -72,7 +72,7 @@ def test_every_missing_type_is_named_with_who_sells_it_on_the_same_terms() -> No
     with pytest.raises(OptionError) as error:
         load_prices("gcp:us-east1", ["v100", "k80", "h100-80gb"])
     assert "no price of v100, k80; " in error.value.problem
-    assert "clouds with a price: v100 (aws, azure, gcp, lambda), k80 (aws, azure, gcp)" in error.value.problem
+    assert "clouds with a price: v100 (aws, azure, gcp), k80 (aws, azure, gcp)" in error.value.problem
     assert '"gcp:us-east1+v100=DOLLARS+k80=DOLLARS"' in error.value.hint
     with pytest.raises(OptionError) as error:
         load_quotes("aws", ["v100", "k80"], Terms(kind="spot"))
@@ -161,7 +161,8 @@ def test_mistakes_in_a_file(tmp_path: Path, row: str, said: str) -> None:
 def test_rows_to_show() -> None:
     assert {"aws", "azure", "gcp"} <= set(clouds())
     rows = price_rows("AWS", ["v100"], "on_demand")
-    assert {(row.accelerator, row.usd_per_hour) for row in rows} == {("v100-16gb", 3.06)}
+    assert {row.accelerator for row in rows} == {"v100-16gb"}
+    assert min(row.usd_per_hour for row in rows) == 3.06
     assert all(row.source and row.as_of for row in rows)
     with pytest.raises(OptionError, match=r"--cloud: 'gpc' is not in the table. Try: did you mean 'gcp'"):
         price_rows("gpc")

@@ -87,7 +87,7 @@ def test_a_price_is_not_strange_for_standing_beside_sentinels(tmp_path: Path) ->
 def test_the_shipped_table_has_no_error() -> None:
     checked = check_table(data_path("prices", "prices"))
     assert checked.errors == 0
-    assert {alarm.trap for alarm in checked.alarms} == {"fraction", "no_date"}
+    assert {alarm.trap for alarm in checked.alarms} == {"fraction"}
 
 
 def test_what_is_no_table(tmp_path: Path) -> None:
