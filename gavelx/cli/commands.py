@@ -220,6 +220,7 @@ def mix(
 def trace_generate(
     *,
     jobs: Annotated[int, typer.Option(min=1, max=o.JOBS_MAX, metavar="N", help="Number of jobs.")],
+    job_types: o.JobTypes = None,
     arrival_rate: o.ArrivalRate = 0.0,
     seed: o.Seed = 0,
     multi_gpu: o.MultiGpu = False,
@@ -233,6 +234,7 @@ def trace_generate(
 
     generate(
         jobs,
+        job_types=job_types,
         arrival_rate=arrival_rate,
         seed=seed,
         multi_gpu=multi_gpu,

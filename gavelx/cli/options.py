@@ -52,6 +52,15 @@ Jobs = Annotated[
     int | None,
     typer.Option(min=1, max=JOBS_MAX, metavar="N", help="Number of random jobs.", rich_help_panel=_WORK),
 ]
+JobTypes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Types of random jobs: today (language models, images, speech ...), or names such as "
+        "llama-7b-lora-bs16. Default: the published ones.",
+        rich_help_panel=_WORK,
+    ),
+]
 ArrivalRate = Annotated[
     float,
     typer.Option(

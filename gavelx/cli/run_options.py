@@ -18,6 +18,7 @@ class RunOptions:
     devices_per_server: o.DevicesPerServer = 4
     trace: o.Trace = None
     jobs: o.Jobs = None
+    job_types: o.JobTypes = None
     arrival_rate: o.ArrivalRate = 0.0
     seed: o.Seed = 0
     multi_gpu: o.MultiGpu = False

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from gavelx.cli.capacities import capacities_of, check_capacities
 from gavelx.cli.conditions import faults_of, lengths_of, rules_of, within
+from gavelx.cli.drawing import drawn_jobs
 from gavelx.cli.estimated_speeds import check_names, check_types, with_estimates
 from gavelx.cli.prices import PriceChanges, prices_of
 from gavelx.cli.run_options import RunOptions
@@ -33,7 +34,6 @@ from gavelx.simulator.capacity import Capacity, at_best
 from gavelx.simulator.faults import NO_FAULTS, Faults
 from gavelx.simulator.learning import where_it_runs
 from gavelx.simulator.plain_jobs import with_plain_jobs
-from gavelx.simulator.random_jobs import random_jobs
 from gavelx.snapshot import Kind
 from gavelx.solvers import Settings
 from gavelx.spelling import as_spelled
@@ -206,16 +206,17 @@ def _jobs(typed: RunOptions, throughputs: Throughputs) -> tuple[tuple[Job, ...],
         )
         raise OptionError(seen, expected="one of them", hint="--jobs 40, or --trace FILE")
     if typed.jobs is not None:
-        jobs = random_jobs(
+        jobs = drawn_jobs(
             typed.jobs,
+            typed.job_types,
             throughputs,
-            arrival_rate_per_hour=typed.arrival_rate,
+            arrival_rate=typed.arrival_rate,
             seed=typed.seed,
             multi_gpu=typed.multi_gpu,
             multi_priority=typed.multi_priority,
         )
         return jobs, "--jobs"
-    for option in ("arrival_rate", "multi_gpu", "multi_priority"):
+    for option in ("arrival_rate", "multi_gpu", "multi_priority", "job_types"):
         if getattr(typed, option):
             name = "--" + option.replace("_", "-")
             raise OptionError("it says how random jobs are made, and the jobs come from --trace", where=name)

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
+from gavelx.cli.drawing import drawn_jobs
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.files.atomic import ensure_writable
@@ -16,12 +17,12 @@ from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace, write_trace
 from gavelx.jobs import Job
 from gavelx.report.words import hours
-from gavelx.simulator.random_jobs import random_jobs
 
 
 def generate(
     jobs: int,
     *,
+    job_types: str | None,
     arrival_rate: float,
     seed: int,
     multi_gpu: bool,
@@ -31,10 +32,11 @@ def generate(
     as_json: bool,
 ) -> None:
     """Make random jobs and write them as a trace."""
-    made = random_jobs(
+    made = drawn_jobs(
         jobs,
+        job_types,
         load_throughputs(table),
-        arrival_rate_per_hour=arrival_rate,
+        arrival_rate=arrival_rate,
         seed=seed,
         multi_gpu=multi_gpu,
         multi_priority=multi_priority,

@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterator
 from itertools import count, islice
 from random import Random
+from typing import NamedTuple
 
 from gavelx.errors import OptionError, WorkloadError
 from gavelx.jobs import Job
@@ -42,6 +43,18 @@ DISTRIBUTABLE = tuple(
 ONE_DEVICE = (*(f"Recommendation (batch size {n})" for n in (512, 1024, 2048, 4096, 8192)), "A3C", "CycleGAN")
 JOB_TYPES = DISTRIBUTABLE + ONE_DEVICE
 """The order matters: a draw picks an index."""
+WIDTHS = (1, 2, 4, 8)
+
+
+class JobTypes(NamedTuple):
+    """Job types to draw from, those of them that run on several devices, and where a job takes its duration."""
+
+    names: tuple[str, ...]
+    distributable: tuple[str, ...]
+    reference: str
+
+
+PUBLISHED = JobTypes(JOB_TYPES, DISTRIBUTABLE, REFERENCE)
 
 
 def random_jobs(
@@ -52,11 +65,12 @@ def random_jobs(
     seed: int = 0,
     multi_gpu: bool = False,
     multi_priority: bool = False,
+    types: JobTypes = PUBLISHED,
 ) -> tuple[Job, ...]:
     """Draw so many jobs; with a rate of 0 (the default) all arrive at the start.
 
-    ``throughputs`` must know every job type on the v100: use the ``simulation`` table for the published jobs.
-    ``duration_s`` of each job is its drawn duration, on the v100.
+    ``throughputs`` must know every job type on the reference: use the ``simulation`` table for the published jobs.
+    ``duration_s`` of each job is its drawn duration, on the reference (v100 for the published jobs).
 
     Raises :class:`OptionError` for a count below 1 or a rate that is none, :class:`WorkloadError` when the table
     does not know a drawn job type.
@@ -69,6 +83,7 @@ def random_jobs(
         seed=seed,
         multi_gpu=multi_gpu,
         multi_priority=multi_priority,
+        types=types,
     )
     return tuple(islice(jobs, job_count))
 
@@ -80,6 +95,7 @@ def draw_jobs(
     seed: int = 0,
     multi_gpu: bool = False,
     multi_priority: bool = False,
+    types: JobTypes = PUBLISHED,
 ) -> Iterator[Job]:
     """The same jobs without end, drawn one by one; what is raised is raised when the first is."""
     if arrival_rate_per_hour != 0 and not 1e-9 <= arrival_rate_per_hour <= 1e9:
@@ -96,6 +112,7 @@ def draw_jobs(
             arrival_s=arrival_s,
             multi_gpu=multi_gpu,
             multi_priority=multi_priority,
+            types=types,
         )
         if gap_mean_s > 0:
             # published experiments give the mean gap in seconds: one over it is their rate to the last bit
@@ -110,19 +127,20 @@ def _draw(
     arrival_s: float,
     multi_gpu: bool,
     multi_priority: bool,
+    types: JobTypes,
 ) -> Job:
     scale_factor = _scale_factor(chance)
-    if not multi_gpu:
+    if not (multi_gpu and types.distributable):
         scale_factor = 1
     duration_s = _duration_s(chance)
-    job_type = chance.choice(JOB_TYPES)
-    while scale_factor > 1 and job_type not in DISTRIBUTABLE:
-        job_type = chance.choice(JOB_TYPES)
+    job_type = chance.choice(types.names)
+    while scale_factor > 1 and job_type not in types.distributable:
+        job_type = chance.choice(types.names)
     weight = 5.0 if multi_priority and chance.uniform(0.0, 1.0) <= 0.2 else 1.0
-    speed = throughputs.get(job_type, REFERENCE, scale_factor)
+    speed = throughputs.get(job_type, types.reference, scale_factor)
     if not speed:
         raise WorkloadError(
-            f"no speed of {job_type!r} on {scale_factor} {REFERENCE}",
+            f"no speed of {job_type!r} on {scale_factor} {types.reference}",
             where=f"throughputs {throughputs.name}",
             expected="every job type that random jobs may have",
             hint="--table simulation",

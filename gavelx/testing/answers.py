@@ -5,6 +5,7 @@ Legend: J jobs, A accelerator types, C configurations.
 
 import json
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,24 @@ class Answers(Checks):
     def test_gangs_wider_than_a_type(self) -> None:
         """Eight devices at once, and one type has only four: only the other type can be used."""
         self._check_case([[2.0, 1.0], [2.0, 1.0], [9.0, 1.0]], {"v100": 4, "k80": 8}, scale_factors=[8, 1, 4])
+
+    @only_if(lambda test: test.gangs)
+    def test_gangs_are_served_beside_other_jobs(self) -> None:
+        """A gang gets time where there are cheap devices enough for all; it is the first and the fastest job."""
+        for width, others in product((2, 4), (1, 2, 4)):
+            jobs = [
+                Job(0, "gang", 1000.0, width),
+                *(Job(n + 1, "alone", 1000.0, arrival_s=60.0) for n in range(others)),
+            ]
+            cluster = Cluster.of({"v100": others + width, "k80": 1})
+            snapshot = snapshot_of(jobs, cluster, np.array([[50.0, NAN], *[[2.0, 1.0]] * others]))
+            snapshot = snapshot.replace(usd_per_hour_A=np.array([0.02, 0.01]))
+            with suppress(RefusedError):
+                used = plain.use((answer := self.ask(snapshot)).snapshot.configurations, answer.share_C)
+                if not used.time_J[0] > 0:
+                    seen = f"a gang of {width} gets no time beside {others} jobs of one device, and devices idle"
+                    hint = "give gangs shares as other jobs, or gangs = False in the test class"
+                    self.fail("gangs are served beside other jobs", seen, snapshot, hint)
 
     def test_types_without_devices(self) -> None:
         """A type may be known and have no device at this instant."""

@@ -63,6 +63,15 @@ def renamed(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
     return snapshot.replace(cluster=Cluster(servers, tuple(names)))
 
 
+def with_job_types_called_otherwise(snapshot: Snapshot) -> Snapshot:
+    """The same instant with other names for the types of jobs, in the same order, of other lengths."""
+    names = sorted({job.job_type for job in snapshot.jobs})
+    new = {name: f"{n:03}" + "x" * (7 * n % 11) for n, name in enumerate(names)}
+    return snapshot.replace(
+        jobs=tuple(dataclasses.replace(job, job_type=new[job.job_type]) for job in snapshot.jobs)
+    )
+
+
 def in_other_steps(snapshot: Snapshot, factor: float) -> Snapshot:
     """The same instant where what was one step counts as ``factor`` steps."""
     table = snapshot.known

@@ -14,6 +14,7 @@ from gavelx.allocation import Allocation
 from gavelx.snapshot import Snapshot
 from gavelx.testing import changes, plain
 from gavelx.testing.checks import Checks, RefusedError, only_if, program_of
+from gavelx.testing.snapshots import CONTESTED
 
 FACTOR = 7.3
 """Factor between two units; not a power of two, so that rounding differs."""
@@ -44,6 +45,17 @@ class Invariance(Checks):
             if one.share_C.tobytes() != two.share_C.tobytes():
                 seen = f"the shares were {one.share_C.tolist()}, and with other names {two.share_C.tolist()}"
                 self.fail(rule, seen, snapshot, "go by throughput, devices and price")
+
+    def test_the_names_of_job_types_do_not_matter(self) -> None:
+        """With other names for the types of jobs, which sort as before, the shares are exactly the same."""
+
+        @self.for_all(self.snapshots(**CONTESTED))
+        def check(snapshot: Snapshot) -> None:
+            rule = "the names of job types do not matter"
+            one, two = self._both(snapshot, changes.with_job_types_called_otherwise(snapshot), rule)
+            if one.share_C.tobytes() != two.share_C.tobytes():
+                seen = f"the shares were {one.share_C.tolist()}, and with other names {two.share_C.tolist()}"
+                self.fail(rule, seen, snapshot, "go by throughput, age and weight; a name may only break a tie")
 
     @only_if(lambda test: "steps" not in test.amounts)
     def test_the_unit_of_steps_does_not_matter(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gavelx import Cluster, Job, Prices, Snapshot, write_snapshot
+from gavelx.cli.drawing import TODAYS_JOBS
 from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.intervals import intervals_of
 from gavelx.cli.run_options import RunOptions
@@ -15,6 +16,7 @@ from gavelx.cli.scenario import load_scenario
 from gavelx.elastic import Elastic
 from gavelx.errors import InputFileError, UserError
 from gavelx.files.throughput_tables import load_throughputs
+from gavelx.files.traces import read_trace
 from gavelx.throughputs import Setting
 from tests.cli.running import Shell
 
@@ -252,3 +254,35 @@ def test_a_misspelt_type_is_told_what_it_may_mean(shell: Shell) -> None:
     ran = shell("simulate", "--policy", "fifo", "--jobs", "1", "--cluster", "a1000=2")
     assert ran.code == 2
     assert "--cluster: nothing is known of accelerator type 'a1000'. Try: did you mean 'a100'?" in ran.err
+
+
+def test_random_jobs_may_be_of_todays_types(shell: Shell, tmp_path: Path) -> None:
+    """Their length is that on an A100 with 80 GB; only types that fit on several devices are gangs."""
+    trace = tmp_path / "today.csv"
+    ran = shell(
+        "trace", "generate", "--jobs", 30, "--job-types", "today", "--multi-gpu", "--seed", 3, "--out", trace
+    )
+    assert ran.code == 0, ran.err
+    jobs = read_trace(trace)
+    assert {job.job_type for job in jobs} <= set(TODAYS_JOBS) and len({job.job_type for job in jobs}) > 6
+    assert {job.scale_factor for job in jobs} > {1, 2}
+    assert all(1800 < job.duration_s <= 600_000 for job in jobs if job.duration_s is not None)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("llama-7b-lorra-bs16", "did you mean 'lora'"),
+        ("llama-70b-full-bs16", "does not run on one a100-80gb"),
+        ("today,,x", "has an empty name"),
+        ("resnet", "unknown job type 'resnet'"),
+    ],
+)
+def test_job_types_that_cannot_be_drawn(shell: Shell, names: str, words: str) -> None:
+    ran = shell("simulate", "--policy", "fifo", "--cluster", "h100=4", "--jobs", 2, "--job-types", names)
+    assert ran.code == 2 and words in ran.err and not ran.out
+
+
+def test_job_types_are_of_random_jobs(shell: Shell) -> None:
+    ran = shell("simulate", "--policy", "fifo", "--cluster", "v100=4", "--trace", "x.csv", "--job-types", "A3C")
+    assert ran.code == 2 and "--job-types: it says how random jobs are made" in ran.err

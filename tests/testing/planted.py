@@ -281,6 +281,25 @@ class Narrow(Policy):
         return handed_out(snapshot, -snapshot.elapsed_s_J, snapshot.scale_factor_J == 1)
 
 
+class Alone(Policy):
+    """Gangs get devices only while no other job is there."""
+
+    ignores = ("weights",)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        narrow_J = snapshot.scale_factor_J == 1
+        return handed_out(snapshot, -snapshot.elapsed_s_J, narrow_J if narrow_J.any() else None)
+
+
+class ShortNames(Policy):
+    """Jobs whose types have short names come first."""
+
+    ignores = ("weights",)
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        return handed_out(snapshot, np.array([len(job.job_type) for job in snapshot.jobs], dtype=float))
+
+
 class SmallFirst(Policy):
     """Jobs with fewer than a thousand steps to go come first."""
 

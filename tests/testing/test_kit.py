@@ -38,6 +38,7 @@ CASES = {
 COMPARISONS = {
     *("test_the_same_snapshot_gets_the_same_answer", "test_a_saved_snapshot_gets_the_same_answer"),
     *("test_the_order_of_jobs_does_not_matter", "test_the_names_of_types_do_not_matter"),
+    "test_the_names_of_job_types_do_not_matter",
     *("test_the_unit_of_steps_does_not_matter", "test_the_currency_does_not_matter"),
     "test_configurations_that_are_not_opened_do_not_matter",
 }
@@ -84,6 +85,8 @@ FOUND_BY = [
     (planted.Leveller, "test_weights_count", "a weight of 5 instead of 1 changes nothing"),
     (planted.UpsideDown, "test_a_heavier_job_is_never_worse_off", "of two identical jobs that of weight 5"),
     (planted.Narrow, "test_every_job_is_done_in_a_short_simulation", "devices) is never done"),
+    (planted.Alone, "test_gangs_are_served_beside_other_jobs", "gets no time beside"),
+    (planted.ShortNames, "test_the_names_of_job_types_do_not_matter", "and with other names"),
     (planted.SmallFirst, "test_the_unit_of_steps_does_not_matter", "steps/s and gets"),
     (planted.Sleeper, "test_an_answer_waits_for_nothing", "an answer waits for 0.3 s"),
     (planted.Exponential, "test_an_answer_takes_no_longer_than_it_must", "of processor time, more than"),
