@@ -21,7 +21,6 @@ import torch
 from gavelx.errors import UserError
 from gavelx.training import objects, transfer
 from gavelx.training.checkpoints import CheckpointError, Checkpoints, Saved, TrainingWarning
-from gavelx.training.contexts import seed_all
 from gavelx.training.curve import Curve
 from gavelx.training.determinism import Bits, Determinism
 from gavelx.training.elastic import VARIABLE
@@ -33,11 +32,9 @@ from gavelx.training.progress import Progress
 from gavelx.training.regroup import Regroup, ending_as_failed
 from gavelx.training.reports import Reports
 from gavelx.training.shards import Part
+from gavelx.training.state import State
 from gavelx.training.updates import Updates
 
-FORMAT = 2
-READABLE = (1, 2)
-"""Format 1 has no position in samples; its number of processes is the number of generator states."""
 VOTE_EVERY_S = 1.0
 """Seconds between votes of several processes; a vote takes a fraction of a millisecond."""
 SPARE_S = 1.0
@@ -108,7 +105,6 @@ class Training:
         self._by_epoch = False
         self._changed = False  # since the last checkpoint
         self._vote_at: float = 0
-        self._ranks_then = 1
         self._begin_elastic(gang, environment)
         self._bits = Bits.of(determinism, gang)
         self._updates: Updates | None = None
@@ -117,6 +113,7 @@ class Training:
             self._updates = Updates(
                 gang, self._at, level=self._bits.level, order=order, seed=seed, warmup_epochs=warmup_epochs
             )
+        self._state = State(self.parts, self._at, self._reader, self._curve, self._bits, self._updates)
 
     def _begin_elastic(self, gang: Gang | None, environment: Mapping[str, str]) -> None:
         if gang is None and environment.get(VARIABLE):
@@ -309,7 +306,7 @@ class Training:
                 yield batch
             self._join()
         if self._at.batch:  # a checkpoint of a rigid job
-            seen = self._at.batch * loader.batch_size * self._ranks_then
+            seen = self._at.batch * loader.batch_size * self._state.processes_then
             self._at.seen, self._at.batch = min(len(loader.dataset), seen), 0
         whole, began_at = self._at.seen == 0, self.step
         generation = None
@@ -337,8 +334,9 @@ class Training:
         with ending_as_failed("the state"):
             self._agree()
             content = transfer.take(self._agreement)
-            self._check_bits("the running job", content)
-            self._take(content, new=True)
+            self._state.check_bits("the running job", content, self._agreement)
+            self._state.put(content)
+            self._changed = True
             self._gang.wrap()
         self._begin_generation()
 
@@ -354,9 +352,10 @@ class Training:
         with ending_as_failed("the state"):
             self._agree()
             if joiners:
-                content = self._content([], self._updates.all_generators())
+                everyone = self._updates.all_generators()
+                content = self._state.content([], everyone, self._agreement.world_size)
                 transfer.give(self._agreement, content, joiners)
-                self._check_bits("the running job", content)
+                self._state.check_bits("the running job", content, self._agreement)
             self._gang.wrap()
         self.resize_s = time.monotonic() - begin_s
         self._begin_generation()
@@ -466,8 +465,7 @@ class Training:
         """Save, unless nothing changed, and return whether it succeeded. The first process writes for all."""
         if not self._changed:
             return True
-        generators = self._updates.generators() if self._updates else {}
-        everyone = self._agreement.gather(self._reader.states() | {"contexts": generators})
+        everyone = self._agreement.gather(self._state.generators())
         saved = self._agreement.from_first(self._write(everyone) if self._agreement.rank == 0 else None)
         self._saved_s = time.monotonic()  # also after a failure: a full disk is not tried at every step
         if saved is not None:
@@ -475,23 +473,8 @@ class Training:
         self._report()
         return saved is not None
 
-    def _content(self, states_of_ranks: list[Any], contexts: dict[int, Any]) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            **self._at.state_dict(),
-            "curve": self._curve.state_dict(),
-            "parts": {name: objects.state_of(part) for name, part in self.parts.items()},
-            "chance": states_of_ranks,
-            "contexts": contexts,
-            "world_size": self._agreement.world_size,
-            "made_with": self._made_with(),
-            "bits_kept": self._bits.kept,
-            **(self._updates.state_dict() if self._updates else {}),
-        }
-
-    def _write(self, states_of_ranks: list[Any]) -> Saved | None:
-        contexts = {number: one for states in states_of_ranks for number, one in states.pop("contexts").items()}
-        content = self._content(states_of_ranks, contexts)
+    def _write(self, generators: list[Any]) -> Saved | None:
+        content = self._state.saved(generators, self._agreement.world_size)
         try:
             return self._checkpoints.save(content, int(self.step))
         except OSError as error:
@@ -511,56 +494,15 @@ class Training:
             found = self._checkpoints.newest()
         name = self._agreement.from_first(found[0].name if found else None)
         if name is None:
-            self._check_bits("the first process", {"made_with": self._agreement.from_first(self._made_with())})
+            first = self._agreement.from_first(self._bits.made_with(self._agreement.world_size))
+            self._state.check_bits("the first process", {"made_with": first}, self._agreement)
             return
         content = found[1] if found else self._checkpoints.read(name)
-        self._check_fits(name, content)
-        self._check_bits(name, content)
-        self._take(content, new=False)
-        self._take_generators(content["chance"])
-
-    def _take(self, content: dict[str, Any], new: bool) -> None:
-        """Take the state of a checkpoint, or as a joiner (``new``) that of the others."""
-        for part, state in content["parts"].items():
-            objects.put_state(self.parts[part], state)
-        self._at.load_state_dict(content)
-        self._curve.load_state_dict(content.get("curve", {}))
-        if not new:
-            self._at.saved_steps = self.step
-        self._ranks_then = content.get("world_size") or len(content["chance"])
-        if self._updates is not None:
-            self._updates.load_state_dict(content)
-        self._changed = new
-
-    def _take_generators(self, states: list[dict[str, Any]]) -> None:
-        """Those of the process of our rank, if there was one; others are seeded anew."""
-        rank, now = self._agreement.rank, self._agreement.world_size
-        if len(states) != now:
-            self._at.batch = self._at.batch * len(states) // now
-        if rank < len(states):
-            self._reader.take(states[rank])
-        else:
-            seed_all(self._seed, int(self.step), rank)
-            self._reader.begin_anew()
-
-    def _check_fits(self, name: str, content: dict[str, Any]) -> None:
-        if content.get("format") not in READABLE:
-            known = " and ".join(map(str, READABLE))
-            raise CheckpointError(f"{name} is of format {content.get('format')}; this gavelx knows {known}")
-        if content["parts"].keys() != self.parts.keys():
-            here, there = ", ".join(self.parts), ", ".join(content["parts"])
-            raise CheckpointError(f"{name} holds {there}; this script saves {here}")
-
-    def _made_with(self) -> dict[str, Any]:
-        return self._bits.made_with(self._agreement.world_size)
-
-    def _check_bits(self, name: str, content: dict[str, Any]) -> None:
-        """Whether the bits of ``name`` can be continued, on all processes."""
-        then = dict(content["made_with"])
-        if "processes" not in then and content.get("chance"):
-            then["processes"] = len(content["chance"])
-        self._bits.check(name, then, self._made_with(), content.get("bits_kept", True))
-        self._bits.kept = self._agreement.total(float(not self._bits.kept))[0] == 0
+        self._state.check_fits(name, content)
+        self._state.check_bits(name, content, self._agreement)
+        self._state.put(content)
+        self._state.put_generators(content["chance"], self._agreement, self._seed)
+        self._at.saved_steps, self._changed = self.step, False
 
 
 def _path(name: str | None) -> Path | None:
