@@ -9,7 +9,7 @@ from experiments.ones.ways import BASE, FULL, NARROW, WAYS, Point, Setting
 from experiments.paired import Paired, paired
 
 ABOUT = """Made by `python -m experiments.ones --seeds {seeds}`. Mean completion of 50 jobs in seconds
-over {seeds} seeds. All is simulated, on a job model of ours (`experiments/ones/jobs.py`). *Changes* are resizes
+over {seeds} seeds, of some rows fewer, as they say. All is simulated, on a job model of ours (`experiments/ones/jobs.py`). *Changes* are resizes
 and restarts, a job. p is that of the one-sided signed-rank test
 of Wilcoxon, paired by seed (table 4 of ONES). *Batch* says whether a policy may change the batch that a user asked
 for: `kept` is any number of devices with that batch. Plots: `ones_completion.png` (figure 15) and
@@ -43,7 +43,8 @@ def table(
     for setting in settings:
         titles += [f"{setting}: s", "changes", "`ones` against it", "p"]
     lines = []
-    for name in names:
+    there = {(point.setting, point.way) for point in records}
+    for name in (one for one in names if any((setting, one) in there for setting in settings)):
         line = [f"`{name}`" if name in load_names() else name, WAYS[name].batch]
         for setting in settings:
             mine = [r for point, r in records.items() if (point.setting, point.way) == (setting, name)]
