@@ -10,9 +10,9 @@ from experiments.paired import Paired, paired
 
 ABOUT = """Made by `python -m experiments.ones --seeds {seeds}`. Mean completion of 50 jobs in seconds
 over {seeds} seeds, of some rows fewer, as they say. All is simulated, on a job model of ours
-(`experiments/ones/jobs.py`). *Changes* are resizes and restarts, a job. p is that of the one-sided signed-rank test
-of Wilcoxon, paired by seed (table 4 of ONES). *Batch* says whether a policy may change the batch that a user asked
-for: `kept` is any number of devices with that batch. Plots: `ones_completion.png` (figure 15) and
+(`experiments/ones/jobs.py`). *Changes* are resizes and restarts, a job. p is that of the one-sided signed-rank
+test of Wilcoxon, paired by seed (table 4 of ONES). *Batch* says whether a policy may change the batch that a user
+asked for: `kept` is any number of devices with that batch. Plots: `ones_completion.png` (figure 15) and
 `ones_clusters.png` (figures 17 and 18; each policy over the seeds that it has). Losses under changes of the batch
 (figures 3, 13, 14) are in `live_resize_losses.md`, pauses (figure 16) in `live_resize.md`."""
 BELIEFS = """## What losses tell of lengths (figure 6)
