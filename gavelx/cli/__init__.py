@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from gavelx.cli.command_line import without_collection
 from gavelx.cli.failures import TRACEBACK, exit_code, in_words, is_traced
 
 __all__ = ["TRACEBACK", "main"]
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: Sequence[str] | None) -> None:
     """Run one command. Raises :class:`SystemExit`: with 0 if the reader of stdout leaves, as ``| head`` does."""
-    from gavelx.cli.commands import app  # noqa: PLC0415  (`import gavelx.cli` itself stays free of typer)
+    with without_collection():
+        from gavelx.cli.commands import app  # noqa: PLC0415  (`import gavelx.cli` itself stays free of typer)
 
     before = _stdout()
     try:

@@ -128,7 +128,7 @@ def _search(rows: _Rows, rng: np.random.Generator) -> tuple[Floats, Floats, int]
         return *_step(rows, np.zeros(len(everything)), everything)[:2], 1
     sample = rows.sample(rng)
     price_A, rounds = _search(sample, rng)[1:]
-    size = 3.0 / np.sqrt(len(sample))
+    size = 1.0 / np.sqrt(len(sample))
     for number in range(1, ROUNDS + 1):
         mean = float((price_A * rows.devices_A).sum() / rows.devices_A.sum())
         width_A = np.maximum(price_A, max(DUST * mean, 1e-300))
