@@ -162,9 +162,9 @@ class Answers(Checks):
                 Job(0, "gang", 1000.0, width),
                 *(Job(n + 1, "alone", 1000.0, arrival_s=60.0) for n in range(others)),
             ]
-            cluster = Cluster.of({"v100": others + width, "k80": 1})
-            snapshot = snapshot_of(jobs, cluster, np.array([[50.0, NAN], *[[2.0, 1.0]] * others]))
-            snapshot = snapshot.replace(usd_per_hour_A=np.array([0.02, 0.01]))
+            cluster = Cluster.of({"v100": others + width})
+            snapshot = snapshot_of(jobs, cluster, np.array([[50.0], *[[2.0]] * others]))
+            snapshot = snapshot.replace(usd_per_hour_A=np.array([0.01]))
             with suppress(RefusedError):
                 used = plain.use((answer := self.ask(snapshot)).snapshot.configurations, answer.share_C)
                 if not used.time_J[0] > 0:
