@@ -1,4 +1,7 @@
-"""The job whose pauses are measured: 90 MB of parameters. Rank 0 prints when each step was, and the processes."""
+"""The job whose pauses are measured: 90 MB of parameters, or as many layers as are named.
+
+Rank 0 prints when each step was, and the processes.
+"""
 
 import sys
 import time
@@ -14,9 +17,10 @@ LAYERS, WIDTH = 22, 1024
 
 def main() -> None:
     torch.set_num_threads(1)
+    layers = int(sys.argv[1]) if len(sys.argv) > 1 else LAYERS
     torch.manual_seed(0)
     with Gang("cpu") as gang:
-        body = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
+        body = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(layers)))
         model = gang.parallel(body)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
         loader = DataLoader(TensorDataset(torch.randn(256, WIDTH)), batch_size=2)

@@ -59,13 +59,17 @@ def loopback(times: int) -> str:
     """Real processes: how long the devices take to come back."""
     if not times:
         return ""
-    seconds, failures = seconds_until_back(times)
-    listed = ", ".join(f"{one:.1f}" for one in seconds)
+    rows = []
+    for layers in (1, 22):
+        seconds, failures = seconds_until_back(times, layers)
+        rows.append([f"{layers * 4.2:.0f} MB", ", ".join(f"{one:.1f}" for one in seconds), str(failures)])
     return f"""## On loopback
 
-A job of 90 MB on two devices of one agent (torch, gloo, CPU) shrinks to one, {times} times. From
-`gavelx offer one 1` until no job holds the other device: {listed} s. It failed {failures} times.
-{os.cpu_count()} processor cores, shared with other work."""
+A job on two devices of one agent (torch, gloo, CPU) shrinks to one, {times} times: from `gavelx offer one 1` until
+no job holds the other device. {os.cpu_count()} processor cores, which other work shared at the time (load average
+{os.getloadavg()[0]:.0f}).
+
+{markdown_table(["parameters", "seconds", "failures"], rows)}"""
 
 
 def plot(found: Figures) -> bytes:

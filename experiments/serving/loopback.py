@@ -1,4 +1,4 @@
-"""How soon a real job leaves devices that are taken back: an agent on loopback, processes that train with torch."""
+"""How soon a real job leaves devices that are taken back: an agent on loopback, and processes that train."""
 
 import asyncio
 import sys
@@ -21,19 +21,22 @@ TABLE = Throughputs({Setting("net", "v100", n): float(n) for n in (1, 2)}, name=
 TIMING = Timing(heartbeat_s=0.5, valid_for_s=30.0, grace_s=10.0)
 
 
-def seconds_until_back(times: int) -> tuple[list[float], int]:
-    """For each time, from the call until no job holds the device that is taken back; and how often it failed."""
-    return asyncio.run(_measure(times))
+def seconds_until_back(times: int, layers: int) -> tuple[list[float], int]:
+    """For each time, from the call until no job holds the device that is taken back; and how often it failed.
+
+    The job has so many layers of 4 MiB.
+    """
+    return asyncio.run(_measure(times, layers))
 
 
-async def _measure(times: int) -> tuple[list[float], int]:
+async def _measure(times: int, layers: int) -> tuple[list[float], int]:
     rules = replace(DEFAULT.with_round(ROUND_S), overheads=Overheads(Overhead(resize_s=0.0)))
     configuration = Configuration(TABLE, Prices({"v100": 1.0}), rules)
     found = list[float]()
     with tempfile.TemporaryDirectory() as folder:
         async with LocalCluster(Path(folder), configuration, "elastic(easyscale)", TIMING) as cluster:
             await cluster.join(Machine("one", "v100", 2, emulate=False))
-            command = [sys.executable, "-m", "experiments.live_resize.job"]
+            command = [sys.executable, "-m", "experiments.live_resize.job", str(layers)]
             spec = wire.JobSpec(
                 job_type="net", workers=2, total_steps=1e9, command=command, elasticity="workers:1-2"
             )
