@@ -17,8 +17,9 @@ from tests.swarm.run import outcome, run
 SEEDS = range(60)
 TWICE = (2, 5, 11)
 FOUND = (268, 829, 873, 1583, 1787, 910080)
-"""A simulation that ended while a server had said that it would lend fewer devices; published answers on a cluster
-on which some jobs, or all, can run nowhere; a resize that is taken back while its job still writes a checkpoint."""
+"""A simulation that ended while a server had said that it would lend fewer devices; published answers on a
+cluster on which some jobs, or all, can run nowhere; a resize that is taken back while its job still writes a
+checkpoint."""
 
 
 @pytest.mark.slow
