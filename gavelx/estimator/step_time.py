@@ -23,12 +23,17 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Placement = tuple[int, ...]
 """Devices on each server: (4, 4) is eight on two."""
 OUTLIER = 0.1
 """Errors above this (in logarithms) count linearly, not squared: profiles have stalls in them."""
 COMPUTE_WEIGHT = 0.5
 """Weight of an error in T_compute relative to one in T_step, which schedulers need."""
+GROWTH_WEIGHT, OVERLAP_WEIGHT = 0.01, 0.003
+"""Weights of sync that grows with devices (as a ratio), and of overlap: a percent of an error outweighs them."""
+ENOUGH = 1e-4
+"""The fit ends when it gets better by less, relative to what is left."""
 NEGLIGIBLE = 1e-9
 """Least seconds of a step, because logarithms need a positive number."""
 
@@ -87,44 +92,97 @@ def _overlapped(compute_s: float | Floats, sync_s: float | Floats, p: float) -> 
 def fit_step_time(profiles: Sequence[Profile]) -> StepTime:
     """Fit the coefficients to these profiles: least squares of logarithms, robust against outliers.
 
-    Placements that were never profiled cost nothing extra, as in Pollux (section 4.1, "prior-driven exploration"):
-    gangs over several servers are as fast as in one, and devices in one server sync for free.
+    A few profiles are enough, as a job reports them while it runs. What they cannot tell is taken as in Pollux
+    (section 4.1, "prior-driven exploration"): gangs over several servers are as fast as in one, devices in one
+    server sync for free, more than two devices sync as two do, and half of the computing is the same at any batch.
+    Where several coefficients fit equally well, time that does not grow with the number of devices is preferred.
     """
     assert profiles, "nothing to fit"
-    devices_N = np.array([sum(one.placement) for one in profiles], dtype=float)
-    servers_N = np.array([len(one.placement) for one in profiles])
-    fullest_N = np.array([max(one.placement) for one in profiles], dtype=float)
-    batch_N = np.array([one.local_batch for one in profiles], dtype=float)
-    step_N = np.array([one.step_s for one in profiles], dtype=float)
-    compute_N = np.maximum(step_N - np.array([one.sync_s for one in profiles]), 0.05 * step_N)
-    inside_N, across_N = (servers_N == 1) & (devices_N > 1), servers_N > 1
+    seen = _Seen.of(profiles)
+    free = np.array(
+        [
+            len(np.unique(seen.batch_N)) > 1,
+            True,
+            seen.inside_N.any(),
+            bool((seen.inside_N & (seen.devices_N > 2)).any()),
+            seen.across_N.any(),
+            bool((seen.across_N & (seen.devices_N > 2)).any()),
+            bool((seen.across_N & (seen.fullest_N > 1)).any()),
+        ]
+    )
+    typical_s = float(np.median(seen.step_N))
+    fixed = np.full(len(free), -np.inf)
+    fixed[0] = np.log(seen.compute_N.mean() / 2.0)
 
-    def residuals(coefficients: Floats) -> Floats:
-        a_c, b_c, a_l, b_l, a_n, b_n, c_n = np.exp(coefficients[:-1])
-        compute_s = a_c + b_c * batch_N
-        sync_s = np.full(len(profiles), NEGLIGIBLE)
-        sync_s[inside_N] += a_l + b_l * (devices_N - 2)[inside_N]
-        sync_s[across_N] += a_n + (b_n * (devices_N - 2) + c_n * (fullest_N - 1))[across_N]
-        step_s = _overlapped(compute_s, sync_s, coefficients[-1])
-        return np.concatenate([np.log(step_s / step_N), COMPUTE_WEIGHT * np.log(compute_s / compute_N)])
+    def coefficients(found: Floats) -> Floats:
+        whole = fixed.copy()
+        whole[free] = found[:-1]
+        return np.append(np.exp(whole), found[-1])
 
-    typical_s = float(np.median(step_N))
-    per_sample_s = 0.7 * typical_s / float(batch_N.mean())
-    parts = [0.3 * typical_s, per_sample_s, *[0.05 * typical_s, 0.01 * typical_s] * 2, 0.01 * typical_s]
+    per_sample_s = 0.7 * typical_s / float(seen.batch_N.mean())
+    parts = np.array([0.3 * typical_s, per_sample_s, *[0.05 * typical_s, 0.01 * typical_s] * 2, 0.01 * typical_s])
     least, most = np.log(typical_s) - 30.0, np.log(typical_s) + 10.0
     found = least_squares(
-        residuals,
-        np.array([*np.log(parts), 1.5]),
-        bounds=([least] * len(parts) + [1.0], [most] * len(parts) + [10.0]),
+        lambda found: seen.residuals(coefficients(found)),
+        np.append(np.log(parts[free]), 1.5),
+        bounds=([least] * int(free.sum()) + [1.0], [most] * int(free.sum()) + [10.0]),
         loss="soft_l1",
         f_scale=OUTLIER,
+        ftol=ENOUGH,
     )
-    a_c, b_c, a_l, b_l, a_n, b_n, c_n = np.exp(found.x[:-1]).tolist()
-    if not inside_N.any():
-        a_l, b_l = 0.0, 0.0
-    if not across_N.any():
+    a_c, b_c, a_l, b_l, a_n, b_n, c_n, p = coefficients(found.x).tolist()
+    if not seen.across_N.any():
         a_n, b_n, c_n = a_l, b_l, 0.0
-    return StepTime(a_c, b_c, a_l, b_l, a_n, b_n, c_n, float(found.x[-1]))
+    return StepTime(a_c, b_c, a_l, b_l, a_n, b_n, c_n, p)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Profiles as columns."""
+
+    devices_N: Floats
+    fullest_N: Floats
+    batch_N: Floats
+    step_N: Floats
+    compute_N: Floats
+    inside_N: Bools
+    """Several devices of one server."""
+    across_N: Bools
+    """Devices of several servers."""
+
+    @staticmethod
+    def of(profiles: Sequence[Profile]) -> "_Seen":
+        devices_N = np.array([sum(one.placement) for one in profiles], dtype=float)
+        servers_N = np.array([len(one.placement) for one in profiles])
+        step_N = np.array([one.step_s for one in profiles], dtype=float)
+        sync_N = np.array([one.sync_s for one in profiles], dtype=float)
+        return _Seen(
+            devices_N,
+            np.array([max(one.placement) for one in profiles], dtype=float),
+            np.array([one.local_batch for one in profiles], dtype=float),
+            step_N,
+            np.maximum(step_N - sync_N, 0.05 * step_N),
+            (servers_N == 1) & (devices_N > 1),
+            servers_N > 1,
+        )
+
+    def residuals(self, coefficients: Floats) -> Floats:
+        """Errors in logarithms, and what the preference for constant times costs."""
+        a_c, b_c, a_l, b_l, a_n, b_n, c_n, p = coefficients
+        compute_s = a_c + b_c * self.batch_N
+        sync_s = np.full(len(self.step_N), NEGLIGIBLE)
+        sync_s[self.inside_N] += (a_l + b_l * (self.devices_N - 2))[self.inside_N]
+        sync_s[self.across_N] += (a_n + b_n * (self.devices_N - 2) + c_n * (self.fullest_N - 1))[self.across_N]
+        step_s = _overlapped(compute_s, sync_s, p)
+        growth = np.array([b_l / max(a_l, NEGLIGIBLE), b_n / max(a_n, NEGLIGIBLE), c_n / max(a_n, NEGLIGIBLE)])
+        return np.concatenate(
+            [
+                np.log(step_s / self.step_N),
+                COMPUTE_WEIGHT * np.log(compute_s / self.compute_N),
+                GROWTH_WEIGHT * np.minimum(growth, 1.0 / GROWTH_WEIGHT),
+                [OVERLAP_WEIGHT * (p - 1.0)],
+            ]
+        )
 
 
 def held_out_errors(profiles: Sequence[Profile], folds: int = 5, seed: int = 0) -> Floats:
