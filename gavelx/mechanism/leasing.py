@@ -23,7 +23,7 @@ from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
-from gavelx.mechanism.selection import Choice, loss_s
+from gavelx.mechanism.selection import Choice, loss_s, steps_left
 from gavelx.sizes import OWN_BATCH, Sized, sizes, speed
 from gavelx.snapshot import WAITING
 from gavelx.throughputs import Throughputs
@@ -209,29 +209,39 @@ class Leasing:
     def _stays_in_size(self, chosen: Sequence[Choice]) -> set[int]:
         """Rows that would be faster in another size on their type, but not by what the change costs.
 
-        It has to gain that in a round, or in as long as the job has had its present size: nobody knows for how
-        long it will have the next one. So it waits for at most as long as makes up for the change, and changes
+        It has to gain that in a round, or in as long as the job has had its present size, as it is not known for
+        how long it will have the next one. So it waits for at most as long as makes up for the change, and changes
         the less often the more that costs (ski rental: Karlin et al., "Competitive randomized algorithms for
-        nonuniform problems", 1994).
+        nonuniform problems", 1994). And it has to gain that before the job is done, as far as that is known.
         """
         live, stays = self.live, set[int]()
         for way in chosen if live.elastic.any() else ():
-            j = np.array([way.job])
-            size, held = (way.devices, way.batch), (int(live.held_devices[j][0]), int(live.held_batch[j][0]))
+            size, held = (way.devices, way.batch), (int(live.held_devices[way.job]), int(live.held_batch[way.job]))
             if live.type[way.job] != way.type or size == held or way.partner != ALONE or way.devices < held[0]:
                 continue
-            cost_s = float(loss_s(live, j)[0] if np.isnan(live.resize_s[j]) else live.resize_s[j][0])
-            faster = speed(live.jobs[way.job], self.accelerators[way.type], *size, self.throughputs)
-            in_size_s = float(live.lease_held_s[way.job] + self.now_s - live.since_s[way.job])
-            gain_s = (
-                (1.0 - float(live.pace(j)[0]) / faster) * max(self.rules.round_s, in_size_s) if faster else np.inf
-            )
-            if gain_s < cost_s:
+            if not self._pays(way):
                 stays.add(way.job)
-                self._settle(j, self.now_s)
-                live.way[j] = way.number
+                self._settle(np.array([way.job]), self.now_s)
+                live.way[way.job] = way.number
         self.waits_to_grow = bool(stays)
         return stays
+
+    def _pays(self, way: Choice) -> bool:
+        """Whether the job gains more in this size than to go over to it costs."""
+        live, j = self.live, np.array([way.job])
+        faster = speed(live.jobs[way.job], self.accelerators[way.type], way.devices, way.batch, self.throughputs)
+        pace = float(live.pace(j)[0])
+        if not faster:
+            return True
+        left_s = float(steps_left(live, j, self.now_s)[0]) / pace if pace else np.inf
+        if np.isnan(live.resize_s[way.job]):
+            cost_s = float(loss_s(live, j)[0])
+        else:  # it works on as it is while new devices get ready
+            cost_s = float(live.resize_s[way.job])
+            left_s -= float(live.restart_s[way.job]) if way.devices > live.held_devices[way.job] else 0.0
+        in_size_s = float(live.lease_held_s[way.job] + self.now_s - live.since_s[way.job])
+        gain_s = (1.0 - pace / faster) * min(left_s, max(self.rules.round_s, in_size_s))
+        return gain_s >= cost_s
 
     def _resizes(self, chosen: Sequence[Choice]) -> dict[int, Choice]:
         """Rows that get another size on the type that they have, without a restart."""

@@ -248,11 +248,16 @@ def ends_within(seconds: float, live: LiveJobs, j: Ints, now_s: float) -> Bools:
 
     Who shares a device is slower than that; and who should have been complete by now is not as fast as believed.
     """
-    speed = live.pace(j)
-    since_s = np.maximum(0.0, now_s - live.steps_at_s[j])
-    steps_left = live.total_steps[j] - live.steps_done[j] - speed * since_s
-    ends: Bools = (steps_left > 0) & (steps_left <= speed * seconds) & (live.partner[j] == ALONE)
+    left = steps_left(live, j, now_s)
+    ends: Bools = (left > 0) & (left <= live.pace(j) * seconds) & (live.partner[j] == ALONE)
     return ends
+
+
+def steps_left(live: LiveJobs, j: Ints, now_s: float) -> Floats:
+    """Steps that these running jobs still have to do, as far as known; infinite where they end by themselves."""
+    since_s = np.maximum(0.0, now_s - live.steps_at_s[j])
+    left: Floats = live.total_steps[j] - live.steps_done[j] - live.pace(j) * since_s
+    return left
 
 
 def loss_s(live: LiveJobs, j: Ints) -> Floats:

@@ -85,6 +85,24 @@ def test_a_change_that_costs_more_than_it_gains_in_as_long_as_the_job_has_its_si
     assert result.leases.start_s_L[grows] == pytest.approx(asked_s + 60.0)
 
 
+@pytest.mark.parametrize(("left_s", "resizes"), [(50.0, 0), (70.0, 0), (72.0, 0), (73.0, 1), (200.0, 1)])
+def test_a_job_that_is_about_to_be_done_does_not_change_its_size(left_s: float, resizes: int) -> None:
+    """At 1,080 s new devices get ready for 60 s; of what is left then four devices gain 0.4, for 5 s that it costs."""
+    short = replace(ELASTIC, total_steps=18.0 * (1080.0 + left_s))
+    result = run(PAUSED, short, RIGID)
+    assert result.resizes_J.tolist() == [resizes, 0]
+    assert result.completion_s_J[0] <= 1080.0 + left_s
+
+
+def test_a_restart_into_a_larger_size_pays_as_well() -> None:
+    """It costs a checkpoint and a restart, 80 s, and gains 0.4 of what is left."""
+    for left_s, restarts in ((190.0, 0), (210.0, 1)):
+        short = replace(ELASTIC, total_steps=18.0 * (1080.0 + left_s))
+        result = run(RESTARTED, short, RIGID)
+        assert result.restarts_J.tolist() == [restarts, 0]
+        assert result.completion_s_J[0] <= 1080.0 + left_s
+
+
 def test_a_job_that_is_not_elastic_keeps_its_size() -> None:
     rigid = replace(ELASTIC, elastic=None)
     plain = run(replace(DEFAULT, overheads=Overheads(Overhead(20.0, 60.0))), rigid, RIGID)
