@@ -48,7 +48,7 @@ from gavelx.policies.base import Policy
 REFERENCE = Path(__file__).with_name("reference.json")
 RESULTS = Path(__file__).parents[1] / "results" / "sia.md"
 CLUSTERS = {"hom": HOMOGENEOUS, "het": MIXED}
-TIE_SEEDS, WORKLOAD_SEEDS = range(20), range(1, 6)
+TIE_SEEDS, WORKLOAD_SEEDS = range(8), range(1, 6)
 
 
 class Run(NamedTuple):

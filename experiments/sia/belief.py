@@ -5,10 +5,17 @@ its noise scale. Nothing else is known of it.
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from experiments.sia.rounds import Application, Batch, Place
 from gavelx.estimator.goodput import Efficiency, JobModel
 from gavelx.estimator.step_time import Placement, Profile, StepTime, fit_step_time
+
+
+@cache
+def _fitted(profiles: tuple[Profile, ...]) -> StepTime:
+    """Jobs of a kind that ran alike have the same model."""
+    return fit_step_time(profiles)
 
 
 @dataclass(eq=False)
@@ -37,7 +44,7 @@ class Learnt:
             return None
         for name, seen in self.profiles.items():
             if self._fitted.get(name, (0, None))[0] != len(seen):
-                self._fitted[name] = len(seen), fit_step_time(list(seen.values()))
+                self._fitted[name] = len(seen), _fitted(tuple(sorted(seen.values())))
         steps = {name: step for name, (_, step) in self._fitted.items()}
         efficiency = Efficiency(self.application.batch, self.noise_scale)
         return JobModel(steps, efficiency, self.application.model.local_batch_max)
