@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from gavelx.service.store.log import Log
 from tests.faults.plan import plan_of
 from tests.faults.run import LostError, play
 from tests.faults.virtual import play as play_virtually
@@ -32,7 +33,8 @@ def main(words: Sequence[str] | None = None) -> int:
                 flush=True,
             )
         else:
-            print(f"seed {seed}: nothing lost in {time.monotonic() - started:.0f} s", flush=True)
+            what = "" if options.virtual else f", {resizes(folder)} resizes"
+            print(f"seed {seed}: nothing lost in {time.monotonic() - started:.0f} s{what}", flush=True)
             if options.keep is None:
                 shutil.rmtree(folder, ignore_errors=True)
     print(f"{last - first - len(failed)} of {last - first} seeds passed{f'; failed: {failed}' if failed else ''}")
@@ -45,6 +47,15 @@ def _play(seed: int, folder: Path, *, virtual: bool) -> None:
         play(plan_of(seed), folder)
     elif problems := play_virtually(seed):
         raise LostError("\n".join(problems[:9]))
+
+
+def resizes(folder: Path) -> int:
+    """How many jobs went over to another size while they ran."""
+    log = Log(str(folder / "service"), read_only=True)
+    try:
+        return sum(record.kind == "Resized" for record in log.read())
+    finally:
+        log.close()
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:

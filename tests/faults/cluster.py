@@ -23,7 +23,7 @@ import gavelx
 from gavelx.rpc.ports import free_port
 from gavelx.worker.shim import kill, marked, read_json
 from tests.faults.namespace import Wire
-from tests.faults.plan import AgentPlan, Plan
+from tests.faults.plan import PAUSING, RESIZING, AgentPlan, Plan
 from tests.faults.proxy import Proxy
 from tests.service.agents import User
 from tests.waiting import PATIENCE_S, until
@@ -37,6 +37,11 @@ net,1,v100,50
 net,2,v100,50
 net,3,v100,50
 net,1,k80,20
+"""
+ELASTIC_TABLE = """job_type,scale_factor,accelerator,steps_per_second
+net,1,v100,50
+net,2,v100,90
+net,3,v100,120
 """
 DISK_BYTES = 16 << 20
 LOOK_S = 0.05
@@ -150,10 +155,12 @@ class Cluster:
         self.service.command[at] = self.address
 
     def _make_service(self) -> None:
-        (self.folder / "table.csv").write_text(TABLE)
+        elastic = self.plan.policy.startswith("elastic")
+        (self.folder / "table.csv").write_text(ELASTIC_TABLE if elastic else TABLE)
         times = {"heartbeat": HEARTBEAT_S, "valid-for": VALID_FOR_S, "grace": GRACE_S, "round": ROUND_S}
         prices = ",".join(f"{name}={usd}" for name, usd in USD_PER_HOUR.items())
         words = ["serve", "--state", self.state, "--listen", self.address, "--json", "--prices", prices]
+        words += ["--policy", self.plan.policy]
         words += ["--table", str(self.folder / "table.csv"), "--max-failures", str(MAX_FAILURES)]
         words += [word for name, value in times.items() for word in (f"--{name}", str(value))]
         self.service = Daemon("service", self.folder, self.plan, words)
@@ -178,7 +185,15 @@ class Cluster:
             with suppress(FileNotFoundError):
                 for lease in self.leases(name).iterdir():
                     if stage := stage_of(lease):
-                        yield stage, name, lease
+                        yield self._stage_of_resize(lease) or stage, name, lease
+
+    def _stage_of_resize(self, lease: Path) -> str:
+        """Where the resize is that goes on here; nothing, if none does."""
+        if (read_json(lease / "sizes.json") or {}).get("next") is None:
+            return ""
+        to = (read_json(lease / "lease.json") or {}).get("lease_id")
+        jobs = self.shared / "jobs"
+        return PAUSING if any(jobs.glob(f"*/go.{to}")) and not any(jobs.glob(f"*/met.{to}")) else RESIZING
 
     def left(self) -> list[int]:
         """Processes of jobs that live."""

@@ -7,6 +7,10 @@ process of another lease of this job still lives, and whether somebody else has 
 Habits: ``deaf`` ignores SIGTERM, ``forks`` leaves a child that calls setsid and ignores SIGTERM as well, ``trips``
 fails once halfway, ``lingers`` does not exit when complete, ``plain`` knows nothing of gavelx, ``doomed`` always
 fails.
+
+An elastic job changes its size as docs/training.md says. Its processes meet by files, named by the lease to which
+they go over: a process that joins writes ``ready``; then rank 0 writes ``go`` with its step, and all write
+``here``; then the new rank 0 writes ``met``. If one does not come, the others exit.
 """
 
 import fcntl
@@ -18,6 +22,9 @@ import time
 
 TOTAL, STEP_S, EVERY, HABITS = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4].split(",")
 LEASE, RANK = int(os.environ["GAVELX_LEASE_ID"]), int(os.environ["RANK"])
+ELASTIC = json.loads(os.environ.get("GAVELX_ELASTIC", "null"))
+SIZE = ELASTIC["size"] if ELASTIC else None
+LEFT, RESIZE_FAILED, MEET_S, PAUSE_S = 79, 80, 5.0, 0.2
 ALIVE_S = 0.05
 asked = False
 diary = os.open("diary", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -84,6 +91,7 @@ def hear(*_):
 def report(done, saved, complete=False):
     if "plain" not in HABITS:
         said = {"lease_id": LEASE, "steps_done": done, "saved_steps": saved, "complete": complete}
+        said |= {"generation": SIZE["generation"], "world_size": SIZE["world_size"]} if SIZE else {}
         try:
             replace(os.environ["GAVELX_REPORT_FILE"], said)
         except OSError:
@@ -96,16 +104,21 @@ def save(done):
     report(done, done, done >= TOTAL)
 
 
-def lead():
-    """Rank 0: count."""
-    done = saved = checkpoint()
-    note("start", done)
+def lead(done):
+    """Rank 0: count on from here. Another one goes on from the step that is returned, if any is."""
+    saved = checkpoint()
     report(done, saved)
     while done < TOTAL:
         if asked:
             save(done)
-            return
-        time.sleep(STEP_S)
+            return None
+        if (coming := next_size()) is not None and all(is_there("ready", coming, n) for n in joiners(coming)):
+            write("go", coming, "", done)
+            go_over(coming, done)
+            if RANK != 0:
+                return done
+            report(done, saved)
+        time.sleep(STEP_S / (SIZE["world_size"] ** 0.8 if SIZE else 1.0))
         done += 1
         note("step", done)
         if "trips" in HABITS and done == TOTAL // 2 and not os.path.exists("tripped"):  # noqa: PTH110
@@ -117,14 +130,114 @@ def lead():
         else:
             report(done, saved)
     report(done, done, complete=True)
+    return None
 
 
 def follow():
-    """Other ranks: be there until the job is done."""
+    """Other ranks: be there until the job is done. We lead from the step that is returned, if one is."""
     note("start")
     while not asked and checkpoint() < TOTAL:
         time.sleep(ALIVE_S)
         note("alive")
+        coming = next_size()
+        if coming is not None and is_there("go", coming):
+            done = read("go", coming)
+            go_over(coming, done)
+            if RANK == 0:
+                return done
+    return None
+
+
+def work(done):
+    """In every rank that we have, one after the other; to the end."""
+    while done is not None:
+        done = lead(done) if RANK == 0 else follow()
+
+
+def begin():
+    """As the scheduler launched us: from the checkpoint."""
+    if RANK == 0:
+        note("start", checkpoint())
+    work(checkpoint())
+
+
+# -- changes of size --
+
+
+def named(what, size, n=""):
+    return f"{what}.{size['lease_id']}{n and '.'}{n}"
+
+
+def is_there(what, size, n=""):
+    return os.path.exists(named(what, size, n))  # noqa: PTH110
+
+
+def write(what, size, n, value):
+    replace(named(what, size, n), value)
+
+
+def read(what, size):
+    with open(named(what, size)) as file:  # noqa: PTH123
+        return json.load(file)
+
+
+def next_size():
+    """The size in the lease file, if it is another one than ours."""
+    if SIZE is None:
+        return None
+    try:
+        with open(os.environ["GAVELX_LEASE_FILE"]) as file:  # noqa: PTH123
+            words = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return words if words.get("generation", 0) > SIZE["generation"] else None
+
+
+def joiners(coming):
+    return sorted(set(coming["rank_of_slot"]) - set(SIZE["rank_of_slot"]))
+
+
+def wait_for(there, size):
+    """Wait until it is there; else a process is missing, and the resize has failed."""
+    until_s = time.monotonic() + MEET_S
+    while not there():
+        if time.monotonic() > until_s:
+            note("missed", size["lease_id"])
+            sys.exit(RESIZE_FAILED)
+        time.sleep(0.01)
+
+
+def go_over(coming, done):
+    """The pause: meet those of the next size, or leave."""
+    global SIZE, LEASE, RANK
+    rank = coming["rank_of_slot"].get(str(ELASTIC["slot"]))
+    if rank is None:
+        note("left")
+        sys.exit(LEFT)
+    time.sleep(PAUSE_S)
+    write("here", coming, rank, True)
+    if rank == 0:
+        wait_for(lambda: all(is_there("here", coming, n) for n in range(coming["world_size"])), coming)
+        write("met", coming, "", True)
+    else:
+        wait_for(lambda: is_there("met", coming), coming)
+    SIZE, LEASE, RANK = coming, coming["lease_id"], rank
+    note("over", done)
+
+
+def join():
+    """Get ready, and go over with the others."""
+    coming = SIZE | {"lease_id": LEASE}
+    note("joining")
+    write("ready", coming, ELASTIC["slot"], True)
+    while not is_there("go", coming):
+        if asked or checkpoint() >= TOTAL:
+            sys.exit(LEFT)
+        time.sleep(0.01)
+        note("joining")
+    done = read("go", coming)
+    go_over(coming, done)
+    work(done)
 
 
 def stray():
@@ -145,7 +258,7 @@ if "doomed" in HABITS:
     sys.exit(4)
 if "forks" in HABITS:
     stray()
-lead() if RANK == 0 else follow()
+join() if ELASTIC and ELASTIC["joins"] else begin()
 note("end")
 while "lingers" in HABITS and not asked:
     time.sleep(ALIVE_S)

@@ -7,13 +7,13 @@ where its first ``Started`` says.
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from gavelx.mechanism.commands import Launch, Lease, Stop
-from gavelx.mechanism.events import Event, JobCancelled, LeaseEnded, WorkerLost
+from gavelx.mechanism.commands import Launch, Lease, Resize, Stop
+from gavelx.mechanism.events import Event, JobCancelled, LeaseEnded, Resized, WorkerLost
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.state.snapshots import restore
 from gavelx.service.state.state import State
@@ -21,7 +21,7 @@ from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
 from gavelx.service.store.places import LogError
 from gavelx.service.store.records import Entry, entry_of
-from tests.faults.cluster import GRACE_S, USD_PER_HOUR, VALID_FOR_S
+from tests.faults.cluster import GRACE_S, HEARTBEAT_S, USD_PER_HOUR, VALID_FOR_S
 from tests.faults.plan import JobPlan, Plan
 from tests.service.test_restart import plain
 
@@ -58,6 +58,8 @@ class Diary:
         """First and last sign of life of each lease, in the order of their beginnings."""
         found: dict[int, tuple[float, float]] = {}
         for line in self.lines:
+            if line.what == "joining":  # not held yet
+                continue
             first_s, _ = found.get(line.lease, (line.time_s, 0.0))
             found[line.lease] = first_s, line.time_s
         return found
@@ -66,7 +68,7 @@ class Diary:
         """How long that of these lived that lived longest; those on other servers begin when they are told."""
         times: dict[int, list[float]] = {}
         for line in self.lines:
-            if line.lease == lease and line.rank in ranks:
+            if line.lease == lease and line.rank in ranks and line.what != "joining":
                 times.setdefault(line.rank, []).append(line.time_s)
         return max((each[-1] - each[0] for each in times.values()), default=0.0)
 
@@ -82,18 +84,44 @@ def read_diary(folder: Path, job_id: int, plan: JobPlan) -> Diary:
 # -- what the job says -----------------------------------------------------------------------------------------
 
 
-def judge_diary(diary: Diary) -> Iterator[str]:
-    """Never twice at once, no progress lost beyond a checkpoint, the last step reached once."""
+def judge_diary(diary: Diary, continues: Mapping[int, int]) -> Iterator[str]:
+    """Never twice at once, no progress lost beyond a checkpoint, the last step reached once.
+
+    ``continues``: the lease from which a job was to go over to another, by the latter. Where it was restarted
+    instead, its old processes are gone before.
+    """
+    live = {line.lease for line in diary.lines if line.what in {"joining", "over"}}
+    continues = {lease: before for lease, before in continues.items() if lease in live}
+    yield from _apart(diary, continues)
+    yield from _steps(diary, continues)
+
+
+def _apart(diary: Diary, continues: Mapping[int, int]) -> Iterator[str]:
+    """No process of one launch lives beside those of another."""
+    first = {lease: _first(lease, continues) for lease in {line.lease for line in diary.lines}}
     for (lease, (_, end_s)), (other, (begin_s, _)) in pairwise(diary.spans.items()):
-        if begin_s < end_s:
+        if begin_s < end_s and first[lease] != first[other]:
             yield f"ran twice at once: lease {lease} lived {end_s - begin_s:.3f} s into lease {other}"
-    yield from (f"lease {line.lease} found {line.n} taken" for line in diary.lines if line.what == "conflict")
+    for line in diary.lines:
+        if line.what == "conflict":
+            theirs = int(str(line.n).split(".")[1]) if str(line.n).startswith("lease.") else 0
+            if _first(theirs, continues) != first[line.lease]:
+                yield f"lease {line.lease} found {line.n} taken"
+
+
+def _steps(diary: Diary, continues: Mapping[int, int]) -> Iterator[str]:
+    """Each step follows the last one, of this lease or that which it continues, or what was saved."""
     saved, done = 0.0, dict[int, float]()
     for line in diary.lines:
         if line.what == "start" and line.rank == 0 and "doomed" not in diary.plan.habits:
             done[line.lease] = float(line.n)
             if done[line.lease] < saved:
                 yield f"lease {line.lease} began at step {line.n}, and {saved:g} were saved"
+        elif line.what == "over":
+            before = done.get(continues.get(line.lease, 0))
+            if line.rank == 0 and line.n != before:
+                yield f"lease {line.lease} went on at step {line.n}, and its job was at {before}"
+            done[line.lease] = float(line.n)
         elif line.what == "step":
             if line.n != done.get(line.lease, math.nan) + 1:
                 yield f"lease {line.lease} did step {line.n} after {done.get(line.lease)}"
@@ -104,6 +132,13 @@ def judge_diary(diary: Diary) -> Iterator[str]:
             saved = max(saved, float(line.n))
     if max(done.values(), default=0.0) > diary.plan.steps:
         yield f"did {max(done.values()):g} steps of {diary.plan.steps}"
+
+
+def _first(lease: int, continues: Mapping[int, int]) -> int:
+    """The lease in which the job was launched that goes on in this one."""
+    while lease in continues:
+        lease = continues[lease]
+    return lease
 
 
 def judge_end(diary: Diary, status: wire.JobStatus) -> Iterator[str]:
@@ -135,6 +170,8 @@ class Account:
     ends: int = 0
     lost: set[int] = field(default_factory=set)  # servers whose part nobody heard: it is paid for until then
     reported: bool = False
+    warm_device_s: float = 0.0
+    """Paid for beside that: devices that got ready before the job went over to this lease."""
     gone: set[int] = field(default_factory=set)
     """Servers whose last word was overtaken by three heartbeats, which a real stream does not do."""
 
@@ -161,6 +198,8 @@ class Books:
         self.problems: list[str] = []
         self.state = State(Configuration.from_json(body))
         self.zero_s: float | None = None
+        self.continues: dict[int, int] = {}
+        """By lease: the one from which its job was to go over to it."""
         for record in log.read():
             self._apply(entry_of(record))
 
@@ -171,7 +210,9 @@ class Books:
         runs = set(self.state.runs)
         commands = self.state.apply(entry)
         for command in commands:
-            if isinstance(command, Launch):
+            if isinstance(command, Resize) and command.lease.continues is not None:
+                self.continues[command.lease.id] = command.lease.continues
+            if isinstance(command, Launch | Resize):
                 self.accounts[command.lease.id] = Account(command.lease, event.time_s)
             if isinstance(command, Stop) and (account := self.accounts.get(command.lease_id)) is not None:
                 account.stop_s = event.time_s
@@ -194,6 +235,14 @@ class Books:
                 if account.lost == set(account.servers):  # the late word of rank 0's, for itself
                     account.lost.discard(account.servers[0])
                 self._pay(account, event.time_s, event.held_s)
+            case Resized():
+                before, account = self.accounts[event.before_id], self.accounts[event.lease_id]
+                if before.reported:
+                    self.problems.append(f"lease {event.before_id} ended twice")
+                before.reported = True
+                self._pay(before, event.time_s, event.held_s)
+                new = set(account.lease.devices) - set(before.lease.devices)
+                account.begin_s, account.warm_device_s = event.time_s, len(new) * event.warm_s
             case WorkerLost():
                 for account in self.accounts.values():
                     on_it = any(device.server_id == event.server_id for device in account.lease.devices)
@@ -209,7 +258,10 @@ class Books:
     def usd(self, job_id: int) -> float:
         """What the devices cost that a job held."""
         leases = [account for account in self.accounts.values() if account.lease.job_id == job_id]
-        return sum(a.held_s * USD_PER_HOUR[a.lease.accelerator] / 3600.0 * len(a.lease.devices) for a in leases)
+        return sum(
+            (a.held_s * len(a.lease.devices) + a.warm_device_s) * USD_PER_HOUR[a.lease.accelerator] / 3600.0
+            for a in leases
+        )
 
     def _pay(self, account: Account, end_s: float, held_s: float | None) -> None:
         account.end_s = end_s
@@ -229,7 +281,8 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
         for lease_id, (begin_s, end_s) in spans.items():
             if (account := books.accounts.get(lease_id)) is not None:
                 ran_s, longest_s = end_s - begin_s, diary.longest_s(lease_id, account.heard)
-                yield from _judge_time(account, ran_s, longest_s, late_s)
+                seen_s = HEARTBEAT_S + late_s if lease_id in books.continues else 0.0
+                yield from _judge_time(account, ran_s, longest_s - seen_s, late_s)
     saved_by = {job_id: _saved_by(diary, books.zero_s or 0.0) for job_id, diary in diaries.items()}
     for event in books.credited:
         really = saved_by[event.job_id](event.time_s) if event.job_id in saved_by else 0.0
@@ -242,7 +295,10 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
 
 
 def _judge_time(account: Account, ran_s: float, longest_s: float, late_s: float) -> Iterator[str]:
-    """What was held is what ran, but for how long beginning and ending take, and for a server nobody heard."""
+    """What was held is what ran, but for how long beginning and ending take, and for a server nobody heard.
+
+    A job that has gone over to another lease is charged for the old one until its agent has seen it.
+    """
     too_long_s = BEGINS_S + ENDS_S + late_s + (UNHEARD_S if account.lost or not account.reported else 0.0)
     if account.reported and account.held_s < longest_s - CLOSE_S:
         yield f"lease {account.lease.id} ran for {longest_s:.2f} s, and is charged for {account.held_s:.2f}"
@@ -288,7 +344,6 @@ def judge(
     problems = [f"job {i} was accepted, and nobody knows it" for i in diaries if i not in by_id]
     problems += [f"job {i} was never submitted" for i in by_id if i not in diaries]
     for i, diary in diaries.items():
-        problems += [f"job {i} {what}" for what in judge_diary(diary)]
         if i in by_id:
             problems += [f"job {i} {what}" for what in judge_end(diary, by_id[i])]
     place = str(folder / "service")
@@ -297,7 +352,10 @@ def judge(
     except LogError as error:
         return [*problems, f"the log lost records: {error}"]
     try:
-        problems += judge_books(Books(log), diaries, late_s)
+        books = Books(log)
+        for i, diary in diaries.items():
+            problems += [f"job {i} {what}" for what in judge_diary(diary, books.continues)]
+        problems += judge_books(books, diaries, late_s)
         problems += judge_replay(place, log)
     finally:
         log.close()

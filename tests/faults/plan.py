@@ -1,5 +1,6 @@
 """What is to happen in one run: jobs, servers and faults, all from one seed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -8,6 +9,8 @@ STAGES = ("waiting", "launching", "running", "stopping", "ending", "reporting")
 """Where a lease may be when a fault strikes; ``waiting``: the next one is not there yet."""
 SAVED = "saved"
 """It runs, and has a checkpoint: for plans that are made by hand."""
+RESIZING, PAUSING = "resizing", "pausing"
+"""A job goes over to another lease: new processes get ready, then all of them pause."""
 HABITS = ("", "", "", "deaf", "forks", "trips", "lingers", "plain", "deaf,forks", "plain,forks")
 FAULTS = {
     "kill the service": 3,
@@ -31,6 +34,8 @@ FAULTS = {
     "slow the agent's disk": 1,
 }
 """What may go wrong, and how often it does in comparison."""
+OF_RESIZES = {"kill a joiner": 6, "kill a kept process": 6}
+"""The same, beside those, where jobs change their size."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class JobPlan:
     workers: int
     habits: str
     cancel_s: float | None = None
+    elasticity: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,7 @@ class Plan:
     jobs: tuple[JobPlan, ...]
     agents: tuple[AgentPlan, ...]
     lanes: tuple[tuple[Fault, ...], ...]
+    policy: str = "max_min_fairness"
     plant: str = ""
     """A bug of ours that is put into the daemons, to see that it is caught."""
 
@@ -94,7 +101,11 @@ class Plan:
 
 
 def plan_of(seed: int) -> Plan:
-    """The same seed, the same plan."""
+    """The same seed, the same plan; in every second one jobs change their size."""
+    return _elastic_plan(seed) if seed % 2 else _rigid_plan(seed)
+
+
+def _rigid_plan(seed: int) -> Plan:
     chance = Random(f"faults {seed}")
     garbles = chance.choice((0.0, 0.0, 0.1, 0.3))
     agents = [AgentPlan("a", "v100", 2, garbles), AgentPlan("b", "v100", chance.choice((1, 2)), garbles)]
@@ -105,6 +116,34 @@ def plan_of(seed: int) -> Plan:
         tuple(_fault(chance) for _ in range(chance.randint(3, 4))) for _ in range(chance.choice((2, 2, 3)))
     )
     return Plan(seed, jobs, tuple(agents), lanes)
+
+
+def _elastic_plan(seed: int) -> Plan:
+    """Some jobs come while others run, so that these shrink, and grow when others end."""
+    chance = Random(f"resizes {seed}")
+    garbles = chance.choice((0.0, 0.0, 0.0, 0.1))
+    agents = [AgentPlan("a", "v100", 2, garbles), AgentPlan("b", "v100", chance.choice((1, 2)), garbles)]
+    jobs = tuple(_elastic_job(chance, 2.0 * n) for n in range(chance.randint(3, 5)))
+    stages = (*STAGES, *4 * (RESIZING, PAUSING))
+    lanes = tuple(
+        tuple(_fault(chance, FAULTS | OF_RESIZES, stages) for _ in range(chance.randint(2, 4)))
+        for _ in range(chance.choice((1, 2)))
+    )
+    return Plan(seed, jobs, tuple(agents), lanes, "elastic(max_min_fairness)")
+
+
+def _elastic_job(chance: Random, submit_s: float) -> JobPlan:
+    rigid = chance.random() < 0.2
+    return JobPlan(
+        submit_s=submit_s + chance.uniform(0.0, 1.0),
+        steps=chance.randint(60, 250),
+        step_s=chance.choice((0.02, 0.05)),
+        every=chance.choice((1, 5, 10)),
+        workers=chance.choice((1, 2)),
+        habits=chance.choice(("", "", "deaf", "trips")),
+        cancel_s=submit_s + chance.uniform(2.0, 8.0) if chance.random() < 0.1 else None,
+        elasticity="" if rigid else "workers:1-3/6",
+    )
 
 
 def _job(chance: Random) -> JobPlan:
@@ -121,11 +160,11 @@ def _job(chance: Random) -> JobPlan:
     )
 
 
-def _fault(chance: Random) -> Fault:
-    (kind,) = chance.choices(list(FAULTS), weights=list(FAULTS.values()))
+def _fault(chance: Random, faults: Mapping[str, int] = FAULTS, stages: Sequence[str] = STAGES) -> Fault:
+    (kind,) = chance.choices(list(faults), weights=list(faults.values()))
     return Fault(
         kind=kind,
-        stage=chance.choice(STAGES),
+        stage=chance.choice(stages),
         wait_s=chance.uniform(0.0, 0.5),
         sightings=chance.randint(1, 3),
         for_s=chance.choice((0.0, 0.2, 1.0, 2.0, 4.5)),

@@ -68,6 +68,7 @@ async def _submit(cluster: Cluster, user: User, n: int) -> int:
         command=command,
         environment={"DEVICES": str(cluster.devices)},
         request_id=f"job {n}",
+        elasticity=job.elasticity,
     )
     reply = await insist(user, "Submit", wire.SubmitRequest(version=1, jobs=[spec]))
     (job_id,) = reply.job_ids

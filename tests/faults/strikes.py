@@ -1,6 +1,7 @@
 """How each fault of a plan strikes, and how it heals."""
 
 import asyncio
+import contextlib
 import random
 import signal
 import time
@@ -54,6 +55,8 @@ async def strike(cluster: Cluster, fault: Fault, name: str, lease: Path | None) 
             await _kill_agent(cluster, name, fault.for_s, for_ever=bool(rest))
         case ["kill" | "freeze" as how, "the", "job" | "shim" as whom] if lease is not None:
             await _to_lease(lease, whom, how, fault.for_s)
+        case ["kill", "a", whom, *_] if lease is not None:
+            _kill_one(lease, joins=whom == "joiner")
         case ["freeze", "the", "service"]:
             await _freeze(service, fault.for_s)
         case ["freeze", "the", "agent"]:
@@ -104,6 +107,16 @@ async def _to_lease(lease: Path, whom: str, how: str, for_s: float) -> None:
         await asyncio.sleep(for_s)
         for pid in pids:
             kill(pid, signal.SIGCONT)
+
+
+def _kill_one(lease: Path, *, joins: bool) -> None:
+    """One process of a job that is resized: one that joins, or another."""
+    mark = b'"joins": true'
+    for pid in pids_of(lease):
+        with contextlib.suppress(OSError):
+            if (mark in Path(f"/proc/{pid}/environ").read_bytes()) == joins:
+                kill(pid)
+                return
 
 
 def _shim_of(lease: Path) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 
 from gavelx.service.store.log import Log
 from tests.faults.namespace import why_not
-from tests.faults.plan import FAULTS, SAVED, AgentPlan, Fault, JobPlan, Plan, plan_of
+from tests.faults.plan import FAULTS, OF_RESIZES, SAVED, AgentPlan, Fault, JobPlan, Plan, plan_of
 from tests.faults.plants import PLANTS
 from tests.faults.run import LostError, play
 from tests.waiting import PATIENCE_S
@@ -69,4 +69,4 @@ def test_a_wire_that_is_pulled_and_plugged_in_again(tmp_path: Path) -> None:
 def test_the_same_seed_is_the_same_plan_and_all_faults_come_up() -> None:
     plans = [plan_of(seed) for seed in range(100)]
     assert plans == [plan_of(seed) for seed in range(100)]
-    assert {each.kind for plan in plans for lane in plan.lanes for each in lane} == set(FAULTS)
+    assert {each.kind for plan in plans for lane in plan.lanes for each in lane} == {*FAULTS, *OF_RESIZES}
