@@ -62,6 +62,24 @@ def test_what_was_never_profiled_costs_no_more_than_what_was() -> None:
     assert inside.sync_seconds((2, 2)) == inside.sync_seconds((4,)) > 0.0
 
 
+@pytest.mark.parametrize(
+    "seen", [[(1,)], [(1,), (2,)], [(2,)], [(2,), (4,)], [(1,), (2,), (4,), (4, 4)], [(4, 4)], [(8, 8), (4, 4)]]
+)
+@pytest.mark.parametrize("batches", [(16,), (8, 16), (8, 16, 32)])
+def test_a_model_of_little_is_exact_where_it_was_seen_and_no_nonsense_elsewhere(
+    seen: list[Placement], batches: tuple[int, ...]
+) -> None:
+    """As a running job reports, a way at a time: nothing that was not seen is far from what might be."""
+    told = [one for one in profiles(seen) if one.local_batch in batches]
+    fitted = fit_step_time(told)
+    for one in told:
+        assert fitted.seconds(one.placement, one.local_batch) == pytest.approx(one.step_s, rel=0.02)
+    for placement in PLACEMENTS:
+        for batch in (4, 16, 64, 256):
+            ratio = float(fitted.seconds(placement, batch)) / float(TRUE.seconds(placement, batch))
+            assert 0.15 < ratio < 3.0
+
+
 @given(st.sampled_from(PLACEMENTS), st.integers(1, 512), st.floats(1.0, 10.0))
 def test_a_step_is_no_shorter_than_its_parts_and_no_longer_than_their_sum(
     placement: Placement, batch: int, overlap: float
