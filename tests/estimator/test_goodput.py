@@ -1,6 +1,7 @@
 """The elastic job model: steps by placement and batch size, and what a batch size is worth."""
 
 import math
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from gavelx.estimator.goodput import Efficiency, JobModel
 from gavelx.estimator.step_time import Placement, Profile, StepTime, fit_step_time
 
 TRUE = StepTime(0.02, 0.001, 0.01, 0.002, 0.05, 0.001, 0.004, 2.0)
+HIDDEN = StepTime(0.42, 0.014, 0.55, 0.02, 0.62, 0.008, 0.0, 9.1)
+"""Gradients are exchanged while it computes."""
 PLACEMENTS: list[Placement] = [(1,), (2,), (4,), (8,), (1, 1), (4, 4), (8, 8), (6, 2), (2, 2, 2, 2)]
 BATCHES = (8, 16, 32, 64, 128, 256)
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "throughputs" / "profiles_elastic.csv"
@@ -63,21 +66,25 @@ def test_what_was_never_profiled_costs_no_more_than_what_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "seen", [[(1,)], [(1,), (2,)], [(2,)], [(2,), (4,)], [(1,), (2,), (4,), (4, 4)], [(4, 4)], [(8, 8), (4, 4)]]
+    "seen", [[(1,)], [(1,), (2,)], [(2,)], [(2,), (4,)], [(1,), (2,), (4,), (4, 4)], [(4, 4)]]
 )
-@pytest.mark.parametrize("batches", [(16,), (8, 16), (8, 16, 32)])
+@pytest.mark.parametrize("batches", [(20,), (40, 80), (10, 20, 40)])
+@pytest.mark.parametrize("true", [TRUE, HIDDEN])
 def test_a_model_of_little_is_exact_where_it_was_seen_and_no_nonsense_elsewhere(
-    seen: list[Placement], batches: tuple[int, ...]
+    true: StepTime, seen: list[Placement], batches: tuple[int, ...]
 ) -> None:
-    """As a running job reports, a way at a time: nothing that was not seen is far from what might be."""
-    told = [one for one in profiles(seen) if one.local_batch in batches]
+    """As a running job reports, a way at a time: a job known on two devices is no hundred times slower on four."""
+    told = [
+        Profile(placement, batch, step_s, step_s - float(true.compute_seconds(batch)))
+        for placement, batch in product(seen, batches)
+        for step_s in [float(true.seconds(placement, batch))]
+    ]
     fitted = fit_step_time(told)
     for one in told:
         assert fitted.seconds(one.placement, one.local_batch) == pytest.approx(one.step_s, rel=0.02)
-    for placement in PLACEMENTS:
-        for batch in (4, 16, 64, 256):
-            ratio = float(fitted.seconds(placement, batch)) / float(TRUE.seconds(placement, batch))
-            assert 0.15 < ratio < 3.0
+    for placement, batch in product(PLACEMENTS, (10, 20, 40, 80)):
+        ratio = float(fitted.seconds(placement, batch)) / float(true.seconds(placement, batch))
+        assert 0.15 < ratio < 3.0
 
 
 @given(st.sampled_from(PLACEMENTS), st.integers(1, 512), st.floats(1.0, 10.0))

@@ -87,7 +87,7 @@ def test_a_change_that_costs_more_than_it_gains_in_as_long_as_the_job_has_its_si
 
 @pytest.mark.parametrize(("left_s", "resizes"), [(50.0, 0), (70.0, 0), (72.0, 0), (73.0, 1), (200.0, 1)])
 def test_a_job_that_is_about_to_be_done_does_not_change_its_size(left_s: float, resizes: int) -> None:
-    """At 1,080 s new devices get ready for 60 s; of what is left then four devices gain 0.4, for 5 s that it costs."""
+    """At 1,080 s new devices get ready for 60 s; of what is left then four devices gain 0.4, and it costs 5 s."""
     short = replace(ELASTIC, total_steps=18.0 * (1080.0 + left_s))
     result = run(PAUSED, short, RIGID)
     assert result.resizes_J.tolist() == [resizes, 0]
