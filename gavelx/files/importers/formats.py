@@ -86,14 +86,16 @@ LAYOUTS = (
     _header(
         "elasticflow",
         "ElasticFlow trace",
-        tiresias.listed_job,
+        tiresias.elastic_job,
         *("submit_time/submission_time", "model_name", "ddl/deadline", "batch_size", "num_gpu", "duration"),
     ),
-    _header("elasticflow", "raw ElasticFlow trace", tiresias.listed_job, "submission_time", "num_gpu", "duration"),
+    _header(
+        "elasticflow", "raw ElasticFlow trace", tiresias.elastic_job, "submission_time", "num_gpu", "duration"
+    ),
     _header(
         "elasticflow",
         "ElasticFlow list",
-        tiresias.listed_job,
+        tiresias.elastic_job,
         *("arrival_s", "model", "global_batch_size", "num_gpus", "duration_s"),
     ),
     _header(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from gavelx.elastic import Elastic
 from gavelx.files.csvs import NUMBER, Row
 from gavelx.files.limits import SCALE_FACTOR_MAX
 from gavelx.files.texts import shown
@@ -39,9 +40,10 @@ class Recorded:
 
     Its work is one of three: ``total_steps`` of ``job_type``; ``duration_s`` on ``gpus`` devices, which may be a
     fraction; or ``samples`` to train on. ``batch_size`` is that of one device. ``deadline_s`` is a time on the
-    clock of the file, ``slo`` a multiple of the duration; ``start_s`` is its first start on that clock, and
-    ``accelerator`` the type that it asked for. Records with the same ``part_of`` are one job. A job without an
-    ``id`` is numbered by its arrival. Records with the same ``told`` are duplicates.
+    clock of the file, ``slo`` a multiple of the duration; ``start_s`` is its first start on that clock,
+    ``accelerator`` the type that it asked for, ``elastic`` what its scheduler may change while it runs. Records
+    with the same ``part_of`` are one job. A job without an ``id`` is numbered by its arrival. Records with the
+    same ``told`` are duplicates.
     """
 
     arrival_s: float
@@ -62,6 +64,7 @@ class Recorded:
     preemptible: Preemptible = "auto"
     checkpoints: bool = True
     accelerator: str = ""
+    elastic: Elastic | None = None
     part_of: str = ""
     told: str = ""
 

@@ -141,6 +141,7 @@ class Conversion:
             checkpoints=recorded.checkpoints,
             recorded_start_s=None if first_s is None else first_s - start_s,
             requested_accelerator=recorded.accelerator.lower(),
+            elastic=recorded.elastic.around(n) if recorded.elastic else None,
         )
 
     def _derived(self, recorded: Recorded) -> tuple[str, int, float, float | None]:

@@ -17,6 +17,9 @@ Sources: J. Gu et al., Tiresias (NSDI 2019), and SymbioticLab/Tiresias ``simulat
 ElasticFlow (ASPLOS 2023), and the READMEs of both repositories.
 """
 
+from dataclasses import replace
+
+from gavelx.elastic import Elastic
 from gavelx.files.csvs import Row
 from gavelx.files.importers.recorded import (
     Outcome,
@@ -30,6 +33,15 @@ from gavelx.files.importers.recorded import (
     seconds,
 )
 from gavelx.files.limits import WHOLE_MAX
+
+WIDEST = 64
+"""A job of ElasticFlow has at most so many devices here; how many pay is the business of its scheduler."""
+
+
+def elastic_job(row: Row) -> Outcome:
+    """A job of a list of ElasticFlow, which may run on other numbers of devices; its batch stays."""
+    found = listed_job(row)
+    return found if isinstance(found, str) else replace(found, elastic=Elastic("workers", 1, WIDEST))
 
 
 def listed_job(row: Row) -> Outcome:

@@ -113,12 +113,21 @@ def test_pollux(tmp_path: Path) -> None:
     # Recommendation is known on one device only
     assert by_type["Recommendation (batch size 512)"].scale_factor == 1
     assert imported.changes == {"job_types_closest": 6, "gpus_rounded_up": 1, "gpus_cut": 3}
+    assert [str(job.elastic) for job in imported.jobs] == [
+        "batch:1-64/128-2048-4096",
+        "batch:1-64/20-640",
+        "batch:1-64/256-1024-32768",
+        "batch:1-64/12-384-384",
+        "batch:1-64/8-64-512",
+        "batch:1-64/200-6400-12800",
+    ]
 
 
 def test_elasticflow_keeps_deadlines(tmp_path: Path) -> None:
     first, second = sample(tmp_path, "elasticflow").jobs
     assert (first.scale_factor, first.duration_s) == (1, 5644)
     assert first.deadline_s == pytest.approx(3719996 - 3715485)
+    assert str(first.elastic) == "workers:1-64"
     assert (second.scale_factor, second.duration_s) == (1, 8 * 66)
     assert second.deadline_s == pytest.approx(3717583 - 3715485)
 
@@ -151,12 +160,14 @@ def test_elasticflow_writes_pollux_workloads(tmp_path: Path) -> None:
     first, second = sample(tmp_path, "elasticflow_pollux").jobs
     assert first.deadline_s == pytest.approx(3719996 - 3715485)
     assert (second.job_type, second.total_steps) == ("ResNet-50 (batch size 16)", 3089024 / 16)
+    assert str(second.elastic) == "workers:1-64"
 
 
 def test_tiresias(tmp_path: Path) -> None:
     imported = sample(tmp_path, "tiresias")
     assert shape(imported.jobs) == [(0, 1, 164), (30, 8, 147), (53, 2, 127)]
     assert {job.job_type.partition(" (")[0] for job in imported.jobs} == {"ResNet-50"}
+    assert not any(job.elastic for job in imported.jobs)
     assert imported.left_out == {"took no time": 1}
 
 
