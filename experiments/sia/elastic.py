@@ -1,7 +1,7 @@
 """python -m experiments.sia.elastic [--seeds 10] [--write]: Sia's kind of jobs, rigid and elastic, as we simulate.
 
 Workloads are drawn like own-1, jobs follow the models of ``reference.json``, rounds are of a minute, and a restart
-takes as long as in Sia's simulator, or a resize two seconds. Rigid jobs have the width and batch that they were
+takes as long as in Sia's simulator. Rigid jobs have the width and batch that they were
 submitted with; elastic ones any width, and any batch up to the application's largest. The noise scale is that of
 the middle of the training, all along.
 """
@@ -41,12 +41,8 @@ RESULTS = Path(__file__).parents[1] / "results" / "sia_elastic.md"
 POLICIES = (
     *("max_min_fairness", "finish_time_fairness", "shared_cloud_cost_fairness", "goodput", "pollux", "optimus"),
 )
-VARIANTS: dict[str, tuple[str, float | None]] = {
-    "rigid": ("{}", None),
-    "restarted": ("elastic({})", None),
-    "resized": ("elastic({})", 2.0),
-}
-"""How a policy is asked, and the seconds of a resize."""
+VARIANTS = {"rigid": "{}", "elastic": "elastic({})"}
+"""How a policy is asked."""
 USD = {"aws": 0.98, "dgx-ext": 4.10, "rtx": 0.50}
 """Of a device-hour: a quarter of g4dn.12xlarge, an eighth of p4d.24xlarge (AWS, us-east-1, 2023), and a guess."""
 FIGURES = {
@@ -109,9 +105,9 @@ def jobs_of(seed: int) -> Iterator[Job]:
         yield Job(n, kind_of(of, width), one.steps / (width * worth), width, arrival_s=arrival_s, elastic=elastic)
 
 
-def rules(resize_s: float | None) -> Rules:
+def rules() -> Rules:
     restarts = {
-        kind_of(name, width): Overhead(restart_s=one.restart_s, resize_s=resize_s)
+        kind_of(name, width): Overhead(restart_s=one.restart_s)
         for name, one in applications().items()
         for width in WIDTHS
     }
@@ -128,30 +124,25 @@ def cluster_of(servers: Servers) -> Cluster:
 @cache
 def record_of(cluster: str, policy: str, variant: str, seed: int, jobs: int | None = None) -> Record:
     """One run."""
-    servers, (asked, resize_s) = CLUSTERS[cluster], VARIANTS[variant]
+    servers = CLUSTERS[cluster]
     prices = Prices({name: USD[name] for name in servers.count})
     result = simulate(
-        load_policy(asked.format(policy)),
+        load_policy(VARIANTS[variant].format(policy)),
         tuple(jobs_of(seed))[:jobs],
         cluster_of(servers),
         table_of(servers),
         prices,
-        rules=rules(resize_s),
+        rules=rules(),
     )
-    return {"stopped": "", "resizes": 0, **result.summary()}
+    return {"stopped": "", **result.summary()}
 
 
-def row_of(cluster: str, policy: str, variant: str, seeds: Sequence[int], jobs: int | None) -> list[str]:
+def row_of(cluster: str, policy: str, seeds: Sequence[int], jobs: int | None) -> list[str]:
     """Elastic against rigid, seed by seed."""
-    rigid, elastic = (
-        {seed: record_of(cluster, policy, one, seed, jobs) for seed in seeds} for one in ("rigid", variant)
-    )
-    changes = [
-        f"{fmean(record[what] / record['jobs_total'] for record in elastic.values()):.1f}"
-        for what in ("restarts", "resizes")
-    ]
+    rigid, elastic = ({seed: record_of(cluster, policy, one, seed, jobs) for seed in seeds} for one in VARIANTS)
+    changes = fmean(record["restarts"] / record["jobs_total"] for record in elastic.values())
     cells = [cell for figure in FIGURES for cell in _cells(paired(figure, elastic, rigid))]
-    return [cluster, f"`{policy}`", variant, *changes, *cells]
+    return [cluster, f"`{policy}`", f"{changes:.1f}", *cells]
 
 
 def _cells(one: Paired) -> tuple[str, str]:
@@ -163,10 +154,9 @@ def _cells(one: Paired) -> tuple[str, str]:
 
 
 def page(seeds: Sequence[int], policies: Sequence[str] = POLICIES, jobs: int | None = None) -> str:
-    titles = ["cluster", "policy", "elastic jobs are", "restarts a job", "resizes a job"]
+    titles = ["cluster", "policy", "changes of size or type a job"]
     titles += [text for name in FIGURES.values() for text in (name, "difference (95 %)")]
-    others = [variant for variant in VARIANTS if variant != "rigid"]
-    rows = [row_of(*one, seeds, jobs) for one in product(CLUSTERS, policies, others)]
+    rows = [row_of(*one, seeds, jobs) for one in product(CLUSTERS, policies)]
     made = f"python -m experiments.sia.elastic --seeds {len(seeds)} --write"
     return "\n\n".join(
         [
