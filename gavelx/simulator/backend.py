@@ -50,7 +50,7 @@ from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Recorder
 from gavelx.simulator.runs import Run, Stretches
 from gavelx.sizes import OWN_BATCH, speed
-from gavelx.throughputs import Pairing, Setting, Throughputs
+from gavelx.throughputs import Pairing, Setting, Size, Throughputs
 
 FREED, HAPPENS, WAKES = range(3)
 """What comes first among things at the same time: devices fall free, things happen, then decisions are taken."""
@@ -713,12 +713,22 @@ class SimulatedCluster:
     def _measure(self, run: Run) -> None:
         """The run ends, and says how fast it was since a job last came to its devices or left them.
 
-        Not in a size other than its own, of whose speed no table of measurements speaks.
+        In another size than its own it says how fast gangs of so many devices are, if its speed follows from that.
         """
+        if self.ran is None:
+            return
+        way, steps_per_s = self._way(run, self._beside(run)), run.steps_per_s
         how = run.lease.configuration
-        if self.ran is not None and (how.devices, how.batch) == (run.job.scale_factor, OWN_BATCH):
-            measured = run.steps_per_s * self._chance.measured(run.lease.id)
-            self.ran(self._way(run, self._beside(run)), measured, self.now_s - run.from_s)
+        if (how.devices, how.batch) != (run.job.scale_factor, OWN_BATCH):
+            batch = how.batch or (run.job.elastic.batch if run.job.elastic else 0)
+            gang = self.throughputs.isolated.get(way) if isinstance(way, Setting) else None
+            if not isinstance(way, Setting) or not gang or _sized(way, batch) in self.throughputs.sizes:
+                return
+            in_size = speed(
+                run.job, how.accelerator, how.devices, how.batch, self.throughputs, consolidated=way.consolidated
+            )
+            steps_per_s *= gang / in_size if in_size else 0.0
+        self.ran(way, steps_per_s * self._chance.measured(run.lease.id), self.now_s - run.from_s)
 
     def _closed(self, lease_id: int) -> None:
         if lease_id in self._closing:
@@ -801,3 +811,8 @@ class SimulatedCluster:
 
     def _push(self, time_s: float, order: int, what: Any) -> None:
         heapq.heappush(self._queue, (time_s, order, next(self._sequence), what))
+
+
+def _sized(way: Setting, batch: int) -> Size:
+    """That many devices with so many samples in an update."""
+    return Size(way.job_type, way.accelerator, way.scale_factor, batch, way.consolidated)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gavelx.cluster import Cluster
+from gavelx.elastic import Elastic
 from gavelx.errors import WorkloadError
 from gavelx.estimator.estimated_table import Believed, throughputs_of, ways_of
 from gavelx.files.throughput_tables import load_throughputs
@@ -52,6 +53,19 @@ def test_what_leases_measured_sets_it_right() -> None:
     taught, misled = run(learner, jobs), run(Throughputs(UPSIDE_DOWN), jobs)
     assert taught.jct_s_J.mean() < 0.8 * misled.jct_s_J.mean()
     assert learner.throughputs().isolated == pytest.approx(TRUE.isolated)
+
+
+def test_leases_in_other_sizes_measure_gangs_of_so_many_devices() -> None:
+    """Two devices are believed to be six times as fast as one, and are 1.65 times; of three parts one waits."""
+    two = ON_V._replace(scale_factor=2)
+    true = Throughputs({ON_V: 10.0, two: 16.5})
+    learner = Believed(Guessing({ON_V: 10.0, two: 60.0}), [ON_V, two])
+    elastic = Elastic.of("workers:1-2/3")
+    jobs = [Job(j, "a", 36000.0, arrival_s=1800.0 * j, elastic=elastic) for j in range(6)]
+    policy = load_policy("elastic(max_min_fairness)")
+    result = simulate(policy, jobs, Cluster.of({"v100": 2}), true, believed=learner)
+    assert (result.leases.devices_L == 2).any()
+    assert learner.throughputs().isolated == pytest.approx(true.isolated)
 
 
 def test_measured_noise_is_seeded_and_only_what_is_measured_is_noisy() -> None:
