@@ -29,6 +29,8 @@ BEGINS_S, ENDS_S = 3.0, 2.0
 """How long an agent may hold devices before the job writes its first line, and after its last one."""
 CLOSE_S = 0.01
 CENT_PART = 1e-6
+BEFORE = {"joining", "conflict"}
+"""What a process writes down that is to join a job: its devices are not those of the lease yet."""
 UNHEARD_S = 2 * (VALID_FOR_S + GRACE_S + 1.0) + 2.0
 """How long devices may be charged for that a silent server has stopped using."""
 
@@ -59,7 +61,7 @@ class Diary:
         """First and last sign of life of each lease, in the order of their beginnings."""
         found: dict[int, tuple[float, float]] = {}
         for line in self.lines:
-            if line.what == "joining":  # not held yet
+            if line.what in BEFORE:
                 continue
             first_s, _ = found.get(line.lease, (line.time_s, 0.0))
             found[line.lease] = first_s, line.time_s
@@ -69,7 +71,7 @@ class Diary:
         """How long that of these lived that lived longest; those on other servers begin when they are told."""
         times: dict[int, list[float]] = {}
         for line in self.lines:
-            if line.lease == lease and line.rank in ranks and line.what != "joining":
+            if line.lease == lease and line.rank in ranks and line.what not in BEFORE:
                 times.setdefault(line.rank, []).append(line.time_s)
         return max((each[-1] - each[0] for each in times.values()), default=0.0)
 
