@@ -46,7 +46,7 @@ def page() -> str:
     alone = [_row(name, 1) for name in SIZES]
     headings = ["model", "gradients, MB", "theirs, ms", "ours, ms", "ratio, median", "ratio, least"]
     one, many, gradients = (*(_memory(parts) for parts in (1, PARTS_MOST)), _megabytes("resnet"))
-    beyond = (many - PARTS_MOST * gradients) / one
+    beyond = (many - PARTS_MOST * gradients) / (one - gradients)
     return f"""# What logical workers cost
 
 Processor time of an update of {PARTS} parts, of all processes together, with batches of {BATCH} a part. Both sides
@@ -63,7 +63,7 @@ run in turns in the same processes. A ratio is that of two turns that follow eac
 ## Memory of {PARTS_MOST} parts on one process
 
 The most memory that a process of *resnet* had: {one:.0f} MB with one part, {many:.0f} MB with {PARTS_MOST}. Less
-{PARTS_MOST} vectors of gradients of {gradients:.0f} MB, that is {beyond:.2f} times as much.
+a vector of {gradients:.0f} MB for the gradients of each part, that is {beyond:.2f} times as much.
 
 {os.cpu_count()} processor cores, torch {torch.__version__}, gloo, one thread a process.
 
