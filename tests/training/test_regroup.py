@@ -46,7 +46,7 @@ def test_a_resize_in_which_a_process_dies_is_a_restart(agent: Agent, who: str, s
     dies = replace(well, die=stage)
     agent.batch = 32
     agent.launch(dies if who == "kept" else well, 2, batch=32)
-    agent.until_steps(20)
+    agent.until(lambda: agent.report(0).get("saved_steps", 0) > 0, "the first checkpoint")
     agent.resize(dies if who == "joiner" else well, 3, batch=48)
     codes = agent.ended(restart=True)
     assert -signal.SIGKILL in codes.values(), codes
