@@ -67,6 +67,7 @@ MAY_IMPORT = {
     "worker": {"nouns", "rpc", "worker"},
     "profiler": {"nouns", "files", "estimator", "rpc", "worker", "profiler"},
     "training": {"nouns", "training"},
+    "learning": {"nouns", "slots", "policies", "learning"},
     "service": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "fallback"),
         *("files", "explain", "rpc", "estimator", "service"),
@@ -115,7 +116,7 @@ HOMES = {
     "pandas": {"frames"},  # and there inside functions only
     "hypothesis": {"testing"},
     "pytest": {"testing"},
-    "torch": {"training"},
+    "torch": {"learning", "training"},
     "grpc": {"rpc", "service", "worker"},
     "sqlalchemy": {"service.store"},
     "prometheus_client": {"service.loop"},

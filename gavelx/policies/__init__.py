@@ -17,10 +17,12 @@ from gavelx.policies.hierarchical import Owner as Owner
 from gavelx.policies.hierarchical import hierarchical as hierarchical
 from gavelx.policies.judged import optimistic as optimistic
 from gavelx.policies.judged import robust as robust
+from gavelx.policies.learned import Learned as Learned
 from gavelx.policies.loading import catalog as catalog
 from gavelx.policies.loading import load_policy as load_policy
 from gavelx.policies.loading import modifiers as modifiers
 from gavelx.policies.loading import split_policies as split_policies
+from gavelx.policies.lookahead import guarded as guarded
 from gavelx.policies.lookahead import lookahead as lookahead
 from gavelx.policies.modifiers import Modifier as Modifier
 from gavelx.policies.modifiers import elastic as elastic

@@ -25,7 +25,7 @@ from gavelx.policies.catalog import ours
 from gavelx.policies.formula import WORDS, read_formula
 from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.judged import optimistic, robust
-from gavelx.policies.lookahead import lookahead
+from gavelx.policies.lookahead import guarded, lookahead
 from gavelx.policies.modifiers import elastic, packed, placed, with_constraints
 from gavelx.policies.partitioned import partitioned
 from gavelx.policies.shared_cloud_cost_fairness import SharedCloudCostFairness
@@ -66,6 +66,7 @@ def modifiers() -> dict[str, Callable[..., Policy]]:
         "budgeted": _budgeted,
         "capped": _capped,
         "elastic": elastic,
+        "guarded": _guarded,
         "hierarchical": _hierarchical,
         "lookahead": _lookahead,
         "optimistic": optimistic,
@@ -103,6 +104,11 @@ def _hierarchical(policy: Policy, *owners: str) -> Policy:
             "an owner is named twice", where=f"hierarchical(..., {', '.join(owners)})", expected="each owner once"
         )
     return hierarchical(policy, values)
+
+
+def _guarded(policy: Policy, teacher: str) -> Policy:
+    """The same policy, unless a teacher's answer ends better in a model: guarded(P, srtf)."""
+    return guarded(policy, load_policy(teacher))
 
 
 def _lookahead(policy: Policy, *others: str) -> Policy:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,14 @@ from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.asking import ask
 from gavelx.errors import PolicyError
 from gavelx.execution import Execution
+from gavelx.memory import Memory
 from gavelx.policies.base import Policy
 from gavelx.policies.choices import Choices
 from gavelx.policies.modifiers import Modifier
 from gavelx.policies.program import Maximize
 from gavelx.slots.ahead import CANDIDATES, Ahead
 from gavelx.slots.greedy import Steps, Weights
-from gavelx.slots.model import NONE, Sizes, Slots
+from gavelx.slots.model import NONE, ROUNDING, Sizes, Slots
 from gavelx.snapshot import WAITING, Kind, Snapshot
 from gavelx.solvers.program.certify import missing
 
@@ -29,6 +31,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 SLOTS, SLOT_S, RESTART_S, DRAWS = 8, 360.0, 30.0, 8
+WINDOW = 16
+"""Answers for which a guard remembers whether they were good."""
 ENDS = 2 * 1.6449
 """Standard deviations between the ends of an interval of 90 %."""
 
@@ -155,6 +159,48 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
         return f"lookahead({', '.join([*map(repr, (self.policy, *self.others)), *told])})"
 
 
+class guarded(lookahead):  # noqa: N801  (used like a function: guarded(Learned("weights.npz"), srtf))
+    """A teacher's answers, until the policy has shown that its own end no worse: for policies that were learned.
+
+    Each time both answers are played as `lookahead` plays them. The policy's own is given if it ends no worse than
+    the teacher's, by more than ``tolerance`` (a part of the sum of completion times), and at most a quarter of its
+    last ``WINDOW`` answers ended worse; those that are not known count as worse. So a policy has to earn
+    trust, also after the memory of it is lost, and loses it where the jobs are others than those it learned from.
+    """
+
+    def __init__(self, policy: Policy, teacher: Policy, tolerance: float = 0.0, **options: Any) -> None:
+        super().__init__(policy, teacher, **options)
+        if not tolerance >= 0.0:
+            raise PolicyError(f"tolerance={tolerance:g}", where=f"guarded({policy}, ...)", expected="0 or more")
+        self.tolerance = tolerance
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        own, teachers = (ask(policy, snapshot) for policy in (self.policy, *self.others))
+        model = Model.of(snapshot.replace(opened=own.snapshot.opened | teachers.snapshot.opened))
+        if not len(model.job_N):
+            return teachers.with_memory({**own.memory, **_verdicts(snapshot)})
+        steps = Steps.hull(model.sizes, snapshot.devices_A.astype(float))
+        none_CN = np.zeros((0, len(model.job_N)), dtype=np.int64)
+        ahead = Ahead(steps, self.slot_s, self.candidates, self.slots)
+        mine, theirs = self._values_C(ahead, model, (own, teachers), none_CN).tolist()
+        is_worse = mine > theirs * (1.0 + self.tolerance + ROUNDING)
+        verdicts = _verdicts(snapshot, is_worse)
+        trusted = not is_worse and verdicts["worse"].sum() <= WINDOW // 4
+        answer = own if trusted else teachers
+        return answer.with_memory({**own.memory, **verdicts})
+
+    def __repr__(self) -> str:
+        tolerance = f", tolerance={self.tolerance:g}" if self.tolerance else ""
+        return f"guarded({self.policy!r}, {self.others[0]!r}{tolerance})"
+
+
+def _verdicts(snapshot: Snapshot, *latest: bool) -> Memory:
+    """Whether each of the last answers ended worse than the teacher's, the latest last."""
+    before = snapshot.memory.get("worse", np.zeros(0))
+    known = before.astype(bool) if before.shape == (WINDOW,) else np.ones(WINDOW, dtype=bool)
+    return {"worse": np.append(known, np.array(latest, dtype=bool))[-WINDOW:]}
+
+
 def _spread_J(snapshot: Snapshot) -> Floats:
     """The standard deviation of the logarithm of the time that each job takes, from its intervals."""
     variance_J, table = np.zeros(len(snapshot.jobs)), snapshot.configurations
@@ -200,13 +246,21 @@ class Model:
         speed_NV[rank_V, place_V], group_NV[rank_V, place_V] = choices.speed_V, choices.type_V
         return Model(choices, choices.job_V[first_N], Sizes(use_NVA, speed_NV, group_NV), first_N, choices.now_V())
 
-    def slots(self, left_DJ: Floats) -> Slots:
-        """A cluster for each draw of what is left."""
+    def slots(self, left_DJ: Floats, elapsed_s_J: Floats | None = None) -> Slots:
+        """A cluster for each draw of what is left; with ``elapsed_s_J``, of jobs that arrived so long ago."""
         D, snapshot = len(left_DJ), self.choices.snapshot
         kind_DN = np.tile(np.arange(len(self.job_N)), (D, 1))
         weight_DN = np.tile(snapshot.weight_J[self.job_N], (D, 1))
         devices_A = snapshot.devices_A.astype(float)
-        return Slots.of(self.sizes, devices_A, kind_DN, left_DJ[:, self.job_N], weight_KJ=weight_DN)
+        arrival_s_DN = None if elapsed_s_J is None else np.tile(-elapsed_s_J[self.job_N], (D, 1))
+        return Slots.of(
+            self.sizes,
+            devices_A,
+            kind_DN,
+            left_DJ[:, self.job_N],
+            arrival_s_KJ=arrival_s_DN,
+            weight_KJ=weight_DN,
+        )
 
     def speed_N(self, size_N: Ints) -> Floats:
         """Steps/s of each job in its size."""

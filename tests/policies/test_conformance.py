@@ -43,6 +43,7 @@ PROGRAMS = ("max_min_fairness", "makespan", "max_sum_throughput", "nash_welfare"
 MODIFIED = {
     "agnostic": [f"agnostic({name})" for name in QUICK],
     "budgeted": [f"budgeted({name}, total=4)" for name in ("max_min_fairness", "isolated", "fifo")],
+    "guarded": ["guarded(fifo, srtf)"],
     "lookahead": ["lookahead(elastic(max_min_fairness), srtf)"],
     "hierarchical": ["hierarchical(max_min_fairness, a=2, b=fifo)", "hierarchical(value_fair_share, ml=2)"],
     "optimistic": ["optimistic(max_min_fairness)"],
@@ -70,7 +71,9 @@ def conformance_of(text: str) -> type[PolicyConformance]:
         said |= {"amounts": ("usd",)}
     if "agnostic(packed" in text:  # in which pairs a job has its time is open where all types are one
         said |= {"unique": False}
-    if "lookahead" in text:  # it plays hundreds of slots, and a heavier job may be why another plan is best
+    if (
+        "lookahead" in text or "guarded" in text
+    ):  # it plays hundreds of slots, and a heavier job may be why another plan is best
         said |= {"examples": 1, "patience": 1000.0, "test_a_heavier_job_is_never_worse_off": None}
     if "partitioned" in text:  # jobs are dealt out by their kinds, priorities and numbers
         said |= {"unique": False, "test_the_order_of_jobs_does_not_matter": None}

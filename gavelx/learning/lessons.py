@@ -1,0 +1,52 @@
+"""Lessons on jobs, clusters and throughputs as they are everywhere else.
+
+Legend: K traces, J jobs of each, N jobs of all of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gavelx.cluster import Cluster
+from gavelx.errors import WorkloadError
+from gavelx.jobs import Job
+from gavelx.learning.imitate import Lesson
+from gavelx.policies.lookahead import Model
+from gavelx.slots.ahead import Ahead
+from gavelx.slots.greedy import Steps
+from gavelx.slots.model import Slots
+from gavelx.slots.moves import Moves
+from gavelx.snapshot import Snapshot
+from gavelx.throughputs import Throughputs
+
+
+def lesson_of(
+    traces: Sequence[Sequence[Job]], cluster: Cluster, throughputs: Throughputs, slot_s: float = 360.0
+) -> Lesson:
+    """What looking ahead does with these traces, each on a cluster of its own, in slots of so many seconds.
+
+    All traces have equally many jobs. Raises :class:`WorkloadError` for traces that do not, and for a job that can
+    run in no size.
+    """
+    J = len(traces[0]) if traces else 0
+    if not J or any(len(jobs) != J for jobs in traces):
+        told = f"traces of {sorted({len(jobs) for jobs in traces})} jobs"
+        raise WorkloadError(told, where="lesson_of(...)", expected="traces of equally many jobs, one at least")
+    jobs = [replace(job, id=n) for n, job in enumerate(job for one in traces for job in one)]
+    model = Model.of(Snapshot.of(jobs, cluster, throughputs, sizes=True).open("sizes"))
+    if len(model.job_N) < len(jobs):
+        never = next(job for job in jobs if job.id not in set(model.job_N.tolist()))
+        raise WorkloadError(f"{never.job_type} can run in no size", where=f"lesson_of(...), on {cluster}")
+    kind_KJ = np.argsort(model.job_N).reshape(len(traces), J)
+    room_A = cluster.devices_A.astype(float)
+    slots = Slots.of(
+        model.sizes,
+        room_A,
+        kind_KJ,
+        np.array([job.total_steps for job in jobs]).reshape(kind_KJ.shape),
+        arrival_s_KJ=np.array([job.arrival_s for job in jobs]).reshape(kind_KJ.shape),
+        weight_KJ=np.array([job.weight for job in jobs]).reshape(kind_KJ.shape),
+    )
+    steps = Steps.hull(model.sizes, room_A)
+    return Lesson(slots, Moves.along(steps), Ahead(steps, slot_s), slot_s)

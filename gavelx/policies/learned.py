@@ -1,0 +1,60 @@
+"""A policy that was learned: devices are handed out by a small network, step by step."""
+
+from pathlib import Path
+from time import perf_counter
+
+from gavelx.allocation import Allocation
+from gavelx.errors import UserError
+from gavelx.execution import Execution
+from gavelx.policies.base import Policy
+from gavelx.policies.lookahead import Model
+from gavelx.policies.network import Network
+from gavelx.slots.greedy import Steps
+from gavelx.slots.model import NONE
+from gavelx.slots.moves import FEATURES, Moves, handed_out
+from gavelx.snapshot import Kind, Snapshot
+
+
+class Learned(Policy):
+    """Take the step that the network holds to be best, again and again, until it would rather stop.
+
+    A step begins a job in its least size on some type, or brings it to its next corner of speed over devices
+    (:class:`gavelx.slots.greedy.Steps`). The network sees each step as numbers without a unit, so it may have
+    learned from other jobs, fewer jobs and other clusters. A step for which there is no room is never taken.
+
+    ``weights``: a file that :mod:`gavelx.learning` wrote. Its digest is part of the policy's name: a log or a
+    result says by what was decided. Raises :class:`UserError` for a file that holds no such network.
+
+    Source: DL2 (Peng et al., "DL2: A deep learning-driven scheduler for deep learning clusters", 2019), where a
+    network hands out workers one by one. Not kept: its input of fixed length and its 3 J + 1 actions; there is one
+    small network for every step of every job, so the order of jobs does not matter.
+    """
+
+    ignores = ("weights",)
+    uses = frozenset[Kind]({"sizes"})
+
+    def __init__(self, weights: str | Path, slot_s: float = 360.0) -> None:
+        self.file, self.slot_s = Path(weights), slot_s
+        self.network = Network.load(weights)
+        if (wide := len(self.network.mean_F)) != FEATURES:
+            problem = f"the network reads {wide} numbers for each step"
+            raise UserError(problem, where=str(weights), expected=f"{FEATURES}, as this version has them")
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        begin_s = perf_counter()
+        model, execution = Model.of(snapshot), Execution(refresh_s=self.slot_s, whole_devices=True)
+        if not len(model.job_N):
+            return model.choices.none(execution)
+        slots = model.slots(snapshot.steps_left_J[None, :], elapsed_s_J=snapshot.elapsed_s_J)
+        moves = Moves.along(Steps.hull(model.sizes, snapshot.devices_A.astype(float)))
+        size_N = handed_out(slots, moves, self.network, self.slot_s)[0]
+        assert ((size_N == NONE) | (model.speed_N(size_N) > 0.0)).all()
+        seconds = perf_counter() - begin_s
+        return model.choices.allocation(model.chosen_V(size_N), execution, path="network", seconds=seconds)
+
+    def __repr__(self) -> str:
+        slot = f", slot_s={self.slot_s:g}" if self.slot_s != 360.0 else ""
+        return f"Learned({str(self.file)!r}{slot})"
+
+    def __str__(self) -> str:
+        return f"learned({self.file.name}, {self.network.digest})"

@@ -1,0 +1,74 @@
+"""A small network as plain arrays: a learner writes it, and a policy decides by it without torch."""
+
+import hashlib
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.errors import UserError
+
+Floats = NDArray[np.floating]
+DIGITS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Layers of ``relu(x @ weights + bias)``, the last one without relu; inputs are shifted and scaled first."""
+
+    mean_F: Floats
+    scale_F: Floats
+    weights: tuple[Floats, ...]
+    biases: tuple[Floats, ...]
+    digest: str = field(default="", compare=False)
+
+    def __call__(self, x: Floats) -> Floats:
+        """One number for each row of features (... x F)."""
+        x = (x - self.mean_F) * self.scale_F
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = np.maximum(x @ weight + bias, 0.0)
+        return np.asarray(x @ self.weights[-1] + self.biases[-1])[..., 0]
+
+    def to_bytes(self) -> bytes:
+        """The content of a weights file: a plain .npz, the same bytes for the same weights."""
+        arrays = {"mean": self.mean_F, "scale": self.scale_F}
+        for n, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            arrays |= {f"weight{n}": weight, f"bias{n}": bias}
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        return buffer.getvalue()
+
+    @staticmethod
+    def load(path: str | Path) -> "Network":
+        """The network in a weights file. Raises :class:`UserError` for a file that holds none."""
+        expected = "a weights file (.npz) that a learner of ours wrote"
+        try:
+            content = Path(path).read_bytes()
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                n = sum(name.startswith("weight") for name in arrays)
+                weights = tuple(arrays[f"weight{i}"] for i in range(n))
+                biases = tuple(arrays[f"bias{i}"] for i in range(n))
+                mean_F, scale_F = arrays["mean"], arrays["scale"]
+        except OSError as error:
+            raise UserError(f"cannot be read: {error.strerror}", where=str(path), expected=expected) from error
+        except (ValueError, KeyError, EOFError, BadZipFile) as error:
+            raise UserError(f"holds no network: {error}", where=str(path), expected=expected) from error
+        if not weights or not _fit(mean_F, scale_F, weights, biases):
+            raise UserError("its layers do not fit together", where=str(path), expected=expected)
+        return Network(mean_F, scale_F, weights, biases, hashlib.sha256(content).hexdigest()[:DIGITS])
+
+
+def _fit(mean_F: Floats, scale_F: Floats, weights: tuple[Floats, ...], biases: tuple[Floats, ...]) -> bool:
+    """Whether each layer takes what the one before gives, and all are finite numbers."""
+    wide = [*(weight.shape[0] if weight.ndim == 2 else -1 for weight in weights), 1]
+    shapes = all(
+        bias.shape == (after,) == weight.shape[1:]
+        for weight, bias, after in zip(weights, biases, wide[1:], strict=True)
+    )
+    numbers = all(
+        array.dtype.kind == "f" and np.isfinite(array).all() for array in (mean_F, scale_F, *weights, *biases)
+    )
+    return shapes and numbers and mean_F.shape == scale_F.shape == (wide[0],)
