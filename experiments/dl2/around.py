@@ -26,9 +26,9 @@ CLUSTER, PER_HOUR, SLOT_S = "v100=16,p100=16,k80=16", 8.0, 1800.0
 AROUND = ("max_min_fairness", "goodput")
 BESIDE = "srtf_program"
 ABOUT = """Made by `python -m experiments.dl2.around --seeds {seeds} --jobs {jobs}`: jobs of Gavel's recipe with
-several devices each, `workers:1-8`, {per_hour:g} an hour, on {cluster}; restarts are free. Looking ahead is in slots of
-{slot_s:g} s. A difference is the mean over seeds (least .. largest) against the policy itself; the interval is of the
-mean, at 95 % (Student's t); p is Wilcoxon's, one-sided."""
+several devices each, `workers:1-8`, {per_hour:g} an hour, on {cluster}; restarts are free. Looking ahead is in
+slots of {slot_s:g} s. A difference is the mean over seeds (least .. largest) against the policy itself; the
+interval is of the mean, at 95 % (Student's t); p is Wilcoxon's, one-sided."""
 
 
 def jobs_of(seed: int, count: int) -> list[Job]:

@@ -75,6 +75,8 @@ def conformance_of(text: str) -> type[PolicyConformance]:
         "lookahead" in text or "guarded" in text
     ):  # it plays hundreds of slots, and a heavier job may be why another plan is best
         said |= {"examples": 1, "patience": 1000.0, "test_a_heavier_job_is_never_worse_off": None}
+    if "guarded" in text:  # between two answers weights decide, and neither of these two looks at them
+        said |= {"test_weights_count": None}
     if "partitioned" in text:  # jobs are dealt out by their kinds, priorities and numbers
         said |= {"unique": False, "test_the_order_of_jobs_does_not_matter": None}
         said |= {
