@@ -26,6 +26,7 @@ NOUNS = {
         "cluster",
         "configuration",
         "configurations",
+        "dense",
         "errors",
         "execution",
         "frames",

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.dense import solved
 from gavelx.training_report import TrainingReport
 
 Floats = NDArray[np.float64]
@@ -63,7 +64,7 @@ class BetaModel:
     def beta(self, epochs_N: Floats, x_NF: Floats) -> tuple[Floats, Floats]:
         """Both parameters of each."""
         known_NF = np.where(np.isnan(x_NF), self.centre_F, x_NF)
-        z_N = (known_NF - self.centre_F) / self.scale_F @ self.slope_F + self.base
+        z_N = np.einsum("NF,F->N", (known_NF - self.centre_F) / self.scale_F, self.slope_F) + self.base
         k = self.concentration
         return k * np.maximum(1.0, epochs_N), k * _at_least_1(z_N)
 
@@ -206,22 +207,22 @@ class _Likelihood(NamedTuple):
     def value(self, coefficients_F: Floats) -> float:
         from scipy.special import betaln  # noqa: PLC0415
 
-        beta_N = _at_least_1(self.z_NF @ coefficients_F)
+        beta_N = _at_least_1(np.einsum("NF,F->N", self.z_NF, coefficients_F))
         of_N = (beta_N - 1.0) * np.log1p(-self.part_N) - betaln(self.alpha_N, beta_N)
         return RIDGE * float((coefficients_F[:-1] ** 2).sum()) - float((self.weight_N * of_N).sum())
 
     def _step_F(self, coefficients_F: Floats) -> Floats:
         from scipy.special import digamma, polygamma  # noqa: PLC0415
 
-        beta_N = _at_least_1(self.z_NF @ coefficients_F)
+        beta_N = _at_least_1(np.einsum("NF,F->N", self.z_NF, coefficients_F))
         sum_N, slope_N = self.alpha_N + beta_N, 1.0 - np.exp(1.0 - beta_N)
         by_beta_N = digamma(beta_N) - digamma(sum_N) - np.log1p(-self.part_N)
         bend_N = polygamma(1, beta_N) - polygamma(1, sum_N)
         held_F = np.append(np.full(len(coefficients_F) - 1, 2.0 * RIDGE), TINY)
-        gradient_F = held_F * coefficients_F + (self.weight_N * by_beta_N * slope_N) @ self.z_NF
-        bend_FF = self.z_NF.T @ (self.z_NF * (self.weight_N * bend_N * slope_N**2)[:, None]) + np.diag(held_F)
-        step_F: Floats = np.linalg.solve(bend_FF, gradient_F)
-        return step_F
+        by_line_N, bend_line_N = self.weight_N * by_beta_N * slope_N, self.weight_N * bend_N * slope_N**2
+        gradient_F = held_F * coefficients_F + np.einsum("N,NF->F", by_line_N, self.z_NF)
+        bend_FF = np.einsum("NF,N,NG->FG", self.z_NF, bend_line_N, self.z_NF) + np.diag(held_F)
+        return np.asarray(solved(bend_FF[None], gradient_F[None])[0])
 
 
 def _at_least_1(z_N: Floats) -> Floats:

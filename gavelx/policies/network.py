@@ -17,7 +17,7 @@ DIGITS = 12
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers of ``relu(x @ weights + bias)``, the last one without relu; inputs are shifted and scaled first."""
+    """Layers of ``relu(weights x + bias)``, the last one without relu; inputs are shifted and scaled first."""
 
     mean_F: Floats
     scale_F: Floats
@@ -29,8 +29,8 @@ class Network:
         """One number for each row of features (... x F)."""
         x = (x - self.mean_F) * self.scale_F
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = np.maximum(x @ weight + bias, 0.0)
-        return np.asarray(x @ self.weights[-1] + self.biases[-1])[..., 0]
+            x = np.maximum(_product(x, weight) + bias, 0.0)
+        return np.asarray(_product(x, self.weights[-1]) + self.biases[-1])[..., 0]
 
     def to_bytes(self) -> bytes:
         """The content of a weights file: a plain .npz, the same bytes for the same weights."""
@@ -59,6 +59,10 @@ class Network:
         if not weights or not _fit(mean_F, scale_F, weights, biases):
             raise UserError("its layers do not fit together", where=str(path), expected=expected)
         return Network(mean_F, scale_F, weights, biases, hashlib.sha256(content).hexdigest()[:DIGITS])
+
+
+def _product(x: Floats, weight_FH: Floats) -> Floats:
+    return np.asarray(np.einsum("...F,FH->...H", x, weight_FH))
 
 
 def _fit(mean_F: Floats, scale_F: Floats, weights: tuple[Floats, ...], biases: tuple[Floats, ...]) -> bool:

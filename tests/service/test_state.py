@@ -8,6 +8,7 @@ from gavelx.mechanism.events import JobCancelled, LeaseEnded, WorkerDrained, Wor
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.session import Stream
+from gavelx.service.state.plain import from_plain, to_plain
 from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.records import Entry, Measured, Started
@@ -208,5 +209,5 @@ def test_measured_beats_table_alone_spread_and_beside_a_partner() -> None:
     assert state.mechanism.throughputs.colocated[pair] == 3.0
     assert state.said == {**table.isolated, **table.colocated}
     assert set(state.online.wrong()) == {together, spread, pair}
-    again = State.unpickled(state.pickled())
+    again = from_plain(to_plain(state), like=State(Configuration(table, Prices({}))))
     assert again.speeds == state.speeds and again.online.wrong() == state.online.wrong()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from gavelx.dense import inverted
 from gavelx.solvers.program.errors import UnsolvedError
 
 Floats = NDArray[np.float64]
@@ -68,13 +69,13 @@ class Arrow:
         hubs_HH, solved = self.among_hubs.filled(value_E, (H, H)), []
         for blocks in self.blocks:
             (B, N), M = blocks.at_BN.shape, blocks.hub_BM.shape[1]
-            inverse_BNN = inverted(blocks.inner.filled(value_E, (B, N, N)))
+            inverse_BNN = _inverted(blocks.inner.filled(value_E, (B, N, N)))
             border_BNM = blocks.border.filled(value_E, (B, N, M))
             through_BNM = np.einsum("BNK,BKM->BNM", inverse_BNN, border_BNM)
             less_BMM = np.einsum("BNK,BNM->BKM", border_BNM, through_BNM)
             hubs_HH -= np.bincount(blocks.pair_BMM.ravel(), less_BMM.ravel(), H * H).reshape(H, H)
             solved.append((blocks, inverse_BNN, through_BNM))
-        of_hubs_HH = inverted(hubs_HH[None])[0]
+        of_hubs_HH = _inverted(hubs_HH[None])[0]
 
         def solve(b_U: Floats) -> Floats:
             x_U, x_H = np.empty(len(b_U)), b_U[self.hubs]
@@ -91,34 +92,11 @@ class Arrow:
         return solve
 
 
-def inverted(block_BNN: Floats) -> Floats:
-    """The inverses, by Gauss and Jordan with the largest pivot of a column, of all blocks at once and in place.
-
-    LAPACK is quicker with large ones, but adds in an order that depends on the processor.
-    Raises :class:`UnsolvedError` if one is singular.
-    """
-    B, N, _ = block_BNN.shape
-    every_B, place_NB = np.arange(B), np.empty((N, B), dtype=np.int64)
-    for n in range(N):
-        place_NB[n] = n + np.abs(block_BNN[:, n:, n]).argmax(axis=1)
-        _swap(block_BNN, every_B, n, place_NB[n])
-        pivot_B1, column_BN = block_BNN[:, n, n, None].copy(), block_BNN[:, :, n].copy()
-        if not pivot_B1.all():
-            raise UnsolvedError("a singular system")
-        block_BNN[:, n, n] = 1.0
-        row_BN = block_BNN[:, n] / pivot_B1
-        block_BNN[:, n], block_BNN[:, :, n], column_BN[:, n] = 0.0, 0.0, -1.0
-        block_BNN -= column_BN[:, :, None] * row_BN[:, None, :]
-    for n in reversed(range(N)):
-        _swap(block_BNN.transpose(0, 2, 1), every_B, n, place_NB[n])
-    return block_BNN
-
-
-def _swap(block_BNN: Floats, every_B: Ints, n: int, place_B: Ints) -> None:
-    """Exchange row n of each block with the one at this place."""
-    row_BN = block_BNN[:, n].copy()
-    block_BNN[:, n] = block_BNN[every_B, place_B]
-    block_BNN[every_B, place_B] = row_BN
+def _inverted(block_BNN: Floats) -> Floats:
+    try:
+        return inverted(block_BNN)
+    except ZeroDivisionError as error:
+        raise UnsolvedError("a singular system") from error
 
 
 def _block_of(row_E: Ints, column_E: Ints, unknowns: int) -> Ints:

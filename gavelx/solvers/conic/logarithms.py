@@ -86,6 +86,7 @@ class OwnLogs:
         share_C = np.asarray(self.matrix.shares(found.share_GA))
         if not self.classes.merge_nothing:
             share_C = self.classes.shares(share_C[self.classes.first_Z] / self.classes.unit_Z)
+        share_C = np.where(self.statement.snapshot.usable_C, share_C, 0.0)
         path = f"interior point, {found.steps} steps"
         return Answer(share_C, constant + found.bound, found.price_A, len(self.classes), path)
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.dense import solved
 from gavelx.solvers.program.errors import OUT_OF_TIME, UnsolvedError
 from gavelx.solvers.program.settings import time_is_up
 
@@ -111,7 +112,7 @@ class ProportionalProgram:
             try:
                 with np.errstate(all="ignore"):
                     point.step()
-            except np.linalg.LinAlgError:  # rounding has won: what was proven stands
+            except ZeroDivisionError:  # rounding has won: what was proven stands
                 break
             total_B = point.weight.sum(axis=1)
             left_B = point.centre() * point.products / total_B
@@ -291,7 +292,7 @@ class _Newton:
         over_z = at.used(at.x) + at.z - at.devices
         rx, rz = centre[:, :, None] - at.x * at.v, centre - at.z * at.p
         right = self.residual + rx / at.x
-        dp = np.linalg.solve(self.system, (at.used(self.row(right)) + rz / at.p + over_z)[:, :, None])[:, :, 0]
+        dp = solved(self.system, at.used(self.row(right)) + rz / at.p + over_z)
         right[:, :, :-1] -= at.load[:, :, None] * dp[:, None, :]
         dx = self.row(right)  # in one: the difference of two would round
         dz, dv = (rz - at.z * dp) / at.p, (rx - at.v * dx) / at.x
