@@ -171,7 +171,12 @@ class Snapshot:
     @cached_property
     def named(self) -> ConfigurationSet:
         """The same configurations under the ids of the jobs."""
-        return self.configurations.named(np.array([job.id for job in self.jobs], dtype=np.int64))
+        return self.configurations.named(self.id_J)
+
+    @cached_property
+    def id_J(self) -> Ints:
+        """The ids of the jobs."""
+        return np.array([job.id for job in self.jobs], dtype=np.int64)
 
     @cached_property
     def open_C(self) -> NDArray[np.bool_]:

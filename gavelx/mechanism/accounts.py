@@ -50,7 +50,7 @@ class Accounts:
     def as_they_run(self, j_L: Ints) -> ConfigurationSet:
         """The configurations in which these jobs run now."""
         live = self.live
-        k_L = np.array([live.index.get(i, ALONE) for i in live.partner[j_L].tolist()], dtype=np.int64)
+        k_L = live.rows(live.partner[j_L])  # ALONE is no job's id
         together = np.zeros(len(j_L), dtype=bool)
         return ConfigurationSet.of(
             j_L, k_L, live.type[j_L], live.held_devices[j_L], together, live.held_batch[j_L]

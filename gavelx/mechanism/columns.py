@@ -18,27 +18,42 @@ DTYPES: dict[Any, type] = {Floats: np.float64, Ints: np.int64, Bools: np.bool_}
 
 
 class Columns:
-    """Columns of N rows, and of N x A where ``of_type`` names them. Rows enter in constant time."""
+    """Columns of N rows, and of N x A where ``of_type`` names them. Rows enter in constant time.
+
+    Columns of numbers of one kind are the rows of one block, so that all of them grow, and lose rows, together.
+    """
 
     of_type: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self) -> None:
         self._rows = self.types = 0
         kinds = {name: DTYPES[hint] for name, hint in get_type_hints(type(self)).items() if hint in DTYPES}
-        self._arrays: dict[str, NDArray[Any]] = {
-            name: np.zeros(self._shape(name, 0), dtype=kind) for name, kind in kinds.items()
+        self.names = tuple(kinds)
+        self._names = {
+            kind: [name for name, of in kinds.items() if of is kind and name not in self.of_type]
+            for kind in DTYPES.values()
+        }
+        self._blocks: dict[type, NDArray[Any]] = {
+            kind: np.zeros((len(names), 0), dtype=kind) for kind, names in self._names.items()
+        }
+        self._typed: dict[str, NDArray[Any]] = {name: np.zeros((0, 0), dtype=kinds[name]) for name in self.of_type}
+        self._place = {
+            name: (kind, place) for kind, names in self._names.items() for place, name in enumerate(names)
         }
         self.show()
 
     def add_row(self, **first: object) -> int:
         """A row enters, last in order, zero where nothing is said; its index. :meth:`show` makes it visible."""
-        n = self._rows
-        if n == len(next(iter(self._arrays.values()))):
+        n, blocks = self._rows, self._blocks
+        if n == blocks[np.float64].shape[1]:
             self._grow(max(16, 2 * n))
-        for array in self._arrays.values():
-            array[n] = 0
+        for block in blocks.values():
+            block[:, n] = 0
         for name, value in first.items():
-            self._arrays[name][n] = value
+            if (place := self._place.get(name)) is not None:
+                blocks[place[0]][place[1], n] = value
+            else:
+                self._typed[name][n] = value
         self._rows += 1
         return n
 
@@ -46,39 +61,43 @@ class Columns:
         """Drop the other rows: the new row of each old one, -1 of those that went."""
         first = int((~keep_N).argmax())  # rows before it stay where they are
         places = np.flatnonzero(keep_N[first:]) + first
-        for array in self._arrays.values():
-            array[first : first + len(places)] = array[places]
         self._rows = first + len(places)
+        for block in self._blocks.values():
+            block[:, first : self._rows] = block[:, places]
+        for array in self._typed.values():
+            array[first : self._rows] = array[places]
         self.show()
         return np.where(keep_N, np.cumsum(keep_N) - 1, -1)
 
     def add_type(self, **first: Floats) -> None:
         """One more accelerator type, and what its column holds for each row."""
         self.types += 1
-        for name in self.of_type:
-            array = self._arrays[name]
-            self._arrays[name] = np.concatenate([array, np.zeros((len(array), 1))], axis=1)
-            self._arrays[name][: self._rows, -1] = first[name]
+        for name, array in self._typed.items():
+            wider = np.concatenate([array, np.zeros((len(array), 1))], axis=1)
+            wider[: self._rows, -1] = first[name]
+            self._typed[name] = wider
         self.show()
 
     def show(self) -> None:
         """From now on the attributes show all rows."""
-        for name, array in self._arrays.items():
-            setattr(self, name, array[: self._rows])
+        shown, n = vars(self), self._rows
+        for kind, names in self._names.items():
+            shown.update(zip(names, self._blocks[kind][:, :n], strict=True))
+        for name, array in self._typed.items():
+            shown[name] = array[:n]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the attributes that show the arrays: a copy has its own."""
-        return {name: value for name, value in vars(self).items() if name not in self._arrays}
+        """Without the attributes that show the blocks: a copy has its own."""
+        return {name: value for name, value in vars(self).items() if name not in self.names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self.show()
 
-    def _shape(self, name: str, rows: int) -> tuple[int, ...]:
-        return (rows, self.types) if name in self.of_type else (rows,)
-
     def _grow(self, capacity: int) -> None:
-        for name, array in self._arrays.items():
-            wider = np.zeros(self._shape(name, capacity), dtype=array.dtype)
-            wider[: len(array)] = array
-            self._arrays[name] = wider
+        for kind, block in self._blocks.items():
+            self._blocks[kind] = np.zeros((len(block), capacity), dtype=kind)
+            self._blocks[kind][:, : block.shape[1]] = block
+        for name, array in self._typed.items():
+            self._typed[name] = np.zeros((capacity, self.types), dtype=array.dtype)
+            self._typed[name][: len(array)] = array

@@ -59,10 +59,9 @@ def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]
 
     The same configuration over several servers counts with it.
     """
-    given, row = promises.configurations, live.index
+    given = promises.configurations
     type_A = np.array([accelerators.index(name) for name in promises.accelerators], dtype=np.int64)
-    job = np.array([row.get(i, -1) for i in given.job.tolist()], dtype=np.int64)
-    partner = np.array([row.get(i, -1) for i in given.partner.tolist()], dtype=np.int64)
+    job, partner = live.rows(given.job), live.rows(given.partner)
     alone, type_ = given.partner == ALONE, type_A[given.type]
     here = (job >= 0) & (alone | (partner >= 0))
     here[here] &= live.throughput[job[here], type_[here]] > 0

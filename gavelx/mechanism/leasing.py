@@ -6,7 +6,7 @@ gains. Legend: J live jobs.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
@@ -23,13 +23,14 @@ from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
-from gavelx.mechanism.selection import Choice, loss_s, steps_left
+from gavelx.mechanism.selection import Choice, Choices, loss_s, steps_left
 from gavelx.sizes import OWN_BATCH, Sized, sizes, speed
 from gavelx.snapshot import WAITING
 from gavelx.throughputs import Throughputs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 NO_OFFER = -1, 0, 0
@@ -193,20 +194,26 @@ class Leasing:
 
     # -- giving out -------------------------------------------------------------------------------------------
 
-    def arrange(self, chosen: Sequence[Choice], until_s: float) -> list[Command]:
+    def arrange(self, chosen: Choices, until_s: float) -> list[Command]:
         """From now on just these ways to run."""
-        stays = self._stays(chosen) | self._stays_in_size(chosen)
-        resizes = self._resizes([way for way in chosen if way.job not in stays])
-        going = [j for j in self.live.holders().tolist() if j not in stays and j not in resizes]
-        commands = self.stop_all(going)
+        live, resizes = self.live, dict[int, Choice]()
+        stays_J = self._stays(chosen)
+        self.waits_to_grow = False
+        if np.count_nonzero(live.elastic):
+            stays_J[self._stays_in_size(chosen.one_by_one())] = True
+            resizes = self._resizes(chosen.take(~stays_J[chosen.job]).one_by_one())
+        going_J = live.running() & ~stays_J
+        going_J[list(resizes)] = False
+        commands = self.stop_all(going_J.nonzero()[0].tolist())
         commands += self.stop_all([j for j in self._to_consolidate() if j not in resizes])
-        self._run_on_alone(chosen)
+        if self._left_alone:
+            self._run_on_alone(chosen.one_by_one())
         commands += self.extend(until_s)
-        for way in sorted(resizes.values(), key=lambda way: way.devices - int(self.live.held_devices[way.job])):
+        for way in sorted(resizes.values(), key=lambda way: way.devices - int(live.held_devices[way.job])):
             commands += self._resize(way, until_s)
         return commands + self.launch(chosen, until_s)
 
-    def _stays_in_size(self, chosen: Sequence[Choice]) -> set[int]:
+    def _stays_in_size(self, chosen: Sequence[Choice]) -> list[int]:
         """Rows that would be faster in another size on their type, but not by what the change costs.
 
         It has to gain that in a round, or in as long as the job has had its present size, as it is not known for
@@ -214,13 +221,13 @@ class Leasing:
         the less often the more that costs (ski rental: Karlin et al., "Competitive randomized algorithms for
         nonuniform problems", 1994). And it has to gain that before the job is done, as far as that is known.
         """
-        live, stays = self.live, set[int]()
-        for way in chosen if live.elastic.any() else ():
+        live, stays = self.live, list[int]()
+        for way in chosen:
             size, held = (way.devices, way.batch), (int(live.held_devices[way.job]), int(live.held_batch[way.job]))
             if live.type[way.job] != way.type or size == held or way.partner != ALONE or way.devices < held[0]:
                 continue
             if not self._pays(way):
-                stays.add(way.job)
+                stays.append(way.job)
                 self._settle(np.array([way.job]), self.now_s)
                 live.way[way.job] = way.number
         self.waits_to_grow = bool(stays)
@@ -247,8 +254,6 @@ class Leasing:
         """Rows that get another size on the type that they have, without a restart."""
         live = self.live
         able_J = ~np.isnan(live.resize_s) & (live.partner == ALONE) & ~live.resizing
-        if not able_J.any():
-            return {}
         return {
             way.job: way
             for way in chosen
@@ -289,17 +294,25 @@ class Leasing:
         """A job that keeps its devices as its partner leaves runs in another way from now on."""
         left = {self.live.index[i] for i in self._left_alone if i in self.leases}
         self._left_alone.clear()
-        for way in chosen if left else ():
+        for way in chosen:
             if way.job in left and way.partner == ALONE and way.number != NO_WAY:
                 self._settle(np.array([way.job]), self.now_s)
                 self.live.way[way.job] = way.number
 
-    def _stays(self, chosen: Sequence[Choice]) -> set[int]:
-        """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
-        live, claimed, stays = self.live, set[tuple[Device, ...]](), set[int]()
+    def _stays(self, chosen: Choices) -> Bools:
+        """Which jobs keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
+        live, stays_J = self.live, np.zeros(len(self.live), dtype=bool)
+        if np.count_nonzero(live.partner != ALONE) or np.count_nonzero(chosen.partner != ALONE):
+            stays_J[self._stays_in_pairs(chosen.one_by_one())] = True
+            return stays_J
+        j = chosen.job
+        same_V = (live.type[j] == chosen.type) & (live.held_devices[j] == chosen.devices)
+        stays_J[j[same_V & (live.held_batch[j] == chosen.batch)]] = True
+        return stays_J
+
+    def _stays_in_pairs(self, chosen: Sequence[Choice]) -> list[int]:
+        live, claimed, stays = self.live, set[tuple[Device, ...]](), list[int]()
         held = list(zip(live.type.tolist(), live.held_devices.tolist(), live.held_batch.tolist(), strict=True))
-        if not (live.partner != ALONE).any() and all(way.partner == ALONE for way in chosen):
-            return {way.job for way in chosen if held[way.job] == (way.type, way.devices, way.batch)}
         for way in chosen:
             members = [m for m in (way.job, way.partner) if m != ALONE]
             here = [m for m in members if held[m] == (way.type, way.devices, way.batch)]
@@ -309,7 +322,7 @@ class Leasing:
             host = next((d for d in devices if d not in claimed), None)
             if host is not None:
                 claimed.add(host)
-                stays.update(m for m, d in zip(here, devices, strict=True) if d == host)
+                stays += [m for m, d in zip(here, devices, strict=True) if d == host]
         return stays
 
     def _to_consolidate(self) -> list[int]:
@@ -322,14 +335,12 @@ class Leasing:
                 moves.append(j)
         return moves
 
-    def launch(self, ways: Iterable[Choice], until_s: float) -> list[Command]:
+    def launch(self, ways: Choices, until_s: float) -> list[Command]:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
-        types = self.live.type.tolist()
         commands, given, placed = list[Command](), list[Given](), set[int]()
         self.left_out = []
-        queue = [
-            w for w in ways if types[w.job] == WAITING or (w.partner != ALONE and types[w.partner] == WAITING)
-        ]
+        waits_J = np.append(self.live.type == WAITING, False)  # ALONE is the last
+        queue = ways.take(waits_J[ways.job] | waits_J[ways.partner]).one_by_one()
         queue.sort(key=lambda way: -way.devices)
         for way in queue:  # it grows: a job that makes room is narrower, and comes later
             if way.job in placed:  # with a new partner

@@ -24,6 +24,7 @@ class LiveJobs(Columns):
     throughput: Floats  # steps/s, NaN where unknown
     spread_throughput: Floats  # the same over several servers
 
+    id: Ints
     total_steps: Floats
     arrival_s: Floats
     wanted_devices: Ints  # as many as it was submitted for
@@ -76,6 +77,7 @@ class LiveJobs(Columns):
         self.jobs: list[Job] = []
         self.index: dict[int, int] = {}
         self._owners: dict[str, int] = {}
+        self._ids_rise = True  # as in most traces
         super().__init__()
 
     def __len__(self) -> int:
@@ -90,9 +92,11 @@ class LiveJobs(Columns):
         overhead: Overhead = NOTHING,
     ) -> int:
         """A job enters, last in order; its row. The columns show it after :meth:`show`."""
+        self._ids_rise = self._ids_rise and (not self.jobs or job.id > self.jobs[-1].id)
         self.index[job.id] = len(self.jobs)
         self.jobs.append(job)
         return self.add_row(
+            id=job.id,
             total_steps=job.total_steps,
             arrival_s=job.arrival_s,
             wanted_devices=job.scale_factor,
@@ -120,6 +124,15 @@ class LiveJobs(Columns):
         self.jobs = [job for job, keep in zip(self.jobs, keep_J.tolist(), strict=True) if keep]
         self.index = {job.id: j for j, job in enumerate(self.jobs)}
         return self.keep_rows(keep_J)
+
+    def rows(self, ids: Ints) -> Ints:
+        """The rows of jobs with these ids; -1 of those that are not here."""
+        if not len(self):
+            return np.full(len(ids), -1)
+        order = None if self._ids_rise else np.argsort(self.id)
+        found = np.minimum(self.id.searchsorted(ids, sorter=order), len(self) - 1)
+        row = found if order is None else order[found]
+        return np.where(self.id[row] == ids, row, -1)
 
     def speeds(self, devices: Sequence[int], rows: Ints | slice = slice(None)) -> Floats:
         """Steps/s, rows x A, on types of so many devices: 0 where it is unknown, or they are too few."""

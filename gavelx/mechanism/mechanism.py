@@ -40,10 +40,12 @@ from gavelx.mechanism.quota import until_owed_s
 from gavelx.mechanism.rules import DEFAULT, Rules
 from gavelx.mechanism.selection import (
     Choice,
+    Choices,
     candidates,
     fillers,
     first_on,
     may_stay,
+    of_these,
     select,
     until_filling_s,
 )
@@ -245,7 +247,7 @@ class Mechanism:
         live = self.live
         if not len(live):
             return []
-        j_L = np.array([live.index.get(job_id, -1) for job_id in event.job_id_L.tolist()], dtype=np.int64)
+        j_L = live.rows(event.job_id_L)
         holds_L = (j_L >= 0) & (live.lease[j_L] == event.lease_L) & (live.type[j_L] != WAITING)
         j_L, steps_L, saved_L = j_L[holds_L], event.steps_done_L[holds_L], event.saved_steps_L[holds_L]
         known_L = live.saved_steps[j_L]
@@ -443,6 +445,8 @@ class Mechanism:
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
         free_A = np.array(self.leasing.free_devices())
+        if not np.count_nonzero(free_A):
+            return False
         needed_J = self.live.least_devices if "sizes" in self.opens else self.live.wanted_devices
         fits_JA = (self.live.throughput > 0) & (needed_J[:, None] <= free_A)
         waits_J = ~(self.live.running() | self.live.done)
@@ -468,9 +472,9 @@ class Mechanism:
         self.accounts.settle_all(self._now_s)
         self._promises, self._memory = allocation.promises(rounded=True), allocation.memory
         new = entitlements(self.live, self._promises, self.leasing.accelerators)
-        known = [self.live.index[job.id] for job in allocation.snapshot.jobs if job.id in self.live.index]
+        known_J = self.live.rows(allocation.snapshot.id_J)
         self.live.allocated[:] = False
-        self.live.allocated[known] = True
+        self.live.allocated[known_J[known_J >= 0]] = True
         self.accounts.allocate(new)
         self.execution = allocation.execution
         self.leasing.may_move = self.execution.may_move
@@ -547,13 +551,14 @@ class Mechanism:
         """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
         end_s, trigger = self._round_end_s, self._trigger
         asks = trigger.dirty and trigger.is_worth_asking(end_s, len(self.live))
-        matters = self.live.checkpoint_s.any() or self.live.protected.any()
-        return asks or trigger.is_to_be_renewed(end_s) or bool(matters)
+        if asks or trigger.is_to_be_renewed(end_s):
+            return True
+        return bool(np.count_nonzero(self.live.checkpoint_s) or np.count_nonzero(self.live.protected))
 
     def _fill(self, waits_J: Bools, behind: Sequence[Choice] = ()) -> list[Command]:
         """Leases for jobs that wait, on devices that are free; ``behind`` gangs for which there is no place."""
         free = self.leasing.free_devices()
-        if not (any(free) and waits_J.any()):
+        if not (any(free) and np.count_nonzero(waits_J)):
             return []
         return self.leasing.launch(self._select(free, waits_J, behind), self._lapse_s())
 
@@ -561,17 +566,23 @@ class Mechanism:
         """A lease outlives its round by one, so it lapses only if the scheduler falls silent."""
         return self._round_end_s + self.rules.round_s
 
-    def _select(self, free: list[int], candidate_J: Bools | None, behind: Sequence[Choice] = ()) -> list[Choice]:
-        """Jobs and the types they are to run on, by priority."""
+    def _select(self, free: list[int], candidate_J: Bools | None, behind: Sequence[Choice] = ()) -> Choices:
+        """Jobs and the types they are to run on, by priority; of all of them, or of these that wait."""
         protection = self.protection(behind)
-        stays_J = None if protection is None else protection.stays_J
-        found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J)
-        if self.execution.first_on and not self.execution.quota:  # another type may cost more
+        begins_elsewhere = self.execution.first_on and not self.execution.quota  # another type may cost more
+        stays_J = only_V = None
+        if candidate_J is not None:  # of jobs that wait, so none of them stays
+            fits = None if begins_elsewhere or protection is not None else free
+            only_V = of_these(self.accounts.ways, candidate_J, fits)
+        elif protection is not None:
+            stays_J = protection.stays_J
+        found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J, only_V=only_V)
+        if begins_elsewhere:
             found = first_on(found, self.live, self._first_on())
-        chosen, left = select(found, free, candidate_J, protection=protection)
-        if self.rules.backfill is None or not self.execution.backfill:
+        chosen, left = select(found, free, protection=protection)
+        if self.rules.backfill is None or not self.execution.backfill or not any(left):
             return chosen
-        return chosen + self._fillers(chosen, left, candidate_J, protection)
+        return chosen.joined(self._fillers(chosen, left, candidate_J, protection))
 
     def _first_on(self) -> list[tuple[int, int]]:
         """Where jobs are to begin so that a speed is measured, if enough devices of the type are here."""
@@ -579,21 +590,21 @@ class Mechanism:
         return [(job_id, types[name]) for job_id, name in self.execution.first_on if name in types]
 
     def _fillers(
-        self, chosen: list[Choice], free: list[int], candidate_J: Bools | None, protection: Protection | None
-    ) -> list[Choice]:
+        self, chosen: Choices, free: list[int], candidate_J: Bools | None, protection: Protection | None
+    ) -> Choices:
         """Of the other jobs, those that may fill the devices that are left."""
-        if not any(free):
-            return []
         left_J = np.ones(len(self.live), dtype=bool) if candidate_J is None else candidate_J.copy()
-        left_J[[member for way in chosen for member in (way.job, way.partner) if member != ALONE]] = False
-        if not left_J.any():
-            return []
+        left_J[chosen.members()] = False
+        if not np.count_nonzero(left_J):
+            return Choices()
         devices = self.leasing.devices()
         if protection is not None:  # types that are held for long are not waited for
             protection.filling = True
             devices = [count - held for count, held in zip(devices, protection.held_A, strict=True)]
-        found = fillers(self.live, self.rules, left_J, self._now_s, devices)
-        return select(found, free, left_J, protection=protection)[0]
+        found = fillers(
+            self.live, self.rules, left_J, self._now_s, devices, None if protection is not None else free
+        )
+        return select(found, free, protection=protection)[0]
 
     # -- facts ------------------------------------------------------------------------------------------------
 
@@ -646,7 +657,7 @@ class Mechanism:
     def protection(self, behind: Sequence[Choice] = ()) -> Protection | None:
         """Which jobs are not to be preempted now, if any. ``behind`` these gangs protected jobs begin."""
         live, rules = self.live, self.rules
-        if not (rules.min_run_s or live.protected.any()):
+        if not (rules.min_run_s or np.count_nonzero(live.protected)):
             return None
         may_J = may_stay(self.accounts, self.execution, self._now_s)
         ways, devices = self.accounts.ways, self.leasing.devices()

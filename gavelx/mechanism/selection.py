@@ -5,6 +5,7 @@ Legend: V ways to run, J live jobs, A accelerator types.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -44,51 +45,63 @@ class Choice(NamedTuple):
     batch: int = 0
 
 
+def _numbers() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(eq=False)
+class Choices(ConfigurationSet):
+    """Configurations that are to run, or may be, as columns; members are rows, ``number`` as in a `Choice`."""
+
+    number: Ints = field(default_factory=_numbers)
+
+    @staticmethod
+    def to(c: ConfigurationSet, number: Ints) -> "Choices":
+        """These configurations, with their places among the entitlements."""
+        return Choices(c.job, c.partner, c.type, c.devices, c.spread, c.batch, number)
+
+    def members(self) -> Ints:
+        """The rows of all jobs in them."""
+        return np.concatenate([self.job, self.partner[self.partner != ALONE]])
+
+    def one_by_one(self) -> list[Choice]:
+        columns = (self.job, self.partner, self.type, self.devices, self.number, self.batch)
+        return list(map(Choice._make, zip(*(column.tolist() for column in columns), strict=True)))
+
+
 class Candidates(NamedTuple):
     """Configurations that may be chosen, with their sort keys, the first one first."""
 
-    configurations: ConfigurationSet
-    number: Ints
+    ways: Choices
     keys: list[Floats]
 
     def only(self, chosen: Bools) -> "Candidates":
         """These of them."""
-        if chosen.all():
+        if np.count_nonzero(chosen) == len(chosen):
             return self
-        keys = [key[chosen] for key in self.keys]
-        return Candidates(self.configurations.take(chosen), self.number[chosen], keys)
+        return Candidates(self.ways.take(chosen), [key[chosen] for key in self.keys])
 
 
 def select(
-    candidates: Candidates,
-    free_A: Sequence[int],
-    candidate_J: Bools | None = None,
-    *,
-    protection: Protection | None = None,
-) -> tuple[list[Choice], list[int]]:
-    """Greedy selection in descending order of the keys while devices are free; of all jobs, or of these alone.
+    candidates: Candidates, free_A: Sequence[int], *, protection: Protection | None = None
+) -> tuple[Choices, list[int]]:
+    """Greedy selection in descending order of the keys while devices are free.
 
     Equal keys keep the order in which they come. A job is taken once, and a gang either whole or not at all.
     ``protection`` says which protected jobs may begin. Also says how many devices of each type are left.
     """
-    if candidate_J is not None:
-        ways, partner_J = candidates.configurations, np.append(candidate_J, True)  # ALONE always may
-        may_V = candidate_J[ways.job] & partner_J[ways.partner]
-        if protection is None:  # else it has to know who is passed over
-            may_V &= ways.devices <= np.array(free_A)[ways.type]
-        candidates = candidates.only(may_V)
     order = np.lexsort([-key for key in reversed(candidates.keys)])
-    taking = _Taking(candidates, list(free_A), protection)
+    taking = _Taking(candidates.ways, list(free_A), protection)
     taking.take(order, sum(free_A))
-    return taking.chosen, taking.free
+    return candidates.ways.take(np.array(taking.chosen, dtype=np.int64)), taking.free
 
 
 class _Taking:
-    """The ways that are ``chosen``, and the devices that they leave ``free``."""
+    """The places of those ways that are ``chosen``, and the devices that they leave ``free``."""
 
-    def __init__(self, candidates: Candidates, free: list[int], protection: Protection | None) -> None:
-        self.candidates, self.free, self.protection = candidates, free, protection
-        self.chosen: list[Choice] = []
+    def __init__(self, ways: Choices, free: list[int], protection: Protection | None) -> None:
+        self.ways, self.free, self.protection = ways, free, protection
+        self.chosen: list[int] = []
         self._taken: set[int] = set()
 
     def take(self, order: Ints, left: int) -> None:
@@ -96,13 +109,13 @@ class _Taking:
 
         It seldom takes many more ways than there are devices, so not all of them are looked at.
         """
-        ways, free, taken, size = self.candidates.configurations, self.free, self._taken, 2 * left + CHUNK
+        ways, free, taken, size = self.ways, self.free, self._taken, 2 * left + CHUNK
         protected = self.protection is not None
         for start in range(0, len(order) if left else 0, size):
             part = order[start : start + size]
-            columns = (ways.job, ways.partner, ways.type, ways.devices, self.candidates.number, ways.batch)
-            for j, k, a, width, v, batch in zip(*(column[part].tolist() for column in columns), strict=True):
-                if j in taken or k in taken or (width > free[a] and not protected):
+            columns = (part, *(column[part] for column in (ways.job, ways.partner, ways.type, ways.devices)))
+            for v, j, k, a, width in zip(*(column.tolist() for column in columns), strict=True):
+                if j in taken or (width > free[a] and not protected) or k in taken:
                     continue
                 if protected and not self._may_take(j, k, a, width):
                     continue
@@ -111,7 +124,7 @@ class _Taking:
                     taken.add(k)
                 free[a] -= width
                 left -= width
-                self.chosen.append(Choice(j, k, a, width, v, batch))
+                self.chosen.append(v)
                 if left == 0:
                     return
 
@@ -147,22 +160,46 @@ def may_stay(accounts: Accounts, execution: Execution, now_s: float) -> Bools:
 
 
 def candidates(
-    accounts: Accounts, execution: Execution, now_s: float, *, stays_J: Bools | None = None
+    accounts: Accounts,
+    execution: Execution,
+    now_s: float,
+    *,
+    stays_J: Bools | None = None,
+    only_V: Bools | None = None,
 ) -> Candidates:
     """The configurations that may be given out now, with the keys that order them.
 
     A job may run where it was promised a share. Where shares are quotas, no job runs that is not owed a round, or
-    what it needs to start. Those who stay (``stays_J``) come first, as they run.
+    what it needs to start. Those who stay (``stays_J``) come first, as they run. ``only_V`` of jobs that wait
+    may be looked at, to look at less.
     """
-    live, rules, ways, key = accounts.live, accounts.rules, accounts.ways, accounts.priority.key(accounts.ways)
-    found = Candidates(ways.configurations, np.arange(len(ways)), [key])
-    owed = within_quota(ways, live, rules, now_s) if execution.quota else None
-    _in_turns(key, ways, live, rules, now_s)
-    if owed is not None:
-        found = found.only(owed)
-    if stays_J is not None and stays_J.any():
+    live, rules, ways = accounts.live, accounts.rules, accounts.ways
+    owed_V = within_quota(ways, live, rules, now_s) if execution.quota else None
+    if only_V is None:
+        number, some = np.arange(len(ways)), ways
+    else:
+        number = only_V.nonzero()[0]
+        some = ways.take(number)
+    key, turn_V = accounts.priority.key(some), _turns(some, live, rules)
+    if only_V is None:
+        _prefer_running(key, turn_V, live, rules, now_s)
+    key /= turn_V
+    found = Candidates(Choices.to(some, number), [key])
+    if owed_V is not None:
+        found = found.only(owed_V[number])
+    if stays_J is not None and np.count_nonzero(stays_J):
         found = _as_they_run(found, accounts, stays_J)
     return found
+
+
+def of_these(ways: ConfigurationSet, candidate_J: Bools, free_A: Sequence[int] | None) -> Bools:
+    """Which of the ways are of these candidates alone, and fit the devices that are free, if that matters."""
+    may_V: Bools = candidate_J[ways.job]
+    if free_A is not None:
+        may_V &= ways.devices <= np.array(free_A)[ways.type]
+    if np.count_nonzero(ways.partner != ALONE):
+        may_V &= np.append(candidate_J, True)[ways.partner]  # ALONE always may
+    return may_V
 
 
 def first_on(found: Candidates, live: LiveJobs, wanted: Sequence[tuple[int, int]]) -> Candidates:
@@ -172,7 +209,7 @@ def first_on(found: Candidates, live: LiveJobs, wanted: Sequence[tuple[int, int]
         for job_id, a in wanted
         if (j := live.index.get(job_id)) is not None and live.held_s[j] == 0.0 and live.type[j] == WAITING
     }
-    ways = found.configurations
+    ways = found.ways
     mine_V = np.isin(ways.job, list(type_of)) & (ways.partner == ALONE)
     if not mine_V.any():
         return found
@@ -182,57 +219,75 @@ def first_on(found: Candidates, live: LiveJobs, wanted: Sequence[tuple[int, int]
     job, others = ways.job[rows], found.only(~mine_V)
     there = ConfigurationSet.alone(job, np.array([type_of[j] for j in job.tolist()]), live.wanted_devices[job])
     return Candidates(
-        there.joined(others.configurations),
-        np.concatenate([found.number[rows], others.number]),
+        Choices.to(there, ways.number[rows]).joined(others.ways),
         [np.concatenate([key[rows], rest]) for key, rest in zip(found.keys, others.keys, strict=True)],
     )
 
 
-def _in_turns(key: Floats, ways: Entitlements, live: LiveJobs, rules: Rules, now_s: float) -> None:
-    """How many turns of its own each way is behind, in place of seconds; what runs counts as one further behind.
+def _turns(ways: Entitlements, live: LiveJobs, rules: Rules) -> Floats:
+    """How long a turn of each way is: that of its job, or the shorter one of a pair's."""
+    turn_V = np.maximum(rules.round_s, rules.turn * live.held_s[ways.job])
+    pair_V = ways.partner != ALONE
+    if np.count_nonzero(pair_V):
+        partner_s = np.maximum(rules.round_s, rules.turn * live.held_s[ways.partner[pair_V]])
+        turn_V[pair_V] = np.minimum(turn_V[pair_V], partner_s)
+    return turn_V
 
-    What runs has also received time since it was last accounted for, and would lose some by being stopped. A job
-    that will be complete within a round stays: it would wait long for so little.
+
+def _prefer_running(key: Floats, turn_V: Floats, live: LiveJobs, rules: Rules, now_s: float) -> None:
+    """What runs counts as a turn further behind than it is.
+
+    It has also received time since it was last accounted for, and would lose some by being stopped. A job that
+    will be complete within a round stays: it would wait long for so little.
     """
-    turn_J = np.maximum(rules.round_s, rules.turn * live.held_s)
-    turn_V, pairs = turn_J[ways.job], (ways.partner != ALONE).any()
-    if pairs:
-        turn_V = np.minimum(turn_V, np.append(turn_J, math.inf)[ways.partner])
     j = (live.way != NO_WAY).nonzero()[0]
-    if len(j):
-        way = live.way[j]
-        gain_s = turn_V[way] + loss_s(live, j) - (now_s - live.since_s[j])
-        gain_s[ends_within(rules.round_s, live, j, now_s)] = STAYS_S
-        if pairs:
-            gain_s = np.where(live.partner[j] != ALONE, gain_s / 2, gain_s)  # half from each of the two
-        np.add.at(key, way, gain_s)
-    key /= turn_V
+    if not len(j):
+        return
+    way = live.way[j]
+    gain_s = turn_V[way] + loss_s(live, j) - (now_s - live.since_s[j])
+    gain_s[ends_within(rules.round_s, live, j, now_s)] = STAYS_S
+    pair_L = live.partner[j] != ALONE
+    if np.count_nonzero(pair_L):
+        np.add.at(key, way, np.where(pair_L, gain_s / 2, gain_s))  # half from each of the two
+    else:
+        key[way] += gain_s
 
 
 def _as_they_run(found: Candidates, accounts: Accounts, stays_J: Bools) -> Candidates:
     """Jobs that are not to be preempted have one way to run: the present one, be it promised or not."""
-    ways = found.configurations
+    ways = found.ways
     others = found.only(~(stays_J[ways.job] | np.append(stays_J, False)[ways.partner]))
     both = accounts.as_they_run(np.flatnonzero(stays_J))
     mine = both.take(np.unique(both.job, return_index=True)[1])  # a pair has two members
     return Candidates(
-        mine.joined(others.configurations),
-        np.concatenate([accounts.ways.find(mine), others.number]),
+        Choices.to(mine, accounts.ways.find(mine)).joined(others.ways),
         [np.concatenate([np.full(len(mine), math.inf), key]) for key in others.keys],
     )
 
 
-def fillers(live: LiveJobs, rules: Rules, left_J: Bools, now_s: float, devices: Sequence[int]) -> Candidates:
-    """Where jobs that got nothing may fill idle devices: who runs there first, then where they are fastest."""
+def fillers(  # noqa: PLR0917
+    live: LiveJobs,
+    rules: Rules,
+    left_J: Bools,
+    now_s: float,
+    devices: Sequence[int],
+    free_A: Sequence[int] | None = None,
+) -> Candidates:
+    """Where jobs that got nothing may fill idle devices: who runs there first, then where they are fastest.
+
+    ``free_A``: only where so many devices are enough.
+    """
     speed_JA = live.speeds(devices)
     best_J = speed_JA.max(axis=1, initial=0.0)
     open_JA = (speed_JA > 0) & (speed_JA >= (rules.backfill or 0.0) * best_J[:, None])
     waited_J = live.running() | (now_s - live.stopped_s >= rules.backfill_after_s)
     open_JA &= (live.allocated & left_J & waited_J)[:, None]
+    if free_A is not None:
+        open_JA &= live.wanted_devices[:, None] <= np.array(free_A)
     job, type_ = np.nonzero(open_JA)
     stays = (live.type[job] == type_).astype(float)
     ways = ConfigurationSet.alone(job, type_, live.wanted_devices[job])
-    return Candidates(ways, np.full(len(job), NO_WAY), [stays, speed_JA[job, type_] / best_J[job]])
+    return Candidates(Choices.to(ways, np.full(len(job), NO_WAY)), [stays, speed_JA[job, type_] / best_J[job]])
 
 
 def until_filling_s(live: LiveJobs, rules: Rules, now_s: float) -> float:
