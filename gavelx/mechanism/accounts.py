@@ -110,7 +110,7 @@ class Accounts:
         live.held_s[j_L] += seconds_L
         self._worked(j_L, seconds_L)
         shared_L = live.partner[j_L] != ALONE
-        half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if shared_L.any() else seconds_L
+        half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if np.count_nonzero(shared_L) else seconds_L
         self._charge(j_L, live.type[j_L], live.held_devices[j_L], half_s_L)
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY
@@ -120,7 +120,7 @@ class Accounts:
         """Time counts for the believed length of a job by how fast its devices are, of those that it can use."""
         live = self.live
         untold_L = np.isinf(live.total_steps[j_L])
-        if untold_L.any():
+        if np.count_nonzero(untold_L):
             j_L, seconds_L = j_L[untold_L], seconds_L[untold_L]
             speed_L = np.fmax(live.pace(j_L), 0.0)
             live.worked_s[j_L] += seconds_L * speed_L / live.best_speed(j_L)

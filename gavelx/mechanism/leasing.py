@@ -74,6 +74,7 @@ class Leasing:
         self._stopped: dict[int, Stopped] = {}  # by lease id
         self._left_alone: set[int] = set()  # by job id, whose partners left since devices were last arranged
         self._devices_A: list[int] = []
+        self._cluster: Cluster | None = None  # until servers come or go
         self._last_lease_id = 0
 
     # -- servers ----------------------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ class Leasing:
             return None
         stops = self._leave(server.id, fall_back=True)
         self._epochs[server.id] = epoch
-        self.servers[server.id] = server
+        self.servers[server.id], self._cluster = server, None
         a = self.accelerators.index(server.accelerator)
         self.free[a].join(server)
         self._devices_A[a] += server.device_count
@@ -120,7 +121,7 @@ class Leasing:
         if before.device_count == devices:
             return None
         a = self.accelerators.index(before.accelerator)
-        self.servers[server_id] = replace(before, device_count=devices)
+        self.servers[server_id], self._cluster = replace(before, device_count=devices), None
         self.free[a].offer(server_id, devices)
         self._devices_A[a] += devices - before.device_count
         hit, commands = list[int](), list[Command]()
@@ -162,6 +163,7 @@ class Leasing:
     def _leave(self, server_id: int, *, fall_back: bool) -> list[Command]:
         if (server := self.servers.pop(server_id, None)) is None:
             return []
+        self._cluster = None
         a = self.accelerators.index(server.accelerator)
         self.free[a].lose(server)
         self._devices_A[a] -= server.device_count
@@ -175,14 +177,17 @@ class Leasing:
     def add_type(self, accelerator: str) -> None:
         """Devices of a type that there were none of."""
         self.accelerators.append(accelerator)
+        self._cluster = None
         self.free.append(FreeDevices())
         self._devices_A.append(0)
 
     @property
     def cluster(self) -> Cluster:
         """The servers that are here now."""
-        lend = tuple(server for server in self.servers.values() if server.device_count)
-        return Cluster(lend, tuple(self.accelerators))
+        if self._cluster is None:
+            lend = tuple(server for server in self.servers.values() if server.device_count)
+            self._cluster = Cluster(lend, tuple(self.accelerators))
+        return self._cluster
 
     def devices(self) -> list[int]:
         """Devices of each type."""

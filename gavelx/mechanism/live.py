@@ -118,12 +118,14 @@ class LiveJobs(Columns):
 
     def drop_done(self) -> Ints | None:
         """Forget the jobs that are done: the new row of each old one (-1 of those); None if there were none."""
-        if not self.done.any():
+        gone = self.done.nonzero()[0].tolist()
+        if not gone:
             return None
-        keep_J = ~self.done
-        self.jobs = [job for job, keep in zip(self.jobs, keep_J.tolist(), strict=True) if keep]
-        self.index = {job.id: j for j, job in enumerate(self.jobs)}
-        return self.keep_rows(keep_J)
+        for j in reversed(gone):
+            del self.index[self.jobs.pop(j).id]
+        row_J = self.keep_rows(~self.done)
+        self.index.update((self.jobs[j].id, j) for j in range(gone[0], len(self.jobs)))
+        return row_J
 
     def rows(self, ids: Ints) -> Ints:
         """The rows of jobs with these ids; -1 of those that are not here."""
@@ -143,7 +145,7 @@ class LiveJobs(Columns):
         """Steps/s of these running jobs, as far as known, each alone in the size that it has."""
         own: Floats = self.throughput[rows, self.type[rows]]
         in_size: Floats = self.size_speed[rows]
-        return np.where(in_size > 0, in_size, own) if in_size.any() else own
+        return np.where(in_size > 0, in_size, own) if np.count_nonzero(in_size) else own
 
     def untold(self) -> Ints:
         """The rows of the jobs whose users did not say how long they are."""

@@ -94,6 +94,7 @@ class Mechanism:
         self._arrived: list[Job] = []
         self._known: set[int] = set()  # every job that was ever submitted
         self._kinds: dict[tuple[str, int], int] = {}
+        self._speeds: dict[int, tuple[Floats, Floats]] = {}  # of a kind, on one server and on several
         self._promises = Promises()
         self._memory: Memory = {}
         self._trigger = SolveTrigger(rules)
@@ -172,6 +173,7 @@ class Mechanism:
     def _worker_joined(self, server: Server, epoch: int) -> list[Command]:
         if server.accelerator not in self.leasing.accelerators:
             self.leasing.add_type(server.accelerator)
+            self._speeds.clear()
             self.accounts.reprice(self.accounts.prices, self.leasing.accelerators)
             jobs, added = self.live.jobs, [server.accelerator]
             apart_J, together_J = (self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (False, True))
@@ -204,6 +206,7 @@ class Mechanism:
     def know(self, throughputs: Throughputs) -> None:
         """The table says more than before: of types of jobs or devices that are not here yet."""
         self.throughputs = self.leasing.throughputs = throughputs
+        self._speeds.clear()
 
     def _throughputs_changed(self, throughputs: Throughputs) -> list[Command]:
         """Live jobs are as fast from now on as this table says; the policy is asked about it.
@@ -412,12 +415,12 @@ class Mechanism:
     def _admit(self) -> None:
         if not self._arrived:
             return
-        live, new_J, speeds = self.live, [], dict[int, tuple[Floats, Floats]]()
+        live, new_J = self.live, []
         for job in self._arrived:
             kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
-            if kind not in speeds:  # thousands may come at once
-                speeds[kind] = self._speeds(job, True), self._speeds(job, False)
-            new_J.append(live.add(job, kind, *speeds[kind], self.rules.overheads.of(job.job_type)))
+            if kind not in self._speeds:
+                self._speeds[kind] = self._speed(job, True), self._speed(job, False)
+            new_J.append(live.add(job, kind, *self._speeds[kind], self.rules.overheads.of(job.job_type)))
         live.show()
         live.stopped_s[new_J] = self._now_s
         if self.execution.backfill and self._trigger.are_few(len(new_J), len(live)):
@@ -434,7 +437,7 @@ class Mechanism:
         self.accounts.ways = self.accounts.ways.joined(Entitlements.to(ways, part_JA[n, types]))
         self.live.allocated[new_J] = True
 
-    def _speeds(self, job: Job, consolidated: bool) -> Floats:
+    def _speed(self, job: Job, consolidated: bool) -> Floats:
         speed_A: Floats = self.throughputs.matrix([job], self.leasing.accelerators, consolidated)[0]
         return speed_A
 

@@ -51,7 +51,7 @@ def _owed_to_run_s(ways: Entitlements, live: LiveJobs, rules: Rules) -> Floats:
     restart_J = np.where(live.held_s > 0, live.restart_s, 0.0)
     restart_V = np.maximum(restart_J[ways.job], np.append(restart_J, 0.0)[ways.partner])
     owed_s = rules.round_s * np.ceil(1.0 + restart_V / rules.round_s - ROUNDING)
-    if live.protected.any():
+    if np.count_nonzero(live.protected):
         owed_s = np.maximum(owed_s, rules.round_s + (1.0 - ways.share) * (_unbroken_s(ways, live) - rules.round_s))
     owed_s[live.way[live.way != NO_WAY]] = rules.round_s  # they run
     return np.asarray(owed_s)

@@ -26,6 +26,8 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 STAYS_S = 1e12
 """Further behind than any other: a job that is nearly complete."""
+FEW = 256
+"""Ways that are looked at one by one."""
 CHUNK = 64
 """Ways looked at together, beyond twice as many as there are devices."""
 
@@ -90,10 +92,38 @@ def select(
     Equal keys keep the order in which they come. A job is taken once, and a gang either whole or not at all.
     ``protection`` says which protected jobs may begin. Also says how many devices of each type are left.
     """
-    order = np.lexsort([-key for key in reversed(candidates.keys)])
-    taking = _Taking(candidates.ways, list(free_A), protection)
+    ways, order = candidates.ways, np.lexsort([-key for key in reversed(candidates.keys)])
+    if len(order) > FEW and protection is None and not np.count_nonzero(ways.partner != ALONE):
+        return _take_together(ways, order, np.array(free_A))
+    taking = _Taking(ways, list(free_A), protection)
     taking.take(order, sum(free_A))
-    return candidates.ways.take(np.array(taking.chosen, dtype=np.int64)), taking.free
+    return ways.take(np.array(taking.chosen, dtype=np.int64)), taking.free
+
+
+def _take_together(ways: Choices, order: Ints, free_A: Ints) -> tuple[Choices, list[int]]:
+    """The same for many jobs alone: all are taken at once up to the first that finds too few devices."""
+    taken = list[Ints]()
+    order = order[ways.devices[order] <= free_A[ways.type[order]]]
+    place_J = np.zeros(int(ways.job.max(initial=-1)) + 1, dtype=np.int64)
+    while len(order):
+        job, type_, width, place = ways.job[order], ways.type[order], ways.devices[order], np.arange(len(order))
+        place_J[job[::-1]] = place[::-1]
+        best = place_J[job] == place  # the first way of each job
+        used = np.zeros(len(order), dtype=np.int64)  # of its type, up to this way
+        for a in free_A.nonzero()[0].tolist():
+            of_type = best & (type_ == a)
+            used[of_type] = width[of_type].cumsum()
+        full = used > free_A[type_]
+        end = int(full.argmax()) if np.count_nonzero(full) else len(order)
+        now = order[:end][best[:end]]
+        taken.append(now)
+        free_A = free_A - np.bincount(ways.type[now], ways.devices[now], len(free_A)).astype(np.int64)
+        waits_J = np.ones(len(place_J), dtype=bool)
+        waits_J[ways.job[now]] = False
+        rest = order[end:]
+        order = rest[waits_J[ways.job[rest]] & (ways.devices[rest] <= free_A[ways.type[rest]])]
+    chosen = np.concatenate(taken) if taken else order
+    return ways.take(chosen), free_A.tolist()
 
 
 class _Taking:
@@ -322,7 +352,7 @@ def loss_s(live: LiveJobs, j: Ints) -> Floats:
     """
     checkpoint_s = live.checkpoint_s[j]
     restart_s: Floats = live.restart_s[j]
-    if not checkpoint_s.any():
+    if not np.count_nonzero(checkpoint_s):
         return restart_s
     speed = live.pace(j)
     unsaved = live.steps_done[j] - live.saved_steps[j]
