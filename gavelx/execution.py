@@ -15,6 +15,8 @@ class Execution:
       it keeps its devices, as under a policy that never preempts;
     * ``knows_types``: the policy distinguishes accelerator types; otherwise it only counts devices;
     * ``by_owner``: shares are divided between owners first, so a new job takes from the other jobs of its owner;
+    * ``later_jobs_wait``: a job that arrives after all of the snapshot gets nothing and changes nothing, until one
+      of them is done or anything else changes; so the policy is not asked about it before;
     * ``refresh_s``: ask the policy again after this many seconds (at the next round), even if nothing has changed;
       None: only when jobs, devices or prices change;
     * ``first_on``: job ids and accelerator types: the first lease of such a job is on this type, in its turn, so
@@ -27,6 +29,7 @@ class Execution:
     may_move: bool = True
     knows_types: bool = True
     by_owner: bool = False
+    later_jobs_wait: bool = False
     refresh_s: float | None = None
     first_on: tuple[tuple[int, str], ...] = ()
 

@@ -124,7 +124,7 @@ class LiveJobs(Columns):
         for j in reversed(gone):
             del self.index[self.jobs.pop(j).id]
         row_J = self.keep_rows(~self.done)
-        self.index.update((self.jobs[j].id, j) for j in range(gone[0], len(self.jobs)))
+        self.index.update(zip(self.id[gone[0] :].tolist(), range(gone[0], len(self)), strict=True))
         return row_J
 
     def rows(self, ids: Ints) -> Ints:

@@ -416,6 +416,7 @@ class Mechanism:
         if not self._arrived:
             return
         live, new_J = self.live, []
+        last_s = live.arrival_s.max(initial=-np.inf)
         for job in self._arrived:
             kind = self._kinds.setdefault((job.job_type, job.scale_factor), len(self._kinds))
             if kind not in self._speeds:
@@ -425,7 +426,7 @@ class Mechanism:
         live.stopped_s[new_J] = self._now_s
         if self.execution.backfill and self._trigger.are_few(len(new_J), len(live)):
             self._let_in(np.array(new_J))
-        self._trigger.dirty = True
+        self._trigger.jobs_let_in(later=bool(min(job.arrival_s for job in self._arrived) > last_s))
         self._arrived.clear()
 
     def _let_in(self, new_J: Ints) -> None:

@@ -5,7 +5,7 @@ gangs; otherwise to as few servers as possible.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gavelx.cluster import Server, fewest_servers
 from gavelx.mechanism.commands import Device
@@ -75,11 +75,11 @@ class FreeDevices:
         """Free devices of one server."""
         return len(self._free.get(server_id, ()))
 
-    def take(self, count: int, near: Iterable[Device] = ()) -> tuple[Device, ...]:
+    def take(self, count: int, near: Sequence[Device] = ()) -> tuple[Device, ...]:
         """Devices for a gang of ``count``, those beside the ones that it has first; there must be as many."""
         assert count <= self._count, (count, self._count)
         taken: tuple[Device, ...] = ()
-        for server_id, _ in Counter(device.server_id for device in near).most_common():
+        for server_id, _ in Counter(device.server_id for device in near).most_common() if near else ():
             taken += self._take_from(server_id, min(count - len(taken), self.on(server_id)))
         while missing := count - len(taken):
             server_id = self._fitting(missing)
@@ -88,8 +88,11 @@ class FreeDevices:
 
     def _fitting(self, count: int) -> int:
         """The fullest server that still holds so many, or else the emptiest."""
-        enough, less = self._with[count:], reversed(self._with[:count])
-        return next(server_id for servers in (*enough, *less) for server_id in servers)
+        sizes = range(len(self._with))
+        for free in (*sizes[count:], *reversed(sizes[:count])):
+            for server_id in self._with[free]:
+                return server_id
+        raise AssertionError("no device is free")
 
     def _put(self, server_id: int, devices: list[Device]) -> None:
         free = self._free[server_id]

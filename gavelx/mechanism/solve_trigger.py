@@ -25,10 +25,18 @@ class SolveTrigger:
     # -- what happens -----------------------------------------------------------------------------------------
 
     def job_came(self, owner: str) -> None:
-        """It was submitted. What is known is ``dirty`` once the job has been let in."""
+        """It was submitted. What is known is ``dirty`` once the job has been let in, if that matters."""
         self._changes += 1
         self._changed[owner] += 1
         self._jobs[owner] += 1
+
+    def jobs_let_in(self, *, later: bool) -> None:
+        """Jobs that came are let in; ``later``: they arrived after all the others.
+
+        Where the policy is not asked at any time, being asked about them takes up its turn.
+        """
+        if not (later and self._execution.later_jobs_wait and self.rules.solve_interval_s == 0.0):
+            self.dirty = True
 
     def job_went(self, owner: str) -> None:
         self.dirty = True

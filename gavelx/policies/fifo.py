@@ -22,10 +22,11 @@ class Fifo(Policy):
     uses = frozenset[Kind]({"sizes"})
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        handout = handout_of(snapshot)
+        handout, one_waits = handout_of(snapshot), False
         for j in by_arrival(snapshot):
             if max(handout.free_A, default=0) < handout.needs(j):
+                one_waits = True
                 break
             if room := handout.room(j):
                 handout.start(j, handout.fastest(j, room))
-        return handout.allocation(Execution(backfill=False))
+        return handout.allocation(Execution(backfill=False, later_jobs_wait=one_waits))

@@ -646,6 +646,8 @@ class SimulatedCluster:
         way, known = self._way(run, others), self.throughputs
         if isinstance(way, Pairing):
             steps_per_s = known.colocated.get(way)
+        elif run.job.elastic is None:
+            steps_per_s = known.isolated.get(way)
         else:
             size = way.scale_factor, run.lease.configuration.batch
             steps_per_s = speed(run.job, way.accelerator, *size, known, consolidated=way.consolidated)
@@ -666,8 +668,7 @@ class SimulatedCluster:
 
     def _is_spread(self, lease: Lease) -> bool:
         """Whether its gang is over more servers than can hold it, of those that the scheduler knows."""
-        servers = {device.server_id for device in lease.devices}
-        if len(servers) == 1:
+        if len(lease.devices) == 1 or len(servers := {device.server_id for device in lease.devices}) == 1:
             return False
         sizes = Counter(
             self._told_devices(server, epoch)
@@ -760,7 +761,8 @@ class SimulatedCluster:
         """The devices of a lease fall free; what the job did up to its last checkpoint is safe."""
         if (run := self._running.pop(lease_id, None)) is not None:
             self._stretches.drop(lease_id)
-            self._measure(run)
+            if self.ran is not None:
+                self._measure(run)
         else:
             run = self._closing.pop(lease_id)
         run.turn(self.now_s)
@@ -789,10 +791,9 @@ class SimulatedCluster:
         for holder in list(self._on[lease.devices[0]]):
             if (other := self._running.get(holder) or self._closing.get(holder)) is not None:
                 self._turn(other, other.until_step)
-        if self._waiting:
-            for waiting in list(self._waiting.values()):
-                self._start(waiting)
-        for each in list(self._resizing.values()):
+        for waiting in list(self._waiting.values()) if self._waiting else ():
+            self._start(waiting)
+        for each in list(self._resizing.values()) if self._resizing else ():
             self._warm_up(each)
 
     def _to_its_end(self, lease: Lease) -> Lease:

@@ -139,11 +139,12 @@ class Ledger:
 
     def _check_gang(self, lease: Lease, job: Job) -> None:
         """The job has as many devices as its lease says, and as it can run on."""
-        devices, own = lease.devices, job.scale_factor
-        if not len(devices) == len(set(devices)) == lease.configuration.devices:
+        devices, least, most = len(lease.devices), job.scale_factor, job.scale_factor
+        if devices != lease.configuration.devices or (devices > 1 and len(set(lease.devices)) < devices):
             raise self.breach(f"gang in part: {lease}")
-        least, most = (job.elastic.least, job.elastic.most) if job.elastic else (own, own)
-        if not least <= len(devices) <= most:
+        if job.elastic is not None:
+            least, most = job.elastic.least, job.elastic.most
+        if not least <= devices <= most:
             raise self.breach(f"gang in part: job {job.id} runs on {least} to {most} devices, {lease}")
 
     def _check_device(self, device: Device, lease: Lease) -> None:
@@ -219,7 +220,7 @@ class Ledger:
             raise self.breach(f"lease {lease_id} says it was busy for {busy_s} s, and was for {entry.busy_s} s")
         if busy_s > (time_s - entry.start_s) * (1 + ROUNDING) + ROUNDING:
             raise self.breach(f"lease {lease_id} was busy for longer than it was held")
-        if safe_steps > steps + ROUNDING * max(1.0, steps):
+        if safe_steps > steps and safe_steps > steps + ROUNDING * max(1.0, steps):
             raise self.breach(f"job {job_id}: {safe_steps} steps are called safe, and {steps} were done")
         if not entry.checkpoints and 0.0 < safe_steps < self._total[job_id]:
             raise self.breach(f"job {job_id} writes no checkpoints, and {safe_steps} steps are called safe")
@@ -331,6 +332,8 @@ class Ledger:
         return LedgerError(f"at {self.now_s:.3f} s: {problem}")
 
     def _agree(self, said: float, found: float) -> bool:
+        if said == found:
+            return True
         if isnan(said) or isnan(found):
             return isnan(said) and isnan(found)
         return abs(said - found) <= ROUNDING * max(1.0, abs(found))

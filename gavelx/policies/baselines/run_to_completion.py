@@ -25,8 +25,8 @@ class GangFifo(Policy):
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = Handout(snapshot)
-        start_until_one_waits(handout)
-        return handout.allocation(Execution(backfill=False, knows_types=False))
+        waiting = start_until_one_waits(handout)
+        return handout.allocation(Execution(backfill=False, knows_types=False, later_jobs_wait=bool(waiting)))
 
 
 class SerialFifo(Policy):
