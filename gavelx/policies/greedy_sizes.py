@@ -3,6 +3,7 @@
 Legend: J jobs, A accelerator types, C configurations.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,6 +100,7 @@ class SizedHandout(Handout):
         self.grow()
         share_C = np.zeros(len(self.snapshot.configurations))
         share_C[[size.configuration for size in self._size_J if size is not None]] = 1.0
+        execution = replace(execution, later_jobs_wait=False)  # sizes go by the steps left: ask again at any event
         return self.certified(share_C, execution, **facts)
 
 
