@@ -6,6 +6,7 @@ gangs; otherwise to as few servers as possible.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from gavelx.cluster import Server, fewest_servers
 from gavelx.mechanism.commands import Device
@@ -88,10 +89,9 @@ class FreeDevices:
 
     def _fitting(self, count: int) -> int:
         """The fullest server that still holds so many, or else the emptiest."""
-        sizes = range(len(self._with))
-        for free in (*sizes[count:], *reversed(sizes[:count])):
-            for server_id in self._with[free]:
-                return server_id
+        for servers in chain(self._with[count:], reversed(self._with[:count])):
+            if servers:
+                return next(iter(servers))
         raise AssertionError("no device is free")
 
     def _put(self, server_id: int, devices: list[Device]) -> None:
