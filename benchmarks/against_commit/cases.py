@@ -47,12 +47,12 @@ def live(policy: str, jobs: int) -> Callable[[], Any]:
     return run
 
 
-def trace(jobs: int) -> Callable[[], Any]:
-    """So many jobs on a fiftieth as many devices, as they come, least attained service."""
+def trace(jobs: int, each: int) -> Callable[[], Any]:
+    """So many jobs on so many devices of each type, as they come, least attained service."""
     from gavelx.simulator.random_jobs import draw_jobs
 
-    draw = draw_jobs(_table(), arrival_rate_per_hour=0.03 * 3 * (jobs // 150), seed=0)
-    return _simulation("max_min_fairness", [next(draw) for _ in range(jobs)], jobs // 150, "default")
+    draw = draw_jobs(_table(), arrival_rate_per_hour=0.03 * 3 * each, seed=0)
+    return _simulation("max_min_fairness", [next(draw) for _ in range(jobs)], each, "default")
 
 
 def _simulation(policy: str, jobs: Any, each: int, rules: str) -> Callable[[], Any]:
@@ -130,7 +130,8 @@ CASES: dict[str, Callable[[], Callable[[], Any]]] = {
     },
     "60 rounds of 1,000 live, max_min_fairness": lambda: live("max_min_fairness", 1000),
     "60 rounds of 1,000 live, fifo": lambda: live("fifo", 1000),
-    "10,000 jobs on 200 devices, max_min_fairness": lambda: trace(10_000),
+    "10,000 jobs on 200 devices, max_min_fairness": lambda: trace(10_000, 66),
+    "6,000 jobs on 1,998 devices, max_min_fairness": lambda: trace(6000, 666),
     "one job joins 10,000 x 8, max_min_fairness": lambda: one_more_job("max_min_fairness", 10_000, 8),
     "makespan, 4,096 x 8": lambda: allocation("makespan", 4096, 8),
     "max_sum_throughput, 4,096 x 12": lambda: allocation("max_sum_throughput", 4096, 12),

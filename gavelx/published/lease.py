@@ -25,7 +25,8 @@ class Chosen(NamedTuple):
 class RoundRun(Run):
     """A job on the devices of a lease, round by round. Only the time of its steps is billed, and what came before.
 
-    ``since_s`` is until when its time was counted; ``began``: its devices were free; ``how`` it runs now.
+    ``since_s`` is until when its time was counted; ``began``: its devices were free; ``how`` it runs now, beside
+    the job in the row ``partner`` or alone.
     """
 
     row: int = -1
@@ -33,6 +34,7 @@ class RoundRun(Run):
     since_s: float = 0.0
     began: bool = False
     how: Setting | Pairing | None = None
+    partner: int = ALONE
 
     def turn(self, time_s: float) -> None:
         """A new stretch begins: another round, or another price."""

@@ -125,7 +125,9 @@ class PublishedRun:
         self._closing: dict[int, RoundRun] = {}  # by lease id: they write a checkpoint
         self._ready_s: dict[object, float] = {}  # when they have, by device and by job id
         self._sharers: dict[tuple[Device, ...], int] = {}  # leases that hold these
+        self._devices_A = dict.fromkeys(self._types, 0)
         self._round: list[tuple[RoundRun, Chosen]] = []  # leases of the present round
+        self._settled = False  # as long as that is so, every round gives out what the present one does
         self._last_end_s = 0.0  # of the last round in which something ran
         self._stale = False  # something changed since the policy was asked
         self._asked_s = 0.0  # when that was; 0.0 counts as never, a slip that is kept
@@ -221,7 +223,7 @@ class PublishedRun:
             ways = promised_ways(self._promised, table.row, table.throughput, self._types, self.rules.round_s / 2)
             self._priority.restart(ways, len(self._live), self.now_s - self._asked_s)
             table.share[:] = self._priority.ways.share_J(len(self.submitted))
-            self._execution = allocation.execution
+            self._execution, self._settled = allocation.execution, False
             if self._execution.refresh_s is not None:
                 self._ask_again_s = self.now_s + self._execution.refresh_s
         self._asked_s = self.now_s
@@ -256,7 +258,7 @@ class PublishedRun:
     def _account(self) -> None:
         """The time that each lease of the round took is received, and paid."""
         table, way_L, seconds_L = self._table, list[int](), list[float]()
-        usd_per_s_A = self.prices.array(self._types) / 3600.0
+        usd_per_s_A = (self.prices.array(self._types) / 3600.0).tolist()
         for run, chosen in self._round:
             j, half = run.row, 1.0 if chosen.partner == ALONE else 0.5
             if not run.began:
@@ -268,7 +270,7 @@ class PublishedRun:
             table.held_s[j] += seconds
             part = half if self.rules.split_price else 1.0
             if seconds:
-                table.spent_usd[j] += seconds * part * usd_per_s_A[run.type] * table.scale_factor[j]
+                table.spent_usd[j] += seconds * part * usd_per_s_A[run.type] * run.job.scale_factor
             way_L.append(chosen.number)
             seconds_L.append(seconds * half)
         self._priority.receive(np.array(way_L, dtype=np.int64), np.array(seconds_L))
@@ -287,6 +289,11 @@ class PublishedRun:
 
     def _give_out(self) -> float:
         """Devices to the jobs that come first on each type; how many seconds their steps of the round take."""
+        if self._settled:
+            self.rounds += 1
+            self._order.next(self._types, shuffled=not self._execution.knows_types)  # it draws as in any round
+            in_order = sorted(self._round, key=lambda lease: lease[0].row)
+            return max([0.0, *(self._goes_on(run, way) for run, way in in_order)])
         chosen = [way for way in self._chosen() if self._table.allocated[way.job]]
         way_of = {member: way for way in chosen for member in way.members}
         stays = self._stays(chosen)
@@ -303,13 +310,25 @@ class PublishedRun:
                 devices = beside or self._free[name].take(int(width_J[way.job]))
                 longest_s = max(longest_s, *(self._launch(m, way, devices) for m in new))
         self._round = [(run, way_of[j]) for j, run in self._held.items()]
+        self._settled = bool(self._held) and self._all_run(chosen)
         self.rounds += bool(self._held)
         return longest_s
+
+    def _all_run(self, chosen: Sequence[Chosen]) -> bool:
+        """Whether every way with a share is chosen and no other may be, so that the order does not matter."""
+        if self._may_fill():
+            return False
+        ways = self._priority.ways
+        return len(chosen) == np.count_nonzero(self._table.allocated[ways.job] & (ways.share > 0))
+
+    def _may_fill(self) -> bool:
+        """Whether ways without a share take part."""
+        return self._execution.backfill and self.rules.backfill is not None
 
     def _chosen(self) -> list[Chosen]:
         """Ways to run, type by type, each as many as find room; a job is taken once."""
         ways, order = self._priority.ways, self._priority.order(self._table.allocated)
-        if not self._execution.backfill or self.rules.backfill is None:
+        if not self._may_fill():
             order = order[ways.share[order] > 0]
         chosen, taken = list[Chosen](), set[int]()
         for a in self._order.next(self._types, shuffled=not self._execution.knows_types):
@@ -318,7 +337,7 @@ class PublishedRun:
 
     def _fill(self, a: int, order: Ints, chosen: list[Chosen], taken: set[int]) -> None:
         """Take ways of a type in this order until no device is left; seldom many more than there are devices."""
-        ways, width_J, left = self._priority.ways, self._table.scale_factor, self._devices(a)
+        ways, width_J, left = self._priority.ways, self._table.scale_factor, self._devices_A[self._types[a]]
         size = 2 * left + CHUNK
         for start in range(0, len(order) if left else 0, size):
             part = order[start : start + size]
@@ -330,9 +349,6 @@ class PublishedRun:
                     left -= width
                     if not left:
                         return
-
-    def _devices(self, a: int) -> int:
-        return sum(s.device_count for s in self._servers.values() if s.accelerator == self._types[a])
 
     def _stays(self, chosen: Sequence[Chosen]) -> set[int]:
         """Rows that keep their devices. Of a pair that ran apart, one member stays and the other comes to it."""
@@ -356,7 +372,8 @@ class PublishedRun:
         run.price_part = part
         until_step, seconds = self._whole_steps(run.row, way, 0.0)
         run.until_step = max(until_step, run.from_steps)
-        run.steps_per_s = self._speed(run, way)
+        if way.partner != run.partner or way.job != run.row:
+            run.steps_per_s = self._speed(run, way)
         if run.began:
             self._set_pace(run)
             pace = run.steps_per_s if run.from_s == self.now_s else 0.0
@@ -456,6 +473,7 @@ class PublishedRun:
 
     def _join(self, server: Server) -> None:
         self._servers[server.id] = server
+        self._devices_A[server.accelerator] += server.device_count
         self._free[server.accelerator].join(server)
         self.ledger.joined(server, self.now_s)
         self._servers_changed()
@@ -465,6 +483,7 @@ class PublishedRun:
     def _lose(self, server: Server) -> None:
         """A server dies, with every gang that had a device there, and comes back later."""
         del self._servers[server.id]
+        self._devices_A[server.accelerator] -= server.device_count
         for run in [*self._held.values(), *self._closing.values()]:
             if any(device.server_id == server.id for device in run.lease.devices):
                 self._end(run, safe_steps=run.saved_at(self.now_s))
@@ -474,6 +493,7 @@ class PublishedRun:
         self._push(self.now_s + self._chance.outage_s(), HAPPENS, self._join, server)
 
     def _servers_changed(self) -> None:
+        self._settled = False
         self._stale |= bool(self._live)
         self._woken = True
 
@@ -560,6 +580,7 @@ class PublishedRun:
     def _release(self, run: RoundRun) -> None:
         """The devices of a lease are free, unless they are shared."""
         del self._held[run.row]
+        self._settled = False
         devices = run.lease.devices
         self._sharers[devices] -= 1
         if not self._sharers[devices]:
@@ -584,7 +605,7 @@ class PublishedRun:
         how = self._how(run, way)
         speed = self.throughputs.isolated.get(how) if isinstance(how, Setting) else self.throughputs.colocated[how]
         assert speed, f"job {run.job.id} cannot run in {run.lease}"
-        run.how = how
+        run.how, run.partner = how, way.partner
         return speed * self._chance.speed(run.job.id)
 
     def _how(self, run: RoundRun, way: Chosen) -> Setting | Pairing:
