@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-DTYPES: dict[Any, type] = {Floats: np.float64, Ints: np.int64, Bools: np.bool_}
+DTYPES: dict[Any, str] = {Floats: "float64", Ints: "int64", Bools: "bool"}
 
 
 class Columns:
@@ -33,7 +33,7 @@ class Columns:
             kind: [name for name, of in kinds.items() if of is kind and name not in self.of_type]
             for kind in DTYPES.values()
         }
-        self._blocks: dict[type, NDArray[Any]] = {
+        self._blocks: dict[str, NDArray[Any]] = {
             kind: np.zeros((len(names), 0), dtype=kind) for kind, names in self._names.items()
         }
         self._typed: dict[str, NDArray[Any]] = {name: np.zeros((0, 0), dtype=kinds[name]) for name in self.of_type}
@@ -45,7 +45,7 @@ class Columns:
     def add_row(self, **first: object) -> int:
         """A row enters, last in order, zero where nothing is said; its index. :meth:`show` makes it visible."""
         n, blocks = self._rows, self._blocks
-        if n == blocks[np.float64].shape[1]:
+        if n == blocks["float64"].shape[1]:
             self._grow(max(16, 2 * n))
         for block in blocks.values():
             block[:, n] = 0
