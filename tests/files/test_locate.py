@@ -36,6 +36,17 @@ def test_prices_of_unusable_licence_are_not_shipped() -> None:
     assert "boavizta" not in data_path("prices", "prices").read_text(encoding="utf-8")
 
 
+def test_every_price_has_a_source_of_its_provenance() -> None:
+    said = provenance("prices", "prices")["sources"]
+    named = {f"{one['name']}{mark}{one['version']}" for one in said for mark in "@-"} | {
+        one["name"] for one in said
+    }
+    with data_path("prices", "prices").open(newline="", encoding="utf-8") as file:
+        used = {row["source"] for row in csv.DictReader(file)}
+    assert used <= named
+    assert all(any(name.startswith(one["name"]) for name in used) for one in said)
+
+
 def test_unknown_name_gets_the_nearest() -> None:
     with pytest.raises(OptionError, match=r"'isolatd' is not among the throughputs.*'isolated'"):
         data_path("throughputs", "isolatd")
