@@ -75,7 +75,7 @@ def timed(name: str, snapshot: Snapshot) -> str:
     assert proof.bound is not None
     gap = abs(proof.bound - proof.objective) / abs(proof.objective)
     size = float(table.devices_C @ answer.share_C / answer.share_C.sum())
-    return f"{policy}: {taken_s:.2f} s, gap {gap:.1e}, violation {proof.violation:.1e}, mean size {size:.2f}"
+    return f"{policy}: {taken_s:.3f} s, gap {gap:.1e}, violation {proof.violation:.1e}, mean size {size:.2f}"
 
 
 if __name__ == "__main__":

@@ -26,8 +26,9 @@ from scipy import sparse
 
 from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.price_engine.direct import Direct, raise_rows
+from gavelx.solvers.price_engine.prices import Prices, prove
 from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, Need, Replies, Rows, Sizes
-from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, Prices, find_level, prove
+from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, find_level
 from gavelx.solvers.program.errors import UnsolvedError
 
 Bools = NDArray[np.bool_]

@@ -28,6 +28,8 @@ Bytes = NDArray[np.int8]
 Bools = NDArray[np.bool_]
 CHUNK = 16384
 """Rows worked on at a time: what a chunk needs stays in the cache."""
+BLOCK = 16384
+"""Gains looked at in one operation where each row's best column is asked for: more would leave the cache."""
 TINY = 1e-250
 ROUNDING = 1e-9
 """Part by which a row's best may be below what it must have."""
@@ -252,6 +254,19 @@ class Rows:
         parts = zip(*_each_chunk(partial(_reply, self, moves, self.needs(level)), len(self)), strict=True)
         return Replies(*(np.concatenate(part) for part in parts))
 
+    def usage(self, price_A: Floats, level: float) -> tuple[Floats, Floats]:
+        """Devices of each type that all replies use, and how fast that rises with the level."""
+        (need_G, rise_G), price_V = self.needs(level), self.per_column(price_A)
+        mix, runs_G = _walk(self.gain_VG, need_G, price_V), need_G > 0
+        part_G, more_G = (need_G - mix.start_n) / mix.span_n, rise_G / mix.span_n
+        load_G = self.load_G * runs_G
+        use_V = np.bincount(mix.upper_n, load_G * part_G, self.V).astype(float)
+        rise_V = np.bincount(mix.upper_n, load_G * more_G, self.V).astype(float)
+        mixed = np.flatnonzero(mix.lower_n >= 0)
+        use_V += np.bincount(mix.lower_n[mixed], (load_G * (1.0 - part_G))[mixed], self.V)
+        rise_V -= np.bincount(mix.lower_n[mixed], (load_G * more_G)[mixed], self.V)
+        return self.per_type(use_V), self.per_type(rise_V)
+
     def _moves(self, price_A: Floats, width_A: Floats, level_width: float) -> "_Moves":
         type_V = None if self.sizes is None else self.sizes.type_V
         return _Moves(self.per_column(price_A), self.per_column(width_A), level_width, type_V)
@@ -336,37 +351,48 @@ def _cost(rows: Rows, price_A: Floats, needs: tuple[Floats, Floats], part: slice
 
 
 def _walk(gain_An: Floats, need_n: Floats, price_A: Floats) -> _Segment:
-    n, every = len(need_n), np.arange(len(need_n))
-    per_price_A = 1.0 / np.maximum(price_A, TINY)
-    best_n, upper_n = gain_An[0] * per_price_A[0], np.zeros(n, dtype=np.int8)
-    gain_n, better_n = np.empty(n), np.empty(n, dtype=bool)
-    for a in range(1, len(price_A)):
-        np.multiply(gain_An[a], per_price_A[a], out=gain_n)
-        np.greater(gain_n, best_n, out=better_n)
-        np.maximum(best_n, gain_n, out=best_n)
-        np.maximum(upper_n, better_n.view(np.int8) * np.int8(a), out=upper_n)  # quicker than a masked copy
+    n, every, block = len(need_n), np.arange(len(need_n)), max(1, BLOCK // len(price_A))
+    upper_n = _cheapest_per_gain(gain_An, 1.0 / np.maximum(price_A, TINY))
     end_n = gain_An[upper_n, every]
     slope_n = price_A[upper_n] / np.where(end_n > 0, end_n, 1.0)
     lower_n, start_n = np.full(n, -1, dtype=np.int8), np.zeros(n)
     short = np.flatnonzero((end_n < need_n) & (need_n > 0))
     while len(short):
         lower_n[short], start_n[short] = upper_n[short], end_n[short]
-        slope_n[short], upper_n[short], end_n[short] = _next(gain_An[:, short], upper_n[short], price_A)
+        for first in range(0, len(short), block):
+            part = short[first : first + block]
+            slope_n[part], upper_n[part], end_n[part] = _next(gain_An[:, part], upper_n[part], price_A)
         short = short[end_n[short] < need_n[short]]
     slope_n[end_n <= 0] = 0.0  # rows that can run nowhere
     return _Segment(lower_n, upper_n, start_n, end_n, slope_n)
 
 
+def _cheapest_per_gain(gain_An: Floats, per_price_A: Floats) -> Bytes:
+    """The column where each row gets most for its money; the first of several."""
+    if gain_An.size <= BLOCK:
+        return np.asarray((gain_An * per_price_A[:, None]).argmax(axis=0), dtype=np.int8)
+    n = gain_An.shape[1]
+    best_n, upper_n = gain_An[0] * per_price_A[0], np.zeros(n, dtype=np.int8)
+    gain_n, better_n = np.empty(n), np.empty(n, dtype=bool)
+    for a in range(1, len(per_price_A)):
+        np.multiply(gain_An[a], per_price_A[a], out=gain_n)
+        np.greater(gain_n, best_n, out=better_n)
+        np.maximum(best_n, gain_n, out=best_n)
+        np.maximum(upper_n, better_n.view(np.int8) * np.int8(a), out=upper_n)  # quicker than a masked copy
+    return upper_n
+
+
 def _next(gain_An: Floats, from_n: Bytes, price_A: Floats) -> tuple[Floats, Bytes, Floats]:
     """One step up the hull, for rows that have a larger gain than where they are."""
-    slope_n, upper_n, end_n = np.full(len(from_n), np.inf), from_n.copy(), np.full(len(from_n), np.inf)
-    base_n, start_n = price_A[from_n], gain_An[from_n, np.arange(len(from_n))]
-    for a, price in enumerate(price_A):
-        gap_n = gain_An[a] - start_n
-        candidate_n = np.where(gap_n > 0, (price - base_n) / np.where(gap_n > 0, gap_n, 1.0), np.inf)
-        better = candidate_n < slope_n
-        slope_n[better], upper_n[better], end_n[better] = candidate_n[better], a, gain_An[a][better]
-    return slope_n, upper_n, end_n
+    every = np.arange(len(from_n))
+    base_n, start_n = price_A[from_n], gain_An[from_n, every]
+    gap_An = gain_An - start_n
+    slope_An = np.full(gap_An.shape, np.inf)
+    np.divide(price_A[:, None] - base_n, gap_An, out=slope_An, where=gap_An > 0)
+    upper_n = slope_An.argmin(axis=0)
+    slope_n, end_n = slope_An[upper_n, every], gain_An[upper_n, every]
+    top_n = slope_n == np.inf
+    return slope_n, np.where(top_n, from_n, upper_n).astype(np.int8), np.where(top_n, np.inf, end_n)
 
 
 def _reply(

@@ -10,7 +10,8 @@ they use, and how that rises with the level. The program's multipliers are the n
 * Where all of them fit and nothing is bought, the program's optimum is one of the whole: a level that is reached.
 * The replies' cost bounds the level from above for any prices, so the two close in on the optimum, and prices that
   prove less than the best so far are discarded.
-* The first prices come from a sample of the rows with its part of the devices, solved in the same way.
+* The first prices come from a sample of the rows with its part of the devices, solved in the same way; where jobs
+  run in several sizes, from `cuts`.
 
 Working on prices is Dantzig and Wolfe's idea ("Decomposition principle for linear programs", Operations Research
 8, 1960), the box that of Marsten, Hogan and Blankenship ("The boxstep method for large-scale optimization",
@@ -25,6 +26,8 @@ import numpy as np
 from scipy import sparse
 
 from gavelx.solvers.lp.highs import LinearProgram
+from gavelx.solvers.price_engine.cuts import prices_by_cuts
+from gavelx.solvers.price_engine.prices import EXACT, Prices, prove
 from gavelx.solvers.price_engine.replies import Bools, Floats, Ints, Replies, Rows
 from gavelx.solvers.program.errors import UnsolvedError
 
@@ -33,7 +36,6 @@ WIDE = 1e3
 DUST = 1e-3
 """Part of the mean price that is the least width of a price: zero prices can rise, too."""
 BOUGHT = 1e-10
-EXACT = 1e-14
 BENT = 1e-11
 """Part of its need that a row may lack by rounding."""
 WIDER = 1.0 + 1e-6
@@ -61,25 +63,6 @@ class Limits:
 
 
 LIMITS = Limits()
-
-
-@dataclass(frozen=True, eq=False)
-class Prices:
-    """Prices (all devices are worth 1), the level above which they prove that nothing is, and cost per level."""
-
-    price_A: Floats
-    upper: float
-    rise: float
-
-    @property
-    def level_width(self) -> float:
-        """The change of the level that changes the cost by all that the devices are worth."""
-        return 1.0 / self.rise if self.rise > 0 else 1.0 + abs(self.upper)
-
-    @property
-    def scale(self) -> float:
-        """What gaps are measured by: the level, or a thousandth of its width where that is more."""
-        return max(abs(self.upper), 1e-3 / self.rise if self.rise > 0 else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +107,11 @@ class _Search:
             self.size = WIDE
         elif start_A is not None:
             self.size = limits.known
+        elif rows.sizes is not None:
+            start_A, level, self.size = prices_by_cuts(rows, level)
         else:
             start_A, level = self._sampled(level)
-            self.size = (3.0 if rows.sizes is None else 1.0) / np.sqrt(_sample_size(rows, limits))
+            self.size = 3.0 / np.sqrt(_sample_size(rows, limits))
         price_A = np.ones(rows.A) if start_A is None else start_A
         self.prices = prove(rows, price_A, level)
         self.target = self.prices.upper
@@ -207,49 +192,6 @@ class _Search:
 
 def _sample_size(rows: Rows, limits: Limits) -> int:
     return max(min(limits.sample, len(rows)), len(rows) // limits.thinning)
-
-
-def prove(
-    rows: Rows, price_A: Floats, start: float, level_width: float = np.inf, tolerance: float = EXACT
-) -> Prices:
-    """The level above which these prices, scaled to a worth of 1, prove that nothing is.
-
-    Newton's method, kept between levels known to be too low and too high. The cost is convex in the level but for
-    the kinks where rows saturate, so between kinks each tangent gives a bound: one is taken that is near enough.
-    """
-    price_A = price_A / rows.worth(price_A)
-    cap_G = rows.need.cap_G
-    highest = float(cap_G[np.isfinite(cap_G)].max())
-    low, high, bound, level, rise = -np.inf, np.inf, np.inf, min(start, highest), 0.0
-    for _ in range(100):
-        excess, rise = rows.excess(price_A, level)
-        step = -excess / rise if rise > 0 else np.inf
-        if rise > 0 and abs(excess) <= tolerance and abs(step) <= tolerance * level_width:
-            ends = sorted((level, level + step))
-            if not ((cap_G > ends[0]) & (cap_G < ends[1])).any():
-                return Prices(price_A, min(level + step, highest), rise)
-        if excess > 0:
-            if rise == 0 and not (cap_G < level).any():
-                raise UnsolvedError("infeasible")
-            high, bound = level, level + step if rise > 0 else level
-        elif level >= highest:
-            return Prices(price_A, highest, rise)
-        else:
-            low = level
-        bent = ((cap_G > low) & (cap_G < high)).any()
-        if (not bent and bound <= low + EXACT * abs(low)) or high <= low + EXACT * abs(low):
-            return Prices(price_A, max(low, bound), rise)
-        level = _between(low, high, min(level + step, highest), level)
-    return Prices(price_A, high, rise)
-
-
-def _between(low: float, high: float, level: float, last: float) -> float:
-    """The level, or the middle if it is outside; a long way down where nothing is known below."""
-    if low < level < high:
-        return level
-    if np.isinf(low):
-        return last - 2.0 * (abs(last) + 1.0)
-    return (low + high) / 2.0
 
 
 @dataclass(frozen=True, eq=False)
