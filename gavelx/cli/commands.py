@@ -182,7 +182,11 @@ def mix(
     prices: Annotated[str, typer.Option(metavar="SPEC,...", help="Clouds, price files, or v100=2.48,k80=0.45.")],
     as_of: Annotated[str | None, typer.Option(metavar="DATE", help="Use no price after this date.")] = None,
     accelerators: Annotated[
-        str | None, typer.Option(metavar="TYPE,...", help="Choose from these types. Default: all in the table.")
+        str | None,
+        typer.Option(
+            metavar="TYPE,...",
+            help="Choose from these types. Default: all in the table; for jobs that it lacks, all sold.",
+        ),
     ] = None,
     deadline: Annotated[
         float | None,

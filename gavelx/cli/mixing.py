@@ -14,15 +14,15 @@ from gavelx.cli.solving import solver_settings
 from gavelx.cli.stopping import stoppable
 from gavelx.cli.tables import plain_table, policy_cell, print_speeds
 from gavelx.cluster import Cluster
-from gavelx.errors import OptionError
-from gavelx.files.data_sheets import load_data_sheets, other_spellings
+from gavelx.errors import OptionError, WorkloadError
+from gavelx.files.data_sheets import load_data_sheets, meant_by, other_spellings
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
 from gavelx.mechanism import Rules
 from gavelx.policies import load_policy
 from gavelx.pricing.mix import RULES, Mix, cheapest_mix
-from gavelx.pricing.offers import load_offers
+from gavelx.pricing.offers import load_offers, sold_types
 from gavelx.report.speeds import speeds_to_json, speeds_used
 from gavelx.report.words import dollars, hours, number
 from gavelx.solvers import using
@@ -34,6 +34,7 @@ DEVICES_MAX = 100_000
 """The most devices of one type; a larger number is probably a typing mistake."""
 NAME = re.compile(r"[a-z0-9._-]+")
 LATE_SHOWN = 10
+HINT = "--accelerators TYPE,... with a type that --prices sells, or a trace without such jobs"
 DEADLINE_H = (1e-3, 1e6)
 
 
@@ -59,12 +60,12 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
     load_policy(typed.policy)
     settings = solver_settings("auto", typed.time_budget_s)
     throughputs = load_throughputs(typed.table)
-    wanted = _accelerators(typed, throughputs)
+    jobs = _read_jobs(typed, throughputs)
+    wanted = _accelerators(typed, throughputs, jobs)
     throughputs = throughputs.also_called(other_spellings(wanted, throughputs.accelerators))
     offers = load_offers(typed.prices, wanted, as_of=typed.as_of)
     most = _most(typed.max_devices, wanted)
     offered = list(dict.fromkeys(offer.accelerator for offer in offers))
-    jobs = _read_jobs(typed, throughputs)
     if not typed.strict_speeds:
         throughputs = with_estimates(throughputs, jobs, offered)
     jobs = _checked(typed, jobs, throughputs, offered)
@@ -95,11 +96,15 @@ def _rules(round_s: float | None) -> Rules:
     return RULES.with_round(within(round_s, ROUND_S, "--round", "a round of {:g} s", "seconds"))
 
 
-def _accelerators(typed: MixOptions, throughputs: Throughputs) -> list[str]:
-    """The types to choose from; by default, all in the table."""
+def _accelerators(typed: MixOptions, throughputs: Throughputs, jobs: Sequence[Job]) -> list[str]:
+    """The types to choose from; by default, all in the table, and with jobs that it lacks all that are sold."""
     text = typed.accelerators
     if text is None:
-        return list(throughputs.accelerators)
+        known = list(throughputs.accelerators)
+        if typed.strict_speeds or all(job.job_type in throughputs.job_types for job in jobs):
+            return known
+        sheets, meant = load_data_sheets(), meant_by(known)
+        return known + [name for name in sold_types(typed.prices) if sheets.has(name) and meant(name) is None]
     wanted = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     if not wanted:
         raise OptionError(f"{text!r} names no type", where="--accelerators", hint="--accelerators v100,p100,k80")
@@ -137,7 +142,11 @@ def _checked(
     if hours_ is not None:
         within(hours_, DEADLINE_H, "--deadline", "a deadline of {:g} hours", "hours")
     anything = Cluster.of(dict.fromkeys(accelerators, DEVICES_MAX), DEVICES_MAX)
-    check_workload(jobs, anything, throughputs, str(path))
+    try:
+        check_workload(jobs, anything, throughputs, str(path))
+    except WorkloadError as error:
+        hint = HINT if "--skip-unrunnable" in error.hint else error.hint  # which other commands have
+        raise WorkloadError(error.problem, where=error.where, expected=error.expected, hint=hint) from None
     if hours_ is not None:
         seconds = hours_ * 3600.0
         jobs = tuple(

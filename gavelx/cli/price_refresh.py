@@ -16,6 +16,7 @@ from gavelx.pricing.refresh import Change, What, refresh
 
 SHOWN = 15
 """Changes of each kind in the table; --json has all."""
+DIGITS_MAX, LEAST = 8, 5e-4
 
 
 def run_refresh(
@@ -57,13 +58,27 @@ def _table(changes: Sequence[Change]) -> Any:
         for change in [each for each in changes if each.what is what][:SHOWN]:
             offer = change.offer
             place = " ".join(filter(None, (offer.cloud, offer.zone or offer.region, offer.kind.replace("_", " "))))
-            before, now = ("" if row is None else f"{row.usd:,.2f}" for row in (change.before, change.now))
-            relative = "" if change.relative is None else f"{change.relative:+.1%}"
+            before, now = _amounts(change)
+            relative = "" if change.relative is None else _percent(change.relative)
             devices = f"{offer.devices:g} x {offer.accelerator}"
             table.add_row(
                 what, policy_cell(place), policy_cell(offer.instance_type), devices, before, now, relative
             )
     return table
+
+
+def _amounts(change: Change) -> tuple[str, str]:
+    """Dollars before and now, to the cent; with more digits where that would show no change."""
+    for digits in range(2, DIGITS_MAX + 1):
+        before, now = ("" if row is None else f"{row.usd:,.{digits}f}" for row in (change.before, change.now))
+        if before != now:
+            break
+    return before, now
+
+
+def _percent(relative: float) -> str:
+    """A tenth of a percent is enough, unless the change is less."""
+    return f"{relative:+.1%}" if abs(relative) >= LEAST else f"{100 * relative:+.1g}%"
 
 
 def _as_json(change: Change) -> dict[str, Any]:

@@ -43,12 +43,7 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
     :class:`OptionError` for any other text, for a free instance, and if nothing is for sale;
     :class:`InputFileError` for a bad file.
     """
-    parts = [part.strip() for part in spec.split(",")]
-    if not all(parts):
-        raise OptionError(f"{shown(spec, 80)} has an empty part", where="--prices", expected=FORM)
-    listed = [part for part in parts if not parts_of(part)[0]]
-    specs = [part for part in dict.fromkeys(parts) if part not in listed] + [",".join(listed)] * bool(listed)
-    offers = [offer for one in specs for offer in _sold(one, accelerators, as_of)]
+    offers = [offer for one in _specs(spec) for offer in _sold(one, accelerators, as_of)]
     if free := [str(offer) for offer in offers if not offer.usd_per_hour > 0]:
         raise OptionError(f"{', '.join(free)} costs nothing", where="--prices", expected="prices above 0")
     if not offers:
@@ -57,6 +52,27 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
         raise OptionError(problem, where="--prices", hint=FORM)
     offers = list({str(offer): offer for offer in sorted(offers, key=lambda offer: -offer.usd_per_hour)}.values())
     return tuple(sorted(offers, key=lambda offer: (accelerators.index(offer.accelerator), offer.devices, offer)))
+
+
+def sold_types(spec: str) -> tuple[str, ...]:
+    """The accelerator types that ``spec`` sells in whole devices, in its order; amounts are not checked.
+
+    Raises :class:`OptionError` for what is neither a cloud nor a file nor a price.
+    """
+    names = dict[str, None]()
+    for table, added in map(parts_of, _specs(spec)):
+        names |= {one.partition("=")[0].strip().lower(): None for one in added.split(",") if one}
+        names |= dict.fromkeys(row.accelerator for row in table_rows(table) if _is_whole(row)) if table else {}
+    return tuple(names)
+
+
+def _specs(spec: str) -> list[str]:
+    """The parts between commas; single prices are one part."""
+    parts = [part.strip() for part in spec.split(",")]
+    if not all(parts):
+        raise OptionError(f"{shown(spec, 80)} has an empty part", where="--prices", expected=FORM)
+    listed = [part for part in parts if not parts_of(part)[0]]
+    return [part for part in dict.fromkeys(parts) if part not in listed] + [",".join(listed)] * bool(listed)
 
 
 def _sold(spec: str, accelerators: Sequence[str], as_of: str | None) -> Iterator[Offer]:

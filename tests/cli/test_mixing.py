@@ -68,6 +68,22 @@ def test_types_that_the_table_lacks_are_estimated_unless_they_are_not_to_be(shel
     assert "a100" in strict.err
 
 
+def test_jobs_that_the_table_lacks_choose_among_all_types_that_are_sold(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "today.csv"
+    path.write_text("job_id,arrival_s,job_type,scale_factor,total_steps\n0,0,llama-7b-lora-bs16,1,2000\n")
+    words = ("mix", "--trace", str(path), "--prices", "k80=0.5,h100=9,tpu9=1,v100-16gb=3", "--deadline", "200")
+    ran = shell(*words, "--json")
+    assert ran.code == 0, ran.err
+    assert [row["accelerator"] for row in ran.json["speeds"]] == ["k80", "v100", "h100"]
+    assert {row["accelerator"] for row in ran.json["instances"]} == {"h100"}
+    small = shell(*words, "--accelerators", "k80")
+    assert (small.code, small.out) == (2, "")
+    assert "cannot run on k80 (needs 18 GB, has 12)" in small.err
+    assert "--accelerators TYPE,..." in small.err and "--skip-unrunnable" not in small.err
+    strict = shell(*words, "--strict-speeds")
+    assert strict.code == 2 and "unknown job type 'llama-7b-lora-bs16'" in strict.err
+
+
 @pytest.mark.slow
 def test_a_mix_that_is_not_confirmed_ends_with_1(shell: Shell, trace: str, tmp_path: Path) -> None:
     policy = tmp_path / "lazy.py"

@@ -356,3 +356,14 @@ def test_spot_prices_and_nodes(shell: Shell, tmp_path: Path) -> None:
 def test_spot_mistakes(shell: Shell, options: tuple[str, ...], said: str) -> None:
     ran = shell("simulate", "--policy", "fifo", "--cluster", "v100=1,t4=1", "--jobs", "2", *options)
     assert ran.code == 2 and said in ran.err, ran.err
+
+
+def test_a_change_below_a_cent_is_shown(shell: Shell, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    head = "accelerator,cloud,price_usd_per_hour,as_of\n"
+    old.write_text(f"{head}t4,mine,0.526,2026-01\nl4,mine,0.8048,2026-01\nk80,mine,0.9,2026-01\n")
+    new.write_text(f"{head}t4,mine,0.52594,2026-02\nl4,mine,0.8049,2026-02\nk80,mine,0.45,2026-02\n")
+    ran = shell("prices", "refresh", "csv", new, "--table", old)
+    assert ran.code == 0, ran.err
+    shown = {tuple(line.split()[-3:]) for line in ran.out.splitlines()}
+    assert shown >= {("0.8048", "0.8049", "+0.01%"), ("0.5260", "0.5259", "-0.01%"), ("0.90", "0.45", "-50.0%")}

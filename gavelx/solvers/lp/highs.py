@@ -141,9 +141,17 @@ def highs_lp(
     return lp
 
 
+class _SilentHighs(Highs):
+    """HiGHS whose banner is off: from 1.16 on it is printed in the constructor, as soon as there are callbacks."""
+
+    def enableCallbacks(self) -> None:
+        self.silent()
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+
 def new_highs() -> Highs:
     """HiGHS with our options, which stops when no time is left. Its own limit is of wall-clock time."""
-    highs = Highs()  # type: ignore[no-untyped-call]
+    highs = _SilentHighs()  # type: ignore[no-untyped-call]
     for option, value in OPTIONS.items():
         highs.setOptionValue(option, value)
     highs.setCallback(_stop_in_time, None)
