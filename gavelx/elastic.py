@@ -23,8 +23,8 @@ DEVICES_MOST = 65536
 BATCH_MOST = 2**31 - 1
 EXPECTED = "workers:1-8, batch:1-8/64-512, or nothing"
 _TEXT = re.compile(
-    r"(?P<what>\w+):(?P<least>\d+)-(?P<most>\d+)"
-    r"(?:/(?P<numbers>\d+(?:-\d+){0,2}))?(?:/(?P<rates>\w+))?"
+    r"(?P<what>\w+):(?P<least>\d{1,10})-(?P<most>\d{1,10})"
+    r"(?:/(?P<numbers>\d{1,10}(?:-\d{1,10}){0,2}))?(?:/(?P<rates>\w+))?"
 )
 
 
@@ -65,8 +65,9 @@ class Elastic:
         if self.what == "workers":
             if self.batch or self.batch_least or self.batch_most:
                 raise self._mistake("with workers the batch size stays", "batch:... to change it")
-            if self.parts and self.parts < self.most:
-                raise self._mistake(f"{self.parts} parts for {self.most} devices", "a part for each device")
+            if self.parts and not self.most <= self.parts <= DEVICES_MOST:
+                expected = f"a part for each device, and at most {DEVICES_MOST}"
+                raise self._mistake(f"{self.parts} parts for {self.most} devices", expected)
         elif self.parts:
             raise self._mistake("parts are for workers:...", "batch:1-8/64-512, without parts")
         elif not 1 <= self.batch_least <= self.batch <= self.batch_most <= BATCH_MOST:

@@ -1,9 +1,16 @@
-"""What a job says of its own training: how far through its data it is, and how well it does."""
+"""What a job says of its training: how far through its data it is, how well it does, which bits it keeps."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, get_args
 
 KNOWN_MOST = 1e15
+Determinism = Literal["none", "fixed", "elastic", "heterogeneous"]
+LEVELS: tuple[Determinism, ...] = get_args(Determinism)
+"""Levels of `gavelx.training.determinism`, in rising order."""
+Order = Literal["torch-ddp", "rank", "tree"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+"""In which gradients of parts are added: `gavelx.training.ordered`."""
 
 
 class TrainingReport(NamedTuple):
@@ -31,6 +38,25 @@ class TrainingReport(NamedTuple):
 
 
 NOTHING_SAID = TrainingReport()
+
+
+class Reproducibility(NamedTuple):
+    """The level of determinism that a job keeps, and the order in which it adds gradients. Empty: it says none."""
+
+    level: str = ""
+    order: str = ""
+
+    @staticmethod
+    def of(values: Mapping[str, object]) -> "Reproducibility":
+        """Those of a job's own words that are known here."""
+        level, order = values.get("determinism"), values.get("order")
+        return Reproducibility(
+            level if isinstance(level, str) and level in LEVELS else "",
+            order if isinstance(order, str) and order in ORDERS else "",
+        )
+
+
+NO_BITS_SAID = Reproducibility()
 
 
 def _number(value: object) -> float:

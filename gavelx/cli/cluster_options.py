@@ -94,6 +94,15 @@ class JobOptions:
             help="Samples in an update of all devices, if it may change them: 64:512, from 64 as submitted.",
         ),
     ] = ""
+    parts: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Logical workers: on any devices it has the bits of so many, at least the most of --workers. "
+            "Default: as few as will do.",
+        ),
+    ] = 0
     name: Annotated[str, typer.Option(help="For people.")] = ""
     weight: Annotated[float, typer.Option(help="Priority: 5 gets five times the share of 1.")] = 1.0
     env: Annotated[

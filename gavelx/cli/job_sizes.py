@@ -1,4 +1,4 @@
-"""The sizes of a job, as typed after ``submit``: ``--workers 1:8``, ``--batch 64:512``."""
+"""The sizes of a job, as typed after ``submit``: ``--workers 1:8``, ``--parts 8``, ``--batch 64:512``."""
 
 import re
 
@@ -8,27 +8,32 @@ from gavelx.errors import OptionError, UserError
 _RANGE = re.compile(r"(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
 
 
-def job_sizes(workers: str, batch: str) -> tuple[int, Elastic | None]:
+def job_sizes(workers: str, batch: str = "", parts: int = 0) -> tuple[int, Elastic | None]:
     """The devices of a job as submitted, and the other sizes in which it may run, if any.
 
-    ``LEAST:MOST`` begins with what is submitted, ``LEAST:SUBMITTED:MOST`` says it. Raises :class:`OptionError`.
+    ``LEAST:MOST`` begins with what is submitted, ``LEAST:SUBMITTED:MOST`` says it. A job in parts is elastic even
+    on one number of devices: its bits are those of its parts. Raises :class:`OptionError`.
 
-    >>> job_sizes("4", "")
+    >>> job_sizes("4")
     (4, None)
     >>> job_sizes("1:2:8", "")[0], str(job_sizes("1:2:8", "")[1])
     (2, 'workers:1-8')
     >>> str(job_sizes("1:8", "64:512")[1])
     'batch:1-8/64-512'
+    >>> [str(job_sizes(workers, parts=8)[1]) for workers in ("1:8", "4")]
+    ['workers:1-8/8', 'workers:4-4/8']
     """
     least, devices, most = _range(workers, "--workers", "4, or 1:8 for a job that may change its size")
     try:
+        if batch and parts:
+            raise UserError("beside --batch", expected="one of both, for parts keep an update as it is")
         if batch:
             smallest, samples, largest = _range(batch, "--batch", "64:512, the samples in an update")
             elastic = Elastic("batch", least, most, batch=samples, batch_least=smallest, batch_most=largest)
             return devices, elastic
-        return devices, Elastic("workers", least, most) if least < most else None
+        return devices, Elastic("workers", least, most, parts=parts) if least < most or parts else None
     except UserError as error:
-        option = "--batch" if batch else "--workers"
+        option = "--parts" if parts else "--batch" if batch else "--workers"
         raise OptionError(error.problem, where=option, expected=error.expected) from None
 
 

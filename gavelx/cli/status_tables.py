@@ -46,6 +46,12 @@ def _left(job: Any) -> str:
     return between(job.left_s, job.left_lower_s, job.left_upper_s) if job.left_s > 0.0 else ""
 
 
+def _bits(job: Any) -> str:
+    """Which bits it keeps; of a job that was to keep none, nothing."""
+    promised = job.order or job.determinism != "none"
+    return ", ".join(word for word in (job.determinism, job.order) if word) if promised else ""
+
+
 def _not_lent(server: Any) -> str:
     kept = server.devices - server.lent
     return f" (keeps {kept})" if kept else ""
@@ -59,6 +65,7 @@ JOBS = (
     Column("where", _where, goes=1, least=10),
     Column("steps", _steps, right=True),
     Column("left", _left, goes=5, right=True),
+    Column("bits", _bits, goes=9),
     Column("share", lambda job: percent(job.promised_share), goes=6, right=True),
     Column("received", lambda job: whole_seconds(job.received_s), goes=7, right=True),
     Column("cost", lambda job: dollars(job.spent_usd), goes=8, right=True),

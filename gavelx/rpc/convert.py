@@ -16,7 +16,7 @@ from gavelx.elastic import Elastic
 from gavelx.errors import UserError
 from gavelx.jobs import PREEMPTIBLE
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.training_report import TrainingReport
+from gavelx.training_report import NO_BITS_SAID, NOTHING_SAID, Reproducibility, TrainingReport
 
 VERSION = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -139,14 +139,25 @@ def safe_number(value: float, most: float = STEPS_MAX) -> float:
     return min(value, most) if math.isfinite(value) and value > 0 else 0.0
 
 
-def training_message(report: TrainingReport) -> wire.Training:
+def training_message(report: TrainingReport | None, bits: Reproducibility = NO_BITS_SAID) -> wire.Training:
     """A job's report of its training as a message."""
-    return wire.Training(**{name: value for name, value in report._asdict().items() if not math.isnan(value)})
+    said = (report or NOTHING_SAID)._asdict()
+    numbers = {name: value for name, value in said.items() if not math.isnan(value)}
+    return wire.Training(**numbers, determinism=bits.level, order=bits.order)
 
 
 def training_report(message: wire.Training) -> TrainingReport | None:
     """The report that an agent sent; None if it does not count passes through the data."""
-    return TrainingReport.of({field.name: value for field, value in message.ListFields()})
+    return TrainingReport.of(_said(message))
+
+
+def reproducibility(message: wire.Training) -> Reproducibility:
+    """Which bits a job keeps, as its agent sent it."""
+    return Reproducibility.of(_said(message))
+
+
+def _said(message: wire.Training) -> dict[str, object]:
+    return {field.name: value for field, value in message.ListFields()}
 
 
 def check_from_agent(message: wire.FromAgent | UserError, *, first: bool) -> None:

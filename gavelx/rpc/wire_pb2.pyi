@@ -79,7 +79,7 @@ class StatusRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ..., job_ids: _Optional[_Iterable[int]] = ..., ended: bool = ..., limit: _Optional[int] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts", "lost_s", "protected", "said_steps", "left_s", "left_lower_s", "left_upper_s", "elasticity", "devices", "batch")
+    __slots__ = ("job_id", "name", "owner", "job_type", "workers", "state", "steps_done", "total_steps", "promised_share", "promised_s", "received_s", "accelerator", "servers", "submitted_s_ago", "spent_usd", "failures", "reason", "weight", "duration_s", "restarts", "lost_s", "protected", "said_steps", "left_s", "left_lower_s", "left_upper_s", "elasticity", "devices", "batch", "determinism", "order")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +109,8 @@ class JobStatus(_message.Message):
     ELASTICITY_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    DETERMINISM_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     name: str
     owner: str
@@ -138,7 +140,9 @@ class JobStatus(_message.Message):
     elasticity: str
     devices: int
     batch: int
-    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ..., said_steps: _Optional[float] = ..., left_s: _Optional[float] = ..., left_lower_s: _Optional[float] = ..., left_upper_s: _Optional[float] = ..., elasticity: _Optional[str] = ..., devices: _Optional[int] = ..., batch: _Optional[int] = ...) -> None: ...
+    determinism: str
+    order: str
+    def __init__(self, job_id: _Optional[int] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., job_type: _Optional[str] = ..., workers: _Optional[int] = ..., state: _Optional[str] = ..., steps_done: _Optional[float] = ..., total_steps: _Optional[float] = ..., promised_share: _Optional[float] = ..., promised_s: _Optional[float] = ..., received_s: _Optional[float] = ..., accelerator: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., submitted_s_ago: _Optional[float] = ..., spent_usd: _Optional[float] = ..., failures: _Optional[int] = ..., reason: _Optional[str] = ..., weight: _Optional[float] = ..., duration_s: _Optional[float] = ..., restarts: _Optional[int] = ..., lost_s: _Optional[float] = ..., protected: bool = ..., said_steps: _Optional[float] = ..., left_s: _Optional[float] = ..., left_lower_s: _Optional[float] = ..., left_upper_s: _Optional[float] = ..., elasticity: _Optional[str] = ..., devices: _Optional[int] = ..., batch: _Optional[int] = ..., determinism: _Optional[str] = ..., order: _Optional[str] = ...) -> None: ...
 
 class ServerStatus(_message.Message):
     __slots__ = ("server_id", "name", "accelerator", "devices", "leased", "state", "heard_s_ago", "lent")
@@ -413,18 +417,22 @@ class LeaseReport(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., steps_done: _Optional[float] = ..., saved_steps: _Optional[float] = ..., held_s: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., device_use: _Optional[float] = ..., total_steps: _Optional[float] = ..., sizes: _Optional[int] = ..., next_id: _Optional[int] = ..., leaving: _Optional[int] = ..., handover: _Optional[_Union[Handover, _Mapping]] = ..., training: _Optional[_Union[Training, _Mapping]] = ...) -> None: ...
 
 class Training(_message.Message):
-    __slots__ = ("epochs", "epoch_samples", "first_loss", "loss", "accuracy")
+    __slots__ = ("epochs", "epoch_samples", "first_loss", "loss", "accuracy", "determinism", "order")
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_SAMPLES_FIELD_NUMBER: _ClassVar[int]
     FIRST_LOSS_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
     ACCURACY_FIELD_NUMBER: _ClassVar[int]
+    DETERMINISM_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
     epochs: float
     epoch_samples: float
     first_loss: float
     loss: float
     accuracy: float
-    def __init__(self, epochs: _Optional[float] = ..., epoch_samples: _Optional[float] = ..., first_loss: _Optional[float] = ..., loss: _Optional[float] = ..., accuracy: _Optional[float] = ...) -> None: ...
+    determinism: str
+    order: str
+    def __init__(self, epochs: _Optional[float] = ..., epoch_samples: _Optional[float] = ..., first_loss: _Optional[float] = ..., loss: _Optional[float] = ..., accuracy: _Optional[float] = ..., determinism: _Optional[str] = ..., order: _Optional[str] = ...) -> None: ...
 
 class Handover(_message.Message):
     __slots__ = ("before_id", "steps_done", "held_s", "warm_s")

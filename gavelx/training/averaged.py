@@ -12,8 +12,8 @@ import torch
 from gavelx.errors import UserError
 from gavelx.training.gang import Agreement, Gang
 from gavelx.training.noise import NoiseScale
-from gavelx.training.ordered import Order
 from gavelx.training.shards import Part
+from gavelx.training_report import Order
 
 NOISE_EVERY = 4
 """Updates between measurements of the noise scale."""

@@ -14,16 +14,15 @@ checkpoints. A restart with anything else is refused if the script named a level
 import os
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 
 from gavelx.errors import UserError
 from gavelx.training.checkpoints import CheckpointError, TrainingWarning
 from gavelx.training.gang import Gang
+from gavelx.training_report import LEVELS, Determinism
 
-Determinism = Literal["none", "fixed", "elastic", "heterogeneous"]
-LEVELS: tuple[Determinism, ...] = get_args(Determinism)
 PORTABLE = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 """With these, the kernels of torch, MKL and oneDNN are the same on any x86 processor, say their manuals."""
 REMEDIES = {
@@ -135,7 +134,7 @@ class Bits:
                 " another order after a restart",
                 where="Training(determinism=...)",
                 expected="'none'",
-                hint=f"gavelx submit --workers {processes}:{processes}, and training.backward(loss) in the loop",
+                hint=f"gavelx submit --workers {processes} --parts {processes}, and training.backward in the loop",
             )
 
     def check(self, name: str, then: Mapping[str, Any], now: Mapping[str, Any], kept: bool) -> None:

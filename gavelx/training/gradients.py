@@ -14,7 +14,8 @@ import torch.distributed as dist
 
 from gavelx.training import ordered
 from gavelx.training.layout import Buckets
-from gavelx.training.ordered import Order, Span
+from gavelx.training.ordered import Span
+from gavelx.training_report import Order
 
 
 @dataclass(frozen=True)

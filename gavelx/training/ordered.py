@@ -14,11 +14,11 @@ The ring is a detail of gloo and not a promise, so a job asks `gavelx.training.s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
-Order = Literal["torch-ddp", "rank", "tree"]
+from gavelx.training_report import Order
+
 SEGMENT_BYTES = 1 << 20
 """The longest message of gloo's ring (``gloo::AllreduceOptions``, ``maxSegmentSize``)."""
 BLOCK = 1 << 17

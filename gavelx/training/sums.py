@@ -14,8 +14,8 @@ from gavelx.training import layout, self_test
 from gavelx.training.buffers import Buffers
 from gavelx.training.gang import Agreement, Gang
 from gavelx.training.gradients import Dealt, Vectors
-from gavelx.training.ordered import Order
 from gavelx.training.shards import Deal, Part
+from gavelx.training_report import Order
 
 
 class Sums(Protocol):

@@ -22,11 +22,10 @@ from gavelx.errors import UserError
 from gavelx.training import objects, transfer
 from gavelx.training.checkpoints import CheckpointError, Checkpoints, Saved, TrainingWarning
 from gavelx.training.curve import Curve
-from gavelx.training.determinism import Bits, Determinism
+from gavelx.training.determinism import Bits
 from gavelx.training.elastic import VARIABLE
 from gavelx.training.gang import Agreement, Gang, Vote, unwrapped
 from gavelx.training.lease import Lease
-from gavelx.training.ordered import Order
 from gavelx.training.position import Reader
 from gavelx.training.progress import Progress
 from gavelx.training.regroup import Regroup, ending_as_failed
@@ -34,6 +33,7 @@ from gavelx.training.reports import Reports
 from gavelx.training.shards import Part
 from gavelx.training.state import State
 from gavelx.training.updates import Updates
+from gavelx.training_report import Determinism, Order
 
 VOTE_EVERY_S = 1.0
 """Seconds between votes of several processes; a vote takes a fraction of a millisecond."""

@@ -8,16 +8,15 @@ import torch
 from gavelx.errors import UserError
 from gavelx.training.averaged import Averaged
 from gavelx.training.contexts import BETWEEN, Contexts
-from gavelx.training.determinism import Determinism
 from gavelx.training.elastic import Size
 from gavelx.training.gang import Agreement, Gang
 from gavelx.training.noise import NoiseScale
-from gavelx.training.ordered import Order
 from gavelx.training.parts import Rest, deal_of
 from gavelx.training.progress import Progress
 from gavelx.training.rates import Rates
 from gavelx.training.shards import Deal, Part, Shards
 from gavelx.training.sums import Ordered, Sums
+from gavelx.training_report import Determinism, Order
 
 
 class Updates:

@@ -23,7 +23,7 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
-from gavelx.training_report import TrainingReport
+from gavelx.training_report import NO_BITS_SAID, Reproducibility, TrainingReport
 from gavelx.worker.shim import LEFT
 
 Json = dict[str, Any]
@@ -45,6 +45,7 @@ class Said:
     sizes: int = 0
     """How many sizes it has had since its launch, of a job that can be resized while it runs."""
     training: TrainingReport | None = None
+    bits: Reproducibility = NO_BITS_SAID
 
     @staticmethod
     def of(report: Json | None) -> "Said | None":
@@ -55,7 +56,8 @@ class Said:
         generation = report.get("generation")
         sizes = generation + 1 if isinstance(generation, int) and 0 <= generation < SIZES_MAX else 0
         complete = report.get("complete") is True
-        return Said(max(saved, done), saved, complete, total, sizes, TrainingReport.of(report))
+        training, bits = TrainingReport.of(report), Reproducibility.of(report)
+        return Said(max(saved, done), saved, complete, total, sizes, training, bits)
 
 
 def _steps(value: object) -> float:

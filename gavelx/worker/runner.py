@@ -350,7 +350,7 @@ class ProcessRunner:
             sizes=said.sizes,
             next_id=None if size is None else size.lease_id,
             leaving=running.leaving,
-            training=None if said.training is None else training_message(said.training),
+            training=training_message(said.training, said.bits),
         )
         if size is None or not size.slots:
             return [report]

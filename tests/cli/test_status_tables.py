@@ -75,6 +75,21 @@ def test_what_is_believed_of_the_end_is_shown_where_it_was_not_told() -> None:
     assert " s to " not in other
 
 
+@pytest.mark.parametrize(
+    ("level", "order", "bits"),
+    [
+        ("elastic", "torch-ddp", "elastic, torch-ddp"),
+        ("none", "rank", "none, rank"),  # it had bits to keep, and did not
+        ("fixed", "", "fixed"),
+        ("none", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_which_bits_a_job_keeps(level: str, order: str, bits: str) -> None:
+    (column,) = (column for column in JOBS if column.heading == "bits")
+    assert column.cell(wire.JobStatus(determinism=level, order=order)) == bits
+
+
 def test_each_reason_to_wait_is_said_once_and_in_full() -> None:
     reasons = ["no server is here"] * 3 + ["can run nowhere: [red]\x1b[2J"] + [f"reason {n}" for n in range(9)]
     waiting = [wire.JobStatus(job_id=n, state="waiting", reason=why) for n, why in enumerate(reasons)]

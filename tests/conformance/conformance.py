@@ -54,6 +54,7 @@ class BackendConformance:
     round_s: ClassVar[float]
     longer: ClassVar[float] = 1.0
     paced: ClassVar[bool] = True
+    bits: ClassVar[tuple[str, str]] = ("", "")
 
     def test_jobs_take_turns(self, tmp_path: Path) -> None:
         """Four jobs, one of them a gang, share two fast devices and a slow one by max-min fairness."""
@@ -93,6 +94,7 @@ class BackendConformance:
         self.the_books_add_up(seen)
         self.it_grew_and_shrank(seen, 0)
         assert [held.resized for held in seen.of(0)] == [True] * (len(seen.of(0)) - 1) + [False]
+        assert seen.accounts[0].bits == self.bits
 
     def test_devices_are_taken_back_and_lent_again(self, tmp_path: Path) -> None:
         """An elastic job shrinks to the device that is left, and grows again, without a restart."""

@@ -18,6 +18,7 @@ class Account:
     promised_s: float
     received_s: float
     spent_usd: float
+    bits: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ def recorded(place: str, late_s: float) -> Observed:
         servers={server_id: machine.server for server_id, machine in state.machines.items()},
         history=history,
         accounts={
-            job_id: Account(known.ended, known.steps_done, known.promised_s, known.received_s, known.spent_usd)
+            job_id: Account(
+                *(known.ended, known.steps_done, known.promised_s, known.received_s, known.spent_usd), known.bits
+            )
             for job_id, known in state.jobs.items()
         },
         late_s=late_s + sum(held.start_s - held.launched_s for held in history.leases),

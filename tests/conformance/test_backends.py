@@ -34,6 +34,7 @@ class TestTrained(BackendConformance):
     round_s: ClassVar[float] = 8.0
     longer: ClassVar[float] = 0.5
     paced: ClassVar[bool] = False
+    bits: ClassVar[tuple[str, str]] = ("elastic", "torch-ddp")
 
     @pytest.fixture(autouse=True)
     def _torch(self) -> None:

@@ -47,20 +47,25 @@ class Untold(Desk):
     def report(
         self, held_s: float, steps: float, total: float = 0.0, training: TrainingReport | None = None
     ) -> None:
-        """A heartbeat that says how far the running lease is."""
+        """A heartbeat that says how far the running lease is; what is due is logged."""
+        self.hears(held_s, steps, total, training_message(training))
+        self.report_due()
+
+    def report_due(self) -> None:
+        self.now_s += 1.0
+        self._apply(self.here.progress.entries(self.now_s))
+        self.settle()
+        self.wake()
+
+    def hears(self, held_s: float, steps: float, total: float, training: wire.Training) -> None:
         self.beats += 1.0
         (run,) = self.state.runs.on(self.session.server_id).values()
         report = wire.LeaseReport(
             lease_id=run.lease.id, job_id=run.lease.job_id, steps_done=steps, held_s=held_s, total_steps=total
         )
-        if training is not None:
-            report.training.CopyFrom(training_message(training))
+        report.training.CopyFrom(training)
         beat = wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=self.beats, leases=[report]))
         self.here.receive(self.session, self.stream, beat)
-        self.now_s += 1.0
-        self._apply(self.here.progress.entries(self.now_s))
-        self.settle()
-        self.wake()
 
     def ends(self, held_s: float, **how: Any) -> None:
         (run,) = self.state.runs.on(self.session.server_id).values()
@@ -185,6 +190,39 @@ def test_its_losses_tell_how_much_is_left() -> None:
         assert explained(desk.again(), desk.here, 12, desk.now_s)["left_s"] == told["left_s"], (
             "the log says it all"
         )
+
+    run(main())
+
+
+def test_which_bits_it_keeps_is_in_the_log() -> None:
+    """The level and the order are logged when they change, by a report or at the end; unknown words never."""
+
+    def kept(desk: Untold) -> tuple[str, str]:
+        message = desk.status(0)
+        again = desk.again().jobs[0].bits
+        assert again == (message.determinism, message.order), "the log says it all"
+        return again
+
+    def told(desk: Untold) -> int:
+        return sum("bits" in entry.note for entry in desk.log)
+
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        desk.report(1.0, 10.0)
+        assert kept(desk) == ("", "")
+        for second, words in enumerate(
+            [("elastic", ""), ("elastic", "torch-ddp"), ("elastic", "torch-ddp"), ("rot13", "ring"), ("", "")], 2
+        ):
+            desk.hears(float(second), 10.0 * second, 0.0, wire.Training(determinism=words[0], order=words[1]))
+            desk.report_due()
+        assert kept(desk) == ("elastic", "torch-ddp")
+        assert told(desk) == 2, "once for each change"
+        desk.hears(9.0, 90.0, 0.0, wire.Training(determinism="none", order="torch-ddp"))
+        desk.ends(9.0, steps_done=90.0, complete=True)
+        assert desk.state.jobs[0].ended == "complete"
+        assert kept(desk) == ("none", "torch-ddp"), "its last word came with a heartbeat, and not in a round"
+        assert told(desk) == 3
 
     run(main())
 

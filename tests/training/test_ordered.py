@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavelx.training import ordered, self_test
-from gavelx.training.ordered import Order, spans
+from gavelx.training.ordered import spans
+from gavelx.training_report import Order
 
 orders = st.sampled_from(["torch-ddp", "rank", "tree"])
 

@@ -48,6 +48,22 @@ def test_every_way_to_end(
     assert result.reason
 
 
+@pytest.mark.parametrize(
+    ("level", "order", "expected"),
+    [
+        ("elastic", "torch-ddp", ("elastic", "torch-ddp")),
+        ("none", None, ("none", "")),
+        ("exact", "ring", ("", "")),
+        ([], {"a": 1}, ("", "")),
+        ("x" * 10_000_000, 7, ("", "")),
+    ],
+)
+def test_which_bits_it_says_to_keep(level: Any, order: Any, expected: tuple[str, str]) -> None:
+    found = Said.of({"determinism": level, "order": order})
+    assert found is not None
+    assert found.bits == expected
+
+
 @pytest.mark.parametrize("report", [None, said(60, 10), said(60, 50)])
 def test_a_job_that_was_to_stop_has_not_failed(report: dict[str, Any] | None) -> None:
     result = outcome(LAUNCH, exit(asked="room", exit_codes={"0": -15}), report, leaving=True)

@@ -4,12 +4,14 @@ Legend: L leases.
 """
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from gavelx.mechanism.events import Progress
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.rpc.convert import STEPS_MAX, safe_number, training_report
+from gavelx.rpc.convert import STEPS_MAX, reproducibility, safe_number, training_report
 from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
@@ -66,8 +68,7 @@ class ProgressReports:
             done, saved = self._capped(run, report.steps_done), self._capped(run, report.saved_steps)
             job = self._state.jobs[run.lease.job_id].job
             said = 0.0 if job.has_length else safe_number(report.total_steps)
-            training = training_report(report.training) if report.HasField("training") else None
-            figures = max(done, saved), saved, said, training or NOTHING_SAID
+            figures = max(done, saved), saved, said, training_report(report.training) or NOTHING_SAID
             if self._known.get(lease_id) != figures:
                 self._known[lease_id] = figures
                 rows.append((lease_id, run.lease.job_id, *figures))
@@ -77,7 +78,16 @@ class ProgressReports:
         ids = np.array(lease_L, dtype=np.int64), np.array(job_id_L, dtype=np.int64)
         steps_L, saved_L, said_L = (np.array(column, dtype=float) for column in columns)
         extra = said_L if said_L.any() else None, training_L if any(one.says for one in training_L) else None
-        return [Entry(Progress(now_s, *ids, steps_L, saved_L, *extra))]
+        return [Entry(Progress(now_s, *ids, steps_L, saved_L, *extra), self.bits(lease_L))]
+
+    def bits(self, leases: Iterable[int]) -> dict[str, Any]:
+        """A note of which bits the jobs of these leases keep, where the log does not know it."""
+        news = {}
+        for report in (self._reports[lease_id] for lease_id in leases if lease_id in self._reports):
+            bits = reproducibility(report.training)
+            if bits.level and bits != self._state.jobs[report.job_id].bits:
+                news[str(report.job_id)] = list(bits)
+        return {"bits": news} if news else {}
 
     def report_again(self) -> None:
         """What was to be reported may not have been."""

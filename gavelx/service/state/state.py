@@ -27,6 +27,7 @@ from gavelx.mechanism.events import (
     JobSubmitted,
     LeaseEnded,
     PolicyChanged,
+    Progress,
     Resized,
     ServerOffers,
     ThroughputsChanged,
@@ -44,6 +45,7 @@ from gavelx.service.store.records import Answered, Entry, Measured, Started
 from gavelx.sizes import OWN_BATCH
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
+from gavelx.training_report import NO_BITS_SAID, Reproducibility
 
 COMPLETE, FAILED, CANCELLED = "complete", "failed", "cancelled"
 
@@ -66,6 +68,7 @@ class JobRecord:
     spent_usd: float = 0.0  # NaN where it held devices of no known price
     promised_s: float = 0.0
     received_s: float = 0.0
+    bits: Reproducibility = NO_BITS_SAID  # by its own last word
     worked_s: float = 0.0  # of a job of unknown length, when it ended: on its fastest type, or as much elsewhere
 
 
@@ -166,6 +169,9 @@ class State:
         self.now_s = event.time_s
         if isinstance(event, Wake):
             self.wakes = {time_s: report for time_s, report in self.wakes.items() if time_s > self.now_s}
+        if isinstance(event, Progress | LeaseEnded):
+            for job_id, bits in entry.note.get("bits", {}).items():
+                self.jobs[int(job_id)].bits = Reproducibility(*bits)
         match event:
             case Started():
                 self.leased_until_s = max(self.leased_until_s, self.now_s + self.started.valid_for_s)
