@@ -177,6 +177,15 @@ def test_a_job_says_whether_it_may_be_preempted(service: Background, capsys: pyt
     assert told(capsys, "status")["jobs"][0]["protected"] is True
 
 
+def test_a_job_is_submitted_in_parts(service: Background, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["submit", "--type", "net", "--steps", "1e6", "--workers", "1:4", "--parts", "6", "--", "true"]
+    assert said(capsys, *options) == "0\n"
+    (job,) = told(capsys, "status", "0")["jobs"]
+    assert (job["elasticity"], job["determinism"], job["order"]) == ("workers:1-4/6", "", "")
+    options[options.index("6")] = "3"
+    assert "--parts: 3 parts for 4 devices" in said(capsys, *options, code=2)
+
+
 def test_other_rules_than_the_logs_are_refused(
     service: Background, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
