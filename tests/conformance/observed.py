@@ -45,7 +45,8 @@ def recorded(place: str, late_s: float) -> Observed:
         history=history,
         accounts={
             job_id: Account(
-                *(known.ended, known.steps_done, known.promised_s, known.received_s, known.spent_usd), known.bits
+                *(known.ended, known.steps_done, known.promised_s, known.received_s, known.spent_usd),
+                bits=(known.determinism, known.order),
             )
             for job_id, known in state.jobs.items()
         },

@@ -199,9 +199,9 @@ def test_which_bits_it_keeps_is_in_the_log() -> None:
 
     def kept(desk: Untold) -> tuple[str, str]:
         message = desk.status(0)
-        again = desk.again().jobs[0].bits
-        assert again == (message.determinism, message.order), "the log says it all"
-        return again
+        again = desk.again().jobs[0]
+        assert (again.determinism, again.order) == (message.determinism, message.order), "the log says it all"
+        return again.determinism, again.order
 
     def told(desk: Untold) -> int:
         return sum("bits" in entry.note for entry in desk.log)

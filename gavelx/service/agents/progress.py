@@ -84,8 +84,8 @@ class ProgressReports:
         """A note of which bits the jobs of these leases keep, where the log does not know it."""
         news = {}
         for report in (self._reports[lease_id] for lease_id in leases if lease_id in self._reports):
-            bits = reproducibility(report.training)
-            if bits.level and bits != self._state.jobs[report.job_id].bits:
+            bits, known = reproducibility(report.training), self._state.jobs[report.job_id]
+            if bits.level and bits != (known.determinism, known.order):
                 news[str(report.job_id)] = list(bits)
         return {"bits": news} if news else {}
 

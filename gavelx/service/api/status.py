@@ -96,8 +96,8 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: As
         duration_s=known.ended_s - job.arrival_s if known.ended else 0.0,
         restarts=max(0, known.launches - 1),
         lost_s=known.lost_s,
-        determinism=known.bits.level,
-        order=known.bits.order,
+        determinism=known.determinism,
+        order=known.order,
     )
     if known.ended:
         return message

@@ -45,7 +45,6 @@ from gavelx.service.store.records import Answered, Entry, Measured, Started
 from gavelx.sizes import OWN_BATCH
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
-from gavelx.training_report import NO_BITS_SAID, Reproducibility
 
 COMPLETE, FAILED, CANCELLED = "complete", "failed", "cancelled"
 
@@ -68,7 +67,8 @@ class JobRecord:
     spent_usd: float = 0.0  # NaN where it held devices of no known price
     promised_s: float = 0.0
     received_s: float = 0.0
-    bits: Reproducibility = NO_BITS_SAID  # by its own last word
+    determinism: str = ""  # by its own last word
+    order: str = ""  # in which it adds gradients, likewise
     worked_s: float = 0.0  # of a job of unknown length, when it ended: on its fastest type, or as much elsewhere
 
 
@@ -171,7 +171,8 @@ class State:
             self.wakes = {time_s: report for time_s, report in self.wakes.items() if time_s > self.now_s}
         if isinstance(event, Progress | LeaseEnded):
             for job_id, bits in entry.note.get("bits", {}).items():
-                self.jobs[int(job_id)].bits = Reproducibility(*bits)
+                known = self.jobs[int(job_id)]
+                known.determinism, known.order = bits
         match event:
             case Started():
                 self.leased_until_s = max(self.leased_until_s, self.now_s + self.started.valid_for_s)
