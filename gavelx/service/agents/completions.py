@@ -219,7 +219,7 @@ class LeaseCompletions:
         if self._tracked[lease_id].ending:
             return
         self._tracked[lease_id].ending = True
-        note |= self._progress.bits([lease_id])
+        note |= self._progress.bits([run])
         measured = self._measuring.end(lease_id)
         if complete and not measured and steps == 0.0 and self._state.jobs[job_id].launches == 1:
             measured = self._measuring.whole_run(run, held_s)

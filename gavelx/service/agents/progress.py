@@ -60,7 +60,7 @@ class ProgressReports:
 
     def entries(self, now_s: float) -> list[Entry]:
         """What the mechanism does not know yet; from now on it counts as known."""
-        rows = []
+        rows, runs = [], []
         for lease_id, report in self._reports.items():
             run = self._state.runs.get(lease_id)
             if run is None or run.gives_up or self._state.before(run) is not None:
@@ -69,24 +69,27 @@ class ProgressReports:
             job = self._state.jobs[run.lease.job_id].job
             said = 0.0 if job.has_length else safe_number(report.total_steps)
             figures = max(done, saved), saved, said, training_report(report.training) or NOTHING_SAID
-            if self._known.get(lease_id) != figures:
+            if self._known.get(lease_id) != figures or self.bits([run]):
                 self._known[lease_id] = figures
                 rows.append((lease_id, run.lease.job_id, *figures))
+                runs.append(run)
         if not rows:
             return []
         lease_L, job_id_L, *columns, training_L = zip(*rows, strict=True)
         ids = np.array(lease_L, dtype=np.int64), np.array(job_id_L, dtype=np.int64)
         steps_L, saved_L, said_L = (np.array(column, dtype=float) for column in columns)
         extra = said_L if said_L.any() else None, training_L if any(one.says for one in training_L) else None
-        return [Entry(Progress(now_s, *ids, steps_L, saved_L, *extra), self.bits(lease_L))]
+        return [Entry(Progress(now_s, *ids, steps_L, saved_L, *extra), self.bits(runs))]
 
-    def bits(self, leases: Iterable[int]) -> dict[str, Any]:
+    def bits(self, runs: Iterable[LeaseRecord]) -> dict[str, Any]:
         """A note of which bits the jobs of these leases keep, where the log does not know it."""
         news = {}
-        for report in (self._reports[lease_id] for lease_id in leases if lease_id in self._reports):
-            bits, known = reproducibility(report.training), self._state.jobs[report.job_id]
-            if bits.level and bits != (known.determinism, known.order):
-                news[str(report.job_id)] = list(bits)
+        for run in runs:
+            known = self._state.jobs[run.lease.job_id]
+            if (report := self._reports.get(run.lease.id)) is not None:
+                bits = reproducibility(report.training)
+                if bits.level and bits != (known.determinism, known.order):
+                    news[str(known.job.id)] = list(bits)
         return {"bits": news} if news else {}
 
     def report_again(self) -> None:
