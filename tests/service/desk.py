@@ -12,6 +12,7 @@ from gavelx.service.agents.registry import AgentRegistry, Make
 from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.state.state import State
 from gavelx.service.store.allocation_record import answer_of
+from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.records import Answered, Entry
 from tests.service.agents import QUICK, configuration
 
@@ -34,8 +35,11 @@ class Remembered:
 class Desk:
     """One state, one registry of agents, time by hand."""
 
+    policy = "max_min_fairness"
+    made_with: Configuration = configuration()
+
     def __init__(self, log_id: str = "log") -> None:
-        self.state = State(configuration())
+        self.state = State(self.made_with)
         self.now_s = 0.0
         self.log: list[Entry] = []
         self._waiting: list[tuple[Make, asyncio.Future[Any]]] = []
@@ -61,7 +65,7 @@ class Desk:
         self.here.follow(entries, commands)
         for command in commands:
             if isinstance(command, Solve):
-                answer = answer_of(load_policy("max_min_fairness").allocate(command.snapshot))
+                answer = answer_of(load_policy(self.policy).allocate(command.snapshot))
                 self._apply([Entry(Answered(self.now_s, answer))])
 
     async def agent(

@@ -12,6 +12,8 @@ from gavelx.estimator.estimated_table import Believed, throughputs_of, ways_of
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement, Way
+from gavelx.mechanism.rules import DEFAULT
+from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.result import Result
 from gavelx.simulator import simulate
@@ -66,6 +68,32 @@ def test_leases_in_other_sizes_measure_gangs_of_so_many_devices() -> None:
     result = simulate(policy, jobs, Cluster.of({"v100": 2}), true, believed=learner)
     assert (result.leases.devices_L == 2).any()
     assert learner.throughputs().isolated == pytest.approx(true.isolated)
+
+
+def test_a_size_that_is_measured_slower_than_was_thought_is_left_again() -> None:
+    """Eight devices are thought to be faster than seven, and are slower: another job's lease measures it."""
+    ways = {n: Setting("a", "v100", n) for n in range(1, 9)}
+    true = Throughputs({way: float(n if n < 8 else 3) for n, way in ways.items()})
+    hopeful = {way: float(n) for n, way in ways.items()}
+    elastic, resized = Elastic.of("workers:1-8/840"), Overheads(Overhead(restart_s=30.0, resize_s=2.0))
+    jobs = [Job(0, "a", 40_000.0, elastic=elastic), Job(1, "a", 6_000.0, elastic=elastic)]
+    learner = Believed(Guessing(hopeful), list(ways.values()))
+    rules = replace(DEFAULT.with_round(60.0), overheads=resized)
+    policy, cluster = load_policy("elastic(easyscale)"), Cluster.of({"v100": 16}, 8)
+    result = simulate(policy, jobs, cluster, true, rules=rules, believed=learner)
+    leases = result.leases
+    of_first = [
+        (int(devices), end_s - start_s)
+        for job, devices, start_s, end_s in zip(
+            leases.job_L, leases.devices_L, leases.start_s_L, leases.end_s_L, strict=True
+        )
+        if job == 0
+    ]
+    assert [devices for devices, _ in of_first] == [8, 7], "and it does not try again"
+    assert of_first[0][1] == pytest.approx(2000.0, abs=121.0), "as soon as the other job's lease has measured it"
+    assert (result.resizes_J.tolist(), result.restarts_J.tolist()) == ([1, 0], [0, 0])
+    believing = simulate(policy, jobs, cluster, true, rules=rules, believed=Throughputs(hopeful))
+    assert result.jct_s_J[0] < 0.85 * believing.jct_s_J[0]
 
 
 def test_measured_noise_is_seeded_and_only_what_is_measured_is_noisy() -> None:
