@@ -20,7 +20,7 @@ from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
 from gavelx.service.store.places import LogError
-from gavelx.service.store.records import Entry, entry_of
+from gavelx.service.store.records import Entry, Started, entry_of
 from tests.faults.cluster import GRACE_S, HEARTBEAT_S, USD_PER_HOUR, VALID_FOR_S
 from tests.faults.plan import JobPlan, Plan
 from tests.service.test_restart import plain
@@ -173,6 +173,8 @@ class Account:
     held_s: float = 0.0
     ends: int = 0
     lost: set[int] = field(default_factory=set)  # servers whose part nobody heard: it is paid for until then
+    unwatched_s: float = 0.0
+    """For how long no scheduler was there that could have seen it end."""
     reported: bool = False
     warm_device_s: float = 0.0
     """Paid for beside that: devices that got ready before the job went over to this lease."""
@@ -222,6 +224,10 @@ class Books:
         event = entry.event
         if self.zero_s is None:
             self.zero_s = entry.event.monotonic_s - entry.event.time_s  # type: ignore[attr-defined]
+        if isinstance(event, Started):
+            for account in self.accounts.values():
+                if account.end_s is None:
+                    account.unwatched_s += event.time_s - self.state.now_s
         runs = set(self.state.runs)
         commands = self.state.apply(entry)
         for command in commands:
@@ -323,9 +329,11 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
 def _judge_time(account: Account, ran_s: float, longest_s: float, late_s: float) -> Iterator[str]:
     """What was held is what ran, but for how long beginning and ending take, and for a server nobody heard.
 
-    A job that has gone over to another lease is charged for the old one until its agent has seen it.
+    A job that has gone over to another lease is charged for the old one until its agent has seen it; and one on a
+    server that was lost, until a scheduler was there to see that.
     """
-    too_long_s = BEGINS_S + ENDS_S + late_s + (UNHEARD_S if account.lost or not account.reported else 0.0)
+    unheard = account.lost or not account.reported
+    too_long_s = BEGINS_S + ENDS_S + late_s + (UNHEARD_S + account.unwatched_s if unheard else 0.0)
     if account.reported and account.held_s < longest_s - CLOSE_S:
         yield f"lease {account.lease.id} ran for {longest_s:.2f} s, and is charged for {account.held_s:.2f}"
     if account.held_s > ran_s + too_long_s:

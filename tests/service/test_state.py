@@ -1,10 +1,11 @@
 """What the state makes of entries, beyond what the mechanism does."""
 
+import numpy as np
 import pytest
 
 from gavelx.measurements import Measurement, Way
 from gavelx.mechanism.commands import Stop
-from gavelx.mechanism.events import JobCancelled, LeaseEnded, WorkerDrained, WorkerLost
+from gavelx.mechanism.events import JobCancelled, LeaseEnded, Progress, WorkerDrained, WorkerLost
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.session import Stream
@@ -150,6 +151,24 @@ def test_the_bill_of_a_job_goes_on_until_its_devices_are_back() -> None:
         desk._apply([Entry(LeaseEnded(desk.now_s, lease_id, 0, 700.0, 14.0))])
         assert (known.spent_usd, known.received_s, known.steps_done) == (pytest.approx(14.0), 14.0, 700.0)
         assert not desk.state.runs
+
+    run(main())
+
+
+def test_a_cancelled_job_has_done_what_it_saved() -> None:
+    """It did 13 steps and saved 10, was cancelled, and failed before it saw that."""
+
+    async def main() -> None:
+        desk = Desk()
+        await desk.agent("one", 1)
+        desk.submit(1e6)
+        desk.wake()
+        (lease_id,) = desk.state.runs
+        steps = (np.array([lease_id]), np.array([0]), np.array([13.0]), np.array([10.0]))
+        desk._apply([Entry(Progress(desk.now_s, *steps))])
+        desk._apply([Entry(JobCancelled(desk.now_s, 0), {"reason": "cancelled"})])
+        desk._apply([Entry(LeaseEnded(desk.now_s, lease_id, 0, 10.0, 1.0, failed=True))])
+        assert desk.state.jobs[0].steps_done == 10.0
 
     run(main())
 

@@ -63,7 +63,7 @@ class JobRecord:
     servers: list[int] = field(default_factory=list)  # where it ran, the last one at the end (rank 0's, of a gang)
     safe_steps: float = 0.0  # by the last word on its leases
     lost_s: float = 0.0  # that preemptions have lost, when it ended
-    steps_done: float = 0.0  # when it ended
+    steps_done: float = 0.0  # when it ended: of a job that is not complete, those that it saved
     spent_usd: float = 0.0  # NaN where it held devices of no known price
     promised_s: float = 0.0
     received_s: float = 0.0
@@ -408,7 +408,7 @@ class State:
         self.leases_lost = {i: run for i, run in self.leases_lost.items() if run.lease.job_id != job_id}
         live = self.mechanism.live
         if (j := live.index.get(job_id)) is not None:
-            known.steps_done, known.spent_usd = float(live.steps_done[j]), float(live.spent_usd[j])
+            known.steps_done, known.spent_usd = float(live.saved_steps[j]), float(live.spent_usd[j])
             known.promised_s, known.received_s = float(live.promised_s[j]), float(live.held_s[j])
             known.lost_s = float(live.lost_s[j])
             known.worked_s = float(live.worked_s[j])
