@@ -88,6 +88,7 @@ MAY_IMPORT = {
             "cli",
             "package",
             "published",
+            "learning",
         ),
     },
     "package": {"nouns", "files", "policies", "mechanism", "simulator"},

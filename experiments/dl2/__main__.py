@@ -19,7 +19,8 @@ from scipy.stats import wilcoxon
 from experiments.dl2.world import SLOT_S, drf, mean_jct, optimus, over_all_sizes, room, sizes, traces
 from experiments.experiment import markdown_table
 from gavelx.files.atomic import write_atomically
-from gavelx.learning.imitate import Lesson, imitated
+from gavelx.learning.imitate import imitation
+from gavelx.learning.lessons import Lesson
 from gavelx.policies.network import Network
 from gavelx.slots.ahead import Ahead
 from gavelx.slots.greedy import Steps
@@ -116,19 +117,12 @@ def taught(seed: int, count: int = LESSONS, rounds: int = ROUNDS, steps: int = S
     validation = traces(range(VALIDATION, VALIDATION + 8), LEARNED_AT)
     kept: list[tuple[float, Network]] = []
     curve, begin_s = [], time.process_time()
-
-    def on_round(number: int, network: Network, moves: int) -> None:
-        kept.append((float(jct(validation, student(network, LEARNED_AT)).mean()), network))
-        curve.append(f"{kept[-1][0]:.3f} ({moves:,} moves, {time.process_time() - begin_s:.0f} s)")
-        print(f"seed {seed}, round {number}: {curve[-1]}", file=sys.stderr, flush=True)
-
-    imitated(
-        lambda number: lesson(LEARNED_AT, seed, number, count),
-        seed=seed,
-        rounds=rounds,
-        steps=steps,
-        on_round=on_round,
-    )
+    for one in imitation(
+        lambda number: lesson(LEARNED_AT, seed, number, count), seed=seed, rounds=rounds, steps=steps
+    ):
+        kept.append((float(jct(validation, student(one.network, LEARNED_AT)).mean()), one.network))
+        curve.append(f"{kept[-1][0]:.3f} ({one.moves:,} moves, {time.process_time() - begin_s:.0f} s)")
+        print(f"seed {seed}, round {one.number}: {curve[-1]}", file=sys.stderr, flush=True)
     return min(kept, key=lambda one: one[0])[1], curve
 
 

@@ -12,6 +12,7 @@ from gavelx.cli import cluster_commands, money_commands
 from gavelx.cli import completion as c
 from gavelx.cli import options as o
 from gavelx.cli.cluster_options import WHERE, Address
+from gavelx.cli.learn_commands import learn_app
 from gavelx.cli.run_options import RunOptions, with_options
 from gavelx.cli.throughput_commands import throughputs_app
 
@@ -27,6 +28,7 @@ prices_app = typer.Typer(no_args_is_help=True, help="Prices of accelerators.")
 app.add_typer(trace_app, name="trace")
 app.add_typer(throughputs_app, name="throughputs")
 app.add_typer(prices_app, name="prices")
+app.add_typer(learn_app, name="learn")
 cluster_commands.add_to(app)
 money_commands.add_to(app, prices_app)
 

@@ -8,17 +8,19 @@ would have done there (DAgger; Ross, Gordon and Bagnell, AISTATS'11).
 Legend: K clusters, J jobs of each, M moves of a job, F features, n moves that were seen.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from gavelx.learning.lessons import Lesson
 from gavelx.policies.network import Network
-from gavelx.slots.model import NONE, Schedule, Slots
+from gavelx.slots.model import NONE, Slots
 from gavelx.slots.moves import FEATURES, Moves, Score, handed_out
 
 HIDDEN = (64, 64)
@@ -28,21 +30,26 @@ SEEN = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
-    """Traces, the moves of their jobs, and the teacher for them."""
-
-    slots: Slots
-    moves: Moves
-    teacher: Schedule
-    slot_s: float
-
-
-@dataclass(frozen=True, eq=False)
 class Seen:
     """Moves that were seen, and whether each was on the way to what the teacher wanted."""
 
     features_nF: NDArray[np.float32]
     right_n: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """How far learning has come after so many rounds: all that is needed to go on."""
+
+    number: int
+    network: Network
+    seen: tuple[Seen, ...]
+    random_state: dict[str, Any]
+
+    @property
+    def moves(self) -> int:
+        """The number of moves seen so far."""
+        return sum(len(one.right_n) for one in self.seen)
 
 
 def seen_in(lesson: Lesson, random: np.random.Generator, student: Score | None = None) -> Seen:
@@ -132,22 +139,26 @@ def as_arrays(net: nn.Sequential, mean_F: torch.Tensor, scale_F: torch.Tensor) -
     )
 
 
-def imitated(
+def imitation(
     lesson: Callable[[int], Lesson],
     *,
     seed: int = 0,
     rounds: int = 3,
     steps: int = 600,
-    on_round: Callable[[int, Network, int], None] = lambda number, network, moves: None,
-) -> Network:
-    """A network that has learned from a lesson a round; the traces of each are others.
-
-    ``on_round(number, network, moves)`` is told of each round, the network after it, and the moves seen so far.
-    """
-    random, seen, network = np.random.default_rng([seed, 25]), list[Seen](), None
-    for number in range(rounds):
-        seen.append(seen_in(lesson(number), random, network))
+    after: Round | None = None,
+) -> Iterator[Round]:
+    """Learn from a lesson a round; the traces of each are others. ``after`` goes on from an earlier round."""
+    random = np.random.default_rng([seed, 25])
+    seen, network = (after.seen, after.network) if after is not None else ((), None)
+    if after is not None:
+        random.bit_generator.state = after.random_state
+    for number in range(after.number if after is not None else 0, rounds):
+        seen = (*seen, seen_in(lesson(number), random, network))
         network = fitted(seen, seed, steps)
-        on_round(number, network, sum(len(one.right_n) for one in seen))
-    assert network is not None
-    return network
+        yield Round(number + 1, network, seen, dict(random.bit_generator.state))
+
+
+def imitated(lesson: Callable[[int], Lesson], *, seed: int = 0, rounds: int = 3, steps: int = 600) -> Network:
+    """The network after the last round."""
+    *_, last = imitation(lesson, seed=seed, rounds=rounds, steps=steps)
+    return last.network

@@ -4,21 +4,30 @@ Legend: K traces, J jobs of each, N jobs of all of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError
 from gavelx.jobs import Job
-from gavelx.learning.imitate import Lesson
 from gavelx.policies.lookahead import Model
 from gavelx.slots.ahead import Ahead
 from gavelx.slots.greedy import Steps
-from gavelx.slots.model import Slots
+from gavelx.slots.model import Schedule, Slots
 from gavelx.slots.moves import Moves
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Throughputs
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """Traces, the moves of their jobs, and the teacher for them."""
+
+    slots: Slots
+    moves: Moves
+    teacher: Schedule
+    slot_s: float
 
 
 def lesson_of(

@@ -13,6 +13,7 @@ from gavelx.errors import UserError
 
 Floats = NDArray[np.floating]
 DIGITS = 12
+EXPECTED = "a weights file (.npz) that a learner of ours wrote"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,20 +45,25 @@ class Network:
     @staticmethod
     def load(path: str | Path) -> "Network":
         """The network in a weights file. Raises :class:`UserError` for a file that holds none."""
-        expected = "a weights file (.npz) that a learner of ours wrote"
         try:
             content = Path(path).read_bytes()
+        except OSError as error:
+            raise UserError(f"cannot be read: {error.strerror}", where=str(path), expected=EXPECTED) from error
+        return Network.from_bytes(content, str(path))
+
+    @staticmethod
+    def from_bytes(content: bytes, where: str) -> "Network":
+        """The network in the content of a weights file. Raises :class:`UserError` if it holds none."""
+        try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 n = sum(name.startswith("weight") for name in arrays)
                 weights = tuple(arrays[f"weight{i}"] for i in range(n))
                 biases = tuple(arrays[f"bias{i}"] for i in range(n))
                 mean_F, scale_F = arrays["mean"], arrays["scale"]
-        except OSError as error:
-            raise UserError(f"cannot be read: {error.strerror}", where=str(path), expected=expected) from error
         except (ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise UserError(f"holds no network: {error}", where=str(path), expected=expected) from error
+            raise UserError(f"holds no network: {error}", where=where, expected=EXPECTED) from error
         if not weights or not _fit(mean_F, scale_F, weights, biases):
-            raise UserError("its layers do not fit together", where=str(path), expected=expected)
+            raise UserError("its layers do not fit together", where=where, expected=EXPECTED)
         return Network(mean_F, scale_F, weights, biases, hashlib.sha256(content).hexdigest()[:DIGITS])
 
 

@@ -146,11 +146,16 @@ PLOTS = (
 
 def png_plot(results: Sequence[Result]) -> bytes:
     """All plots below each other, as a PNG. There is at least one result."""
-    heights = [plot.height_in(results) for plot in PLOTS]
+    return png_of(PLOTS, results)
+
+
+def png_of(plots: Sequence[Plot], results: Sequence[Any]) -> bytes:
+    """These plots below each other, as a PNG."""
+    heights = [plot.height_in(results) for plot in plots]
     with _style():
         figure = _figure(sum(heights))
-        parts = figure.subfigures(len(PLOTS), 1, height_ratios=heights, squeeze=False)[:, 0]
-        for plot, part in zip(PLOTS, parts, strict=True):
+        parts = figure.subfigures(len(plots), 1, height_ratios=heights, squeeze=False)[:, 0]
+        for plot, part in zip(plots, parts, strict=True):
             plot.draw(part, results)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gavelx.learning.lessons import Lesson
 from gavelx.policies.network import Network
 from gavelx.slots.ahead import Ahead
 from gavelx.slots.greedy import Steps
@@ -10,7 +11,7 @@ from gavelx.slots.model import Sizes, Slots, play
 from gavelx.slots.moves import FEATURES, Moves, handed_out
 
 torch = pytest.importorskip("torch")
-from gavelx.learning.imitate import Lesson, as_arrays, imitated, perceptron  # noqa: E402
+from gavelx.learning.imitate import as_arrays, imitated, perceptron  # noqa: E402
 
 SLOT_S = 100.0
 

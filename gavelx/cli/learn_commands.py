@@ -1,0 +1,90 @@
+"""The commands about learning: imitate a schedule that looks ahead, and evaluate what was learned.
+
+As in ``commands``, imports sit inside the functions.
+"""
+# ruff: noqa: PLC0415
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from gavelx.cli import options as o
+from gavelx.cli.run_options import with_options
+
+learn_app = typer.Typer(no_args_is_help=True, help="Policies that learn from a schedule that looks ahead.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldOptions:
+    """The traces from which is learned, or on which is evaluated, as typed."""
+
+    cluster: o.Cluster
+    jobs: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Random jobs of each trace.")] = 60
+    traces: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="Traces of a round, or of an evaluation.")
+    ] = 8
+    job_types: o.JobTypes = None
+    arrival_rate: o.ArrivalRate = 0.0
+    multi_gpu: o.MultiGpu = False
+    multi_priority: o.MultiPriority = False
+    elasticity: o.Elasticity = None
+    table: o.Table = "simulation"
+    slot: Annotated[
+        float, typer.Option(min=1.0, metavar="SECONDS", help="How often devices change hands in the model.")
+    ] = 360.0
+    seed: o.Seed = 0
+
+
+@learn_app.command(
+    "imitate",
+    epilog="Example:  gavelx learn imitate --cluster v100=8 --elasticity workers:1-4 --arrival-rate 6 --slot 3600 "
+    "--out weights.npz",
+)
+@with_options(WorldOptions)
+def learn_imitate(
+    *,
+    world: WorldOptions,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Each takes other traces.")] = 3,
+    steps: Annotated[int, typer.Option(min=1, metavar="N", help="Steps of training in each round.")] = 400,
+    out: Annotated[str, typer.Option(metavar="FILE.npz", help="Where the weights of the best round go.")],
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Written after each round; if it exists, learning goes on from there."),
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE.png", help="Write the curve of the rounds here.")
+    ] = None,
+    json: o.JsonFlag = False,
+) -> None:
+    """Teach a network what looking ahead would do on random traces of your cluster.
+
+    After each round the network is measured on traces that it has not learned
+    from, beside its teacher and a greedy schedule; the best round is kept. The
+    same options give the same weights, also after an interruption. Needs torch:
+    pip install "gavelx[train]".
+    """
+    from gavelx.cli.learning import Files, imitate
+
+    imitate(world, rounds, steps, Files(out, checkpoint, plot), as_json=json)
+
+
+@learn_app.command(
+    "evaluate",
+    epilog="Example:  gavelx learn evaluate weights.npz --cluster v100=8 --elasticity workers:1-4 --arrival-rate 6"
+    " --slot 3600",
+)
+@with_options(WorldOptions)
+def learn_evaluate(
+    *,
+    weights: Annotated[str, typer.Argument(metavar="FILE.npz", help="The weights file.")],
+    world: WorldOptions,
+    json: o.JsonFlag = False,
+) -> None:
+    """Compare a network with looking ahead and a greedy schedule, on traces that none learned from.
+
+    Differences are means over the traces, with 95 % intervals (Student's t). Needs no torch.
+    """
+    from gavelx.cli.learning import evaluate
+
+    evaluate(weights, world, as_json=json)

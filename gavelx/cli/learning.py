@@ -1,0 +1,167 @@
+"""``gavelx learn``: random traces, rounds of imitation with a line for each, and what the network is worth."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gavelx.cli.drawing import drawn_jobs
+from gavelx.cli.estimated_speeds import with_estimates
+from gavelx.cli.extras import training_installed
+from gavelx.cli.learn_commands import WorldOptions
+from gavelx.cli.output import print_json, stderr, stdout
+from gavelx.cli.scenario import with_elasticity
+from gavelx.cli.tables import print_rows
+from gavelx.cluster import Cluster
+from gavelx.errors import OptionError
+from gavelx.files.atomic import ensure_writable, write_atomically
+from gavelx.files.throughput_tables import load_throughputs
+from gavelx.learning.evaluate import difference, evaluated
+from gavelx.learning.lessons import Lesson, lesson_of
+from gavelx.policies import Learned
+from gavelx.report.words import number
+
+if TYPE_CHECKING:
+    from gavelx.learning.course import Course
+
+TRAINING, VALIDATION, TEST = range(3)
+"""What traces are for; no two purposes share one."""
+
+
+class Files(NamedTuple):
+    """The files that ``imitate`` writes."""
+
+    weights: str
+    checkpoint: str | None
+    plot: str | None
+
+    def check(self) -> None:
+        """Raises :class:`OptionError` for a file that cannot be written, and for one that is named twice."""
+        named = [file for file in self if file is not None]
+        for file in named:
+            ensure_writable(file)
+        if len({Path(file).resolve() for file in named}) < len(named):
+            raise OptionError(
+                "one file is named twice", expected="different files for --out, --checkpoint, --plot"
+            )
+
+
+def lesson_for(world: WorldOptions, purpose: int, number: int = 0) -> Lesson:
+    """Traces for a purpose; those of each number are others."""
+    cluster, table = Cluster.parse(world.cluster), load_throughputs(world.table)
+    seeds = np.random.SeedSequence([world.seed, purpose, number]).generate_state(world.traces).tolist()
+    traces = [
+        with_elasticity(
+            drawn_jobs(
+                world.jobs,
+                world.job_types,
+                table,
+                arrival_rate=world.arrival_rate,
+                seed=seed,
+                multi_gpu=world.multi_gpu,
+                multi_priority=world.multi_priority,
+            ),
+            world.elasticity,
+        )
+        for seed in seeds
+    ]
+    every = [job for trace in traces for job in trace]
+    return lesson_of(traces, cluster, with_estimates(table, every, cluster.accelerators), world.slot)
+
+
+def imitate(world: WorldOptions, rounds: int, steps: int, files: Files, *, as_json: bool) -> None:
+    """Learn, with a line for each round; write the weights of the best one, the checkpoint and the curve."""
+    with training_installed():
+        from gavelx.learning.course import course, course_in  # noqa: PLC0415
+    files.check()
+    settings = asdict(world) | {"steps": steps}
+    before = taught = None
+    if files.checkpoint is not None and Path(files.checkpoint).exists():
+        before = taught = course_in(files.checkpoint, settings)
+    for taught in course(
+        lambda round_number: lesson_for(world, TRAINING, round_number),
+        lesson_for(world, VALIDATION),
+        seed=world.seed,
+        rounds=rounds,
+        steps=steps,
+        after=before,
+    ):
+        _say(taught, rounds)
+        if files.checkpoint is not None:
+            write_atomically(files.checkpoint, taught.to_bytes(settings))
+        _write(taught, files)
+    assert taught is not None
+    _write(taught, files)
+    document = {
+        "weights": files.weights,
+        "policy": str(Learned(files.weights)),
+        "best_round": taught.best_round,
+        "rounds": _rounds(taught),
+    }
+    if as_json:
+        print_json(document)
+    else:
+        text = f"{document['policy']}: the network of round {taught.best_round}, in {files.weights}"
+        stdout().print(text, markup=False, soft_wrap=True)
+
+
+def evaluate(weights: str, world: WorldOptions, *, as_json: bool) -> None:
+    """Mean completion on test traces under the network, its teacher and a greedy schedule."""
+    policy = Learned(weights)
+    found = evaluated(policy.network, lesson_for(world, TEST))
+    means = {"network": found.network_s_K, "lookahead": found.teacher_s_K, "greedy": found.greedy_s_K}
+    schedules: dict[str, dict[str, Any]] = {}
+    for name, jct_s_K in means.items():
+        mean, half = difference(jct_s_K, found.teacher_s_K)
+        schedules[name] = {
+            "jct_mean_s": float(jct_s_K.mean()),
+            "to_lookahead": mean,
+            "interval": None if half is None else [mean - half, mean + half],
+        }
+    if as_json:
+        print_json({"policy": str(policy), "traces": world.traces, "schedules": schedules})
+        return
+    rows = [
+        [
+            str(policy) if name == "network" else name,
+            number(one["jct_mean_s"] / 3600.0),
+            f"{one['to_lookahead']:+.1%}",
+            "" if one["interval"] is None else "{:+.1%} .. {:+.1%}".format(*one["interval"]),
+        ]
+        for name, one in schedules.items()
+    ]
+    headings = ["schedule", "mean JCT, h", "to lookahead", "95 % interval"]
+    print_rows(f"{world.traces} traces of {world.jobs} jobs", headings, rows, stdout())
+
+
+def _rounds(taught: "Course") -> list[dict[str, Any]]:
+    """The curve, a row for each round."""
+    return [
+        {
+            "round": point.round,
+            "moves": point.moves,
+            "network_jct_mean_s": point.network_s,
+            "teacher_jct_mean_s": point.teacher_s,
+            "greedy_jct_mean_s": point.greedy_s,
+        }
+        for point in taught.curve
+    ]
+
+
+def _say(taught: "Course", rounds: int) -> None:
+    point = taught.curve[-1]
+    text = (
+        f"round {point.round} of {rounds}: mean JCT {number(point.network_s / 3600.0)} h, of the teacher "
+        f"{number(point.teacher_s / 3600.0)} h; {point.moves:,} moves seen"
+    )
+    stderr().print(text, markup=False, soft_wrap=True)
+
+
+def _write(taught: "Course", files: Files) -> None:
+    """The best weights so far, and the curve."""
+    write_atomically(files.weights, taught.best.to_bytes())
+    if files.plot is not None:
+        from gavelx.report.learning_curve import curve_plot  # noqa: PLC0415
+
+        write_atomically(files.plot, curve_plot(_rounds(taught)))
