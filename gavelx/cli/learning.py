@@ -9,7 +9,7 @@ import numpy as np
 from gavelx.cli.drawing import drawn_jobs
 from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.extras import training_installed
-from gavelx.cli.learn_commands import WorldOptions
+from gavelx.cli.learn_options import WorldOptions
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.scenario import with_elasticity
 from gavelx.cli.tables import print_rows

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gavelx.cli.learn_commands import WorldOptions
+from gavelx.cli.learn_options import WorldOptions
 from gavelx.cli.learning import TEST, TRAINING, VALIDATION, lesson_for
 from gavelx.policies.network import Network
 from gavelx.slots.moves import FEATURES
