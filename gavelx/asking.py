@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation, Certificate, check_form, check_limits
 from gavelx.authors import blamed, is_ours, look_at_answer
@@ -19,7 +20,7 @@ from gavelx.memory import wrong as wrong_memory
 from gavelx.snapshot import Snapshot
 
 OFFERED = (
-    "certified(snapshot, ...) with the snapshot that was given, or what its open('pairs') or ('placements') gives"
+    "certified(snapshot, ...) with the snapshot that was given, or its open('pairs'), ('placements') or ('sizes')"
 )
 
 
@@ -55,9 +56,20 @@ def foreign_row(answered: Snapshot, snapshot: Snapshot) -> tuple[str, str] | Non
     offered, table = snapshot.known, answered.configurations
     if offered.foreign(answered.known) is None or (c := offered.foreign(table)) is None:
         return None
-    of_job_M = offered.plain_M & np.isin(offered.job_M, table.job_M[table.configuration_M == c])
-    same = [k for k in offered.configuration_M[of_job_M] if offered.accelerator_C[k] == table.accelerator_C[c]]
-    return _in_words(snapshot, table, c), _in_words(snapshot, offered, same[0]) if same else "nothing on that type"
+    job = table.job_M[table.configuration_M == c][0]
+    alone_C = (offered.members_C == 1) & ~offered.spread_C & (offered.accelerator_C == table.accelerator_C[c])
+    of_job_C = offered.configuration_M[alone_C[offered.configuration_M] & (offered.job_M == job)]
+    if not len(of_job_C):
+        return _in_words(snapshot, table, c), "nothing on that type"
+    own = _in_words(snapshot, offered, of_job_C[offered.own_C[of_job_C].argmax()])
+    others = _sizes_in_words(offered, of_job_C[~offered.own_C[of_job_C]])
+    return _in_words(snapshot, table, c), f"{own}{others}"
+
+
+def _sizes_in_words(table: Configurations, other_S: NDArray[np.int64]) -> str:
+    """The other sizes of a job on a type, as ``, or 1, 4 or 8 devices``; empty if it has none."""
+    *first, last = (f"{devices}" for devices in np.unique(table.devices_C[other_S])) if len(other_S) else ("",)
+    return f", or {', '.join(first)}{' or ' if first else ''}{last} devices" if last else ""
 
 
 def _in_words(snapshot: Snapshot, table: Configurations, c: int) -> str:
@@ -88,7 +100,7 @@ def _check(allocation: object, snapshot: Snapshot, policy: Allocator, hint: str)
     if row := foreign_row(answered, snapshot):
         seen, offered = row
         problem = f"allocate() answered with a configuration that the snapshot does not offer: {seen}"
-        if seen == offered:
+        if seen == offered or offered.startswith(f"{seen}, or "):
             problem = f"allocate() answered with a configuration twice: {seen}"
         raise PolicyError(problem, where=where, expected=f"what it offers: {offered}", hint=OFFERED)
     try:

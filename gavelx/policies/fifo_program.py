@@ -11,11 +11,12 @@ from gavelx.solvers.program.statement import Affine
 class QueuePosition(Linear):
     """Effective throughput of each job over its fastest, counted once for itself and each job that came later.
 
-    (M - m) e_j / e_j(fastest) for the m-th of M jobs in order of arrival (Gavel, OSDI'20, section 4.2).
+    (M - m) e_j / e_j(fastest) for the m-th of M jobs in order of arrival (Gavel, OSDI'20, section 4.2). An elastic
+    job is judged by its fastest type in the size as submitted.
     """
 
     def linear(self, view: View) -> Affine:
-        jobs, fastest_J = view.snapshot.jobs, view.fastest_throughput_J
+        jobs, fastest_J = view.snapshot.jobs, view.fastest_own_throughput_J
         position_J = np.empty(view.J)
         position_J[sorted(range(view.J), key=lambda j: (jobs[j].arrival_s, jobs[j].id))] = np.arange(view.J)
         return view.throughput.scaled(

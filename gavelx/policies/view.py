@@ -171,10 +171,18 @@ class View:
     @cached_property
     def fastest_throughput_J(self) -> Floats:
         """Steps/s of each job in the fastest configuration that the cluster can hold."""
-        table = self.snapshot.configurations
-        fastest_J = np.zeros(self.J)
-        usable_M = self.snapshot.usable_C[table.configuration_M]
-        np.maximum.at(fastest_J, table.job_M[usable_M], table.throughput_M[usable_M])
+        return self._fastest(self.snapshot.usable_C)
+
+    @cached_property
+    def fastest_own_throughput_J(self) -> Floats:
+        """The same in the size as submitted; in any size, for a job that the cluster cannot hold in that one."""
+        own_J = self._fastest(self.snapshot.usable_C & self.snapshot.configurations.own_C)
+        return np.where(own_J > 0, own_J, self.fastest_throughput_J)
+
+    def _fastest(self, among_C: NDArray[np.bool_]) -> Floats:
+        table, fastest_J = self.snapshot.configurations, np.zeros(self.J)
+        among_M = among_C[table.configuration_M]
+        np.maximum.at(fastest_J, table.job_M[among_M], table.throughput_M[among_M])
         return fastest_J
 
     @cached_property
