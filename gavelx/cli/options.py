@@ -229,6 +229,21 @@ SpotNotice = Annotated[
         min=0.0, metavar="SECONDS", help="Warning before a spot server goes (AWS: 120).", rich_help_panel=_FAULTS
     ),
 ]
+Lending = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC|FILE",
+        help="Devices that servers lend to jobs: least=0.25,most=1 (parts of each server, by a day of inference; "
+        "also step and busiest, in seconds), or a CSV of time_s, accelerator, devices (of each server since then).",
+        rich_help_panel=_FAULTS,
+    ),
+]
+LendingNotice = Annotated[
+    float,
+    typer.Option(
+        min=0.0, metavar="SECONDS", help="Warning before lent devices are taken back.", rich_help_panel=_FAULTS
+    ),
+]
 Elasticity = Annotated[
     str | None,
     typer.Option(

@@ -44,6 +44,8 @@ class RunOptions:
     spot_place: o.SpotPlace = None
     spot_start: o.SpotStart = None
     spot_notice: o.SpotNotice = 120.0
+    lending: o.Lending = None
+    lending_notice: o.LendingNotice = 30.0
     overheads: o.Overheads = None
     speed_noise: o.SpeedNoise = 0.0
     failures: o.Failures = None
