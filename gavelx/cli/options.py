@@ -234,7 +234,7 @@ Lending = Annotated[
     typer.Option(
         metavar="SPEC|FILE",
         help="Devices that servers lend to jobs: least=0.25,most=1 (parts of each server, by a day of inference; "
-        "also step and busiest, in seconds), or a CSV of time_s, accelerator, devices (of each server since then).",
+        "also step and busiest, in seconds); or a CSV of time_s, accelerator, devices (of a server since then).",
         rich_help_panel=_FAULTS,
     ),
 ]
