@@ -82,14 +82,14 @@ class Accounts:
         self._received(np.array([j]), np.array([held_s - live.lease_held_s[j]]))
         live.since_s[j] = now_s
 
-    def gone_over(self, j: int, new_devices: int, warm_s: float, now_s: float) -> None:
-        """The job of a lease that continues another has gone over to it: it was held from now on, and not before.
-
-        But for its new devices, which are paid for while they got ready.
-        """
+    def gone_over(self, j: int, now_s: float) -> None:
+        """The job of a lease that continues another has gone over to it: it was not held before now."""
         self.settle(np.array([j]), now_s)
         self._received(np.array([j]), -self.live.lease_held_s[[j]])
-        self._charge(np.array([j]), self.live.type[[j]], np.array([new_devices]), np.array([warm_s]))
+
+    def got_ready(self, j: int, type_: int, new_devices: int, warm_s: float) -> None:
+        """The new devices of such a lease are paid for while they got ready."""
+        self._charge(np.array([j]), np.array([type_]), np.array([new_devices]), np.array([warm_s]))
 
     def ended_late(self, held: ConfigurationSet, seconds: float, *, price: float, quota: bool) -> None:
         """A job has held its devices, at a part of their price, for longer than was known.

@@ -320,8 +320,13 @@ class Mechanism:
         if j is None or live.done[j]:
             return []
         before = self._last_word(j, event.before_id, event.held_s)
-        if before is not None and live.lease[j] == event.lease_id and live.resizing[j]:
-            self.accounts.gone_over(j, int(live.held_devices[j]) - before.kept, event.warm_s, self._now_s)
+        if before is None:
+            return []
+        if (after := self.leasing.stopped(event.lease_id)) is not None:  # it was taken back meanwhile
+            self.accounts.got_ready(j, after.type, after.devices - before.kept, event.warm_s)
+        elif live.lease[j] == event.lease_id and live.resizing[j]:
+            self.accounts.gone_over(j, self._now_s)
+            self.accounts.got_ready(j, int(live.type[j]), int(live.held_devices[j]) - before.kept, event.warm_s)
             live.resizing[j], live.heard[j] = False, True
             live.steps_done[j] = max(event.steps_done, float(live.saved_steps[j]))
             live.steps_at_s[j] = self._now_s + live.resize_s[j]

@@ -17,10 +17,12 @@ from gavelx.mechanism.events import (
     LeaseEnded,
     Resized,
     Wake,
+    WorkerDrained,
     WorkerJoined,
 )
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
+from gavelx.prices import Prices
 from gavelx.throughputs import Setting, Throughputs
 
 POLICY = load_policy("elastic(max_min_fairness)")
@@ -33,7 +35,7 @@ class Driven:
 
     def __init__(self, resize_s: float = 0.0) -> None:
         rules = replace(DEFAULT.with_round(10.0), overheads=Overheads(Overhead(resize_s=resize_s)))
-        self.mechanism = Mechanism(SPEEDS, None, rules, POLICY.opens)
+        self.mechanism = Mechanism(SPEEDS, Prices({"fast": 3600.0}), rules, POLICY.opens)
         self.said: list[Command] = []
         self.tell(WorkerJoined(0.0, Server(0, "fast", 2)))
 
@@ -97,3 +99,23 @@ def test_a_job_grows_when_that_pays_within_as_long_as_it_has_its_size(resize_s: 
     at_s = next(t for t in range(50, 400, 10) if resized(driven.tell(Wake(float(t)))))
     grows_s = 3.0 * resize_s if 3.0 * resize_s > 10.0 else 0.0
     assert 40.0 + grows_s <= at_s <= 50.0 + grows_s
+
+
+@pytest.mark.parametrize("taken_back", [False, True])
+def test_devices_that_got_ready_are_paid_for_even_if_the_lease_was_taken_back_meanwhile(taken_back: bool) -> None:
+    """A dollar a second: 20 s on both devices, 15 s on one, and then 5 s in which the other got ready again."""
+    driven = Driven()
+    driven.tell(elastic(0, 0.0))
+    driven.wakes(0.0)
+    driven.tell(elastic(1, 20.0))
+    (shrunk,) = [command.lease for command in driven.wakes(20.0) if isinstance(command, Resize)]
+    driven.tell(Resized(41.0, shrunk.id, 1, 0, 200.0, 20.0))
+    driven.tell(JobCancelled(45.0, 1))
+    driven.tell(LeaseEnded(45.0, 3, 1, 0.0, 5.0))
+    (grown,) = [command.lease for command in driven.wakes(50.0) if isinstance(command, Resize)]
+    if taken_back:
+        driven.tell(WorkerDrained(75.0, 0, 0))
+    driven.tell(Resized(76.0, grown.id, shrunk.id, 0, 300.0, 15.0, warm_s=5.0))
+    driven.tell(LeaseEnded(80.0, grown.id, 0, 400.0, 4.0))
+    live = driven.mechanism.live
+    assert live.spent_usd[live.index[0]] == pytest.approx(2 * 20.0 + 15.0 + 5.0 + 2 * 4.0)

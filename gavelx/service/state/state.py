@@ -320,19 +320,25 @@ class State:
     def _resized(self, event: Resized) -> None:
         """A job has gone over: its lease before that has ended."""
         known, run = self.jobs[event.job_id], self.runs.end(event.before_id)
-        if known.ended and run is not None:
-            self._after_the_end(known, run, event.held_s, event.steps_done)
+        if not known.ended or run is None:
+            return
+        self._after_the_end(known, run, event.held_s, event.steps_done)
+        if (after := self.runs.get(event.lease_id)) is not None:  # its new devices had got ready
+            self._charge(known, after.lease, len(set(after.lease.devices) - set(run.lease.devices)) * event.warm_s)
 
     def _after_the_end(self, known: JobRecord, run: LeaseRecord, held_s: float, steps_done: float) -> None:
         """A job that has ended gives its devices back; the mechanism does not look at that any more."""
         lease, stopped = run.lease, run.stopped
         assert stopped is not None, "its lease was taken back when it ended"
         seconds = held_s - stopped.held_s
-        usd_per_s = self.mechanism.accounts.prices.of(lease.accelerator) / 3600.0
         known.received_s += seconds
-        if seconds:  # no time costs nothing, whatever the price
-            known.spent_usd += seconds * stopped.price * usd_per_s * len(lease.devices)
+        self._charge(known, lease, seconds * stopped.price * len(lease.devices))
         known.steps_done = max(known.steps_done, steps_done)
+
+    def _charge(self, known: JobRecord, lease: Lease, device_s: float) -> None:
+        """So many seconds of devices cost a job that has ended; none cost nothing, whatever the price."""
+        if device_s:
+            known.spent_usd += device_s * self.mechanism.accounts.prices.of(lease.accelerator) / 3600.0
 
     # -- commands ---------------------------------------------------------------------------------------------
 
