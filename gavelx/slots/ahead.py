@@ -52,9 +52,10 @@ class Ahead:
 
         A choice is what each job makes in this slot, in steps/s.
         """
-        C, B, K = len(speed_CKJ), len(self.candidates), len(slots.kind_KJ)
+        different_CKJ, which_C = np.unique(np.asarray(speed_CKJ), axis=0, return_inverse=True)
+        C, B, K = len(different_CKJ), len(self.candidates), len(slots.kind_KJ)
         plans = slots.take(np.tile(np.arange(K), C * B))
-        speed_KJ = np.concatenate([np.tile(one, (B, 1)) for one in speed_CKJ])
+        speed_KJ = np.concatenate([np.tile(one, (B, 1)) for one in different_CKJ])
         cost_K, now_s = np.zeros(len(speed_KJ)), slots.time_s
         rest = Greedy(self.steps, [one for _ in range(C) for one in self.candidates for _ in range(K)])
         plans, slot_s = plans.at_speeds(speed_KJ, self.slot_s), self.slot_s
@@ -65,7 +66,7 @@ class Ahead:
             ).sum(axis=1)
             live_K = np.flatnonzero(plans.live_KJ.any(axis=1))
             if not len(live_K):
-                return np.asarray(cost_K.reshape(C, B, K).min(axis=1))
+                return np.asarray(cost_K.reshape(C, B, K).min(axis=1)[which_C.ravel()])
             rows = rows[live_K]
             plans, _ = replace(
                 plans.take(live_K), done_s_KJ=np.full((len(live_K), plans.kind_KJ.shape[1]), np.nan)

@@ -189,43 +189,58 @@ class Greedy:
 
     def _with_room(self, slots: Slots, cost_KJG: Floats, first_KJ: Floats) -> Ints:
         """Jobs in order; each takes the group where it costs least that still has room for its least size."""
-        steps, kind_KJ = self.steps, slots.kind_KJ
-        use_KJGR = steps.use_NGHR[kind_KJ, :, 0]
-        order_KJ = np.argsort(-first_KJ, axis=1, kind="stable")
-        rows = np.arange(len(kind_KJ))
-        free_KR, group_KJ = slots.room_KR.astype(float).copy(), np.full(kind_KJ.shape, NONE)
-        for j_K in order_KJ.T:
-            use_KGR, cost_KG = use_KJGR[rows, j_K], cost_KJG[rows, j_K]
-            fits_KG = (cost_KG < NEVER) & (use_KGR <= free_KR[:, None, :] * FITS).all(axis=2)
-            g_K = np.where(fits_KG, cost_KG, np.inf).argmin(axis=1)
-            gets_K = fits_KG[rows, g_K] & slots.live_KJ[rows, j_K]
-            group_KJ[rows, j_K] = np.where(gets_K, g_K, NONE)
-            free_KR -= np.where(gets_K[:, None], use_KGR[rows, g_K], 0.0)
+        use_KJGR = self.steps.use_NGHR[slots.kind_KJ, :, 0]
+        best_KJ = cost_KJG.argmin(axis=2)
+        can_KJ = slots.live_KJ & (cost_KJG.min(axis=2) < NEVER)
+        wanted_KJR = np.take_along_axis(use_KJGR, best_KJ[:, :, None, None], axis=2)[:, :, 0]
+        needs_KR = np.where(can_KJ[:, :, None], wanted_KJR, 0.0).sum(axis=1)
+        group_KJ = np.where(can_KJ, best_KJ, NONE)
+        short_K = np.flatnonzero((needs_KR > slots.room_KR).any(axis=1))
+        if len(short_K):
+            part = slots.take(short_K)
+            group_KJ[short_K] = _one_by_one(part, use_KJGR[short_K], cost_KJG[short_K], first_KJ[short_K])
         return group_KJ
+
+
+def _one_by_one(slots: Slots, use_KJGR: Floats, cost_KJG: Floats, first_KJ: Floats) -> Ints:
+    """The group of each job where not all find room in the one that costs least."""
+    rows = np.arange(len(cost_KJG))
+    free_KR, group_KJ = slots.room_KR.astype(float).copy(), np.full(first_KJ.shape, NONE)
+    live_KJ = slots.live_KJ
+    for j_K in np.argsort(-first_KJ, axis=1, kind="stable").T:
+        use_KGR, cost_KG = use_KJGR[rows, j_K], cost_KJG[rows, j_K]
+        fits_KG = (cost_KG < NEVER) & (use_KGR <= free_KR[:, None, :] * FITS).all(axis=2)
+        g_K = np.where(fits_KG, cost_KG, np.inf).argmin(axis=1)
+        gets_K = fits_KG[rows, g_K] & live_KJ[rows, j_K]
+        group_KJ[rows, j_K] = np.where(gets_K, g_K, NONE)
+        free_KR -= np.where(gets_K[:, None], use_KGR[rows, g_K], 0.0)
+    return group_KJ
 
 
 def _taken(worth_KJH: Floats, use_KJHR: Floats, room_KR: Floats) -> Ints:
     """Which steps are taken: in order of their worth while they fit; a job whose next one does not stays there."""
     K, J, H = worth_KJH.shape
     order_KS = np.argsort(-worth_KJH.reshape(K, -1), axis=1, kind="stable")
-    use_KSR = np.take_along_axis(use_KJHR.reshape(K, J * H, -1), order_KS[:, :, None], axis=1)
+    use_RKS = np.moveaxis(use_KJHR.reshape(K, J * H, -1), 2, 0)[:, np.arange(K)[:, None], order_KS]
     open_KS: Bools = np.take_along_axis(worth_KJH.reshape(K, -1), order_KS, axis=1) > 0.0
-    rows = np.arange(K)
+    taken_KS, k_K, free_RK = np.zeros((K, J * H), dtype=np.int64), np.arange(K), room_KR.T
     while True:
-        used_KSR = np.cumsum(np.where(open_KS[:, :, None], use_KSR, 0.0), axis=1)
-        over_KS: Bools = open_KS & (used_KSR > room_KR[:, None, :] * FITS).any(axis=2)
+        used_RKS = np.cumsum(np.where(open_KS, use_RKS, 0.0), axis=2)
+        over_KS: Bools = open_KS & (used_RKS > free_RK[:, :, None] * FITS).any(axis=0)
         over_K: Bools = np.asarray(over_KS.any(axis=1))
-        if not over_K.any():
-            break
-        first_K = over_KS.argmax(axis=1)
-        before_KR = used_KSR[rows, first_K] - use_KSR[rows, first_K]
-        later_KS: Bools = over_K[:, None] & (np.arange(J * H) >= first_K[:, None])
-        shut_KS: Bools = later_KS & (use_KSR > (room_KR - before_KR)[:, None, :] * FITS + 1e-12).any(axis=2)
-        shut_KS[rows, first_K] |= over_K
-        shut_KJH = np.zeros((K, J * H), dtype=bool)
-        np.put_along_axis(shut_KJH, order_KS, shut_KS, axis=1)
-        shut_KJH = np.asarray(np.logical_or.accumulate(shut_KJH.reshape(K, J, H), axis=2)).reshape(K, -1)
-        open_KS &= ~np.take_along_axis(shut_KJH, order_KS, axis=1)
-    taken_KJH = np.zeros((K, J * H), dtype=np.int64)
-    np.put_along_axis(taken_KJH, order_KS, open_KS.astype(np.int64), axis=1)
-    return taken_KJH.reshape(K, J, H)
+        done_K = ~over_K
+        taken_KS[k_K[done_K][:, None], order_KS[done_K]] = open_KS[done_K]
+        if done_K.all():
+            return taken_KS.reshape(K, J, H)
+        if done_K.any():
+            k_K, order_KS, open_KS, over_KS = k_K[over_K], order_KS[over_K], open_KS[over_K], over_KS[over_K]
+            use_RKS, used_RKS, free_RK = use_RKS[:, over_K], used_RKS[:, over_K], free_RK[:, over_K]
+        rows, first_K = np.arange(len(k_K)), over_KS.argmax(axis=1)
+        left_RK = free_RK - (used_RKS[:, rows, first_K] - use_RKS[:, rows, first_K])
+        later_KS: Bools = np.arange(J * H) >= first_K[:, None]
+        shut_KS: Bools = later_KS & (use_RKS > left_RK[:, :, None] * FITS + 1e-12).any(axis=0)
+        shut_KS[rows, first_K] = True
+        shut_KJH = np.zeros((len(rows), J * H), dtype=bool)
+        shut_KJH[rows[:, None], order_KS] = shut_KS
+        shut_KJH = np.asarray(np.logical_or.accumulate(shut_KJH.reshape(-1, J, H), axis=2)).reshape(len(rows), -1)
+        open_KS = open_KS & ~shut_KJH[rows[:, None], order_KS]
