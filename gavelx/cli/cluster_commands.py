@@ -15,6 +15,7 @@ from gavelx.cli.secrets import STATE
 
 JobId = Annotated[int, typer.Argument(metavar="JOB", min=0, help="The number that submit printed.")]
 
+log_app = typer.Typer(no_args_is_help=True, help="The durable log of the scheduler.")
 policy_app = typer.Typer(no_args_is_help=True, help="The policy of a running scheduler.")
 
 
@@ -24,6 +25,8 @@ def add_to(app: typer.Typer) -> None:
         app.command(epilog=f"Example:  {EXAMPLES[command.__name__]}")(command)
     policy_app.command("set", epilog="Example:  gavelx policy set finish_time_fairness")(policy_set)
     app.add_typer(policy_app, name="policy")
+    log_app.command("compact", epilog="Example:  gavelx log compact run/")(log_compact)
+    app.add_typer(log_app, name="log")
 
 
 EXAMPLES = {
@@ -247,3 +250,19 @@ def replay(
     from gavelx.cli.replaying import run_replay
 
     run_replay(log, policy, cluster, devices_per_server, prices, round_s, json, strict_speeds=strict_speeds)
+
+
+def log_compact(
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", envvar=STATE, help="The --state of a service: a folder or a URL.")
+    ],
+    *,
+    json: o.JsonFlag = False,
+) -> None:
+    """Archive the records before a snapshot, compressed in the log itself, while the scheduler is stopped.
+
+    No record is lost: gavelx replay reads the archive too.
+    """
+    from gavelx.cli.compacting import run_compact
+
+    run_compact(log, json)

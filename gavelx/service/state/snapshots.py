@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple
 
-from gavelx.errors import GavelxError
+from gavelx.errors import GavelxError, InputFileError
 from gavelx.mechanism.commands import Command
 from gavelx.service.state.plain import FORMAT, UnreadableError, from_plain, to_plain
 from gavelx.service.state.state import State
@@ -76,6 +76,35 @@ def configuration_of(log: Log) -> Configuration | None:
         return None if found is None else Configuration.from_json(found)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise log.damaged(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
+
+
+class Compacted(NamedTuple):
+    """The record of the snapshot, and how many records before it were archived now."""
+
+    sequence: int
+    archived: int
+
+
+def compact(place: str) -> Compacted:
+    """Make a snapshot of the end of a log that no service has open, read it back, and archive what is before it.
+
+    Raises :class:`OptionError` where there is no log or it is in use, :class:`InputFileError` for one in which
+    nothing was recorded, and :class:`LogError`.
+    """
+    Log(place, read_only=True).close()  # a folder without a log stays as it is
+    log = Log(place)
+    try:
+        made_with = configuration_of(log)
+        if made_with is None:
+            raise InputFileError("nothing was ever recorded", where=log.name)
+        state, sequence, replayed = restore(log, lambda: State(made_with))
+        if replayed:
+            log.save_snapshot(sequence, FORMAT, to_plain(state))
+            again = restore(log, lambda: State(made_with))
+            assert again.replayed == 0, "the snapshot that was just written is not read"
+        return Compacted(sequence, log.compact(before=sequence))
+    finally:
+        log.close()
 
 
 class SnapshotMaker:

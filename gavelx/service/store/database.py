@@ -83,6 +83,19 @@ class Store:
         """Every row of a query."""
         return self.ask(lambda connection: connection.execute(query).all())
 
+    def shrink(self) -> None:
+        """Give the room of deleted rows back to the disk; PostgreSQL does so by itself."""
+        if self.place.file is None:
+            return
+        try:
+            connection = self.connection().execution_options(isolation_level="AUTOCOMMIT")
+            connection.exec_driver_sql("VACUUM")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        except (SQLAlchemyError, OSError) as error:
+            raise self._unavailable(error) from error
+        finally:
+            self.disconnect()
+
     def has_table(self, name: str) -> bool:
         return self.ask(lambda connection: sa.inspect(connection).has_table(name))
 

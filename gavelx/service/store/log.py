@@ -5,6 +5,7 @@ in WAL mode with ``synchronous=FULL``: ``NORMAL`` may lose the last commits when
 
 ====================  ==================================================================================
 ``events``            every record, in order, each with a checksum (`chain`); never changed
+``archive``           the oldest of them, compressed (`archive`), where the log was compacted
 ``snapshots``         the state after some record, made by some version of the code; may be thrown away
 ``facts``             what a log is made with (`facts`)
 ====================  ==================================================================================
@@ -28,6 +29,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from gavelx.errors import InputFileError, OptionError
+from gavelx.service.store.archive import Archive
 from gavelx.service.store.chain import (
     BEGIN,
     CHECKED,
@@ -203,12 +205,26 @@ class Log:
         assert not self._facts.get("configuration"), "it was said already"
         self._facts.say(configuration=json.dumps(configuration))
 
+    def compact(self, before: int) -> int:
+        """Archive the records before this one, which stays, as the last one does; how many there were.
+
+        Each transaction moves some of them, so that a compaction that was killed is continued by the next one.
+        """
+        assert before <= self.last_sequence, (before, self.last_sequence)
+        self._archive.make()
+        moved = 0
+        while rows := self._store.all(_select(_events.c.sequence < before).limit(CHUNK)):
+            self._archive.take(rows, _events)
+            moved += len(rows)
+        self._store.shrink()
+        return moved
+
     # -- opening ----------------------------------------------------------------------------------------------
 
     def _open(self, *, restored: bool, new: bool) -> None:
         """Find what is there, or begin; and look whether it ends where it ended."""
         remembers = "" if self._where.file is None else remembered(self._where.file)
-        self._facts = Facts(self._store)
+        self._facts, self._archive = Facts(self._store), Archive(self._store)
         if not self._facts:
             self._begin(lost=bool(remembers) and not new)
         elif new:
@@ -287,16 +303,24 @@ class Log:
         """The records after a point, many at a time, and the points where they end."""
         end, more = after, True
         while more:
-            those = _events.c.sequence > end.sequence
-            if until is not None:
-                those &= _events.c.sequence <= until
-            rows = self._store.all(_select(those).limit(CHUNK))
+            rows = self._rows_after(end.sequence, until)
             try:
                 records, end = records_in(rows, end)
             except BrokenError as error:
                 raise self._where.damaged(str(error), error.sequence) from None
             yield records, end
-            more = len(rows) == CHUNK
+            more = bool(rows)
+
+    def _rows_after(self, sequence: int, until: int | None) -> Sequence[Any]:
+        """The next rows: of ``events``, or of the archive if they are not there any more."""
+        those = _events.c.sequence > sequence
+        if until is not None:
+            those &= _events.c.sequence <= until
+        rows = self._store.all(_select(those).limit(CHUNK))
+        if rows and rows[0].sequence == sequence + 1:
+            return rows
+        old = self._archive.rows(sequence + 1)
+        return [row for row in old if sequence < row.sequence <= (until or row.sequence)] or rows
 
     def _point(self, sequence: int) -> Point:
         """How far the log is after this record; for one without a checksum that takes reading all before it."""
@@ -309,7 +333,8 @@ class Log:
 
     def _check_at(self, sequence: int) -> str:
         """The checksum that a record has in the log; nothing if it has none, or is not there."""
-        rows = self._store.all(_select(_events.c.sequence == sequence))
+        rows: Sequence[Any] = self._store.all(_select(_events.c.sequence == sequence))
+        rows = rows or [row for row in self._archive.rows(sequence) if row.sequence == sequence]
         with self._finding(f"record {sequence}"):
             return own_check(rows[0]) if rows else ""
 
