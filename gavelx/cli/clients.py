@@ -200,9 +200,26 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         )
         facts += [("allocation", shares or "nothing"), ("steps/s by it", number(document["steps_per_s"]))]
         facts += [("what binds", document["limited_by"])]
+    if "size" in document:
+        facts.append(("size now", _size_in_words(document["size"])))
+    if document.get("sizes"):
+        of_sizes = [
+            f"{size['accelerator']} {_size_in_words(size)} {percent(size['share'])}" for size in document["sizes"]
+        ]
+        facts += [("sizes", "; ".join(of_sizes)), ("why no larger", document["no_larger"])]
     if document.get("speeds"):
         facts.append(("speeds", "; ".join(map(_speed_in_words, document["speeds"].items()))))
     return [*facts, ("failures", str(document["failures"])), ("launches", str(document["launches"]))]
+
+
+def _size_in_words(size: dict[str, Any]) -> str:
+    """A size of an elastic job.
+
+    >>> _size_in_words({"devices": 4, "batch": 256}), _size_in_words({"devices": 1, "batch": 0})
+    ('4 devices in batches of 256', '1 device')
+    """
+    batch = f" in batches of {size['batch']}" if size["batch"] else ""
+    return f"{size['devices']} device{'s' if size['devices'] > 1 else ''}{batch}"
 
 
 def _speed_in_words(speed: tuple[str, dict[str, Any]]) -> str:

@@ -182,6 +182,14 @@ def test_a_job_is_submitted_in_parts(service: Background, capsys: pytest.Capture
     assert said(capsys, *options) == "0\n"
     (job,) = told(capsys, "status", "0")["jobs"]
     assert (job["elasticity"], job["determinism"], job["order"]) == ("workers:1-4/6", "", "")
+    while told(capsys, "explain", "0")["state"] != "running":
+        pass
+    document = told(capsys, "explain", "0")
+    assert document["size"] == {"devices": 1, "batch": 0}
+    assert [size["devices"] for size in document["sizes"]] == [1]
+    words = said(capsys, "explain", "0")
+    assert "size now" in words and "1 device" in words
+    assert "the policy keeps to the sizes as submitted" in " ".join(words.split())
     options[options.index("6")] = "3"
     assert "--parts: 3 parts for 4 devices" in said(capsys, *options, code=2)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gavelx.explain.explanation import Explanation
+from gavelx.explain.sizes import size_shares, why_no_larger
 from gavelx.jobs import Job
 from gavelx.metrics import known as plain
 from gavelx.rpc import wire_pb2 as wire
@@ -81,6 +82,8 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         document["state"] = "stopping" if run.stopping else "running"
         document["servers"] = [state.machines[part.server_id].name for part in run.parts]
         document["accelerator"] = run.lease.accelerator
+        if job.elastic is not None:
+            document["size"] = {"devices": len(run.lease.devices), "batch": run.lease.configuration.batch}
     document["why"] = _why(state, here, document, job_id)
     return document
 
@@ -136,14 +139,16 @@ def _allocated(state: State, job_id: int) -> dict[str, Any]:
         _explanations.clear()
         explanation = _explanations[id(allocation)] = Explanation(allocation)
     j = ids.index(job_id)
-    names = allocation.snapshot.accelerators
-    return {
+    names, reasons = allocation.snapshot.accelerators, explanation.reasons
+    sizes = size_shares(reasons, j)
+    of_sizes = {"sizes": [size._asdict() for size in sizes], "no_larger": why_no_larger(reasons, j)}
+    return (of_sizes if sizes else {}) | {
         "allocation": {
             name: float(share) for name, share in zip(names, allocation.share_JA[j].tolist(), strict=True)
         },
         "steps_per_s": float(explanation.throughput_J[j]),
         "equal_share_gain": plain(float(explanation.gain_J[j])),
-        "limited_by": explanation.reasons.limited_by(j),
+        "limited_by": reasons.limited_by(j),
         "one_more_device": explanation.one_more_device,
         "certificate": allocation.certificate.to_json(),
         "notes": list(allocation.notes),

@@ -1,0 +1,71 @@
+"""In which sizes an elastic job has its time, and why in no larger ones: facts about an allocation.
+
+Legend: C configurations, S those in which the job has time.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gavelx.explain.reasons import NEAR, WANTS_NO_MORE, Reasons
+
+Ints = NDArray[np.int64]
+
+
+class SizeShare(NamedTuple):
+    """The share of time of a job in one size; ``batch`` 0: the samples in an update are as submitted."""
+
+    accelerator: str
+    devices: int
+    batch: int
+    share: float
+
+
+def size_shares(reasons: Reasons, j: int) -> list[SizeShare]:
+    """The sizes in which job j (an index) has time, by type and number of devices; empty if it is not elastic."""
+    table, share_C = reasons.snapshot.configurations, reasons.allocation.share_C
+    return [
+        SizeShare(
+            reasons.snapshot.accelerators[table.accelerator_C[c]],
+            int(table.devices_C[c]),
+            int(table.batch_C[c]),
+            float(share_C[c]),
+        )
+        for c in _with_time(reasons, j).tolist()
+    ]
+
+
+def why_no_larger(reasons: Reasons, j: int) -> str:
+    """Why job j (an index) has no time in a larger size on the types where it runs; empty if it runs nowhere."""
+    snapshot, table, rows_S = reasons.snapshot, reasons.snapshot.configurations, _with_time(reasons, j)
+    if not len(rows_S):
+        return ""
+    if "sizes" not in snapshot.opened:
+        return "the policy keeps to the sizes as submitted: elastic(...) opens the others"
+    mine_C = table.configuration_M[table.job_M == j]
+    speed_C = dict(zip(mine_C.tolist(), table.throughput_M[table.job_M == j].tolist(), strict=True))
+    full, free = list[str](), list[str]()
+    for a in np.unique(table.accelerator_C[rows_S]).tolist():
+        here_S = rows_S[table.accelerator_C[rows_S] == a]
+        widest = here_S[table.devices_C[here_S].argmax()]
+        larger = (table.accelerator_C[mine_C] == a) & (table.devices_C[mine_C] > table.devices_C[widest])
+        faster = [c for c in mine_C[larger & snapshot.usable_C[mine_C]].tolist() if speed_C[c] > speed_C[widest]]
+        if faster:
+            (full if reasons.full_A[a] else free).append(snapshot.accelerators[a])
+    if free:
+        return f"larger sizes are faster, and {', '.join(free)} has free devices, but {WANTS_NO_MORE}"
+    if full:
+        return f"larger sizes are faster, but all devices are in use: {', '.join(full)}"
+    return "no larger size is faster, as far as is known"
+
+
+def _with_time(reasons: Reasons, j: int) -> Ints:
+    """The configurations of an elastic job, alone, in which it has time, by type, devices and batch."""
+    snapshot, table = reasons.snapshot, reasons.snapshot.configurations
+    if snapshot.jobs[j].elastic is None:
+        return np.zeros(0, dtype=np.int64)
+    mine_C = table.configuration_M[table.job_M == j]
+    mine_C = mine_C[(reasons.allocation.share_C[mine_C] > NEAR) & (table.members_C[mine_C] == 1)]
+    order = np.lexsort((table.batch_C[mine_C], table.devices_C[mine_C], table.accelerator_C[mine_C]))
+    return np.asarray(mine_C[order])
