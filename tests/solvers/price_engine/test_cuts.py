@@ -52,3 +52,14 @@ def test_where_the_small_program_fails_the_best_prices_so_far_are_taken(monkeypa
     price_A, level, _ = prices_by_cuts(table, 1.0)
     assert (np.diff(price_A) < 0).all()  # as fast as the types are
     assert level == pytest.approx(prove(table, price_A, 1.0).upper, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["ratio", "level"])
+def test_what_all_rows_use_is_what_their_cheapest_shares_take(kind: str) -> None:
+    table = rows(3, kind, 1.0)
+    prices = prove(table, np.array([3.0, 2.0, 1.0]), 1.0)
+    use_A, rise_A = table.usage(prices.price_A, prices.upper)
+    assert use_A == pytest.approx(table.used(table.cheapest(prices.price_A, prices.upper)))
+    step = 1e-7 * abs(prices.upper)
+    more_A = table.used(table.cheapest(prices.price_A, prices.upper + step))
+    assert (more_A - use_A) / step == pytest.approx(rise_A, rel=1e-3, abs=1e-3 * float(np.abs(rise_A).max()))
