@@ -57,6 +57,7 @@ MAY_IMPORT = {
     "published": {"nouns", "solvers", "policies", "mechanism", "simulator", "published"},
     "files": {"nouns", "files"},
     "estimator": {"nouns", "estimator"},
+    "estimated_speeds": {"nouns", "files", "estimator"},
     "pricing": {"nouns", "files", "mechanism", "policies", "simulator", "solvers", "pricing"},
     "report": {"nouns", "report"},
     "testing": {
@@ -71,7 +72,7 @@ MAY_IMPORT = {
     "learning": {"nouns", "slots", "policies", "learning"},
     "service": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "fallback"),
-        *("files", "explain", "rpc", "estimator", "service"),
+        *("files", "explain", "rpc", "estimator", "estimated_speeds", "service"),
     },
     "cli": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "simulator"),
@@ -80,6 +81,7 @@ MAY_IMPORT = {
             "report",
             "explain",
             "estimator",
+            "estimated_speeds",
             "pricing",
             "rpc",
             "service",

@@ -1,7 +1,8 @@
 """Random jobs: of the published job types, or of those that the user names."""
 
-from gavelx.cli.estimated_speeds import check_names, with_estimates
+from gavelx.cli.estimated_speeds import check_names
 from gavelx.errors import OptionError
+from gavelx.estimated_speeds import with_estimates
 from gavelx.jobs import Job
 from gavelx.simulator.random_jobs import PUBLISHED, REFERENCE, WIDTHS, JobTypes, random_jobs
 from gavelx.throughputs import Throughputs

@@ -1,54 +1,16 @@
-"""The speeds that a run needs and its table lacks, estimated from all that is measured.
-
-Estimates are kept in memory, so that a second run of one process with the same table does not compute them again.
-"""
+"""Names of jobs and devices of which nothing is known, and estimates for a single snapshot."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from gavelx.errors import OptionError, WorkloadError
 from gavelx.estimator.job_names import near_name, read_job
-from gavelx.estimator.missing_speeds import filled, missing_ways
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.shipped_speeds import shipped_measurements
 from gavelx.files.texts import shown
-from gavelx.files.throughput_tables import TABLES
 from gavelx.jobs import Job
-from gavelx.measurements import Measurement
 from gavelx.spelling import nearest
-from gavelx.throughputs import Setting, Throughputs
-
-KEPT_MAX = 8
-_cache: dict[object, Throughputs] = {}
-
-
-def with_estimates(
-    table: Throughputs, jobs: Sequence[Job], accelerators: Sequence[str], *, pairs: bool = False
-) -> Throughputs:
-    """The table with estimates of the speeds that these jobs need on these types and that it lacks.
-
-    An accelerator type without a data sheet and without any speed stays unknown.
-    """
-    sheets = load_data_sheets()
-    known = [name for name in accelerators if name in table.accelerators or sheets.has(name)]
-    shipped = table.name in TABLES
-    missing = missing_ways(jobs, known, table, only_new_types=shipped, pairs=pairs)
-    if not missing:
-        return table
-    key = table.name, tuple(table.isolated.items()), tuple(table.colocated.items()), tuple(missing)
-    if key not in _cache:
-        if len(_cache) >= KEPT_MAX:
-            _cache.clear()
-        from threadpoolctl import threadpool_limits  # noqa: PLC0415  # slow to import, and only needed here
-
-        from gavelx.estimator.combined import Combined  # noqa: PLC0415
-
-        of_pairs = any(not isinstance(way, Setting) for way in missing)
-        estimator = Combined(sheets)
-        estimator.observe(_observed(table, of_pairs=of_pairs))
-        with threadpool_limits(1):  # matrices are small: threads would only wait for each other
-            _cache[key] = filled(table, missing, estimator)
-    return _cache[key]
+from gavelx.throughputs import Throughputs
 
 
 def check_types(accelerators: Iterable[str], table: Throughputs) -> None:
@@ -77,12 +39,3 @@ def check_names(jobs: Iterable[Job], accelerators: Sequence[str], table: Through
             problem = f"unknown job type {shown(job_type)}"
             expected = f"a job type of throughput table {table.name}, or a name such as llama-7b-lora-bs16"
             raise WorkloadError(problem, where=f"{where}, job {job.id}", expected=expected, hint=hint)
-
-
-def _observed(table: Throughputs, *, of_pairs: bool) -> list[Measurement]:
-    """The table's own measured speeds, and those that gavelx ships; the table's own count where both have one."""
-    tables = (table.isolated, table.colocated) if of_pairs else (table.isolated,)
-    every = [entry for one in tables for entry in one.items()]
-    own = {way: speed for way, speed in every if way not in table.ranges}
-    shipped = [one for one in shipped_measurements() if one.way not in own]
-    return [*shipped, *(Measurement(way, speed) for way, speed in own.items())]

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 
 from gavelx.cli.conditions import ROUND_S, within
-from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.solving import solver_settings
 from gavelx.cli.stopping import stoppable
 from gavelx.cli.tables import plain_table, policy_cell, print_speeds
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError, WorkloadError
+from gavelx.estimated_speeds import with_estimates
 from gavelx.files.data_sheets import load_data_sheets, meant_by, other_spellings
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from gavelx.cli.estimated_speeds import check_types, with_estimates
+from gavelx.cli.estimated_speeds import check_types
 from gavelx.cli.extras import service_installed
 from gavelx.cli.output import Outputs, stderr, stdout, write_json
 from gavelx.cli.secrets import check_not_typed
 from gavelx.cli.tables import print_result, print_speeds
 from gavelx.cluster import Cluster
 from gavelx.errors import WorkloadError
+from gavelx.estimated_speeds import with_estimates
 from gavelx.files.data_sheets import other_spellings
 from gavelx.files.price_tables import load_prices
 from gavelx.mechanism.lengths import Known

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from gavelx.cli.capacities import capacities_of, check_capacities
 from gavelx.cli.conditions import faults_of, lengths_of, rules_of, within
 from gavelx.cli.drawing import drawn_jobs
-from gavelx.cli.estimated_speeds import check_names, check_types, with_estimates
+from gavelx.cli.estimated_speeds import check_names, check_types
 from gavelx.cli.prices import PriceChanges, prices_of
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.solving import solver_settings
 from gavelx.cluster import Cluster
 from gavelx.elastic import Elastic
 from gavelx.errors import OptionError, UserError, WorkloadError
+from gavelx.estimated_speeds import with_estimates
 from gavelx.estimator import DEFAULT, make_estimator
 from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.estimator.sampled_table import sampled

@@ -20,7 +20,7 @@ def snapshot_with_estimates(snapshot: Snapshot) -> tuple[Snapshot, Throughputs]:
     new = [name for name in names if name not in said.accelerators]
     if not new:
         return snapshot, said
-    from gavelx.cli.estimated_speeds import with_estimates  # noqa: PLC0415  # reads data sheets and estimates
+    from gavelx.estimated_speeds import with_estimates  # noqa: PLC0415  # reads data sheets and estimates
 
     table = with_estimates(said, snapshot.jobs, new)
     ways = ways_to_run(snapshot.jobs, new, table, placements=True, sizes=True)

@@ -10,6 +10,10 @@ Without a measurement, level is 0: a step is what a V100 does in a second, so th
 measurements on some devices, level and b follow, and so do the other devices (Bayesian linear regression; Bishop,
 "Pattern Recognition and Machine Learning", 2006, section 3.3).
 
+Of a type that has the name of one of today's jobs, or that the table knows on other devices, data sheets and
+shipped speeds say more (:func:`foretold_speeds`). Its logarithm is foretold_a + level + e_a instead, with a level that
+all devices have in common, because most of what is wrong with a roofline is wrong everywhere.
+
 (:mod:`gavelx.estimator.completion` estimates better where other job types were measured on the same devices, and
 takes seconds. This takes microseconds, so the scheduler can do it for each event, and again in each replay.)
 """
@@ -36,6 +40,8 @@ KNOWN_DOUBT, UNKNOWN_DOUBT = 0.3, 1.0
 PROCESSOR = 0.05
 """The rate of a processor's slot."""
 MEASURED_ERROR = 0.03
+COMMON = 0.6
+"""The part of the variance of foretold speeds that a job has in common on all devices."""
 
 
 class Rate(NamedTuple):
@@ -57,7 +63,11 @@ def rate_of(accelerator: str, data_sheets: DataSheets) -> Rate:
 
 
 def untold_speeds(
-    rates: Mapping[str, Rate], measured: Mapping[str, tuple[float, float]], *, exact: bool = True
+    rates: Mapping[str, Rate],
+    measured: Mapping[str, tuple[float, float]],
+    *,
+    exact: bool = True,
+    before: "_Fit | None" = None,
 ) -> dict[str, Estimate]:
     """The speed of a job type on each device with a rate, from ``measured`` ones: steps/s and relative error.
 
@@ -66,16 +76,46 @@ def untold_speeds(
     """
     known = {name: value for name, value in measured.items() if value[0] > 0 and name in rates}
     missing = rates.keys() - (measured.keys() if exact else measured.keys() - known.keys())
-    fit = _fitted(rates, known)
+    before = before or _Fit(0.0, BOUND, LEVEL_SD**2 if known else 0.0, 0.0, BOUND_SD**2)
+    fit = _fitted(before, rates, known)
     return {
-        name: (_fitted(rates, known, without=name) if name in known else fit).estimate(rate, known.get(name))
+        name: (_fitted(before, rates, known, without=name) if name in known else fit).estimate(
+            rate, known.get(name)
+        )
         for name, rate in rates.items()
         if name in missing
     }
 
 
-def _fitted(rates: Mapping[str, Rate], known: Mapping[str, tuple[float, float]], without: str = "") -> "_Fit":
-    fit = _Fit(0.0, BOUND, LEVEL_SD**2 if known else 0.0, 0.0, BOUND_SD**2)
+def foretold_speeds(
+    rates: Mapping[str, Rate],
+    measured: Mapping[str, tuple[float, float]],
+    foretold: Mapping[str, Estimate],
+) -> dict[str, Estimate]:
+    """The same as :func:`untold_speeds`, of a job type of which data sheets say more (``foretold``), and exact.
+
+    Devices of which they say nothing follow from the others, as if those were measured with large errors.
+    """
+    running = {name: one for name, one in foretold.items() if name in rates and one.steps_per_second > 0}
+    sd = {name: _sd(one) for name, one in running.items()}
+    own = {name: Rate(one.steps_per_second, sd[name] * math.sqrt(1 - COMMON)) for name, one in running.items()}
+    common = COMMON * max(sd.values(), default=0.0) ** 2
+    found = untold_speeds(own, measured, before=_Fit(0.0, 1.0, common, 0.0, 0.0))
+    rough = {name: (one.steps_per_second, sd[name]) for name, one in running.items()}
+    others = untold_speeds(rates, rough | dict(measured))
+    never = {name: one for name, one in foretold.items() if name not in running and name in rates}
+    return {**others, **found, **{name: one for name, one in never.items() if name not in measured}}
+
+
+def _sd(one: Estimate) -> float:
+    """The standard deviation of the logarithm of an estimated speed; a measured one has a little."""
+    return max(MEASURED_ERROR, math.log(one.upper / one.lower) / 2 / float(ndtri(0.5 + LEVEL / 2)))
+
+
+def _fitted(
+    before: "_Fit", rates: Mapping[str, Rate], known: Mapping[str, tuple[float, float]], without: str = ""
+) -> "_Fit":
+    fit = before
     for name, (speed, error) in known.items():
         if name != without:
             fit = fit.after(rates[name], speed, max(error, MEASURED_ERROR))

@@ -9,12 +9,12 @@ import pytest
 
 from gavelx import Cluster, Job, Prices, Snapshot, write_snapshot
 from gavelx.cli.drawing import TODAYS_JOBS
-from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.intervals import intervals_of
 from gavelx.cli.run_options import RunOptions
 from gavelx.cli.scenario import load_scenario
 from gavelx.elastic import Elastic
 from gavelx.errors import InputFileError, UserError
+from gavelx.estimated_speeds import with_estimates
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import read_trace
 from gavelx.throughputs import Setting

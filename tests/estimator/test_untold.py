@@ -6,8 +6,9 @@ import math
 import pytest
 
 from gavelx import load_throughputs
-from gavelx.estimator.untold import Rate, rate_of, untold_speeds
+from gavelx.estimator.untold import Rate, foretold_speeds, rate_of, untold_speeds
 from gavelx.files.data_sheets import load_data_sheets
+from gavelx.measurements import Estimate
 
 TYPES = ("v100", "p100", "k80")
 RATES = {name: rate_of(name, load_data_sheets()) for name in TYPES}
@@ -71,3 +72,22 @@ def test_rough_measurements_count_by_their_errors() -> None:
         assert all(0.001 < one.lower < one.upper < 0.1 for one in found.values())
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[-1] == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_measurement_moves_foretold_speeds_together() -> None:
+    """A roofline is wrong everywhere alike: what is measured on one device is told of the others, in part."""
+    rates = {name: Rate(speed, 0.3) for name, speed in (("v100", 1.0), ("a100", 2.5), ("h100", 5.0), ("odd", 1.0))}
+    foretold = {
+        "v100": Estimate(0.0, 0.0, 0.0, "estimated"),
+        "a100": Estimate(10.0, 5.0, 20.0, "estimated"),
+        "h100": Estimate(30.0, 15.0, 60.0, "estimated"),
+    }
+    before = foretold_speeds(rates, {}, foretold)
+    assert before["v100"].steps_per_second == 0.0, "it cannot run there"
+    assert before["h100"].steps_per_second == pytest.approx(30.0)
+    assert (before["h100"].lower, before["h100"].upper) == pytest.approx((15.0, 60.0), rel=0.01)
+    assert 1.0 < before["odd"].steps_per_second < 30.0, "a device without a data sheet is like the others"
+    after = foretold_speeds(rates, {"a100": (20.0, 0.02)}, foretold)
+    assert "a100" not in after
+    assert 40.0 < after["h100"].steps_per_second < 60.0
+    assert after["h100"].upper / after["h100"].lower < 0.9 * before["h100"].upper / before["h100"].lower

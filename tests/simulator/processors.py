@@ -11,8 +11,8 @@ from random import Random
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cluster import Cluster
+from gavelx.estimated_speeds import with_estimates
 from gavelx.estimator import make_estimator
 from gavelx.estimator.estimated_table import Believed, ways_of
 from gavelx.estimator.sampled_table import sampled

@@ -39,8 +39,10 @@ from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.agents.speed_samples import SpeedSamples
 from gavelx.service.agents.timing import Timing
 from gavelx.service.agents.tracking import TrackedLeases
+from gavelx.service.state.foretelling import foretold
 from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import Machine, State
+from gavelx.service.state.untold import Foretold
 from gavelx.service.store.marks import Marks
 from gavelx.service.store.records import Entry
 
@@ -120,7 +122,8 @@ class AgentRegistry:
         if machine is None or self._is_new(machine, server, hello):
             self._joining.add(server_id)
             try:
-                await self._post(lambda now_s: self._join(now_s, server, hello))
+                told = await self._foretold(server.accelerator)
+                await self._post(lambda now_s: self._join(now_s, server, hello, told))
             finally:
                 self._joining.discard(server_id)
         session = self.here[server_id]
@@ -192,11 +195,20 @@ class AgentRegistry:
             raise RefusedError(grpc.StatusCode.UNAVAILABLE, problem)
         return True
 
-    def _join(self, now_s: float, server: Server, hello: wire.Hello) -> list[Entry]:
+    async def _foretold(self, accelerator: str) -> list[Foretold]:
+        """What data sheets say of the jobs that are here on an accelerator type that was not."""
+        untold = self.state.untold
+        if accelerator in untold.rates:
+            return []
+        return await foretold(untold.kinds, [accelerator], self.state.table)
+
+    def _join(self, now_s: float, server: Server, hello: wire.Hello, told: list[Foretold]) -> list[Entry]:
         before = self.state.machines.get(server.id)
         epoch = 0 if before is None else before.epoch + 1
         note: dict[str, Any] = {"name": hello.name, "address": hello.address, "boot_id": hello.boot_id}
         note["rate"] = rate_of(server.accelerator, load_data_sheets())
+        if told:
+            note["foretold"] = told
         entries = [Entry(WorkerJoined(now_s, server, epoch), note)]
         if before is not None:
             entries += self._lends_as_before(now_s, before, server, epoch)

@@ -16,6 +16,7 @@ from gavelx.rpc.convert import check_spec, note_of
 from gavelx.service.api.calls import Call
 from gavelx.service.api.limits import Allowance
 from gavelx.service.api.naming import type_of
+from gavelx.service.state.foretelling import foretold
 from gavelx.service.state.state import State
 from gavelx.service.store.records import Entry
 from gavelx.spelling import close, meant, nearest
@@ -51,6 +52,21 @@ class Submission:
             self._jobs.append(self._checked(n, spec))
             if n % PIECE == PIECE - 1:
                 await asyncio.sleep(0)
+        await self._foretell()
+
+    async def _foretell(self) -> None:
+        """Note what data sheets say of the speeds of those jobs whose users say none."""
+        state = self._state
+        kinds = {
+            (fields["job_type"], width)
+            for fields, note in self._jobs
+            if note.get("untold")
+            for width in {fields["scale_factor"], *(fields["elastic"].widths if fields["elastic"] else ())}
+        }
+        rows = await foretold(kinds - state.untold.foretold.keys(), list(state.untold.rates), state.table)
+        for fields, note in self._jobs:
+            if own := [row for row in rows if row[0] == fields["job_type"]]:
+                note["foretold"] = own
 
     def _checked(self, n: int, spec: wire.JobSpec) -> tuple[dict[str, Any], dict[str, Any]]:
         """The fields of the job, and the note; raises :class:`UserError` naming the job."""

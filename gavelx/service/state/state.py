@@ -105,7 +105,7 @@ class State:
     def __init__(self, configuration: Configuration) -> None:
         table = configuration.throughputs
         self.job_types = table.job_types
-        self._table = table
+        self.table = table
         self.said = dict(chain[tuple[Way, float]](table.isolated.items(), table.colocated.items()))
         self.speeds, self.beside = dict(table.isolated), dict(table.colocated)
         self.online, self.refine = Online(self.said), configuration.refine
@@ -223,6 +223,7 @@ class State:
             setting = Setting(job.job_type, accelerator, job.scale_factor)
             if setting not in self.said:
                 self.said[setting] = self.speeds[setting] = speed
+        self.untold.foretell(spec.get("foretold", ()))
         news = [self.untold.add((job.job_type, devices)) for devices in self._unknown_widths(job, spec)]
         if any(news):
             self.mechanism.know(self._throughputs())
@@ -241,7 +242,7 @@ class State:
     def _throughputs(self, name: str = "") -> Throughputs:
         """The speeds that are gone by; another object each time, for they may have changed."""
         return replace(
-            self._table, isolated=self.speeds, colocated=self.beside, name=name, ranges=dict(self.untold.ranges)
+            self.table, isolated=self.speeds, colocated=self.beside, name=name, ranges=dict(self.untold.ranges)
         )
 
     def _allocated(self, event: Answered) -> Allocated | None:
@@ -294,7 +295,8 @@ class State:
             self._gone(event.server.id)
         machine = Machine(event.server, note["name"], note["address"], note["boot_id"], event.epoch)
         self.machines[event.server.id] = machine
-        if self.untold.joined(event.server.accelerator, Rate(*note["rate"]) if "rate" in note else None):
+        news = self.untold.foretell(note.get("foretold", ()))
+        if self.untold.joined(event.server.accelerator, Rate(*note["rate"]) if "rate" in note else None) or news:
             self.mechanism.know(self._throughputs())
 
     def _gone(self, server_id: int) -> None:

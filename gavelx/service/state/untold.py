@@ -3,15 +3,18 @@
 Of a type whose jobs show no steps, the wall time by device type stands for them: a whole run is one step, and each
 run that was complete in one lease is a measurement, though a rough one, as runs of one type are not equally long.
 As soon as steps of the type are measured, its runs do not count any more.
+
+Of a type that is in the table, or has the name of one of today's jobs, data sheets and shipped speeds say more
+(``foretell``); that is in the log as well.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gavelx.estimator.online import Online
-from gavelx.estimator.untold import MEASURED_ERROR, Rate, untold_speeds
-from gavelx.measurements import Measurement, Way
+from gavelx.estimator.untold import MEASURED_ERROR, Rate, foretold_speeds, untold_speeds
+from gavelx.measurements import Estimate, Measurement, Way
 from gavelx.throughputs import Setting
 
 RUN, RUN_ERROR = "a run", 0.5
@@ -20,6 +23,8 @@ SCALING, SCALING_ERROR = 0.8, 0.25
 """Twice the devices do 2 ** 0.8 as many steps/s, give or take a quarter, until that is measured."""
 Kind = tuple[str, int]
 """A job type and a number of devices."""
+Foretold = tuple[str, int, str, float, float, float]
+"""A kind of jobs, an accelerator type, and steps/s: the estimate and the ends of its range."""
 
 
 @dataclass
@@ -38,6 +43,19 @@ class UntoldSpeeds:
     kinds: dict[Kind, None] = field(default_factory=dict)
     counted: dict[Kind, None] = field(default_factory=dict)  # those whose steps were measured
     told: dict[str, set[int]] = field(default_factory=dict)  # numbers of devices at which a type's speeds are said
+    foretold: dict[Kind, dict[str, Estimate]] = field(default_factory=dict)  # by data sheets
+
+    def foretell(self, rows: Iterable[Foretold]) -> bool:
+        """Data sheets say these speeds of kinds of jobs; whether that concerns any that are here."""
+        changed = dict[Kind, None]()
+        for job_type, devices, accelerator, middle, low, high in rows:
+            kind = job_type, devices
+            self.foretold.setdefault(kind, {})[accelerator] = Estimate(middle, low, high, "estimated")
+            if kind in self.kinds:
+                changed[kind] = None
+        for kind in changed:
+            self._fill(kind)
+        return bool(changed)
 
     def add(self, kind: Kind) -> bool:
         """Jobs of this kind say no speed; whether that is news."""
@@ -95,13 +113,17 @@ class UntoldSpeeds:
                     self.ranges.pop(way, None)
             elif (guess := self._from_other_width(way)) is not None:
                 others[name] = guess
-        estimates = untold_speeds(self.rates, known | others, exact=exact and not others)
+        if foretold := self.foretold.get(kind):  # of other widths less is known
+            estimates = foretold_speeds(self.rates, known, foretold)
+        else:
+            estimates = untold_speeds(self.rates, known | others, exact=exact and not others)
         for name, estimate in estimates.items():
             if exact and name in known:
                 continue
             way = Setting(kind[0], name, kind[1])
             self.speeds[way] = estimate.steps_per_second
-            self.ranges[way] = estimate.lower, estimate.upper
+            if estimate.steps_per_second > 0:
+                self.ranges[way] = estimate.lower, estimate.upper
 
     def _from_other_width(self, way: Setting) -> tuple[float, float] | None:
         """Steps/s and relative error, by what is known at the nearest number of devices on this type; or None."""
@@ -117,7 +139,9 @@ class UntoldSpeeds:
 
     def _counts_steps(self, kind: Kind) -> bool:
         """Whether it is known what a step of these jobs is."""
-        return kind in self.counted or any(way in self.said for _, way in self._ways(kind))
+        return (
+            kind in self.counted or kind in self.foretold or any(way in self.said for _, way in self._ways(kind))
+        )
 
     def _ways(self, kind: Kind) -> Iterator[tuple[str, Setting]]:
         return ((name, Setting(kind[0], name, kind[1])) for name in self.rates)
