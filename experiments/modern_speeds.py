@@ -169,6 +169,21 @@ def shares(scores: Mapping[str, Errors]) -> tuple[float, float]:
     return max(devices, 0.0) / total, between / total
 
 
+def on_all_devices(errors: Iterable[tuple[float, bool, Setting, float]]) -> float:
+    """The part of the variance of standardised errors of new models that a job has in common on all devices.
+
+    A one-way analysis of variance; jobs that were measured on one device count for nothing.
+    """
+    of: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for _, _, way, z in errors:
+        if math.isfinite(z):
+            of[way.job_type, way.scale_factor].append(z)
+    many = [zs for zs in of.values() if len(zs) > 1]
+    within = float(np.mean([np.var(zs, ddof=1) for zs in many]))
+    between = float(np.mean([np.mean(zs) ** 2 - np.var(zs, ddof=1) / len(zs) for zs in many]))
+    return max(between, 0.0) / (max(between, 0.0) + within)
+
+
 def main() -> None:
     cells = truth()
     scores = score(cells)
@@ -176,7 +191,10 @@ def main() -> None:
     titles = ["hidden", "rival", "cells", "combined: median", "p90", "in 90 % intervals", "rival: median"]
     print(markdown_table(titles, rows(scores)))
     device, job = shares(scores)
-    print(f"\nWhat errors have in common: {device:.0%} by accelerator type, {job:.0%} by model on it.")
+    print(f"\nWhat errors have in common: {device:.0%} by accelerator type, {job:.0%} by model on it;")
+    print(
+        f"where the model is new, {on_all_devices(scores['a new model']['combined']):.0%} by job on all devices."
+    )
 
 
 if __name__ == "__main__":

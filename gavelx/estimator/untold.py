@@ -11,8 +11,8 @@ measurements on some devices, level and b follow, and so do the other devices (B
 "Pattern Recognition and Machine Learning", 2006, section 3.3).
 
 Of a type that has the name of one of today's jobs, or that the table knows on other devices, data sheets and
-shipped speeds say more (:func:`foretold_speeds`). Its logarithm is foretold_a + level + e_a instead, with a level that
-all devices have in common, because most of what is wrong with a roofline is wrong everywhere.
+shipped speeds say more (:func:`foretold_speeds`). The logarithm is foretold_a + level + e_a instead, with a level
+that all devices have in common, because most of what is wrong with a roofline is wrong everywhere.
 
 (:mod:`gavelx.estimator.completion` estimates better where other job types were measured on the same devices, and
 takes seconds. This takes microseconds, so the scheduler can do it for each event, and again in each replay.)
@@ -40,8 +40,9 @@ KNOWN_DOUBT, UNKNOWN_DOUBT = 0.3, 1.0
 PROCESSOR = 0.05
 """The rate of a processor's slot."""
 MEASURED_ERROR = 0.03
-COMMON = 0.6
-"""The part of the variance of foretold speeds that a job has in common on all devices."""
+COMMON = 0.75
+"""The part of the variance of foretold speeds that a job has in common on all devices, as was measured
+(experiments/modern_speeds.py)."""
 
 
 class Rate(NamedTuple):
