@@ -60,7 +60,7 @@ def test_nothing_is_foretold_of_names_that_say_nothing() -> None:
     kinds = [("train.py~1a2b3c4d", 1), ("llama-7b-lorra-bs16", 1), ("A3C", 1)]
     assert run_now(foretold(kinds, ["v100", "cpu"], TABLE)) == []
     rows = run_now(foretold([("A3C", 1), (f"{LLAMA}~1a2b3c4d", 1)], ["v100", "l4"], TABLE))
-    assert {row[:3] for row in rows} == {("A3C", 1, "l4")} | {
+    assert {tuple(row[:3]) for row in rows} == {("A3C", 1, "l4")} | {
         (f"{LLAMA}~1a2b3c4d", 1, name) for name in ("v100", "l4")
     }
     assert all(low <= middle <= high for *_, middle, low, high in rows)

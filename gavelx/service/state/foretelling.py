@@ -57,5 +57,5 @@ def _foretold(kinds: Sequence[Kind], accelerators: Sequence[str], table: Through
         for name in accelerators:
             way = Setting(plain(job_type), name, devices)
             if way not in table.isolated and (speed := filled.isolated.get(way)) is not None:
-                rows.append((job_type, devices, name, speed, *filled.ranges.get(way, (speed, speed))))
+                rows.append([job_type, devices, name, speed, *filled.ranges.get(way, (speed, speed))])
     return rows

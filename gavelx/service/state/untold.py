@@ -11,6 +11,7 @@ Of a type that is in the table, or has the name of one of today's jobs, data she
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gavelx.estimator.online import Online
 from gavelx.estimator.untold import MEASURED_ERROR, Rate, foretold_speeds, untold_speeds
@@ -23,8 +24,8 @@ SCALING, SCALING_ERROR = 0.8, 0.25
 """Twice the devices do 2 ** 0.8 as many steps/s, give or take a quarter, until that is measured."""
 Kind = tuple[str, int]
 """A job type and a number of devices."""
-Foretold = tuple[str, int, str, float, float, float]
-"""A kind of jobs, an accelerator type, and steps/s: the estimate and the ends of its range."""
+Foretold = list[Any]
+"""Job type, number of devices, accelerator type, and steps/s: the estimate and the ends of its range. As in logs."""
 
 
 @dataclass
