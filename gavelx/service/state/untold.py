@@ -25,7 +25,7 @@ SCALING, SCALING_ERROR = 0.8, 0.25
 Kind = tuple[str, int]
 """A job type and a number of devices."""
 Foretold = list[Any]
-"""Job type, number of devices, accelerator type, and steps/s: the estimate and the ends of its range. As in logs."""
+"""Job type, number of devices, accelerator type, and steps/s: the estimate and the ends of its range."""
 
 
 @dataclass
