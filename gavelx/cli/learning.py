@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gavelx.cli.drawing import drawn_jobs
-from gavelx.cli.estimated_speeds import with_estimates
 from gavelx.cli.extras import training_installed
 from gavelx.cli.learn_options import WorldOptions
 from gavelx.cli.output import print_json, stderr, stdout
@@ -15,6 +14,7 @@ from gavelx.cli.scenario import with_elasticity
 from gavelx.cli.tables import print_rows
 from gavelx.cluster import Cluster
 from gavelx.errors import OptionError
+from gavelx.estimated_speeds import with_estimates
 from gavelx.files.atomic import ensure_writable, write_atomically
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.learning.evaluate import difference, evaluated
