@@ -1,8 +1,11 @@
 """Random jobs: of the published job types, or of those that the user names."""
 
+from difflib import get_close_matches
+
 from gavelx.cli.estimated_speeds import check_names
 from gavelx.errors import OptionError
 from gavelx.estimated_speeds import with_estimates
+from gavelx.files.texts import shown
 from gavelx.jobs import Job
 from gavelx.simulator.random_jobs import PUBLISHED, REFERENCE, WIDTHS, JobTypes, random_jobs
 from gavelx.throughputs import Throughputs
@@ -50,6 +53,12 @@ def _named(text: str, table: Throughputs, *, wide: bool) -> tuple[JobTypes, Thro
     where, widths = "--job-types", WIDTHS if wide else (1,)
     if not all(named):
         raise OptionError(f"{text!r} has an empty name", where=where, hint="--job-types today")
+    if (
+        len(named) == 1
+        and named[0] not in table.job_types
+        and get_close_matches(named[0].lower(), [TODAY], cutoff=0.7)
+    ):
+        raise OptionError(f"unknown job type {shown(named[0])}", where=where, hint=f"did you mean {TODAY!r}?")
     probes = [Job(n, name, 1.0, width) for n, (name, width) in enumerate((a, b) for a in named for b in widths)]
     all_known = all(table.get(job.job_type, REFERENCE, job.scale_factor) for job in probes)
     reference = REFERENCE if all_known else REFERENCE_OF_TODAY

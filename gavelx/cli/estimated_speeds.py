@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from gavelx.errors import OptionError, WorkloadError
-from gavelx.estimator.job_names import near_name, read_job
+from gavelx.estimator.job_names import JobNameError, near_name, read_job
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.shipped_speeds import shipped_measurements
 from gavelx.files.texts import shown
@@ -13,16 +13,17 @@ from gavelx.spelling import nearest
 from gavelx.throughputs import Throughputs
 
 
-def check_types(accelerators: Iterable[str], table: Throughputs) -> None:
+def check_types(accelerators: Iterable[str], table: Throughputs, where: str = "--cluster") -> None:
     """Raise :class:`OptionError` for a type of which nothing is known, and that is spelled like one that is."""
     sheets = load_data_sheets()
     chips = {device.partition("-")[0]: None for device in sheets.by_name}
     for name in accelerators:
         if name in table.accelerators or sheets.has(name):
             continue
-        if near := get_close_matches(name, {**dict.fromkeys(table.accelerators), **chips}, n=1, cutoff=0.7):
+        known = {**dict.fromkeys(table.accelerators), **chips, **sheets.by_name}
+        if near := get_close_matches(name, known, n=1, cutoff=0.7):
             problem = f"nothing is known of accelerator type {shown(name)}"
-            raise OptionError(problem, where="--cluster", hint=f"did you mean {near[0]!r}?")
+            raise OptionError(problem, where=where, hint=f"did you mean {near[0]!r}?")
 
 
 def check_names(jobs: Iterable[Job], accelerators: Sequence[str], table: Throughputs, where: str) -> None:
@@ -33,9 +34,19 @@ def check_names(jobs: Iterable[Job], accelerators: Sequence[str], table: Through
     all_known = set(accelerators) <= set(table.accelerators)
     measured = {one.way.job_type for one in shipped_measurements()}
     for job_type, job in {job.job_type: job for job in jobs}.items():
-        if job_type in table.job_types or job_type in measured or read_job(job_type) is not None:
+        if job_type in table.job_types or job_type in measured or _is_read(job_type, f"{where}, job {job.id}"):
             continue
         if hint := near_name(job_type) or (not all_known and nearest(job_type, table.job_types)):
             problem = f"unknown job type {shown(job_type)}"
             expected = f"a job type of throughput table {table.name}, or a name such as llama-7b-lora-bs16"
             raise WorkloadError(problem, where=f"{where}, job {job.id}", expected=expected, hint=hint)
+
+
+def _is_read(job_type: str, where: str) -> bool:
+    """Whether it is the name of one of today's jobs; an error about a part of it says which job has it."""
+    try:
+        return read_job(job_type) is not None
+    except JobNameError as error:
+        raise JobNameError(
+            error.problem, where=f"{where}, {error.where}", expected=error.expected, hint=error.hint
+        ) from None

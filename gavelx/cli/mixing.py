@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 
 from gavelx.cli.conditions import ROUND_S, within
+from gavelx.cli.estimated_speeds import check_names, check_types
 from gavelx.cli.output import print_json, stderr, stdout
 from gavelx.cli.solving import solver_settings
 from gavelx.cli.stopping import stoppable
@@ -67,6 +68,7 @@ def mix(typed: MixOptions, *, as_json: bool) -> bool:
     most = _most(typed.max_devices, wanted)
     offered = list(dict.fromkeys(offer.accelerator for offer in offers))
     if not typed.strict_speeds:
+        check_names(jobs, offered, throughputs, str(find_trace(typed.trace)))
         throughputs = with_estimates(throughputs, jobs, offered)
     jobs = _checked(typed, jobs, throughputs, offered)
     with using(settings), stoppable(typed.policy) as policy:
@@ -110,6 +112,7 @@ def _accelerators(typed: MixOptions, throughputs: Throughputs, jobs: Sequence[Jo
         raise OptionError(f"{text!r} names no type", where="--accelerators", hint="--accelerators v100,p100,k80")
     sheets = load_data_sheets()
     estimated = [name for name in wanted if NAME.fullmatch(name) and sheets.has(name) and not typed.strict_speeds]
+    check_types(wanted, throughputs, "--accelerators")
     check_accelerators([name for name in wanted if name not in estimated], throughputs)
     return wanted
 

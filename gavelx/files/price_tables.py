@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -303,7 +304,9 @@ def table_rows(spec: str) -> Iterable[PriceRow]:
     if exists(spec) or Path(spec).suffix or Path(spec).name != spec:
         return _rows(spec)
     problem = f"{shown(spec, 80)} is neither a cloud nor a list of prices nor a file"
-    raise OptionError(problem, where="--prices", expected=f"one of {', '.join(known)}, or a list", hint=FORM)
+    near = get_close_matches(cloud.lower(), known, n=1)
+    hint = f"did you mean {near[0]!r}? or {FORM}" if near else FORM
+    raise OptionError(problem, where="--prices", expected=f"one of {', '.join(known)}, or a list", hint=hint)
 
 
 def _listed(text: str, spec: str) -> dict[str, Quote]:

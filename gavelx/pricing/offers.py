@@ -48,7 +48,8 @@ def load_offers(spec: str, accelerators: Sequence[str], *, as_of: str | None = N
         raise OptionError(f"{', '.join(free)} costs nothing", where="--prices", expected="prices above 0")
     if not offers:
         until = f" up to {as_of}" if as_of else ""
-        problem = f"{shown(spec, 80)} sells none of {', '.join(accelerators)}{until}"
+        has = ", ".join(sold_types(spec)) or "nothing"
+        problem = f"{shown(spec, 80)} sells none of {', '.join(accelerators)}{until}; it has {has}"
         raise OptionError(problem, where="--prices", hint=FORM)
     offers = list({str(offer): offer for offer in sorted(offers, key=lambda offer: -offer.usd_per_hour)}.values())
     return tuple(sorted(offers, key=lambda offer: (accelerators.index(offer.accelerator), offer.devices, offer)))

@@ -286,3 +286,9 @@ def test_job_types_that_cannot_be_drawn(shell: Shell, names: str, words: str) ->
 def test_job_types_are_of_random_jobs(shell: Shell) -> None:
     ran = shell("simulate", "--policy", "fifo", "--cluster", "v100=4", "--trace", "x.csv", "--job-types", "A3C")
     assert ran.code == 2 and "--job-types: it says how random jobs are made" in ran.err
+
+
+def test_a_slip_in_today_is_seen(shell: Shell) -> None:
+    ran = shell("simulate", "--policy", "fifo", "--cluster", "h100=2", "--jobs", "3", "--job-types", "todya")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "gavelx: --job-types: unknown job type 'todya'. Try: did you mean 'today'?\n"

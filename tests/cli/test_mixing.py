@@ -84,6 +84,36 @@ def test_jobs_that_the_table_lacks_choose_among_all_types_that_are_sold(shell: S
     assert strict.code == 2 and "unknown job type 'llama-7b-lora-bs16'" in strict.err
 
 
+@pytest.mark.parametrize(
+    ("job_type", "options", "said"),
+    [
+        (
+            "llama-7b-lorra-bs16",
+            ("--prices", "gcp"),
+            r"jobs.csv, job 0, job type 'llama-7b-lorra-bs16': 'lorra' is not",
+        ),
+        ("lama-7b-lora-bs16", ("--prices", "gcp"), "did you mean llama-7b-lora-bs16?"),
+        ("A3C", ("--prices", "asure"), "did you mean 'azure'?"),
+        (
+            "A3C",
+            ("--prices", "gcp", "--accelerators", "h10"),
+            "--accelerators: nothing is known of accelerator type 'h10'",
+        ),
+        ("A3C", ("--prices", "gcp", "--accelerators", "a100-90gb"), "did you mean 'a100-80gb"),
+        ("A3C", ("--prices", "lambda", "--accelerators", "tpu-v5e"), "sells none of tpu-v5e; it has h100-80gb"),
+        ("A3C", ("--prices", "h1000=3"), "sells none of k80, p100, v100; it has h1000"),
+    ],
+)
+def test_unknown_names_and_types_that_are_not_sold(
+    shell: Shell, tmp_path: Path, job_type: str, options: tuple[str, ...], said: str
+) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"job_id,arrival_s,job_type,scale_factor,total_steps\n0,0,{job_type},1,2000\n")
+    ran = shell("mix", "--trace", str(path), "--deadline", "200", *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err and len(ran.err.splitlines()) == 1
+
+
 @pytest.mark.slow
 def test_a_mix_that_is_not_confirmed_ends_with_1(shell: Shell, trace: str, tmp_path: Path) -> None:
     policy = tmp_path / "lazy.py"
