@@ -95,3 +95,11 @@ def test_the_shortest_job_has_its_size_first() -> None:
     slots = Slots.of(sizes, np.array([3.0]), np.zeros((1, 2), dtype=np.int64), np.array([[1000.0, 10.0]]))
     assert greedy(slots, Weights(2.0))(slots).tolist() == [[0, 1]]
     assert greedy(slots, Weights(0.0))(slots).tolist() == [[1, 0]]
+
+
+def test_a_job_that_is_slower_than_believed_takes_longer() -> None:
+    slots = Slots.of(
+        Sizes(np.ones((1, 1, 1)), np.ones((1, 1))), np.array([2.0]), np.zeros((1, 2), int), [[150.0] * 2]
+    )
+    slots = replace(slots, pace_KJ=np.array([[1.0, 0.5]]))
+    np.testing.assert_allclose(play(slots, greedy(slots, Weights(0.0)), SLOT_S).done_s_KJ, [[150.0, 300.0]])
