@@ -63,6 +63,29 @@ def test_a_gang_is_over_when_its_last_server_is_lost() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(("warm_s", "held_s"), [(0.0, 10.0), (3.0, 7.0), (9.0, 4.0)])
+def test_a_lease_is_paid_for_until_its_last_part_ends_but_for_what_got_ready_before_it(
+    warm_s: float, held_s: float
+) -> None:
+    """Rank 0's server held its devices for 4 s, the other for 10 s; the job went over in between."""
+
+    async def main() -> None:
+        desk = Desk()
+        agents = [await desk.agent(name, 1) for name in ("one", "two")]
+        desk.submit_gang(2, 1e6)
+        desk.wake()
+        (run_,) = desk.state.runs.values()
+        run_.warm_s = warm_s
+        for (session, stream), seconds in zip(agents, (4.0, 10.0), strict=True):
+            ended = wire.Ended(report_id="r", lease_id=run_.lease.id, job_id=0, steps_done=7.0, held_s=seconds)
+            desk.here.receive(session, stream, wire.FromAgent(ended=ended))
+            desk.settle()
+        (event,) = [entry.event for entry in desk.log if isinstance(entry.event, LeaseEnded)]
+        assert event.held_s == held_s
+
+    run(main())
+
+
 def launched(stream: Stream) -> list[int]:
     """Leases of the launches that are on their way, and nothing else stays on it."""
     messages = [stream._queue.get_nowait() for _ in range(stream._queue.qsize())]

@@ -185,9 +185,9 @@ class LeaseCompletions:
         job_id = run.lease.job_id
         steps = self._progress.saved_steps(run) if first is None else self._steps(job_id, first, complete=complete)
         held = {server: safe_number(final.held_s) for server, final in finals.items()}
-        held_s = max(held.values())
-        if run.generation > 0 and first is not None:  # other processes may have got ready before it began
-            held_s = held[run.parts[0].server_id]
+        for server in held.keys() - {run.parts[0].server_id}:  # processes there may have got ready before it began
+            held[server] -= run.warm_s
+        held_s = max(0.0, *held.values())
         if run.stopped is not None and any(part.server_id not in finals for part in run.parts):
             held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
         told = min(finals.values(), key=lambda final: (not final.failed, not final.reason))

@@ -26,7 +26,8 @@ class LeaseRecord:
     it was taken back. ``continued_by``: the lease to which its job is to go over while it runs.
 
     ``generation`` counts the sizes that a job has had since its launch; ``numbers`` are those of its processes by
-    rank, which they keep for life, and ``numbered`` how many were ever given.
+    rank, which they keep for life, and ``numbered`` how many were ever given. ``warm_s``: for how long those that
+    joined got ready before the job went over to this lease.
     """
 
     lease: Lease
@@ -38,6 +39,7 @@ class LeaseRecord:
     generation: int = 0
     numbers: list[int] = field(default_factory=list)
     numbered: int = 0
+    warm_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.numbers:

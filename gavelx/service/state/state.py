@@ -322,10 +322,12 @@ class State:
     def _resized(self, event: Resized) -> None:
         """A job has gone over: its lease before that has ended."""
         known, run = self.jobs[event.job_id], self.runs.end(event.before_id)
+        if (after := self.runs.get(event.lease_id)) is not None:
+            after.warm_s = event.warm_s
         if not known.ended or run is None:
             return
         self._after_the_end(known, run, event.held_s, event.steps_done)
-        if (after := self.runs.get(event.lease_id)) is not None:  # its new devices had got ready
+        if after is not None:  # its new devices had got ready
             self._charge(known, after.lease, len(set(after.lease.devices) - set(run.lease.devices)) * event.warm_s)
 
     def _after_the_end(self, known: JobRecord, run: LeaseRecord, held_s: float, steps_done: float) -> None:
