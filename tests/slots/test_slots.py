@@ -103,3 +103,9 @@ def test_a_job_that_is_slower_than_believed_takes_longer() -> None:
     )
     slots = replace(slots, pace_KJ=np.array([[1.0, 0.5]]))
     np.testing.assert_allclose(play(slots, greedy(slots, Weights(0.0)), SLOT_S).done_s_KJ, [[150.0, 300.0]])
+
+
+def test_a_job_without_room_on_the_type_that_costs_least_takes_another() -> None:
+    sizes = Sizes(np.eye(2)[None], np.ones((1, 2)), np.array([[0, 1]]))
+    slots = Slots.of(sizes, np.ones(2), np.zeros((1, 2), dtype=np.int64), np.full((1, 2), 100.0))
+    assert sorted(greedy(slots, Weights(0.0))(slots)[0].tolist()) == [0, 1]
