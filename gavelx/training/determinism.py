@@ -96,21 +96,24 @@ def still_kept(name: str, then: Mapping[str, Any], now: Mapping[str, Any], refus
 class Bits:
     """What is promised of a job, and whether it was kept so far.
 
-    ``named``: the script named a level, so what would break it is refused.
+    ``named``: the script named a level, so what would break it is refused. ``of_any_size``: the batch of the job
+    changes with its processes, so another number of these is no news.
     """
 
-    def __init__(self, level: Determinism, named: bool, parts: int = 0) -> None:
-        self.level, self.named, self.parts = level, named, parts
+    def __init__(self, level: Determinism, named: bool, parts: int = 0, *, of_any_size: bool = False) -> None:
+        self.level, self.named, self.parts, self.of_any_size = level, named, parts, of_any_size
         self.kept = True
 
     @classmethod
     def of(cls, asked: Determinism | None, gang: Gang | None) -> "Bits":
         elastic = gang.elastic if gang else None
-        level = level_of(asked, elastic.what if elastic else "")
+        changes = elastic.what if elastic else ""
+        level = level_of(asked, changes)
         named = asked not in (None, "none")
         if named:
             prepare_gpu()
-        return cls(level, named, elastic.parts if elastic and elastic.what == "workers" else 0)
+        parts = elastic.parts if elastic and changes == "workers" else 0
+        return cls(level, named, parts, of_any_size=changes == "batch")
 
     def made_with(self, processes: int) -> dict[str, Any]:
         """The versions, the threads and the device on which the bits of a result depend."""
@@ -122,7 +125,7 @@ class Bits:
         }
         if self.parts:
             found["parts"] = self.parts
-        if not self.parts or self.level == "fixed":
+        if self.level == "fixed" or not (self.parts or self.of_any_size):
             found["processes"] = processes
         return found
 

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from gavelx.errors import UserError
 from gavelx.training import CheckpointError, Gang, Training, TrainingWarning, ordered
-from gavelx.training.determinism import PORTABLE, level_of
+from gavelx.training.determinism import PORTABLE, Bits, level_of
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,16 @@ def test_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(UserError, match="'heterogeneous' on a GPU"):
         level_of("heterogeneous", "workers")
+
+
+def test_another_number_of_processes_is_no_news_where_the_batch_changes_with_it() -> None:
+    rigid, changes, fixed = (
+        Bits("none", named=False),
+        Bits("none", named=False, of_any_size=True),
+        Bits("fixed", True),
+    )
+    assert [bits.made_with(2)["processes"] for bits in (rigid, fixed)] == [2, 2]
+    assert "processes" not in changes.made_with(2)
 
 
 def train(folder: Path, steps: int, *, gang: Gang | None = None, **options: object) -> dict[str, object]:
