@@ -225,7 +225,8 @@ def _size_in_words(size: dict[str, Any]) -> str:
 def _speed_in_words(speed: tuple[str, dict[str, Any]]) -> str:
     name, known = speed
     ends = f", {number(known['range'][0])} to {number(known['range'][1])}" if "range" in known else ""
-    return f"{name} {number(known['steps_per_s'])} steps/s ({known['from']}{ends})"
+    why = f"; a lease did not measure it: {known['not_measured']}" if "not_measured" in known else ""
+    return f"{name} {number(known['steps_per_s'])} steps/s ({known['from']}{ends}{why})"
 
 
 def _behind(behind_s: float) -> tuple[str, str]:

@@ -14,16 +14,20 @@ from gavelx.throughputs import Throughputs
 
 
 def check_types(accelerators: Iterable[str], table: Throughputs, where: str = "--cluster") -> None:
-    """Raise :class:`OptionError` for a type of which nothing is known, and that is spelled like one that is."""
+    """Raise :class:`OptionError` for a type of which nothing is known: no speed of it, and no data sheet."""
     sheets = load_data_sheets()
-    chips = {device.partition("-")[0]: None for device in sheets.by_name}
+    chips = {name if name.startswith("tpu") else name.partition("-")[0]: None for name in sheets.by_name}
     for name in accelerators:
         if name in table.accelerators or sheets.has(name):
             continue
         known = {**dict.fromkeys(table.accelerators), **chips, **sheets.by_name}
-        if near := get_close_matches(name, known, n=1, cutoff=0.7):
-            problem = f"nothing is known of accelerator type {shown(name)}"
-            raise OptionError(problem, where=where, hint=f"did you mean {near[0]!r}?")
+        near = get_close_matches(name, known, n=1, cutoff=0.7)
+        raise OptionError(
+            f"nothing is known of accelerator type {shown(name)}",
+            where=where,
+            expected="" if near else "one of " + ", ".join({**dict.fromkeys(table.accelerators), **chips}),
+            hint=f"did you mean {near[0]!r}?" if near else f"--table FILE, with speeds on {shown(name)}",
+        )
 
 
 def check_names(jobs: Iterable[Job], accelerators: Sequence[str], table: Throughputs, where: str) -> None:

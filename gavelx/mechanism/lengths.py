@@ -37,6 +37,7 @@ traces that gavelx ships have geometric means of 16 minutes to 16 hours, and dev
 PRIOR_JOBS = 2.0
 LEVEL = 0.9
 QUANTILES = 0.5, 0.5 - LEVEL / 2, 0.5 + LEVEL / 2
+GROUPS = "of its type", "of its owner", "of other owners"
 SAID_WITHIN = 0.5
 """What a job says of its own end is believed within this part of the time left."""
 SHORTEST_S = 0.1
@@ -122,6 +123,13 @@ class Lengths:
             if (seen := self._seen.get(group)) is not None:
                 belief = seen.after(belief)
         return belief
+
+    def source(self, job: Job) -> str:
+        """The jobs whose lengths say most of this job's: ``3 jobs of its type before it``."""
+        for group, words in zip(reversed(_groups(job)), GROUPS, strict=True):
+            if (seen := self._seen.get(group)) is not None:
+                return f"{seen.jobs:,} job{'s' if seen.jobs > 1 else ''} {words} before it"
+        return "jobs in general: none ended before it"
 
     def left(self, jobs: Sequence[Job], worked_s_J: Floats, part_J: Floats) -> Left:
         """How much longer these jobs take, that have worked for so long.

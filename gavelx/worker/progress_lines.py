@@ -8,8 +8,9 @@ From the best kind of line that a job prints:
     rates      ``11.9 it/s``, ``0.08 s/it``: steps are the rate times the time for which it was printed
 
 A job may print several counts of a kind, such as a bar for training and one for validation; they are told apart by
-their totals, and what counts is how much they rise. A count that begins anew is added to what was counted before
-(an epoch is over), and one that goes back a little is ignored. Nothing that a job prints ends it: a line may lie.
+their totals, and what counts is how much they rise. If the number goes on from the last line and only the total is
+new, the count is the same. A count that begins anew is added to what was counted before (an epoch is over),
+and one that goes back a little is ignored. Nothing that a job prints ends it: a line may lie.
 """
 
 import math
@@ -23,8 +24,8 @@ SERIES_MAX = 16
 COUNT_MAX, RATE_MAX = 1e12, 1e9
 BEGAN_ANEW = 0.1
 """A count that falls below this part of what it was has begun anew."""
-COMPLETE = 0.9
-"""So has one that had come so far, of its total."""
+COMPLETE, ANEW_AFTER_ALL = 0.9, 0.5
+"""So has one that had come so far, of its total, if it falls below the second part. (A countdown falls less.)"""
 ANSI = re.compile(rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])")
 NUMBER = r"(\d{1,13}(?:[,_]\d{3}){0,4}(?:\.\d{1,6})?)"
 GAP = r"\s{0,4}"
@@ -37,7 +38,7 @@ STEPS = re.compile(
 BARS = re.compile(rf"(?<![\w./]){NUMBER}/{NUMBER}{GAP}\[\d{{1,4}}:\d\d")
 EPOCHS = re.compile(rf"(?<![a-z])epochs?(?:['\"]?{GAP}[:=#]{GAP}|{GAP}\[{GAP}|\s{{1,4}}){NUMBER}{OF}(?![\w%])")
 RATES = re.compile(
-    rf"(?<![\w.])(\d{{1,13}}(?:\.\d{{1,9}})?(?:e[+-]?\d{{1,3}})?){GAP}"
+    rf"(?<![\w.-])(\d{{1,13}}(?:\.\d{{1,9}})?(?:e[+-]?\d{{1,3}})?){GAP}"
     r"(?:(it|iter|iters|iterations|step|steps|batch|batches)/(?:s|sec|second)|s(?:ec)?/(it|iter|step|batch))(?![a-z])"
 )
 HINT = re.compile(rb"(?i)step|iter|epoch|update|\d/\d|/s|s/|sec/")
@@ -62,11 +63,14 @@ class _Count:
     def add(self, value: float, total: float) -> None:
         if value >= self.last:
             self.risen += value - self.last
-        elif value <= max(1.0, BEGAN_ANEW * self.last) or 0.0 < COMPLETE * total <= self.last:
+        elif value <= max(1.0, self._anew_below(total)):
             self.risen, self.anew = self.risen + value, True
         else:
             return
         self.last = value
+
+    def _anew_below(self, total: float) -> float:
+        return self.last * (ANEW_AFTER_ALL if 0.0 < COMPLETE * total <= self.last else BEGAN_ANEW)
 
 
 @dataclass
@@ -75,6 +79,7 @@ class ProgressLines:
 
     _rest: bytes = b""
     _counts: dict[str, dict[float, _Count]] = field(default_factory=dict)
+    _latest: dict[str, float] = field(default_factory=dict)
     _rate: float = 0.0
     _rate_s: float = math.inf
     _by_rate: float = 0.0
@@ -120,8 +125,12 @@ class ProgressLines:
         if value > COUNT_MAX or total > COUNT_MAX or 0.0 < total < value:
             return
         counts = self._counts.setdefault(kind, {})
+        before = self._latest.get(kind, total)
+        if total not in counts and before in counts and counts[before].last <= value:
+            counts[total] = counts.pop(before)
         if total in counts or len(counts) < SERIES_MAX:
             counts.setdefault(total, _Count()).add(value, total)
+            self._latest[kind] = total
 
     def _goes(self, rate: float, *, per_step: bool, now_s: float) -> None:
         """The job says how fast it is; until now it was as fast as it said before."""

@@ -73,10 +73,16 @@ def test_strict_speeds_refuses_as_before(shell: Shell) -> None:
     assert "no throughput is known for accelerator type 'a100-80gb'" in ran.err
 
 
-def test_a_type_without_a_data_sheet_is_refused(shell: Shell) -> None:
-    ran = shell("compare", "--policies", "fifo", "--cluster", "abacus=4", "--jobs", 4)
+@pytest.mark.parametrize("strict", [(), ("--strict-speeds",)])
+def test_a_type_without_a_data_sheet_is_refused(shell: Shell, strict: tuple[str, ...]) -> None:
+    """Far from any known name, it is told which there are, and how speeds on it are told."""
+    ran = shell("compare", "--policies", "fifo", "--cluster", "gtx1080=4", "--jobs", 4, *strict)
     assert ran.code == 2
-    assert "no throughput is known for accelerator type 'abacus'" in ran.err
+    assert (
+        "--cluster: nothing is known of accelerator type 'gtx1080'; expected one of k80, p100, v100, " in ran.err
+    )
+    assert all(f", {name}" in ran.err for name in ("t4", "h100", "mi300x", "tpu-v4"))
+    assert ran.err.rstrip().endswith("Try: --table FILE, with speeds on 'gtx1080'")
 
 
 def test_todays_jobs_run(shell: Shell, tmp_path: Path) -> None:

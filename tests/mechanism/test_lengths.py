@@ -39,6 +39,16 @@ def test_the_jobs_before_it_count() -> None:
     assert middle < other_type < other_owner < PRIOR_S, "those of its owner, and of all, count for less"
 
 
+def test_it_is_said_which_jobs_those_are() -> None:
+    lengths = Lengths()
+    assert lengths.source(job()) == "jobs in general: none ended before it"
+    lengths.ended(job(), 1.0)
+    lengths.ended(job("other.py"), 1.0)
+    assert lengths.source(job()) == "1 job of its type before it"
+    assert lengths.source(job("third.py")) == "2 jobs of its owner before it"
+    assert lengths.source(job("train.py", "bob")) == "2 jobs of other owners before it"
+
+
 def test_without_learning_only_the_prior_is_believed() -> None:
     lengths = Lengths(learns=False)
     lengths.ended(job(), 1.0)

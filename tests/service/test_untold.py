@@ -157,7 +157,7 @@ def test_what_it_says_of_its_length_is_shown_and_not_obeyed() -> None:
             desk.report(float(second), 10.0 * second, 400.0)
         assert desk.state.jobs[0].ended == ""
         told = explained(desk.state, desk.here, 0, desk.now_s)
-        assert told["left_from"] == "0 jobs of its type before it"
+        assert told["left_from"] == "jobs in general: none ended before it"
 
     run(main())
 
@@ -301,6 +301,27 @@ def test_without_steps_the_wall_time_of_runs_stands_for_them() -> None:
         again = desk.again()
         assert again.speeds == desk.state.speeds
         assert again.untold.counted == desk.state.untold.counted
+
+    run(main())
+
+
+def test_explain_says_why_a_lease_measured_nothing() -> None:
+    """A job that says the same step again and again, and the next one of its type."""
+
+    async def main() -> None:
+        desk = Untold()
+        await desk.begin()
+        for second in range(20):
+            desk.report(float(second), 10.0, 10.0)
+        desk.ends(20.0, complete=True, steps_done=10.0)
+        desk.more()
+        document = explained(desk.state, desk.here, 1, desk.now_s)
+        assert document["speeds"]["v100"]["from"] == "estimated"
+        assert document["speeds"]["v100"]["not_measured"] == "no step was done"
+        assert document["left_from"] == "1 job of its type before it"
+        for second in range(40):
+            desk.report(float(second), 7.0 * second)
+        assert "not_measured" not in explained(desk.state, desk.here, 1, desk.now_s)["speeds"]["v100"]
 
     run(main())
 

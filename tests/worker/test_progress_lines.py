@@ -4,6 +4,7 @@ import math
 import os
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,31 @@ def test_two_bars_count_apart() -> None:
 def test_a_count_that_wavers_is_not_a_new_one() -> None:
     """Processes of one job print in any order."""
     assert read(*(f"step {n}\n" for n in (10, 9, 11, 10, 12, 11))) == (12.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "steps", "total"),
+    [
+        (lambda i: f"step {i}/{1000 + i}", 20, 1020),  # the total grows
+        (lambda i: f"step {i}/{1000 * (i % 7 + 1)}", 20, 7000),
+        (lambda i: f"step {i}\nstep {i}/5000", 20, 5000),  # said twice
+        (lambda i: f"step {1001 - i}/1000", 1000, 1000),  # a countdown
+        (lambda i: f"step {1001 - i}", 1000, 0),
+        (lambda i: f"step {9999999 + i}/10", 0, 0),
+        (lambda i: f"epoch {i + 3}/3", 0, 0),
+        (lambda i: f"step {i}/5000 epoch {50 - i}/3, 1e9 it/s", 20, 5000),
+        (lambda i: "step 10/10", 10, 10),
+        (lambda i: "step " + "9" * 200_000, 0, 0),
+        (lambda i: f"step {i} {'x' * 200_000}", 20, 0),
+        (lambda i: "-3.5 it/s, speed: -2 s/it", 0, 0),
+        (lambda i: "1e400 it/s nan it/s", 0, 0),
+        (lambda i: f"step {10**i}", 1e12, 0),
+        (lambda i: f"{i * 50}%|##| {i}/0 [00:00<?, ?it/s]", 20, 0),
+    ],
+)
+def test_outputs_that_lie(line: Callable[[int], str], steps: float, total: float) -> None:
+    """Twenty lines, one a second. What cannot be is no progress, and what can is believed."""
+    assert read(*(line(i) + "\n" for i in range(1, 21))) == (steps, total)
 
 
 LIES = (

@@ -75,7 +75,7 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
         "total_steps": plain_steps(job),
         "spent_usd": plain(live.spent_usd),
     }
-    document |= _believed(state, job) | {"speeds": _speeds(state, job_id)}
+    document |= _believed(state, job) | {"speeds": _speeds(state, here, job_id)}
     allocated = _allocated(state, job_id)
     document |= allocated
     if (run := state.runs.latest_of(job_id)) is not None:
@@ -96,7 +96,7 @@ def plain_steps(job: Job) -> float | None:
 def _believed(state: State, job: Job) -> dict[str, Any]:
     """How much longer it takes where its user did not say, and what it says itself."""
     mechanism, said, done = state.mechanism, 0.0, 0.0
-    lengths, source = mechanism.lengths, f"{mechanism.lengths.of(job).jobs} jobs of its type before it"
+    lengths, source = mechanism.lengths, mechanism.lengths.source(job)
     if job.has_length:
         return {}
     if (j := mechanism.live.index.get(job.id)) is None:
@@ -113,8 +113,8 @@ def _believed(state: State, job: Job) -> dict[str, Any]:
     }
 
 
-def _speeds(state: State, job_id: int) -> dict[str, Any]:
-    """Steps/s on each type that is here, with an interval where it was neither told nor measured."""
+def _speeds(state: State, here: AgentRegistry, job_id: int) -> dict[str, Any]:
+    """Steps/s on each type that is here, with an interval where it was neither told nor measured, and why not."""
     job, table = state.jobs[job_id].job, state.mechanism.throughputs
     found = {}
     for name in state.mechanism.leasing.accelerators:
@@ -125,6 +125,8 @@ def _speeds(state: State, job_id: int) -> dict[str, Any]:
             found[name] = {"steps_per_s": speed, "from": origin}
             if estimated:
                 found[name]["range"] = list(table.ranges[way])
+                if (rejected := here.measuring.rejected.get(way)) is not None:
+                    found[name]["not_measured"] = rejected[1]
     return found
 
 
