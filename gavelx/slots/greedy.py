@@ -94,16 +94,16 @@ class Steps:
 
 def _corners(sizes: Sizes, part_V: Floats, n: int, g: int) -> list[int]:
     """The corners of one kind in one group, least size first."""
-    speed_V = sizes.speed_NV[n]
-    fits_V = (speed_V > 0.0) & (sizes.group_NV[n] == g) & (part_V <= FITS)
+    fits_V = (sizes.speed_NV[n] > 0.0) & (sizes.group_NV[n] == g) & (part_V <= FITS)
+    speed, part = sizes.speed_NV[n].tolist(), part_V.tolist()
     found: list[int] = []
 
     def slope(v: int, w: int) -> float:
         """How much less time a step takes in the larger of two sizes, for what it takes more."""
-        return float((1.0 / speed_V[v] - 1.0 / speed_V[w]) / max(part_V[w] - part_V[v], LEAST))
+        return float((1.0 / speed[v] - 1.0 / speed[w]) / max(part[w] - part[v], LEAST))
 
-    for v in sorted(np.flatnonzero(fits_V).tolist(), key=lambda v: (part_V[v], -speed_V[v])):
-        if found and speed_V[v] <= speed_V[found[-1]]:
+    for v in sorted(np.flatnonzero(fits_V).tolist(), key=lambda v: (part[v], -speed[v])):
+        if found and speed[v] <= speed[found[-1]]:
             continue
         while len(found) > 1 and slope(found[-2], found[-1]) <= slope(found[-2], v):
             found.pop()

@@ -10,6 +10,7 @@ F features.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,47 +74,65 @@ class Moves:
         return np.concatenate([time_NV, 2.0 * start_NM.max(axis=1, keepdims=True)], axis=1)
 
     @cached_property
-    def reach_NWM(self) -> Floats:
-        """The most time that any size beyond a move saves, over what it takes."""
-        beyond_NWM = self._goals[0]
-        return np.asarray(beyond_NWM)
-
-    @cached_property
-    def goal_NW(self) -> Ints:
-        """The size beyond each size that saves most time for what it takes, ``NONE`` if none saves any."""
-        return self._goals[1]
-
-    @cached_property
     def _goals(self) -> tuple[Floats, Ints]:
+        """The most time that any size beyond a move saves, over what it takes (N x W x M); and the size beyond
+        each size that saves most of it, ``NONE`` if none saves any (N x W)."""
         N, V = self.sizes.speed_NV.shape
-        reach_NWM, goal_NW = np.zeros(self.next_NWM.shape), np.full((N, V + 1), NONE)
-        for n in range(N):
-            beyond_VV = (self.grade_NVD[n][None, :, :] >= self.grade_NVD[n][:, None, :]).all(axis=2)
-            saved_WV = self.time_NW[n][:, None] - self.time_NW[n][None, :V]
-            more_WV = np.maximum(self.part_NW[n][None, :V] - self.part_NW[n][:, None], LEAST)
-            fits_V = (
-                (self.sizes.speed_NV[n] > 0.0)
-                & (self.grade_NVD[n] < OFF).all(axis=1)
-                & (self.part_NW[n][:V] <= 1.0 + LEAST)
-            )
-            rate_WV = np.where(fits_V, np.maximum(saved_WV / more_WV, 0.0), 0.0)
-            open_WV = np.concatenate([beyond_VV, np.ones((1, V), dtype=bool)])
-            best_WV = np.where(open_WV, rate_WV, 0.0)
-            goal_NW[n] = np.where(best_WV.max(axis=1) > 0.0, best_WV.argmax(axis=1), NONE)
-            for m in range(self.next_NWM.shape[2]):
-                next_W = self.next_NWM[n, :, m]
-                there_WV = beyond_VV[next_W] & (next_W != NONE)[:, None]
-                reach_NWM[n, :, m] = np.where(there_WV, rate_WV, 0.0).max(axis=1, initial=0.0)
+        beyond_NVV = (self.grade_NVD[:, None, :, :] >= self.grade_NVD[:, :, None, :]).all(axis=3)
+        saved_NWV = self.time_NW[:, :, None] - self.time_NW[:, None, :V]
+        more_NWV = np.maximum(self.part_NW[:, None, :V] - self.part_NW[:, :, None], LEAST)
+        on_the_way_NV = (self.grade_NVD < OFF).all(axis=2) & (self.part_NW[:, :V] <= 1.0 + LEAST)
+        fits_NV = (self.sizes.speed_NV > 0.0) & on_the_way_NV
+        rate_NWV = np.where(fits_NV[:, None, :], np.maximum(saved_NWV / more_NWV, 0.0), 0.0)
+        open_NWV = np.concatenate([beyond_NVV, np.ones((N, 1, V), dtype=bool)], axis=1)
+        best_NWV = np.where(open_NWV, rate_NWV, 0.0)
+        goal_NW = np.where(best_NWV.max(axis=2) > 0.0, best_NWV.argmax(axis=2), NONE)
+        reach_NWM = np.empty(self.next_NWM.shape)
+        for m in range(self.next_NWM.shape[2]):
+            next_NW = self.next_NWM[:, :, m]
+            there_NWV = beyond_NVV[np.arange(N)[:, None], next_NW] & (next_NW != NONE)[:, :, None]
+            reach_NWM[:, :, m] = np.where(there_NWV, rate_NWV, 0.0).max(axis=2, initial=0.0)
         return reach_NWM, goal_NW
+
+    @cached_property
+    def _more_NWMR(self) -> Floats:
+        """What each move takes of each resource beyond what the job holds."""
+        N, W, _ = self.next_NWM.shape
+        n_N = np.arange(N)
+        use_NWR = np.concatenate([self.sizes.use_NVR, np.zeros((N, 1, len(self.room_R)))], axis=1)
+        return np.asarray(self.sizes.use_NVR[n_N[:, None, None], self.next_NWM] - use_NWR[:, :, None, :])
+
+    @cached_property
+    def _of_size(self) -> "OfSize":
+        """What features there are of each size of a job, and of each move from there."""
+        (reach_NWM, goal_NW), part_NW, time_NW = self._goals, self.part_NW, self.time_NW
+        N, _, M = self.next_NWM.shape
+        n_N1, n_N11 = np.arange(N)[:, None], np.arange(N)[:, None, None]
+        is_NWM = self.next_NWM != NONE
+        after_NWM = np.where(is_NWM, time_NW[n_N11, self.next_NWM], time_NW[:, :, None])
+        takes_NWM = np.where(is_NWM, part_NW[n_N11, self.next_NWM] - part_NW[:, :, None], 0.0)
+        reach_NWM = np.log(np.maximum(reach_NWM, 1e-3))
+        most_NW, has_NW = reach_NWM.max(axis=2), goal_NW != NONE
+        need_NW = np.where(has_NW, part_NW[n_N1, goal_NW] - part_NW, 0.0)
+        saves_NW = np.where(has_NW, time_NW - time_NW[n_N1, goal_NW], 0.0)
+        grade_NWMD, goal_NWD = self.grade_NVD[n_N11, self.next_NWM], self.grade_NVD[n_N1, goal_NW]
+        of_move = [
+            time_NW[:, :, None] - after_NWM, takes_NWM * 10.0, reach_NWM, reach_NWM - most_NW[:, :, None],
+            np.log(np.maximum(time_NW[:, :, None] - after_NWM, 1e-4) / np.maximum(takes_NWM, 1e-3)),
+            np.broadcast_to(np.arange(M) == 0, is_NWM.shape),
+            has_NW[:, :, None] & (grade_NWMD <= goal_NWD[:, :, None, :]).all(axis=3),
+        ]  # fmt: skip
+        whole_N1 = part_NW[n_N1, self.sizes.speed_NV.argmax(axis=1)[:, None]]
+        columns = [1.0 / time_NW, part_NW, most_NW, need_NW, saves_NW, whole_N1 - part_NW]
+        return OfSize(np.stack(columns, axis=2), _bounded(np.stack(of_move, axis=3)))
 
     def allowed_KJM(self, slots: Slots, size_KJ: Ints) -> Bools:
         """The moves that there are, and for which there is room."""
-        next_KJM = self.next_NWM[slots.kind_KJ, size_KJ]
         free_KR = slots.room_KR - slots.use_KR(size_KJ)
-        use_KJR = np.where((size_KJ != NONE)[:, :, None], self.sizes.use_NVR[slots.kind_KJ, size_KJ], 0.0)
-        more_KJMR = self.sizes.use_NVR[slots.kind_KJ[:, :, None], next_KJM] - use_KJR[:, :, None, :]
+        more_KJMR = self._more_NWMR[slots.kind_KJ, size_KJ]
         fits_KJM = (more_KJMR <= free_KR[:, None, None, :] + LEAST).all(axis=3)
-        return np.asarray(slots.live_KJ[:, :, None] & (next_KJM != NONE) & fits_KJM)
+        is_KJM = self.next_NWM[slots.kind_KJ, size_KJ] != NONE
+        return np.asarray(slots.live_KJ[:, :, None] & is_KJM & fits_KJM)
 
     def towards_KJM(self, slots: Slots, size_KJ: Ints, target_KJ: Ints) -> Bools:
         """The moves on the way to these sizes."""
@@ -126,56 +145,50 @@ class Moves:
 
     def features(self, slots: Slots, size_KJ: Ints, slot_s: float) -> NDArray[np.float32]:
         """Each move in numbers (K x J x M x ``FEATURES``), float32."""
-        kind_KJ, live_KJ = slots.kind_KJ, slots.live_KJ
-        M = self.next_NWM.shape[2]
-        next_KJM = self.next_NWM[kind_KJ, size_KJ]
+        kind_KJ, live_KJ, of_size = slots.kind_KJ, slots.live_KJ, self._of_size
         free_KR = 1.0 - slots.use_KR(size_KJ) / np.maximum(slots.room_KR, LEAST)
+        least_K1, largest_K1 = free_KR.min(axis=1)[:, None], free_KR.max(axis=1)[:, None]
         left_KJ = np.log(np.maximum(slots.left_KJ / self.sizes.best_N[kind_KJ] / slot_s, 1e-3))
-        time_KJ, part_KJ = self.time_NW[kind_KJ, size_KJ], self.part_NW[kind_KJ, size_KJ]
-        after_KJM = np.where(next_KJM != NONE, self.time_NW[kind_KJ[:, :, None], next_KJM], time_KJ[:, :, None])
-        takes_KJM = np.where(
-            next_KJM != NONE, self.part_NW[kind_KJ[:, :, None], next_KJM] - part_KJ[:, :, None], 0.0
+        speed_KJ, part_KJ, most_KJ, need_KJ, saves_KJ, wants_KJ = np.moveaxis(
+            of_size.job_NWF[kind_KJ, size_KJ], 2, 0
         )
-        reach_KJM = np.log(np.maximum(self.reach_NWM[kind_KJ, size_KJ], 1e-3))
-        most_KJ = reach_KJM.max(axis=2)
         worth_KJ = np.where(live_KJ, left_KJ + most_KJ, -np.inf)
-        ahead_KJ = (worth_KJ[:, None, :] > worth_KJ[:, :, None]).sum(axis=2)
-        wants_KJ = np.where(live_KJ, self._whole_N[kind_KJ] - part_KJ, 0.0)
-        before_KJ = (wants_KJ[:, None, :] * (worth_KJ[:, None, :] > worth_KJ[:, :, None])).sum(axis=2)
-        goal_KJ = self.goal_NW[kind_KJ, size_KJ]
-        has_KJ = goal_KJ != NONE
-        need_KJ = np.where(has_KJ, self.part_NW[kind_KJ, goal_KJ] - part_KJ, 0.0)
-        saves_KJ = np.where(has_KJ, time_KJ - self.time_NW[kind_KJ, goal_KJ], 0.0)
-        next_KJMD = self.grade_NVD[kind_KJ[:, :, None], next_KJM]
-        to_goal_KJM = has_KJ[:, :, None] & (next_KJMD <= self.grade_NVD[kind_KJ, goal_KJ][:, :, None, :]).all(
-            axis=3
-        )
-        fits_KJ = free_KR.min(axis=1)[:, None] / np.maximum(need_KJ, 1e-3)
+        first_KJJ = worth_KJ[:, None, :] > worth_KJ[:, :, None]
+        wants_KJ = np.where(live_KJ, wants_KJ, 0.0)
         n_K1 = live_KJ.sum(axis=1)[:, None]
-        mean_K1 = np.where(live_KJ, left_KJ, 0.0).sum(axis=1)[:, None] / np.maximum(n_K1, 1)
-        waits_K1 = (live_KJ & (size_KJ == NONE)).sum(axis=1)[:, None]
-        ones_KJ = np.ones(kind_KJ.shape)
+        count_K1, waits_KJ = np.maximum(n_K1, 1), size_KJ == NONE
+        age_s_KJ = slots.time_s - np.where(np.isfinite(slots.arrival_s_KJ), slots.arrival_s_KJ, 0.0)
         of_job = [
-            left_KJ, np.exp(np.minimum(left_KJ, 1.0)), 1.0 / time_KJ, size_KJ == NONE, part_KJ, most_KJ,
-            ahead_KJ / np.maximum(n_K1, 1), np.log1p(before_KJ), left_KJ - mean_K1,
-            ones_KJ * free_KR.min(axis=1)[:, None], ones_KJ * free_KR.max(axis=1)[:, None], ones_KJ * n_K1 / 10.0,
-            ones_KJ * waits_K1 / np.maximum(n_K1, 1), np.log1p(ones_KJ * wants_KJ.sum(axis=1)[:, None]),
-            (slots.time_s - np.where(np.isfinite(slots.arrival_s_KJ), slots.arrival_s_KJ, 0.0)) / slot_s / 10.0,
-            need_KJ * 10.0, saves_KJ, np.log(np.maximum(fits_KJ, 1e-3)),
+            left_KJ, np.exp(np.minimum(left_KJ, 1.0)), speed_KJ, waits_KJ, part_KJ, most_KJ,
+            first_KJJ.sum(axis=2) / count_K1, np.log1p((wants_KJ[:, None, :] * first_KJJ).sum(axis=2)),
+            left_KJ - np.where(live_KJ, left_KJ, 0.0).sum(axis=1)[:, None] / count_K1,
+            least_K1, largest_K1, n_K1 / 10.0, (live_KJ & waits_KJ).sum(axis=1)[:, None] / count_K1,
+            np.log1p(wants_KJ.sum(axis=1)[:, None]), age_s_KJ / slot_s / 10.0,
+            need_KJ * 10.0, saves_KJ, np.log(np.maximum(least_K1 / np.maximum(need_KJ, 1e-3), 1e-3)),
         ]  # fmt: skip
-        first_M = np.arange(M) == 0
-        of_move = [
-            time_KJ[:, :, None] - after_KJM, takes_KJM * 10.0, reach_KJM, reach_KJM - most_KJ[:, :, None],
-            np.log(np.maximum(time_KJ[:, :, None] - after_KJM, 1e-4) / np.maximum(takes_KJM, 1e-3)),
-            np.broadcast_to(first_M, after_KJM.shape), to_goal_KJM,
-        ]  # fmt: skip
-        columns = [np.broadcast_to(np.asarray(one)[:, :, None], after_KJM.shape) for one in of_job] + of_move
-        return np.asarray(np.clip(np.stack(columns, axis=3), -20.0, 20.0), dtype=np.float32)
+        job_KJF = np.empty((*kind_KJ.shape, len(of_job)))
+        for f, column in enumerate(of_job):
+            job_KJF[:, :, f] = column
+        features = np.empty((*kind_KJ.shape, self.next_NWM.shape[2], FEATURES), dtype=np.float32)
+        features[..., : len(of_job)] = _bounded(job_KJF)[:, :, None, :]
+        features[..., len(of_job) :] = of_size.move_NWMF[kind_KJ, size_KJ]
+        return features
 
-    @cached_property
-    def _whole_N(self) -> Floats:
-        """The part that each kind takes in its fastest size."""
-        return np.asarray(self.part_NW[np.arange(len(self.part_NW)), self.sizes.speed_NV.argmax(axis=1)])
+
+class OfSize(NamedTuple):
+    """What a move is described by as far as it depends on the size of its job alone.
+
+    * ``job_NWF``: speed over the fastest, part, the most that a move reaches, what the goal takes and saves, and
+      what the fastest size takes beyond this one;
+    * ``move_NWMF``: features of each move, the last ones of :meth:`Moves.features`.
+    """
+
+    job_NWF: Floats
+    move_NWMF: NDArray[np.float32]
+
+
+def _bounded(features: Floats) -> NDArray[np.float32]:
+    return np.clip(features, -20.0, 20.0).astype(np.float32)
 
 
 Score = Callable[[NDArray[np.floating]], NDArray[np.floating]]
@@ -185,16 +198,17 @@ Score = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 def handed_out(slots: Slots, moves: Moves, score: Score, slot_s: float) -> Ints:
     """The sizes after the best moves, one after the other, until none is better than to stop."""
     size_KJ = np.full(slots.kind_KJ.shape, NONE)
-    rows = np.arange(len(size_KJ))
+    rows, part = np.arange(len(size_KJ)), slots
     while len(rows):
-        part = slots.take(rows)
+        part = part if len(part.kind_KJ) == len(rows) else slots.take(rows)
         allowed_KJM = moves.allowed_KJM(part, size_KJ[rows])
         value_KJM = np.full(allowed_KJM.shape, -np.inf)
         features = moves.features(part, size_KJ[rows], slot_s)
         value_KJM[allowed_KJM] = score(features[allowed_KJM])
-        flat_K = value_KJM.reshape(len(rows), -1).argmax(axis=1)
-        goes_K = np.take_along_axis(value_KJM.reshape(len(rows), -1), flat_K[:, None], axis=1)[:, 0] > 0.0
-        j_K, m_K = np.divmod(flat_K, allowed_KJM.shape[2])
-        rows, j_K, m_K, kind_KJ = rows[goes_K], j_K[goes_K], m_K[goes_K], part.kind_KJ[goes_K]
-        size_KJ[rows, j_K] = moves.next_NWM[kind_KJ[np.arange(len(rows)), j_K], size_KJ[rows, j_K], m_K]
+        value_KS, k_K = value_KJM.reshape(len(rows), -1), np.arange(len(rows))
+        flat_K = value_KS.argmax(axis=1)
+        goes_K = value_KS[k_K, flat_K] > 0.0
+        j_K, m_K = np.divmod(flat_K[goes_K], allowed_KJM.shape[2])
+        rows, kind_K = rows[goes_K], part.kind_KJ[k_K[goes_K], j_K]
+        size_KJ[rows, j_K] = moves.next_NWM[kind_K, size_KJ[rows, j_K], m_K]
     return size_KJ

@@ -1,5 +1,7 @@
 """Moves keep to what there is, in any order of the jobs, and features are numbers without a unit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from gavelx.slots.greedy import Greedy, Steps, Weights
 from gavelx.slots.model import NONE, Sizes, Slots
 from gavelx.slots.moves import FEATURES, Moves, Score, handed_out
+from tests.slots.plain_moves import Plain
 
 SLOT_S = 100.0
 
@@ -67,6 +70,26 @@ def test_moves_on_the_way_to_a_schedule_lead_there(seed: int, groups: int) -> No
         assert moves.allowed_KJM(slots, size_KJ)[k, j, m], "what is on the way to sizes that fit fits, too"
         size_KJ[k, j] = moves.next_NWM[slots.kind_KJ[k, j], size_KJ[k, j], m]
     np.testing.assert_array_equal(size_KJ, target_KJ)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_moves_and_features_are_those_that_are_defined_one_by_one(seed: int, groups: int) -> None:
+    slots, moves = drawn(seed, groups)
+    random = np.random.default_rng(seed)
+    shape = slots.kind_KJ.shape
+    slots = replace(
+        slots,
+        time_s=300.0,
+        left_KJ=np.where(random.random(shape) < 0.15, 0.0, slots.left_KJ),
+        arrival_s_KJ=np.where(random.random(shape) < 0.15, np.inf, random.uniform(0.0, 300.0, shape)),
+    )
+    for size_KJ in (np.full(shape, NONE), handed_out(slots, moves, by_chance(seed), SLOT_S)):
+        allowed_KJM, features = moves.allowed_KJM(slots, size_KJ), moves.features(slots, size_KJ, SLOT_S)
+        for k, j, m in np.ndindex(allowed_KJM.shape):
+            plain = Plain(slots, moves, k, size_KJ[k], SLOT_S)
+            assert allowed_KJM[k, j, m] == plain.allowed(j, m)
+            np.testing.assert_allclose(features[k, j, m], plain.features(j, m), rtol=1e-6, atol=1e-7)
 
 
 def test_a_score_of_zero_stops() -> None:
