@@ -78,7 +78,8 @@ class Moves:
         """The most time that any size beyond a move saves, over what it takes (N x W x M); and the size beyond
         each size that saves most of it, ``NONE`` if none saves any (N x W)."""
         N, V = self.sizes.speed_NV.shape
-        beyond_NVV = (self.grade_NVD[:, None, :, :] >= self.grade_NVD[:, :, None, :]).all(axis=3)
+        further_NVVD = self.grade_NVD[:, None, :, :] >= self.grade_NVD[:, :, None, :]
+        beyond_NVV: Bools = np.asarray(further_NVVD.all(axis=3))
         saved_NWV = self.time_NW[:, :, None] - self.time_NW[:, None, :V]
         more_NWV = np.maximum(self.part_NW[:, None, :V] - self.part_NW[:, :, None], LEAST)
         on_the_way_NV = (self.grade_NVD < OFF).all(axis=2) & (self.part_NW[:, :V] <= 1.0 + LEAST)
@@ -90,17 +91,16 @@ class Moves:
         reach_NWM = np.empty(self.next_NWM.shape)
         for m in range(self.next_NWM.shape[2]):
             next_NW = self.next_NWM[:, :, m]
-            there_NWV = beyond_NVV[np.arange(N)[:, None], next_NW] & (next_NW != NONE)[:, :, None]
+            there_NWV = beyond_NVV[np.arange(N)[:, None], next_NW] & (next_NW[:, :, None] != NONE)
             reach_NWM[:, :, m] = np.where(there_NWV, rate_NWV, 0.0).max(axis=2, initial=0.0)
         return reach_NWM, goal_NW
 
     @cached_property
     def _more_NWMR(self) -> Floats:
         """What each move takes of each resource beyond what the job holds."""
-        N, W, _ = self.next_NWM.shape
-        n_N = np.arange(N)
+        N = len(self.next_NWM)
         use_NWR = np.concatenate([self.sizes.use_NVR, np.zeros((N, 1, len(self.room_R)))], axis=1)
-        return np.asarray(self.sizes.use_NVR[n_N[:, None, None], self.next_NWM] - use_NWR[:, :, None, :])
+        return np.asarray(self.sizes.use_NVR[np.arange(N)[:, None, None], self.next_NWM] - use_NWR[:, :, None, :])
 
     @cached_property
     def _of_size(self) -> "OfSize":
@@ -155,15 +155,17 @@ class Moves:
         worth_KJ = np.where(live_KJ, left_KJ + most_KJ, -np.inf)
         first_KJJ = worth_KJ[:, None, :] > worth_KJ[:, :, None]
         wants_KJ = np.where(live_KJ, wants_KJ, 0.0)
+        before_KJ = np.maximum((wants_KJ[:, None, :] * first_KJJ).sum(axis=2), 0.0)
+        all_K1 = np.maximum(wants_KJ.sum(axis=1)[:, None], 0.0)
         n_K1 = live_KJ.sum(axis=1)[:, None]
         count_K1, waits_KJ = np.maximum(n_K1, 1), size_KJ == NONE
         age_s_KJ = slots.time_s - np.where(np.isfinite(slots.arrival_s_KJ), slots.arrival_s_KJ, 0.0)
         of_job = [
             left_KJ, np.exp(np.minimum(left_KJ, 1.0)), speed_KJ, waits_KJ, part_KJ, most_KJ,
-            first_KJJ.sum(axis=2) / count_K1, np.log1p((wants_KJ[:, None, :] * first_KJJ).sum(axis=2)),
+            first_KJJ.sum(axis=2) / count_K1, np.log1p(before_KJ),
             left_KJ - np.where(live_KJ, left_KJ, 0.0).sum(axis=1)[:, None] / count_K1,
             least_K1, largest_K1, n_K1 / 10.0, (live_KJ & waits_KJ).sum(axis=1)[:, None] / count_K1,
-            np.log1p(wants_KJ.sum(axis=1)[:, None]), age_s_KJ / slot_s / 10.0,
+            np.log1p(all_K1), age_s_KJ / slot_s / 10.0,
             need_KJ * 10.0, saves_KJ, np.log(np.maximum(least_K1 / np.maximum(need_KJ, 1e-3), 1e-3)),
         ]  # fmt: skip
         job_KJF = np.empty((*kind_KJ.shape, len(of_job)))

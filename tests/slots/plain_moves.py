@@ -72,6 +72,9 @@ class Plain:
         best = int(self.sizes.speed_NV[self.kind[j]].argmax())
         return self.part(j, best) - self.part(j, self.size[j]) if self.live[j] else 0.0
 
+    def wanted(self, jobs: list[int]) -> float:
+        return math.log1p(max(0.0, sum(map(self.wants, jobs))))
+
     def allowed(self, j: int, m: int) -> bool:
         first = self.next(j, m)
         more = self.use(j, first) - self.use(j, self.size[j])
@@ -90,9 +93,9 @@ class Plain:
         least, largest = float(self.free_part.min()), float(self.free_part.max())
         found = [
             left, math.exp(min(left, 1.0)), 1.0 / time, float(v == NONE), part, self.most(j),
-            len(ahead) / max(n, 1), math.log1p(sum(map(self.wants, ahead))),
+            len(ahead) / max(n, 1), self.wanted(ahead),
             left - sum(map(self.slots_left, alive)) / max(n, 1), least, largest, n / 10.0,
-            sum(self.size[i] == NONE for i in alive) / max(n, 1), math.log1p(sum(map(self.wants, alive))),
+            sum(self.size[i] == NONE for i in alive) / max(n, 1), self.wanted(alive),
             self.age_s[j] / self.slot_s / 10.0, need * 10.0,
             time - self.time(j, goal) if goal != NONE else 0.0, math.log(max(1e-3, least / max(need, 1e-3))),
             gain, takes * 10.0, self.reach(j, m), self.reach(j, m) - self.most(j),
