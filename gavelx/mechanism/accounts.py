@@ -82,13 +82,8 @@ class Accounts:
         self._received(np.array([j]), np.array([held_s - live.lease_held_s[j]]))
         live.since_s[j] = now_s
 
-    def gone_over(self, j: int, now_s: float) -> None:
-        """The job of a lease that continues another has gone over to it: it was not held before now."""
-        self.settle(np.array([j]), now_s)
-        self._received(np.array([j]), -self.live.lease_held_s[[j]])
-
     def got_ready(self, j: int, type_: int, new_devices: int, warm_s: float) -> None:
-        """The new devices of such a lease are paid for while they got ready."""
+        """New devices of a lease that continues another are paid for while they got ready."""
         self._charge(np.array([j]), np.array([type_]), np.array([new_devices]), np.array([warm_s]))
 
     def ended_late(self, held: ConfigurationSet, seconds: float, *, price: float, quota: bool) -> None:
@@ -111,7 +106,7 @@ class Accounts:
         self._worked(j_L, seconds_L)
         shared_L = live.partner[j_L] != ALONE
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if np.count_nonzero(shared_L) else seconds_L
-        self._charge(j_L, live.type[j_L], live.held_devices[j_L], half_s_L)
+        self._charge(j_L, live.type[j_L], live.paid_devices[j_L], half_s_L)
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each

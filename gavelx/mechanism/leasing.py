@@ -291,7 +291,7 @@ class Leasing:
         live.way[j] = way.number
         lease = self._leases([(j, (way, kept + new))], until_s)[0]._replace(continues=before.id)
         self.leases[lease.job_id] = lease
-        live.launched_s[j], live.resizing[j] = launched_s, True
+        live.launched_s[j], live.resizing[j], live.paid_devices[j] = launched_s, True, held[0]
         live.steps_at_s[j] = self.now_s + live.resize_s[j]
         return [Resize(lease)]
 
@@ -446,7 +446,7 @@ class Leasing:
         """These jobs hold their devices from now on, each in a lease of its own."""
         live, j_L = self.live, np.array([j for j, _ in new])
         live.type[j_L] = [way.type for _, (way, _) in new]
-        live.held_devices[j_L] = [len(devices) for _, (_, devices) in new]
+        live.held_devices[j_L] = live.paid_devices[j_L] = [len(devices) for _, (_, devices) in new]
         live.held_batch[j_L] = [way.batch for _, (way, _) in new]
         self.believe(j_L)
         named = [self._named(j, way, devices) for j, (way, devices) in new]
@@ -505,6 +505,8 @@ class Leasing:
             return []
         live, j_L = self.live, np.array(rows)
         self._settle(j_L, self.now_s)
+        for j in j_L[live.resizing[j_L]].tolist():
+            self._has_not_gone_over(j)
         price_L = np.where(live.partner[j_L] != ALONE, 0.5, 1.0)
         held = (live.type[j_L], live.held_devices[j_L], live.held_batch[j_L], live.lease_held_s[j_L], price_L)
         stops = list[Command]()
@@ -515,6 +517,13 @@ class Leasing:
             stops.append(Stop(lease.id))
         self._wait(j_L)
         return stops
+
+    def _has_not_gone_over(self, j: int) -> None:
+        """Until now the job held the devices of the lease that it was to go over from, not those of the next."""
+        live, before_id = self.live, self.leases[self.live.jobs[j].id].continues
+        if before_id is not None and (before := self._stopped.get(before_id)) is not None:
+            held_s = before.held_s + float(live.lease_held_s[j])
+            self._stopped[before_id], live.lease_held_s[j] = before._replace(held_s=held_s), 0.0
 
     def release(self, j: int) -> None:
         """The job waits again; its devices are free, but for those that its partner keeps."""
@@ -536,7 +545,7 @@ class Leasing:
         """These jobs hold nothing any more."""
         live = self.live
         live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, ALONE, NO_WAY
-        live.held_devices[j_L] = live.held_batch[j_L] = 0
+        live.held_devices[j_L] = live.paid_devices[j_L] = live.held_batch[j_L] = 0
         live.resizing[j_L] = False
         live.size_speed[j_L] = 0.0
         live.spread[j_L] = False
@@ -548,8 +557,15 @@ class Leasing:
 
     def last_word(self, lease_id: int, held_s: float) -> tuple[Stopped, float] | None:
         """A lease that was taken back says for how long it was held: it, and what was not accounted for yet."""
-        if (stopped := self._stopped.pop(lease_id, None)) is None:
+        if (stopped := self._stopped.get(lease_id)) is None:
             return None
+        after = self.leases.get(stopped.job_id)
+        if after is not None and after.continues == lease_id:  # its job is in that one from now on
+            j = self.live.index[after.job_id]
+            self._settle(np.array([j]), self.now_s)
+            self._has_not_gone_over(j)
+            self.live.paid_devices[j] = self.live.held_devices[j]
+        stopped = self._stopped.pop(lease_id)
         return stopped, held_s - stopped.held_s
 
     def forget(self, job_ids: set[int]) -> None:

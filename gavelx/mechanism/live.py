@@ -56,6 +56,7 @@ class LiveJobs(Columns):
 
     type: Ints  # the accelerator type that it holds, or WAITING
     held_devices: Ints  # of that type; 0 while it waits
+    paid_devices: Ints  # for so many it is charged: those that it had before, until it has gone over
     held_batch: Ints  # samples in an update; 0: as submitted
     size_speed: Floats  # steps/s in the size that it has, if that is not its own; else 0
     partner: Ints  # the job id that it shares its devices with, or ALONE

@@ -325,7 +325,6 @@ class Mechanism:
         if (after := self.leasing.stopped(event.lease_id)) is not None:  # it was taken back meanwhile
             self.accounts.got_ready(j, after.type, after.devices - before.kept, event.warm_s)
         elif live.lease[j] == event.lease_id and live.resizing[j]:
-            self.accounts.gone_over(j, self._now_s)
             self.accounts.got_ready(j, int(live.type[j]), int(live.held_devices[j]) - before.kept, event.warm_s)
             live.resizing[j], live.heard[j] = False, True
             live.steps_done[j] = max(event.steps_done, float(live.saved_steps[j]))

@@ -181,9 +181,6 @@ class Account:
     gone: set[int] = field(default_factory=set)
     """Servers whose last word was overtaken by three heartbeats, which a real stream does not do."""
 
-    over: bool = False
-    """The job has gone over to it from another lease."""
-
     def usd_of(self, seconds: float) -> float:
         """What its devices cost for so long."""
         return seconds * len(self.lease.devices) * USD_PER_HOUR[self.lease.accelerator] / 3600.0
@@ -235,8 +232,10 @@ class Books:
                 self.continues[command.lease.id] = command.lease.continues
             if isinstance(command, Launch | Resize):
                 self.accounts[command.lease.id] = Account(command.lease, event.time_s)
-            if isinstance(command, Stop) and (account := self.accounts.get(command.lease_id)) is not None:
-                account.stop_s = event.time_s
+            if isinstance(command, Stop):
+                for lease_id in command.lease_id, self.continues.get(command.lease_id, 0):
+                    if (account := self.accounts.get(lease_id)) is not None and account.stop_s is None:
+                        account.stop_s = event.time_s
         self._end(event)
         if isinstance(event, LeaseEnded):
             self.accounts[event.lease_id].gone = set(entry.note.get("gone", ()))
@@ -248,14 +247,7 @@ class Books:
         """A lease is paid for as long as it was held; of one without a word, until it was taken back."""
         match event:
             case LeaseEnded():
-                account = self.accounts[event.lease_id]
-                self.credited.append(event)
-                if account.reported:
-                    self.problems.append(f"lease {event.lease_id} ended twice")
-                account.reported = True
-                if account.lost == set(account.servers):  # the late word of rank 0's, for itself
-                    account.lost.discard(account.servers[0])
-                self._pay(account, event.time_s, event.held_s)
+                self._ended(event)
             case Resized():
                 before, account = self.accounts[event.before_id], self.accounts[event.lease_id]
                 if before.reported:
@@ -264,7 +256,6 @@ class Books:
                 self._pay(before, event.time_s, event.held_s)
                 new = set(account.lease.devices) - set(before.lease.devices)
                 account.begin_s, account.warm_device_s = event.time_s, len(new) * event.warm_s
-                account.over = True
             case WorkerLost():
                 for account in self.accounts.values():
                     on_it = any(device.server_id == event.server_id for device in account.lease.devices)
@@ -277,26 +268,30 @@ class Books:
                     if account.lease.job_id == event.job_id and account.end_s is None:
                         self._pay(account, account.stop_s or event.time_s, None)
 
-    def usd(self, job_id: int) -> tuple[float, float]:
-        """What the devices cost that a job held: at least, and at most.
+    def _ended(self, event: LeaseEnded) -> None:
+        account = self.accounts[event.lease_id]
+        self.credited.append(event)
+        if account.reported:
+            self.problems.append(f"lease {event.lease_id} ended twice")
+        account.reported = True
+        if account.lost == set(account.servers):  # the late word of rank 0's, for itself
+            account.lost.discard(account.servers[0])
+        for later in self.accounts.values():
+            if self.continues.get(later.lease.id) == event.lease_id and later.end_s is None:
+                later.begin_s = event.time_s  # it is launched instead
+        self._pay(account, event.time_s, event.held_s)
 
-        If a server is lost in a resize, it is not known whether the job had gone over. From when it was to do so
-        it is charged for one of both leases, or for what remains of both.
-        """
-        leases = [account for account in self.accounts.values() if account.lease.job_id == job_id]
-        most = sum(a.usd_of(a.held_s) + a.warm_usd for a in leases)
-        unsure = 0.0
-        for account in leases:
-            before = self.accounts.get(self.continues.get(account.lease.id, 0))
-            if before is None or account.over or not before.lost | account.lost:
-                continue
-            since_s = (before.end_s or 0.0) - account.begin_s
-            unsure += account.usd_of(account.held_s) + before.usd_of(max(0.0, since_s))
-        return most - unsure, most
+    def usd(self, job_id: int) -> float:
+        """What the devices cost that a job held. Until it is heard to have gone over it holds its old ones."""
+        leases = (account for account in self.accounts.values() if account.lease.job_id == job_id)
+        return sum(account.usd_of(account.held_s) + account.warm_usd for account in leases)
 
     def _pay(self, account: Account, end_s: float, held_s: float | None) -> None:
-        account.end_s = end_s
-        account.held_s = end_s - account.begin_s if held_s is None else held_s
+        """``held_s``: by its own word; without one it was held from its beginning, if it has begun."""
+        if held_s is None:
+            before = self.accounts.get(self.continues.get(account.lease.id, 0))
+            held_s = end_s - account.begin_s if before is None or before.reported else 0.0
+        account.end_s, account.held_s = end_s, held_s
 
 
 def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Iterator[str]:
@@ -320,10 +315,8 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
         if event.steps_done > really:
             yield f"lease {event.lease_id}: {event.steps_done:g} steps credited, {really:g} saved by then"
     for job_id, known in books.state.jobs.items():
-        least, most = books.usd(job_id)
-        if not least - CENT_PART <= known.spent_usd <= most + CENT_PART:
-            held = f"{least:.6f} to {most:.6f}" if least < most else f"{most:.6f}"
-            yield f"job {job_id} was charged {known.spent_usd:.6f} USD, and held devices for {held}"
+        if abs(known.spent_usd - (held_usd := books.usd(job_id))) > CENT_PART:
+            yield f"job {job_id} was charged {known.spent_usd:.6f} USD, and held devices for {held_usd:.6f}"
 
 
 def _judge_time(account: Account, ran_s: float, longest_s: float, late_s: float) -> Iterator[str]:

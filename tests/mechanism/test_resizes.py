@@ -8,17 +8,19 @@ from gavelx.cluster import Server
 from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism
-from gavelx.mechanism.commands import Command, Resize, Solve, WakeAt
+from gavelx.mechanism.commands import Command, Lease, Resize, Solve, WakeAt
 from gavelx.mechanism.events import (
     Allocated,
     Event,
     JobCancelled,
     JobSubmitted,
     LeaseEnded,
+    PriceChanged,
     Resized,
     Wake,
     WorkerDrained,
     WorkerJoined,
+    WorkerLost,
 )
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
@@ -119,3 +121,70 @@ def test_devices_that_got_ready_are_paid_for_even_if_the_lease_was_taken_back_me
     driven.tell(LeaseEnded(80.0, grown.id, 0, 400.0, 4.0))
     live = driven.mechanism.live
     assert live.spent_usd[live.index[0]] == pytest.approx(2 * 20.0 + 15.0 + 5.0 + 2 * 4.0)
+
+
+def going_over(*, grows: bool) -> tuple[Driven, Lease]:
+    """A job is to go over from two devices to one, from 30 s on; or, after that, from 40 s on from one to two."""
+    driven = Driven()
+    driven.tell(elastic(0, 0.0))
+    driven.wakes(0.0)
+    driven.tell(elastic(1, 20.0))
+    commands = [*driven.tell(Wake(20.0)), *driven.tell(Wake(30.0))]
+    (lease,) = [command.lease for command in commands if isinstance(command, Resize)]
+    if grows:
+        driven.tell(Resized(35.0, lease.id, lease.continues or 0, 0, 350.0, 35.0))
+        driven.tell(JobCancelled(37.0, 1))
+        driven.tell(LeaseEnded(38.0, 3, 1, 0.0, 7.0))
+        commands = driven.tell(Wake(40.0))
+        (lease,) = [command.lease for command in commands if isinstance(command, Resize)]
+    return driven, lease
+
+
+@pytest.mark.parametrize("stop", [WorkerLost, WorkerDrained, JobCancelled])
+@pytest.mark.parametrize(("grows", "paid_usd"), [(False, 2 * 34.0), (True, 2 * 35.0 + 9.0)])
+def test_until_it_has_gone_over_a_job_pays_for_the_devices_that_it_has(
+    stop: type[WorkerLost | WorkerDrained | JobCancelled], grows: bool, paid_usd: float
+) -> None:
+    """A dollar a second. Four seconds after the command its server is lost, say: nothing more is heard of it."""
+    driven, _ = going_over(grows=grows)
+    live, time_s = driven.mechanism.live, 44.0 if grows else 34.0
+    driven.mechanism.handle(stop(time_s, 0) if stop is JobCancelled else stop(time_s, 0, 0))  # type: ignore[arg-type]
+    assert live.spent_usd[live.index[0]] == pytest.approx(paid_usd)
+    assert live.held_s[live.index[0]] == pytest.approx(time_s)
+
+
+@pytest.mark.parametrize("late_s", [-1.0, 0.0, 3.0])
+@pytest.mark.parametrize(("grows", "paid_usd"), [(False, 2 * 34.0), (True, 2 * 35.0 + 9.0)])
+def test_a_late_word_on_a_resize_that_was_cut_short_counts_the_time_that_was_paid_for(
+    grows: bool, paid_usd: float, late_s: float
+) -> None:
+    """The agent was only silent: the job held its old devices for that much longer, and no new ones."""
+    driven, lease = going_over(grows=grows)
+    live, time_s, begun_s = driven.mechanism.live, 44.0 if grows else 34.0, 35.0 if grows else 0.0
+    before = lease.continues
+    assert before is not None
+    driven.tell(WorkerLost(time_s, 0, 0))
+    driven.tell(LeaseEnded(70.0, before, 0, 0.0, time_s - begun_s + late_s))
+    driven.tell(LeaseEnded(70.0, lease.id, 0, 0.0, 0.0))
+    assert live.spent_usd[live.index[0]] == pytest.approx(paid_usd + late_s * (1 if grows else 2))
+    assert live.held_s[live.index[0]] == pytest.approx(time_s + late_s)
+
+
+@pytest.mark.parametrize(("grows", "paid_usd"), [(False, 2 * 34.0 + 6.0), (True, 2 * 35.0 + 9.0 + 2 * 6.0)])
+def test_a_job_that_is_launched_instead_of_resized_pays_for_its_new_size_from_then_on(
+    grows: bool, paid_usd: float
+) -> None:
+    driven, lease = going_over(grows=grows)
+    live, time_s, begun_s = driven.mechanism.live, 44.0 if grows else 34.0, 35.0 if grows else 0.0
+    driven.tell(LeaseEnded(time_s, lease.continues or 0, 0, 100.0, time_s - begun_s))
+    assert not live.resizing[0]
+    driven.mechanism.handle(WorkerLost(time_s + 6.0, 0, 0))
+    assert live.spent_usd[live.index[0]] == pytest.approx(paid_usd)
+
+
+def test_the_price_of_a_resize_is_that_of_its_time() -> None:
+    """A dollar a second until 34 s, then two: for two devices, until the job went over at 37 s."""
+    driven, lease = going_over(grows=False)
+    driven.tell(PriceChanged(34.0, Prices({"fast": 7200.0})))
+    driven.tell(Resized(37.0, lease.id, lease.continues or 0, 0, 370.0, 37.0))
+    assert driven.mechanism.live.spent_usd[0] == pytest.approx(2 * 34.0 + 2 * 2.0 * 3.0)

@@ -151,7 +151,7 @@ class LeaseCompletions:
         run = self._state.leases_lost.get(ended.lease_id)
         if run is None or run.lease.job_id != ended.job_id:
             return None
-        charged = run.stopped or self._state.mechanism.leasing.stopped(ended.lease_id)
+        charged = self._state.mechanism.leasing.stopped(ended.lease_id) or run.stopped
         if charged is None:
             return None
         return (run, charged) if run.parts[0].server_id == server_id else None

@@ -355,14 +355,19 @@ class State:
             case Resize():
                 self._resizing(command.lease)
             case Stop():
-                if (run := self.runs.get(command.lease_id)) is not None:
-                    run.stopping, run.stopped = True, self.mechanism.leasing.stopped(command.lease_id)
-                    if (before := self.before(run)) is not None:
-                        before.stopping = True
+                self._stopping(command.lease_id)
             case WakeAt():
                 self.wakes[command.time_s] = command.report or self.wakes.get(command.time_s, False)
             case GiveUp():
                 self._end(command.job_id, FAILED, "")
+
+    def _stopping(self, lease_id: int) -> None:
+        """This lease is taken back, and so is the one from which its job has not gone over to it yet."""
+        stopped = self.mechanism.leasing.stopped
+        if (word := stopped(lease_id)) is not None:
+            for run in self.runs.of(word.job_id).values():
+                if lease_id in (run.lease.id, run.continued_by):
+                    run.stopping, run.stopped = True, stopped(run.lease.id)
 
     def before(self, run: LeaseRecord) -> LeaseRecord | None:
         """The lease from which the job of this one is to go over to it, and has not."""
