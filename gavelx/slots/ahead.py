@@ -45,7 +45,9 @@ class Ahead:
 
     def first_CKJ(self, slots: Slots) -> Ints:
         """What each candidate would do in the slot that begins."""
-        return np.array([Greedy(self.steps, [one])(slots) for one in self.candidates])
+        C, K = len(self.candidates), len(slots.kind_KJ)
+        together = Greedy(self.steps, [one for one in self.candidates for _ in range(K)])
+        return together(slots.take(np.tile(np.arange(K), C))).reshape(C, K, -1)
 
     def values_CK(self, slots: Slots, speed_CKJ: Sequence[Floats]) -> Floats:
         """The weighted sum of completion times, seconds from now, of the best plan that begins with each choice.

@@ -91,6 +91,15 @@ class Steps:
         time_NS = np.where(there_NS, self.sizes.best_N[:, None] / speed_NS, 1e150)
         return time_NS, np.where(there_NS[:, :, None], self.sizes.use_NVR[row_N1, size_NS], 0.0)
 
+    @cached_property
+    def holds(self) -> list[tuple[Ints, Floats]]:
+        """The same uses, one resource of each size at a time (S, and N x S); mostly no size has a second one."""
+        _, use_NSR = self.times_and_uses
+        used_SR: Bools = np.asarray(use_NSR.any(axis=0))
+        most = int(used_SR.sum(axis=1).max(initial=0))
+        r_Si, s_S = np.argsort(~used_SR, axis=1, kind="stable")[:, :most], np.arange(len(used_SR))
+        return [(r_S, use_NSR[:, s_S, r_S]) for r_S in r_Si.T]
+
 
 def _corners(sizes: Sizes, part_V: Floats, n: int, g: int) -> list[int]:
     """The corners of one kind in one group, least size first."""
@@ -175,13 +184,15 @@ class Greedy:
         kind_KJ, live_KJ = slots.kind_KJ, slots.live_KJ
         worth_KJ, room_KR = np.where(live_KJ, worth_KJ, 0.0), np.maximum(slots.room_KR, LEAST)
         time_NS, use_NSR = self.steps.times_and_uses
-        time_KJS, use_KJSR = worth_KJ[:, :, None] * time_NS[kind_KJ], use_NSR[kind_KJ]
+        time_KJS = worth_KJ[:, :, None] * time_NS[kind_KJ]
+        holds = [(r_S, use_NS[kind_KJ]) for r_S, use_NS in self.steps.holds]
         price_KR = (worth_KJ * time_NS.min(axis=1)[kind_KJ]).sum(axis=1)[:, None] / room_KR
         for n in range(ROUNDS):
-            cost_KJS = time_KJS + np.einsum("kjsr,kr->kjs", use_KJSR, price_KR)
-            wanted_KJ11 = cost_KJS.argmin(axis=2)[:, :, None, None]
-            wanted_KJR = np.take_along_axis(use_KJSR, wanted_KJ11, axis=2)[:, :, 0]
-            used_KR = np.where(live_KJ[:, :, None], wanted_KJR, 0.0).sum(axis=1)
+            cost_KJS = time_KJS
+            for r_S, use_KJS in holds:
+                cost_KJS = cost_KJS + use_KJS * price_KR[:, None, r_S]
+            wanted_KJR = np.where(live_KJ[:, :, None], use_NSR[kind_KJ, cost_KJS.argmin(axis=2)], 0.0)
+            used_KR = wanted_KJR.sum(axis=1)
             price_KR = price_KR * np.clip(used_KR / room_KR, *CHANGE) ** max(SLOWEST, 0.8**n)
         return self._with_room(
             slots, cost_KJS.reshape(*kind_KJ.shape, *self.steps.size_NGH.shape[1:]).min(axis=3), first_KJ
@@ -220,7 +231,8 @@ def _one_by_one(slots: Slots, use_KJGR: Floats, cost_KJG: Floats, first_KJ: Floa
 def _taken(worth_KJH: Floats, use_KJHR: Floats, room_KR: Floats) -> Ints:
     """Which steps are taken: in order of their worth while they fit; a job whose next one does not stays there."""
     K, J, H = worth_KJH.shape
-    order_KS = np.argsort(-worth_KJH.reshape(K, -1), axis=1, kind="stable")
+    some = int((worth_KJH > 0.0).sum(axis=(1, 2)).max(initial=0))
+    order_KS = np.argsort(-worth_KJH.reshape(K, -1), axis=1, kind="stable")[:, :some]
     use_RKS = np.moveaxis(use_KJHR.reshape(K, J * H, -1), 2, 0)[:, np.arange(K)[:, None], order_KS]
     open_KS: Bools = np.take_along_axis(worth_KJH.reshape(K, -1), order_KS, axis=1) > 0.0
     taken_KS, k_K, free_RK = np.zeros((K, J * H), dtype=np.int64), np.arange(K), room_KR.T
@@ -236,8 +248,14 @@ def _taken(worth_KJH: Floats, use_KJHR: Floats, room_KR: Floats) -> Ints:
             k_K, order_KS, open_KS, over_KS = k_K[over_K], order_KS[over_K], open_KS[over_K], over_KS[over_K]
             use_RKS, used_RKS, free_RK = use_RKS[:, over_K], used_RKS[:, over_K], free_RK[:, over_K]
         rows, first_K = np.arange(len(k_K)), over_KS.argmax(axis=1)
+        if settled := int(first_K.min()):
+            taken_KS[k_K[:, None], order_KS[:, :settled]] = open_KS[:, :settled]
+            free_RK = free_RK - used_RKS[:, :, settled - 1]
+            used_RKS = used_RKS[:, :, settled:] - used_RKS[:, :, settled - 1, None]
+            order_KS, open_KS, use_RKS = order_KS[:, settled:], open_KS[:, settled:], use_RKS[:, :, settled:]
+            first_K = first_K - settled
         left_RK = free_RK - (used_RKS[:, rows, first_K] - use_RKS[:, rows, first_K])
-        later_KS: Bools = np.arange(J * H) >= first_K[:, None]
+        later_KS: Bools = np.arange(order_KS.shape[1]) >= first_K[:, None]
         shut_KS: Bools = later_KS & (use_RKS > left_RK[:, :, None] * FITS + 1e-12).any(axis=0)
         shut_KS[rows, first_K] = True
         shut_KJH = np.zeros((len(rows), J * H), dtype=bool)

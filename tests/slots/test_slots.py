@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gavelx.slots.ahead import CANDIDATES, Ahead
-from gavelx.slots.greedy import Greedy, Steps, Weights
+from gavelx.slots.greedy import FITS, Greedy, Steps, Weights, _taken
 from gavelx.slots.model import NONE, Sizes, Slots, play
 
 SLOT_S = 100.0
@@ -81,6 +81,26 @@ def test_looking_ahead_ends_no_worse_than_the_best_candidate(seed: int, groups: 
     ahead = play(slots, Ahead(steps, SLOT_S, candidates, slots=10_000), SLOT_S)
     alone = [cost_K(slots, play(slots, Greedy(steps, [one]), SLOT_S)) for one in candidates]
     assert (cost_K(slots, ahead) <= np.min(alone, axis=0) * (1.0 + 1e-9)).all()
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=150, deadline=None)
+def test_steps_are_those_that_are_taken_one_by_one(seed: int) -> None:
+    """The step that is worth most while it fits; a job whose next one does not stays where it is."""
+    random = np.random.default_rng(seed)
+    K, J, H, R = (int(random.integers(1, most)) for most in (4, 9, 5, 4))
+    worth_KJH = np.minimum.accumulate(random.integers(0, 9, size=(K, J, H)).astype(float), axis=2)
+    use_KJHR = random.integers(0, 4, size=(K, J, H, R)).astype(float)
+    room_KR = random.integers(1, 20, size=(K, R)).astype(float)
+    taken_KJH = _taken(worth_KJH, use_KJHR, room_KR)
+    for k in range(K):
+        free_R, closed = room_KR[k].copy(), set()
+        for at in np.argsort(-worth_KJH[k].ravel(), kind="stable").tolist():
+            j, h = divmod(at, H)
+            takes = worth_KJH[k, j, h] > 0.0 and j not in closed and (use_KJHR[k, j, h] <= free_R * FITS).all()
+            assert taken_KJH[k, j, h] == takes
+            free_R -= takes * use_KJHR[k, j, h]
+            closed |= set() if takes else {j}
 
 
 def test_the_corners_of_the_hull_by_hand() -> None:
