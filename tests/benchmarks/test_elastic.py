@@ -1,6 +1,6 @@
 """The benchmark of elastic jobs has the sizes that it says, and certified answers."""
 
-from benchmarks.elastic import snapshot_of, timed
+from benchmarks.elastic import decisions, snapshot_of, timed
 
 
 def test_no_size_is_left_out() -> None:
@@ -11,3 +11,10 @@ def test_no_size_is_left_out() -> None:
 
 def test_its_answers_are_certified() -> None:
     assert "gap" in timed("max_min_fairness", snapshot_of(20, 2, 8, 3.0))
+
+
+def test_decisions_are_timed_and_the_network_is_asked_for_each_move() -> None:
+    ahead, learned = decisions(repeats=0, jobs=6, types=2)
+    assert ahead.startswith("lookahead(elastic(srtf_program)): ")
+    assert ahead.endswith(" ms")
+    assert int(learned.split("asked ")[1].split()[0]) >= 6, "a network that likes all moves begins every job"
