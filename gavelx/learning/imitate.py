@@ -53,7 +53,8 @@ class Round:
 
 
 def seen_in(lesson: Lesson, random: np.random.Generator, student: Score | None = None) -> Seen:
-    """Moves of whole traces; without a student, the teacher's sizes are what is carried out."""
+    """Moves of whole traces. The student's sizes are carried out; where it hands out nothing, so that the trace
+    would never end, and without a student, the teacher's."""
     slots, slot_s = lesson.slots, lesson.slot_s
     features, right = [np.zeros((0, FEATURES), dtype=np.float32)], [np.zeros(0, dtype=np.float32)]
     while not slots.over_K.all():
@@ -65,6 +66,7 @@ def seen_in(lesson: Lesson, random: np.random.Generator, student: Score | None =
                 features.append(features_nF)
                 right.append(right_n)
             done_KL = target_KL if student is None else handed_out(seen, lesson.moves, student, slot_s)
+            done_KL = np.where((done_KL != NONE).any(axis=1, keepdims=True), done_KL, target_KL)
             np.put_along_axis(size_KJ, job_KL, np.where(seen.live_KJ, done_KL, NONE), axis=1)
         slots = slots.advance(size_KJ, slot_s)
     return Seen(np.concatenate(features), np.concatenate(right))

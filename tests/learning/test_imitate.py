@@ -11,7 +11,7 @@ from gavelx.slots.model import Sizes, Slots, play
 from gavelx.slots.moves import FEATURES, Moves, handed_out
 
 torch = pytest.importorskip("torch")
-from gavelx.learning.imitate import as_arrays, imitated, perceptron  # noqa: E402
+from gavelx.learning.imitate import as_arrays, imitated, perceptron, seen_in  # noqa: E402
 
 SLOT_S = 100.0
 
@@ -37,6 +37,12 @@ def test_without_torch_the_network_says_the_same() -> None:
     with torch.no_grad():
         theirs = net((torch.from_numpy(x) - mean_F) * scale_F)[:, 0].numpy()
     np.testing.assert_allclose(as_arrays(net, mean_F, scale_F)(x), theirs, atol=1e-6)
+
+
+def test_a_student_that_hands_out_nothing_sees_what_the_teacher_does() -> None:
+    taught = seen_in(lesson(0), np.random.default_rng(0))
+    idle = seen_in(lesson(0), np.random.default_rng(0), lambda features: np.full(len(features), -1.0))
+    np.testing.assert_array_equal(idle.features_nF, taught.features_nF)
 
 
 @pytest.mark.slow
