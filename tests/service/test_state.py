@@ -1,11 +1,26 @@
 """What the state makes of entries, beyond what the mechanism does."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from gavelx.elastic import Elastic
+from gavelx.jobs import Job
 from gavelx.measurements import Measurement, Way
-from gavelx.mechanism.commands import Stop
-from gavelx.mechanism.events import JobCancelled, LeaseEnded, Progress, WorkerDrained, WorkerLost
+from gavelx.mechanism import DEFAULT
+from gavelx.mechanism.commands import Resize, Stop
+from gavelx.mechanism.events import (
+    JobCancelled,
+    JobSubmitted,
+    LeaseEnded,
+    PolicyChanged,
+    Progress,
+    ServerOffers,
+    WorkerDrained,
+    WorkerLost,
+)
+from gavelx.overheads import Overhead, Overheads
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.session import Stream
@@ -82,6 +97,33 @@ def test_a_lease_is_paid_for_until_its_last_part_ends_but_for_what_got_ready_bef
             desk.settle()
         (event,) = [entry.event for entry in desk.log if isinstance(entry.event, LeaseEnded)]
         assert event.held_s == held_s
+
+    run(main())
+
+
+def test_a_job_that_is_cancelled_while_it_is_resized_pays_for_its_old_devices_until_they_are_free() -> None:
+    """A dollar a second for a device. It has two from the beginning, and one is to be given back from 10 s on."""
+    rules = replace(DEFAULT, overheads=Overheads(Overhead(resize_s=1.0)))
+
+    class Elastics(Desk):
+        policy, made_with = "elastic(max_min_fairness)", configuration(rules)
+
+    async def main() -> None:
+        desk = Elastics()
+        desk._apply([Entry(PolicyChanged(0.0, frozenset({"sizes"})), {"policy": desk.policy})])
+        session, _ = await desk.agent("one", 2)
+        job = Job(0, "net", 1e6, 2, elastic=Elastic.of("workers:1-2"))
+        desk._apply([Entry(JobSubmitted(0.0, job), {"command": ["true"]})])
+        desk.wake()
+        (before,) = desk.state.runs
+        (resize,) = desk.state.apply(Entry(ServerOffers(10.0, session.server_id, 1)))[:1]
+        assert isinstance(resize, Resize) and resize.lease.continues == before
+        desk.state.apply(Entry(JobCancelled(14.0, 0)))
+        assert desk.state.jobs[0].spent_usd == pytest.approx(2 * 14.0)
+        desk.state.apply(Entry(LeaseEnded(17.0, before, 0, 0.0, 16.0)))
+        desk.state.apply(Entry(LeaseEnded(17.0, resize.lease.id, 0, 0.0, 0.0)))
+        known = desk.state.jobs[0]
+        assert (known.spent_usd, known.received_s) == (pytest.approx(2 * 16.0), pytest.approx(16.0))
 
     run(main())
 
