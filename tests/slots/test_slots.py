@@ -125,6 +125,15 @@ def test_a_job_that_is_slower_than_believed_takes_longer() -> None:
     np.testing.assert_allclose(play(slots, greedy(slots, Weights(0.0)), SLOT_S).done_s_KJ, [[150.0, 300.0]])
 
 
+@given(st.integers(0, 10**6), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_candidates_that_are_asked_together_answer_as_alone(seed: int, groups: int) -> None:
+    slots = drawn(seed, groups=groups)
+    steps = Steps.hull(slots.sizes, slots.room_KR[0])
+    alone = [Greedy(steps, [one])(slots) for one in CANDIDATES]
+    np.testing.assert_array_equal(Ahead(steps, SLOT_S).first_CKJ(slots), alone)
+
+
 def test_a_job_without_room_on_the_type_that_costs_least_takes_another() -> None:
     sizes = Sizes(np.eye(2)[None], np.ones((1, 2)), np.array([[0, 1]]))
     slots = Slots.of(sizes, np.ones(2), np.zeros((1, 2), dtype=np.int64), np.full((1, 2), 100.0))
