@@ -20,7 +20,7 @@ import torch
 
 from experiments.parts.scripts import Script, digest, elastic, under_torch
 from gavelx.rpc.ports import free_port
-from gavelx.training import regroup, training
+from gavelx.training import between, regroup, votes
 from gavelx.training.checkpoints import Checkpoints
 
 PATIENCE_S = 300.0
@@ -195,26 +195,26 @@ def _elastic(script: Script, slot: int, folder: Path, environment: dict[str, str
 @contextmanager
 def hurried(holds: Sequence[int] = ()) -> Iterator[None]:
     """Votes at every step; the size changes at the steps ``holds``, which wait for it, and at no others."""
-    votes, between, named = training.VOTE_EVERY_S, training.Training._between_steps, regroup.Regroup.next
+    every_s, steps, named = votes.VOTE_EVERY_S, between.Between.steps, regroup.Regroup.next
     here = False
 
-    def between_steps(self: training.Training) -> None:
+    def between_steps(self: between.Between, *options: Any, **named_options: Any) -> None:
         nonlocal here
-        here = self.step in holds
-        if here and self._regroup is not None:
-            _wait_for(self._regroup)
-        between(self)
+        here = self.saving.state.progress.step in holds
+        if here and self.elastic is not None:
+            _wait_for(self.elastic.regroup)
+        steps(self, *options, **named_options)
 
     def next_size(self: regroup.Regroup) -> Any:
         return named.fget(self) if here else None  # type: ignore[attr-defined]
 
-    training.VOTE_EVERY_S = 0.0
-    training.Training._between_steps = between_steps  # type: ignore[method-assign]
+    votes.VOTE_EVERY_S = 0.0
+    between.Between.steps = between_steps  # type: ignore[method-assign]
     regroup.Regroup.next = property(next_size)  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
-        training.VOTE_EVERY_S, training.Training._between_steps = votes, between  # type: ignore[method-assign]
+        votes.VOTE_EVERY_S, between.Between.steps = every_s, steps  # type: ignore[method-assign]
         regroup.Regroup.next = named  # type: ignore[method-assign]
 
 

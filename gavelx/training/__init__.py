@@ -7,10 +7,11 @@
             ...                                     # a step as ever
             training.done(loss=loss)
 
-``docs/training.md`` is the user's guide. The files: `training` (the loop), `checkpoints` (crash-safe files),
-`position` (the position in the data), `randomness` (the state of random generators), `lease` (the time that is
-left), `reports` (messages to the agent), `gang` (several processes). ARCHITECTURE.md lists those of
-elastic jobs. It needs torch, and of gavelx only its errors.
+``docs/training.md`` is the user's guide. The files: `training` (the loop), `between` (what happens between two
+steps), `votes` (of all processes, on that), `saving` and `checkpoints` (crash-safe files), `position` (in the
+data), `randomness` (the state of random generators), `launch`, `lease` and `reports` (what the agent says, and is
+told), `gang` (several processes). ARCHITECTURE.md lists those of elastic jobs. It needs torch, and of gavelx only
+its errors.
 """
 
 from gavelx.training.checkpoints import CheckpointError, TrainingWarning

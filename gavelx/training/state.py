@@ -80,6 +80,19 @@ class State:
             seed_all(seed, int(self.progress.step), agreement.rank)
             self.reader.begin_anew()
 
+    def count_batches(self, loader: Any, processes: int) -> None:
+        """The position of a rigid job, where the checkpoint is of an elastic one, which counts samples."""
+        at = self.progress
+        if at.seen:
+            at.batch, at.seen = at.seen // ((getattr(loader, "batch_size", None) or 1) * processes), 0
+
+    def count_samples(self, loader: Any) -> None:
+        """The position of an elastic job, where the checkpoint is of a rigid one, which counts batches."""
+        at = self.progress
+        if at.batch:
+            seen = at.batch * loader.batch_size * self.processes_then
+            at.seen, at.batch = min(len(loader.dataset), seen), 0
+
     def check_fits(self, name: str, content: Content) -> None:
         """Raises :class:`CheckpointError` for a checkpoint of another script, or of another time."""
         if content.get("format") not in READABLE:
