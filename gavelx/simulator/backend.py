@@ -57,6 +57,8 @@ FREED, HAPPENS, WAKES = range(3)
 OUTAGES = ("_lose", "_notice", "_lend_notice", "_devices_change")
 NEVER_S = 1e15
 """Between two checkpoints of a job that writes none."""
+MEASURED_AGAIN_S = 300.0
+"""A lease that goes on measures its speed so often, as on a cluster (`gavelx.service.agents.timing`)."""
 IN_VAIN = 2000
 """After so many leases in a row with which no job got any further, none will: a run ends then."""
 
@@ -81,9 +83,9 @@ class SimulatedCluster:
     those are complete. ``jobs`` may be endless if some are measured;
     they must come in order of arrival. ``price_changes`` are times and the prices from then on. Of types with a
     series in ``capacities`` servers come and go, or some of their devices; servers that come and go do not fail by
-    ``faults`` as well. ``ran`` is told at the end of each lease how, how fast (steps/s) and for how long (s) it
-    went on last. With ``hide_lengths`` the scheduler is not told how many steps a job has: the job says that it is
-    complete.
+    ``faults`` as well. ``ran`` is told how a lease goes, how fast (steps/s) and for how long (s) since it was told
+    last: at its end, and at ends of rounds while it goes on. With ``hide_lengths`` the scheduler is not told how
+    many steps a job has: the job says that it is complete.
     """
 
     jobs: Iterable[Job]
@@ -161,6 +163,7 @@ class SimulatedCluster:
             if isinstance(what, Wake):
                 if self._wakes.pop(time_s) and self._running:
                     self._report(self._stretches.progress(self.now_s))
+                self._measure_what_goes_on()
                 self.post(what)
             elif isinstance(what, JobSubmitted):
                 self._submit(what.job)
@@ -711,8 +714,15 @@ class SimulatedCluster:
             self._stretches.drop(lease_id)
             self._push(self.now_s + checkpoint_s, FREED, ("_closed", lease_id))
 
+    def _measure_what_goes_on(self) -> None:
+        """Long leases measure while they run: a job that runs alone in a bad size learns that it is one."""
+        if self.ran is not None:
+            for run in self._running.values():
+                if self.now_s - run.measured_to_s >= MEASURED_AGAIN_S:
+                    self._measure(run)
+
     def _measure(self, run: Run) -> None:
-        """The run ends, and says how fast it was since a job last came to its devices or left them.
+        """The run says how fast it was since it did so last, or since a job came to its devices or left them.
 
         In another size than its own it says how fast gangs of so many devices are, if its speed follows from that.
         """
@@ -729,7 +739,9 @@ class SimulatedCluster:
                 run.job, how.accelerator, how.devices, how.batch, self.throughputs, consolidated=way.consolidated
             )
             steps_per_s *= gang / in_size if in_size else 0.0
-        self.ran(way, steps_per_s * self._chance.measured(run.lease.id), self.now_s - run.from_s)
+        seen = self._chance.measured(run.lease.id, run.measurements)
+        self.ran(way, steps_per_s * seen, self.now_s - run.measured_to_s)
+        run.measured_s, run.measurements = self.now_s, run.measurements + 1
 
     def _closed(self, lease_id: int) -> None:
         if lease_id in self._closing:

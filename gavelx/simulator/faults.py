@@ -105,12 +105,12 @@ class Chance:
             self._speed_of[job_id] = self._around_one("speed", job_id, self.faults.speed_noise)
         return self._speed_of[job_id]
 
-    def measured(self, lease_id: int) -> float:
-        """The speed that a lease measures as a part of the one that it has."""
-        noise = self.faults.measured_noise
-        return self._around_one("measured", lease_id, noise) if noise else 1.0
+    def measured(self, lease_id: int, before: int = 0) -> float:
+        """The speed that a lease measures as a part of the one that it has, after so many measurements before."""
+        noise, number = self.faults.measured_noise, f"{lease_id}.{before}" if before else lease_id
+        return self._around_one("measured", number, noise) if noise else 1.0
 
-    def _around_one(self, what: str, number: int, deviation: float) -> float:
+    def _around_one(self, what: str, number: int | str, deviation: float) -> float:
         """A draw of its own for each number: log-normal, with mean 1."""
         sigma = math.sqrt(math.log1p(deviation**2))
         return math.exp(Random(f"{what}:{self.faults.seed}:{number}").gauss(-(sigma**2) / 2, sigma))

@@ -48,7 +48,7 @@ def where_it_runs(believed: Throughputs, true: Throughputs) -> Throughputs:
 
 @dataclass
 class Lessons:
-    """What leases said at their end of how fast they ran, for a learner to learn from now and then."""
+    """What leases say of how fast they run, for a learner to learn from now and then."""
 
     learner: Learns
     true: Throughputs
@@ -56,7 +56,7 @@ class Lessons:
     heard: list[Measurement] = field(default_factory=list)
 
     def ran(self, way: Way, steps_per_second: float, seconds: float) -> None:
-        """A lease has run like this for so long."""
+        """A lease has run like this for so long since it said so last."""
         if seconds >= SHORTEST_S:
             self.heard.append(Measurement(way, steps_per_second, seconds=seconds, source="lease"))
 

@@ -40,12 +40,19 @@ class Run:
     worked_s: float = 0.0
     logged: tuple[float, float, float] = (0.0, 0.0, 0.0)  # the log has it up to this time, billed and worked
     version: int = 0  # of the event that will end it
+    measured_s: float = 0.0  # when its speed was measured last
+    measurements: int = 0  # of its speed, so far
 
     @property
     def end_s(self) -> float:
         """When the lease's steps are done."""
         left = self.until_step - self.from_steps
         return self.from_s + left / self.steps_per_s if left > 0.0 else self.from_s
+
+    @property
+    def measured_to_s(self) -> float:
+        """The beginning of what is not measured yet of the present stretch."""
+        return max(self.from_s, self.measured_s)
 
     def steps_at(self, time_s: float) -> float:
         """Steps that the job has done, counted from its beginning."""

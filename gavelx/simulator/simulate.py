@@ -21,7 +21,7 @@ from gavelx.result import Result
 from gavelx.simulator.backend import SimulatedCluster
 from gavelx.simulator.capacity import Capacity
 from gavelx.simulator.faults import NO_FAULTS, Faults
-from gavelx.simulator.learning import Learning, Learns, Lessons, where_it_runs
+from gavelx.simulator.learning import RELEARN_S, Learning, Learns, Lessons, where_it_runs
 from gavelx.simulator.ledger import Ledger, usd_between
 from gavelx.simulator.recorder import Known
 from gavelx.snapshot import Kind, Snapshot
@@ -86,7 +86,10 @@ def simulate(
         world = (jobs, cluster, throughputs, rules, measured, faults, price_changes, capacities)
         ran = SimulatedCluster(*world, ledger=ledger, hide_lengths=lengths != "told")
         history = BelievedLengths(learns=lengths == "believed")
-        mechanism = Mechanism(told, prices, replace(rules, sleep_s=SLEEP_S), opens, history)
+        sleep_s = (
+            SLEEP_S if lessons is None else RELEARN_S
+        )  # what is learned may change a round like the one before
+        mechanism = Mechanism(told, prices, replace(rules, sleep_s=sleep_s), opens, history)
         stopwatch = _Stopwatch(FallbackPolicy(policy), ran, on_progress)
         _drive(mechanism, stopwatch, ran, watch(mechanism, ran) if watch else ran, lessons)
         known = known_by(mechanism)

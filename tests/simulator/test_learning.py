@@ -1,5 +1,6 @@
 """Schedulers that do not know the true speeds: they decide by what they believe, and may learn from leases."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +18,9 @@ from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.result import Result
 from gavelx.simulator import simulate
+from gavelx.simulator.backend import MEASURED_AGAIN_S
 from gavelx.simulator.faults import Faults
-from gavelx.simulator.learning import Learns, where_it_runs
+from gavelx.simulator.learning import RELEARN_S, Learns, where_it_runs
 from gavelx.simulator.random_jobs import random_jobs
 from gavelx.throughputs import Pairing, Setting, Throughputs
 from tests.estimator.guessing import Guessing
@@ -70,30 +72,46 @@ def test_leases_in_other_sizes_measure_gangs_of_so_many_devices() -> None:
     assert learner.throughputs().isolated == pytest.approx(true.isolated)
 
 
-def test_a_size_that_is_measured_slower_than_was_thought_is_left_again() -> None:
-    """Eight devices are thought to be faster than seven, and are slower: another job's lease measures it."""
+def test_a_job_alone_in_a_size_that_is_slower_than_was_thought_leaves_it() -> None:
+    """Eight devices are thought to be faster than seven, and are slower: the lease measures that while it runs."""
     ways = {n: Setting("a", "v100", n) for n in range(1, 9)}
     true = Throughputs({way: float(n if n < 8 else 3) for n, way in ways.items()})
     hopeful = {way: float(n) for n, way in ways.items()}
-    elastic, resized = Elastic.of("workers:1-8/840"), Overheads(Overhead(restart_s=30.0, resize_s=2.0))
-    jobs = [Job(0, "a", 40_000.0, elastic=elastic), Job(1, "a", 6_000.0, elastic=elastic)]
-    learner = Believed(Guessing(hopeful), list(ways.values()))
+    jobs = [Job(0, "a", 40_000.0, elastic=Elastic.of("workers:1-8/840"))]
+    resized = Overheads(Overhead(restart_s=30.0, resize_s=2.0))
     rules = replace(DEFAULT.with_round(60.0), overheads=resized)
     policy, cluster = load_policy("elastic(easyscale)"), Cluster.of({"v100": 16}, 8)
-    result = simulate(policy, jobs, cluster, true, rules=rules, believed=learner)
+
+    def run(believed: Throughputs | Learns) -> Result:
+        return simulate(policy, jobs, cluster, true, rules=rules, believed=believed)
+
+    result = run(Believed(Guessing(hopeful), list(ways.values())))
     leases = result.leases
-    of_first = [
-        (int(devices), end_s - start_s)
-        for job, devices, start_s, end_s in zip(
-            leases.job_L, leases.devices_L, leases.start_s_L, leases.end_s_L, strict=True
-        )
-        if job == 0
-    ]
-    assert [devices for devices, _ in of_first] == [8, 7], "and it does not try again"
-    assert of_first[0][1] == pytest.approx(2000.0, abs=121.0), "as soon as the other job's lease has measured it"
-    assert (result.resizes_J.tolist(), result.restarts_J.tolist()) == ([1, 0], [0, 0])
-    believing = simulate(policy, jobs, cluster, true, rules=rules, believed=Throughputs(hopeful))
-    assert result.jct_s_J[0] < 0.85 * believing.jct_s_J[0]
+    assert leases.devices_L.tolist() == [8, 7], "and it does not try again"
+    assert leases.end_s_L[0] == pytest.approx(RELEARN_S, abs=121.0), "as soon as the table is made anew"
+    assert (result.resizes_J.tolist(), result.restarts_J.tolist()) == ([1], [0])
+    assert result.jct_s_J[0] < 0.65 * run(Throughputs(hopeful)).jct_s_J[0]
+
+
+@pytest.mark.parametrize("round_s", [20.0, 360.0, 3600.0])
+def test_a_lease_that_goes_on_measures_each_second_once(round_s: float) -> None:
+    """Also where rounds are short or the scheduler sleeps through them; and each time with a noise of its own."""
+    told: list[Measurement] = []
+
+    class Listens(Believed):
+        def observe(self, measurements: Iterable[Measurement]) -> None:
+            told.extend(heard := list(measurements))
+            super().observe(heard)
+
+    policy, jobs = load_policy("isolated"), [Job(0, "a", 10.0 * 20_000.0)]
+    learner, faults = Listens(Guessing({ON_V: 10.0}), [ON_V]), Faults(measured_noise=0.1)
+    rules, cluster = DEFAULT.with_round(round_s), Cluster.of({"v100": 1})
+    result = simulate(policy, jobs, cluster, TRUE, rules=rules, believed=learner, faults=faults)
+    assert len(result.leases) == 1
+    assert len(told) >= 20_000.0 / max(RELEARN_S, round_s) - 2
+    assert all(each.seconds >= MEASURED_AGAIN_S for each in told)
+    assert 20_000.0 - 2 * max(RELEARN_S, round_s) <= sum(each.seconds for each in told) <= 20_000.0
+    assert len({each.steps_per_second for each in told}) == len(told)
 
 
 def test_measured_noise_is_seeded_and_only_what_is_measured_is_noisy() -> None:
