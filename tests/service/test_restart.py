@@ -16,10 +16,12 @@ import pytest
 
 from gavelx.prices import Prices
 from gavelx.rpc.ports import free_port
+from gavelx.service.api.server import Service
 from gavelx.service.state.plain import FORMAT, from_plain, to_plain
 from gavelx.service.state.snapshots import SnapshotMaker, restore
 from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
+from gavelx.service.store.database import LogUnavailableError
 from gavelx.service.store.log import Log
 from tests.clocks import Clock
 from tests.service.agents import PATIENT, FakeAgent, Seen, User, configuration, serving, spec, user_of
@@ -59,6 +61,13 @@ def plain(state: State) -> dict[str, Any]:
     }
 
 
+async def a_snapshot(service: Service) -> None:
+    """As one is made while the loop runs: elsewhere, from the log."""
+    service.scheduler._begin_snapshot()
+    assert service.scheduler._snapshotting is not None
+    await service.scheduler._snapshotting
+
+
 @pytest.mark.slow
 def test_replay_gives_the_same_state_from_the_beginning_and_from_a_snapshot(place: str, clock: Clock) -> None:
     async def main() -> None:
@@ -67,7 +76,7 @@ def test_replay_gives_the_same_state_from_the_beginning_and_from_a_snapshot(plac
             async with one, two, FakeAgent(service.address, "slow", accelerator="k80") as slow:
                 done = await user.submit(*(spec(steps=30.0 + n) for n in range(6)))
                 await user.submit(*(spec(steps=1e6, workers=2, request_id=f"r{n}") for n in range(2)))
-                await service.scheduler._snapshot()
+                await a_snapshot(service)
                 await user.until("complete", *done)
                 await two.cut(jobs_too=True)
                 await user.submit(spec(steps=1e6))
@@ -108,9 +117,7 @@ def test_a_snapshot_is_made_elsewhere_while_the_service_goes_on(place: str) -> N
 
             made = await until(up_to_date, "a snapshot while nothing happens")
             assert plain(from_plain(made[1], like=State(configuration()))) == plain(scheduler.state)
-            scheduler._begin_snapshot()
-            assert scheduler._snapshotting is not None
-            await scheduler._snapshotting
+            await a_snapshot(service)
             await user.submit(spec())
             beside = Log(place, read_only=True)
             found = beside.snapshot(FORMAT)
@@ -124,6 +131,31 @@ def test_a_snapshot_is_made_elsewhere_while_the_service_goes_on(place: str) -> N
 def test_a_snapshot_that_cannot_be_made_is_done_without(tmp_path: Path) -> None:
     async def main() -> None:
         assert await SnapshotMaker(str(tmp_path / "nowhere")).make() is None
+
+    run(main())
+
+
+def test_a_job_that_did_not_reach_the_log_is_in_no_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service stops while the log cannot be written; afterwards the same request is a new job."""
+
+    def full(*_: object) -> None:
+        raise LogUnavailableError("the disk is full")
+
+    async def main() -> None:
+        async with serving(tmp_path) as service, user_of(service) as user:
+            await user.submit(spec())
+            with monkeypatch.context() as patch:
+                patch.setattr(service.log, "append", full)
+                patch.setattr(service.log, "settle", full)
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await user.submit(spec(request_id="r"))
+                service.scheduler.close()
+                await service._running
+        async with serving(tmp_path) as service, user_of(service) as user:
+            (job_id,) = await user.submit(spec(request_id="r"))
+            assert [job.job_id for job in await user.jobs(job_id)] == [job_id]
 
     run(main())
 

@@ -147,7 +147,8 @@ class EventLoop:
                     pause_s = min(2 * pause_s, TRY_AGAIN_S[1])
             if self._wrong is not None:
                 raise self._wrong
-            await self._snapshot()
+            if self._unsure is None:  # else numbers were given to jobs that may not be in the log
+                await self._last_snapshot()
         finally:
             ticking.cancel()
             self._snapshot_maker.stop()
@@ -319,8 +320,11 @@ class EventLoop:
         elif not self._closing:
             _log.warning("no snapshot: the process that was to make it ended")
 
-    async def _snapshot(self) -> None:
-        """Keep the present state, so that a restart need not begin at the beginning."""
+    async def _last_snapshot(self) -> None:
+        """Keep the state where the loop has ended, so that a restart need not begin at the beginning.
+
+        While it runs, records may be on disk and not applied yet, and the state may change while it is packed.
+        """
         await self._save(self.log.last_sequence, await asyncio.to_thread(to_plain, self.state))
 
     async def _save(self, sequence: int, data: bytes) -> None:
