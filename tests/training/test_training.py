@@ -287,3 +287,14 @@ def test_misuse_of_the_class_is_explained(tmp_path: Path) -> None:
         next(training.batches([1]))
     with pytest.raises(UserError, match="GAVELX_TOTAL_STEPS: 'many'; expected a number"):
         some_training(tmp_path, environment={"GAVELX_TOTAL_STEPS": "many"})
+
+
+def test_what_is_saved_is_not_saved_again(tmp_path: Path) -> None:
+    model = nn.Linear(1, 1)
+    with Training(model=model, folder=tmp_path, total_steps=3, every_s=0.0, environment={}) as training:
+        for step in training.steps():
+            before = training.checkpoint
+            if step == 1:
+                break
+            training.done()
+    assert before is not None and training.checkpoint is before
