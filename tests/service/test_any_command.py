@@ -81,8 +81,8 @@ def check_that_what_is_wrong_is_found(found: Found) -> None:
         assert any(first.name in problem for problem in replace(found, commands=(bad, *others)).wrong)
     assert replace(found, speed_ratios=dict.fromkeys(found.speed_ratios, 1.2)).wrong
     assert replace(found, speed_ratios={}).wrong
-    assert replace(found, ranges_held=(7, 10)).wrong
-    assert replace(found, lengths_held=(7, 10)).wrong
+    assert replace(found, ranges_held=(5, 10)).wrong
+    assert replace(found, lengths_held=(12, 18)).wrong
     assert replace(found, part="crowded", commands=(first,)).wrong
 
 
