@@ -79,6 +79,7 @@ def imitate(world: WorldOptions, rounds: int, steps: int, files: Files, *, as_js
     before = taught = None
     if files.checkpoint is not None and Path(files.checkpoint).exists():
         before = taught = course_in(files.checkpoint, settings)
+        _write(before, files)
     for taught in course(
         lambda round_number: lesson_for(world, TRAINING, round_number),
         lesson_for(world, VALIDATION),
@@ -92,7 +93,6 @@ def imitate(world: WorldOptions, rounds: int, steps: int, files: Files, *, as_js
             write_atomically(files.checkpoint, taught.to_bytes(settings))
         _write(taught, files)
     assert taught is not None
-    _write(taught, files)
     document = {
         "weights": files.weights,
         "policy": str(Learned(files.weights)),

@@ -24,11 +24,15 @@ class Columns:
     """
 
     of_type: ClassVar[frozenset[str]] = frozenset()
+    kinds: ClassVar[dict[str, str]]
+    """The columns of a class, and what their numbers are."""
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds = {name: DTYPES[hint] for name, hint in get_type_hints(cls).items() if hint in DTYPES}
 
     def __init__(self) -> None:
         self._rows = self.types = 0
-        kinds = {name: DTYPES[hint] for name, hint in get_type_hints(type(self)).items() if hint in DTYPES}
-        self.names = tuple(kinds)
+        kinds = self.kinds
         self._names = {
             kind: [name for name, of in kinds.items() if of is kind and name not in self.of_type]
             for kind in DTYPES.values()
@@ -88,10 +92,16 @@ class Columns:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the attributes that show the blocks: a copy has its own."""
-        return {name: value for name, value in vars(self).items() if name not in self.names}
+        return {name: value for name, value in vars(self).items() if name not in self.kinds}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Raises :class:`ValueError` for what another version wrote, whose columns are others."""
         vars(self).update(state)
+        theirs = {name: kind for kind, names in self._names.items() for name in names}
+        theirs |= {name: array.dtype.name for name, array in self._typed.items()}
+        if theirs != self.kinds or set(self._typed) != self.of_type:
+            other = ", ".join(sorted({name for name, _ in theirs.items() ^ self.kinds.items()}))
+            raise ValueError(f"{type(self).__name__} has other columns now ({other})")
         self.show()
 
     def _grow(self, capacity: int) -> None:

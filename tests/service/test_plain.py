@@ -53,6 +53,15 @@ def test_a_state_that_was_read_goes_on_as_the_one_that_was_written(part: float) 
     assert to_plain(read) == to_plain(state)
 
 
+@pytest.mark.parametrize("name", ["paid_devices", "saved_steps", "done", "throughput"])
+def test_other_columns_are_told_and_not_read(name: str) -> None:
+    text = json.dumps(document_of(to_plain(after(40))))
+    assert f'"{name}"' in text
+    other = json.loads(text.replace(f'"{name}"', '"zzz"'))
+    with pytest.raises(UnreadableError, match=rf"LiveJobs has other columns now \({name}, zzz\)"):
+        from_plain(data_of(other), like=fresh())
+
+
 def test_other_fields_are_told_and_not_read() -> None:
     document = document_of(to_plain(after(40)))
     for shape in document["shapes"]:

@@ -27,8 +27,6 @@ TRIED = 14
 """Price vectors that are tried at most."""
 FAR, NEAR = 0.5, 0.01
 """By which part of them the first prices may change, and when prices are near enough."""
-LEAST = 1e-3
-"""Part of the mean price that is the least width of a price: zero prices can rise, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +60,8 @@ def prices_by_cuts(rows: Rows, level: float) -> tuple[Floats, float, float]:
         if not price_A.any():
             break
         cuts.append(_cut(rows, price_A, last.upper, last.level_width, NEAR * reach))
-        width_A = _width_A(last.price_A, rows.devices_A)
-        moved = float((np.abs(cuts[-1].prices.price_A - last.price_A) / width_A).max())
+        step_A = np.abs(cuts[-1].prices.price_A - last.price_A) / last.width_A(rows.devices_A)
+        moved = float(step_A.max())
         if cuts[-1].prices.upper < last.upper:
             best, reach = cuts[-1], min(reach, 2.0 * moved)
         else:
@@ -83,10 +81,6 @@ def _cut(rows: Rows, price_A: Floats, level: float, level_width: float = np.inf,
     return Cut(prices, *rows.usage(prices.price_A, prices.upper))
 
 
-def _width_A(price_A: Floats, devices_A: Floats) -> Floats:
-    return np.asarray(np.maximum(price_A, LEAST / devices_A.sum()))
-
-
 def _next_prices(cuts: list[Cut], best: Cut, devices_A: Floats, reach: float) -> Floats:
     """The multipliers of the best mixture of all cuts, within ``reach`` of the best prices.
 
@@ -94,7 +88,7 @@ def _next_prices(cuts: list[Cut], best: Cut, devices_A: Floats, reach: float) ->
     sold at the lower one. Devices are counted in all there are of their type.
     """
     A, K, prices = len(devices_A), len(cuts), best.prices
-    reach_A, every_A = reach * _width_A(prices.price_A, devices_A), np.eye(A)
+    reach_A, every_A = reach * prices.width_A(devices_A), np.eye(A)
     buy_A, sell_A = prices.price_A + reach_A, np.maximum(prices.price_A - reach_A, 0.0)
     use_AK = np.column_stack([cut.use_at_A(prices.upper) for cut in cuts]) / devices_A[:, None]
     rise_A = best.rise_A * prices.level_width / devices_A

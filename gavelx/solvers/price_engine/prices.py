@@ -11,6 +11,8 @@ from gavelx.solvers.price_engine.replies import Floats, Rows
 from gavelx.solvers.program.errors import UnsolvedError
 
 EXACT = 1e-14
+DUST = 1e-3
+"""Part of the mean price that is the least width of a price: zero prices can rise, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,10 @@ class Prices:
     def scale(self) -> float:
         """What gaps are measured by: the level, or a thousandth of its width where that is more."""
         return max(abs(self.upper), 1e-3 / self.rise if self.rise > 0 else 0.0)
+
+    def width_A(self, devices_A: Floats) -> Floats:
+        """By how much each price changes in a step of one width."""
+        return np.asarray(np.maximum(self.price_A, DUST / devices_A.sum()))
 
 
 def prove(

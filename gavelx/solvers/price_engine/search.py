@@ -33,8 +33,6 @@ from gavelx.solvers.program.errors import UnsolvedError
 
 WIDE = 1e3
 """Size of a box that holds all prices."""
-DUST = 1e-3
-"""Part of the mean price that is the least width of a price: zero prices can rise, too."""
 BOUGHT = 1e-10
 BENT = 1e-11
 """Part of its need that a row may lack by rounding."""
@@ -134,7 +132,7 @@ class _Search:
         return Found(self.lower, share_GA, self.prices, number)
 
     def _round(self) -> None:
-        old, size, width_A = self.prices, self.size, self._width_A
+        old, size, width_A = self.prices, self.size, self.prices.width_A(self.rows.devices_A)
         step = _Step.solve(self.rows, _Box(old, width_A, self.target, size), self.program, self.rng)
         if step.feasible and step.level > self.lower and step.meets_all_needs():
             self.lower, self.best = step.level, step
@@ -168,11 +166,6 @@ class _Search:
             self.target = upper if self.lower < self.target else (self.lower + upper) / 2.0
         elif step.exact:
             self.target = (max(self.lower, step.level) + self.target) / 2.0
-
-    @property
-    def _width_A(self) -> Floats:
-        width_A: Floats = np.maximum(self.prices.price_A, DUST / self.rows.devices_A.sum())
-        return width_A
 
     def _sampled(self, level: float) -> tuple[Floats, float]:
         """Prices and level of a sample of the rows with its part of the devices."""
