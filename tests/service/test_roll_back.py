@@ -9,7 +9,7 @@ from gavelx.elastic import Elastic
 from gavelx.estimator.online import ENOUGH
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement
-from gavelx.mechanism.events import JobSubmitted, PolicyChanged
+from gavelx.mechanism.events import JobSubmitted, PolicyChanged, WorkerLost
 from gavelx.mechanism.rules import DEFAULT
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
@@ -23,6 +23,7 @@ from gavelx.throughputs import Setting, Throughputs
 from tests.service.desk import Desk
 from tests.service.running import run
 
+SPEC = {"command": ["true"]}
 LIVE = replace(DEFAULT.with_round(60.0), overheads=Overheads(Overhead(resize_s=0.0)))
 
 
@@ -41,7 +42,7 @@ class Elastically(Desk):
         opens = load_policy(self.policy).opens
         self._apply([Entry(PolicyChanged(0.0, opens), {"policy": self.policy})])
         job = Job(0, "net", 1e6, elastic=Elastic.of("workers:1-8/840"))
-        self._apply([Entry(JobSubmitted(0.0, job), {"command": ["true"]})])
+        self._apply([Entry(JobSubmitted(0.0, job), SPEC)])
         self.wake()
         self.here.tick()
         self.settle()
@@ -108,5 +109,34 @@ def test_a_size_that_disappoints_is_rolled_back_while_the_job_runs(
         memory = again.allocation.memory
         assert memory["devices"].tolist() == [8], "the log keeps what is barred"
         assert memory["until_s"].tolist() == desk.state.allocation.memory["until_s"].tolist()
+
+    run(main())
+
+
+def test_what_is_left_of_a_job_whose_next_servers_are_lost_is_told_to_stop() -> None:
+    """It had three devices on two servers and was to go over to the two of one of them, which was lost."""
+
+    async def main() -> None:
+        desk = Elastically(range(1, 4))
+        desk.session, desk.stream = await desk.agent("one", 1)
+        two, stream = await desk.agent("two", 2)
+        desk._apply([Entry(PolicyChanged(0.0, load_policy(desk.policy).opens), {"policy": desk.policy})])
+        desk._apply([Entry(JobSubmitted(0.0, Job(0, "net", 1e6, elastic=Elastic.of("workers:1-3"))), SPEC)])
+        desk.wake()
+        (first,) = desk.leases()
+        assert len(first.lease.devices) == 3
+        report = wire.LeaseReport(lease_id=first.lease.id, job_id=0, steps_done=10.0, held_s=5.0, sizes=1)
+        beat = wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=2.0, leases=[report]))
+        for session, way in ((desk.session, desk.stream), (two, stream)):
+            desk.here.receive(session, way, beat)
+        desk.settle()
+        desk._apply([Entry(JobSubmitted(desk.now_s, Job(1, "net", 1e6)), SPEC)])
+        desk.passes(60.0)
+        assert first.continued_by is not None
+        second = desk.state.runs[first.continued_by]
+        assert {device.server_id for device in second.lease.devices} == {two.server_id}
+        desk._apply([Entry(WorkerLost(desk.now_s, two.server_id, 0))])
+        said = [desk.stream._queue.get_nowait() for _ in range(desk.stream._queue.qsize())]
+        assert [one.stop.lease_id for one in said if one and one.HasField("stop")] == [first.lease.id]
 
     run(main())

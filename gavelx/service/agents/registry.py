@@ -372,7 +372,7 @@ class AgentRegistry:
             self.measuring.servers_changed()
             self.launches.servers_changed()
         for command in commands:
-            if isinstance(command, Stop) and (run := self.state.runs.get(command.lease_id)) is not None:
+            if isinstance(command, Stop) and (run := self.state.left_of(command.lease_id)) is not None:
                 self.completions.stop(run, "preempted")
         self.launches.send(None if changed else servers)
 

@@ -369,6 +369,14 @@ class State:
                 if lease_id in (run.lease.id, run.continued_by):
                     run.stopping, run.stopped = True, stopped(run.lease.id)
 
+    def left_of(self, lease_id: int) -> LeaseRecord | None:
+        """A lease that is taken back; if all of it is lost, the one from which its job was to go over to it."""
+        if (run := self.runs.get(lease_id)) is not None:
+            return run
+        word = self.mechanism.leasing.stopped(lease_id)
+        runs = [] if word is None else self.runs.of(word.job_id).values()
+        return next((run for run in runs if run.continued_by == lease_id), None)
+
     def before(self, run: LeaseRecord) -> LeaseRecord | None:
         """The lease from which the job of this one is to go over to it, and has not."""
         return None if run.lease.continues is None else self.runs.get(run.lease.continues)
