@@ -32,7 +32,7 @@ from tests.waiting import PATIENCE_S, until
 def plain(state: State) -> dict[str, Any]:
     """What is to be equal, to the bit."""
     mechanism, live = state.mechanism, state.mechanism.live
-    columns = {name: getattr(live, name).tobytes() for name in live.names}
+    columns = {name: getattr(live, name).tobytes() for name in live.kinds}
     ways = {
         name: getattr(mechanism.accounts.ways, name).tobytes()
         for name in ("job", "partner", "type", "share", "credit_s")
@@ -184,7 +184,7 @@ def test_a_state_that_was_read_goes_on_as_the_same(tmp_path: Path) -> None:
     again = from_plain(to_plain(state), like=State(configuration()))
     live = again.mechanism.live
     columns = [*live._typed.values(), *live._blocks.values()]
-    for name in live.names:
+    for name in live.kinds:
         shown = getattr(live, name)
         assert shown.size == 0 or any(np.shares_memory(shown, column) for column in columns)
     assert again.mechanism.leasing.live is live
