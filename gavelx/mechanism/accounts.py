@@ -86,14 +86,15 @@ class Accounts:
         """New devices of a lease that continues another are paid for while they got ready."""
         self._charge(np.array([j]), np.array([type_]), np.array([new_devices]), np.array([warm_s]))
 
-    def ended_late(self, held: ConfigurationSet, seconds: float, *, price: float, quota: bool) -> None:
-        """A job has held its devices, at a part of their price, for longer than was known.
+    def ended_late(self, held: ConfigurationSet, seconds: float, *, price: float, received: bool) -> None:
+        """A job has held its devices, at a part of their price, for longer than was known (or less: negative).
 
-        Where shares are quotas, the time of its last checkpoint counts, too.
+        ``received``: that counts against what it was promised. Where shares are quotas, the time of its last
+        checkpoint does, too.
         """
         self.live.held_s[held.job] += seconds
         self._charge(held.job, held.type, held.devices, np.array([seconds * price]))
-        if quota:
+        if received:
             way = self.ways.find(held)
             if way[0] != NO_WAY:
                 self.priority.received(self.ways, way, np.array([seconds]))

@@ -49,10 +49,19 @@ class WorkerJoined(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost(Event):
-    """A server is gone, and what ran on it, as of this epoch."""
+    """A server is gone, and what ran on it, as of this epoch.
+
+    ``lapsed_s``: by when its leases had ended by themselves, if that is known and was before it was noticed.
+    """
 
     server_id: int
     epoch: int = 0
+    lapsed_s: float | None = None
+
+    @property
+    def over_s(self) -> float:
+        """Until then what ran there may have held its devices."""
+        return self.time_s if self.lapsed_s is None else min(self.time_s, self.lapsed_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ commands that the mechanism answered.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from gavelx.mechanism.commands import Command, Launch, Lease, Resize, Stop
@@ -28,6 +28,7 @@ class Held:
     ``end_s`` is infinite while it is held. It was given out at ``launched_s``, and a launch takes a while:
     ``start_s`` is the end less the time that was reported as held. ``stopped``: it was taken back. ``lost``: a
     server of it was, and no report came; then ``start_s`` is when its devices were free and its job had stopped.
+    ``over_s``: by when it had ended on each lost server. When all are lost, it ended with the last of them.
     ``resized``: its job went over to another lease, without a restart. ``warm_s``: for how long those of its
     devices that the one before did not have were held before it began.
 
@@ -46,6 +47,7 @@ class Held:
     warm_s: float = 0.0
     free_s: float = 0.0
     said_s: float = 0.0
+    over_s: dict[int, float] = field(default_factory=dict)
 
     def ended(self, time_s: float, held_s: float, steps_done: float) -> None:
         """It ended then, by a report that says for how long it was held."""
@@ -76,6 +78,7 @@ class History:
         self.drained_s: dict[int, float] = {}  # by server id
         self._saved_steps: dict[int, float] = {}  # by job id
         self._open: dict[int, Held] = {}  # by lease id, those that have not ended
+        self._unheard: dict[int, Held] = {}  # and those that lost a server, and reported nothing since
 
     @property
     def leases(self) -> tuple[Held, ...]:
@@ -104,10 +107,10 @@ class History:
             case WorkerDrained():
                 self.drained_s.setdefault(event.server_id, event.time_s)
             case WorkerLost():
-                self._gone(event.server_id, event.time_s)
+                self._gone(event.server_id, event.time_s, event.over_s)
             case WorkerJoined():
                 self.drained_s.pop(event.server.id, None)
-                self._gone(event.server.id, event.time_s)
+                self._gone(event.server.id, event.time_s, event.time_s)
         for command in commands:
             if isinstance(command, Launch | Resize):
                 held = Held(command.lease, event.time_s, event.time_s, free_s=event.time_s)
@@ -128,6 +131,7 @@ class History:
     def _is_free(self, held: Held, time_s: float) -> None:
         """Those that waited for the devices of a lease may begin."""
         self._open.pop(held.lease.id, None)
+        self._unheard.pop(held.lease.id, None)
         for other in self._open.values():
             if other.waits_for(held):
                 other.start_s = other.free_s = time_s
@@ -140,7 +144,7 @@ class History:
             held.start_s = time_s - held_s
             self._ends(before, min(before.end_s, held.start_s), before.said_s, before.steps_done)
 
-    def _gone(self, server_id: int, time_s: float) -> None:
+    def _gone(self, server_id: int, time_s: float, over_s: float) -> None:
         gone = [held for held in self._open.values() if server_id in held.servers]
         for held in gone:
             if any(held.waits_for(other) for other in self._open.values()):
@@ -148,4 +152,9 @@ class History:
             held.end_s, held.lost = time_s, True
             held.steps_done = self._saved_steps.get(held.lease.job_id, 0.0)
         for held in gone:
-            del self._open[held.lease.id]
+            self._unheard[held.lease.id] = self._open.pop(held.lease.id)
+        for held in self._unheard.values():
+            if server_id in held.servers - held.over_s.keys():
+                held.over_s[server_id] = over_s
+                if held.over_s.keys() == held.servers:
+                    held.end_s = max(held.start_s, min(held.end_s, max(held.over_s.values())))

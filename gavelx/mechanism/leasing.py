@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gavelx.cluster import Cluster, Server
 from gavelx.configuration import ALONE, Configuration
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Resize, Stop
-from gavelx.mechanism.events import ServerOffers
+from gavelx.mechanism.events import ServerOffers, WorkerLost
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
 from gavelx.mechanism.protection import may_keep
@@ -39,7 +39,11 @@ Given = tuple[Choice, tuple[Device, ...]]
 
 
 class Stopped(NamedTuple):
-    """A lease that was taken back, and has not reported its end yet."""
+    """A lease that was taken back, and has not reported its end yet.
+
+    ``held_s`` is what was accounted for, since ``from_s``; ``kept`` are devices of it that the lease has which
+    continues it. ``servers`` are those of its servers that are not lost; on the others it had ended by ``over_s``.
+    """
 
     job_id: int
     type: int
@@ -47,8 +51,20 @@ class Stopped(NamedTuple):
     batch: int
     held_s: float
     price: float
+    from_s: float
+    servers: frozenset[int]
     kept: int = 0
-    """Devices of it that the lease has which continues it."""
+    over_s: float = 0.0
+
+    def lost(self, server_id: int, over_s: float) -> "Stopped":
+        """A server is lost. When all are, the lease was held until it had ended on the last of them."""
+        now = self._replace(servers=self.servers - {server_id}, over_s=max(self.over_s, over_s))
+        return now if now.servers else now._replace(held_s=now.lost_s)
+
+    @property
+    def lost_s(self) -> float:
+        """For how long it was held on servers that are lost, as far as that is known."""
+        return min(self.held_s, max(0.0, self.over_s - self.from_s)) if self.over_s else self.held_s
 
 
 class Leasing:
@@ -285,13 +301,13 @@ class Leasing:
                 return self.stop_all([j])
         launched_s = float(live.launched_s[j])
         self._settle(np.array([j]), self.now_s)
-        held = int(live.held_devices[j]), int(live.held_batch[j]), float(live.lease_held_s[j])
-        self._stopped[before.id] = Stopped(before.job_id, way.type, *held, 1.0, len(kept))
+        self._stopped[before.id] = self._as_stopped(j, before, 1.0)._replace(kept=len(kept))
+        held_devices = int(live.held_devices[j])
         free.give_back(device for device in before.devices if device not in kept)
         live.way[j] = way.number
         lease = self._leases([(j, (way, kept + new))], until_s)[0]._replace(continues=before.id)
         self.leases[lease.job_id] = lease
-        live.launched_s[j], live.resizing[j], live.paid_devices[j] = launched_s, True, held[0]
+        live.launched_s[j], live.resizing[j], live.paid_devices[j] = launched_s, True, held_devices
         live.steps_at_s[j] = self.now_s + live.resize_s[j]
         return [Resize(lease)]
 
@@ -508,15 +524,21 @@ class Leasing:
         for j in j_L[live.resizing[j_L]].tolist():
             self._has_not_gone_over(j)
         price_L = np.where(live.partner[j_L] != ALONE, 0.5, 1.0)
-        held = (live.type[j_L], live.held_devices[j_L], live.held_batch[j_L], live.lease_held_s[j_L], price_L)
         stops = list[Command]()
-        for j, *how in zip(rows, *(column_L.tolist() for column_L in held), strict=True):
+        for j, price in zip(rows, price_L.tolist(), strict=True):
             lease = self.leases[live.jobs[j].id]
-            self._stopped[lease.id] = Stopped(lease.job_id, *how)
+            self._stopped[lease.id] = self._as_stopped(j, lease, price)
             self._give_back(j, int(live.type[j]))
             stops.append(Stop(lease.id))
         self._wait(j_L)
         return stops
+
+    def _as_stopped(self, j: int, lease: Lease, price: float) -> Stopped:
+        """The lease of this job, as it is accounted for until now."""
+        live = self.live
+        held_s, servers = float(live.lease_held_s[j]), frozenset(device.server_id for device in lease.devices)
+        how = int(live.type[j]), int(live.held_devices[j]), int(live.held_batch[j]), held_s, price
+        return Stopped(lease.job_id, *how, self.now_s - held_s, servers)
 
     def _has_not_gone_over(self, j: int) -> None:
         """Until now the job held the devices of the lease that it was to go over from, not those of the next."""
@@ -554,6 +576,17 @@ class Leasing:
     def stopped(self, lease_id: int) -> Stopped | None:
         """What was accounted for of a lease that was taken back, until it reports its end."""
         return self._stopped.get(lease_id)
+
+    def lapsed(self, lost: WorkerLost) -> list[tuple[Stopped, float]]:
+        """Leases taken back after they had ended on a lost server; and how much shorter each was held."""
+        if lost.lapsed_s is None or lost.epoch != self._epochs.get(lost.server_id):
+            return []  # it is not known when, or the server came back since
+        shorter = []
+        for lease_id, stopped in self._stopped.items():
+            if lost.server_id in stopped.servers:
+                self._stopped[lease_id] = now = stopped.lost(lost.server_id, lost.over_s)
+                shorter.append((now, stopped.held_s - now.held_s))
+        return [(stopped, seconds) for stopped, seconds in shorter if seconds]
 
     def last_word(self, lease_id: int, held_s: float) -> tuple[Stopped, float] | None:
         """A lease that was taken back says for how long it was held: it, and what was not accounted for yet."""

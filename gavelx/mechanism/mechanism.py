@@ -132,7 +132,7 @@ class Mechanism:
             case events.WorkerJoined():
                 commands = self._worker_joined(event.server, event.epoch)
             case events.WorkerLost():
-                commands = self._servers_changed(self.leasing.lose(event.server_id, event.epoch))
+                commands = self._worker_lost(event)
             case events.WorkerDrained():
                 commands = self._servers_changed(self.leasing.drain(event.server_id, event.epoch))
             case events.ServerOffers():
@@ -184,6 +184,15 @@ class Mechanism:
         """Devices are taken back or lent again; jobs shrink where the policy knows of sizes."""
         may_resize = "sizes" in self.opens
         return self._servers_changed(self.leasing.offer(event, self._lapse_s(), may_resize=may_resize))
+
+    def _worker_lost(self, event: events.WorkerLost) -> list[Command]:
+        """What ran there is paid for until it had ended by itself, however late that is noticed."""
+        stops = self.leasing.lose(event.server_id, event.epoch)
+        for stopped, seconds in self.leasing.lapsed(event):
+            j = self.live.index.get(stopped.job_id)
+            if j is not None and not self.live.done[j]:
+                self._held_otherwise(j, stopped, -seconds, received=True)
+        return self._servers_changed(stops)
 
     def _servers_changed(self, stops: list[Command] | None) -> list[Command]:
         """Servers came or went, unless that was no news."""
@@ -309,10 +318,14 @@ class Mechanism:
             return None
         stopped, seconds = word
         if seconds:  # some, only if something had to be saved, or the job went over from it
-            late = ConfigurationSet.alone(*(np.array([each]) for each in (j, stopped.type, stopped.devices)))
-            late.batch[:] = stopped.batch
-            self.accounts.ended_late(late, seconds, price=stopped.price, quota=self.execution.quota)
+            self._held_otherwise(j, stopped, seconds, received=self.execution.quota)
         return stopped
+
+    def _held_otherwise(self, j: int, stopped: Stopped, seconds: float, *, received: bool) -> None:
+        """A lease that the job gave up was held for so much longer than was known."""
+        late = ConfigurationSet.alone(*(np.array([each]) for each in (j, stopped.type, stopped.devices)))
+        late.batch[:] = stopped.batch
+        self.accounts.ended_late(late, seconds, price=stopped.price, received=received)
 
     def _resized(self, event: events.Resized) -> list[Command]:
         """The job has gone over to its present lease, whose time counts from now; or it is late news."""

@@ -280,7 +280,8 @@ class SimulatedCluster:
 
     def _arrives(self, event: Event) -> None:
         self._on_their_way.remove(event)
-        self._posted.append(replace(event, time_s=self.now_s))
+        then = {"lapsed_s": event.time_s} if isinstance(event, WorkerLost) else {}
+        self._posted.append(replace(event, time_s=self.now_s, **then))
 
     def _prices_change(self, event: PriceChanged) -> None:
         """What is held now is in the log at the prices that it had."""

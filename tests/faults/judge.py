@@ -20,7 +20,7 @@ from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
 from gavelx.service.store.places import LogError
-from gavelx.service.store.records import Entry, Started, entry_of
+from gavelx.service.store.records import Entry, entry_of
 from tests.faults.cluster import GRACE_S, HEARTBEAT_S, USD_PER_HOUR, VALID_FOR_S
 from tests.faults.plan import JobPlan, Plan
 from tests.service.test_restart import plain
@@ -31,8 +31,9 @@ CLOSE_S = 0.01
 CENT_PART = 1e-6
 BEFORE = {"joining", "conflict"}
 """What a process writes down that is to join a job: its devices are not those of the lease yet."""
-UNHEARD_S = 2 * (VALID_FOR_S + GRACE_S + 1.0) + 2.0
-"""How long devices may be charged for that a silent server has stopped using."""
+UNHEARD_S = 1.5 * VALID_FOR_S + HEARTBEAT_S + GRACE_S + 1.0 + 0.01 * VALID_FOR_S
+"""How long devices may be charged for that a silent server has stopped using: a service that is no more has said for
+the last time that it is alive, at half the time for which leases are valid; they lapse, and jobs have their grace."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +173,9 @@ class Account:
     end_s: float | None = None
     held_s: float = 0.0
     ends: int = 0
-    lost: set[int] = field(default_factory=set)  # servers whose part nobody heard: it is paid for until then
-    unwatched_s: float = 0.0
-    """For how long no scheduler was there that could have seen it end."""
+    lost: set[int] = field(default_factory=set)  # servers whose part nobody heard
+    over_s: float = 0.0
+    """By when the parts on them had ended by themselves; when no server is left, it is paid for until then."""
     reported: bool = False
     warm_device_s: float = 0.0
     """Paid for beside that: devices that got ready before the job went over to this lease."""
@@ -221,10 +222,6 @@ class Books:
         event = entry.event
         if self.zero_s is None:
             self.zero_s = entry.event.monotonic_s - entry.event.time_s  # type: ignore[attr-defined]
-        if isinstance(event, Started):
-            for account in self.accounts.values():
-                if account.end_s is None:
-                    account.unwatched_s += event.time_s - self.state.now_s
         runs = set(self.state.runs)
         commands = self.state.apply(entry)
         for command in commands:
@@ -244,7 +241,7 @@ class Books:
             account.ends += 1
 
     def _end(self, event: Event) -> None:
-        """A lease is paid for as long as it was held; of one without a word, until it was taken back."""
+        """A lease is paid for as long as it was held; of one without a word, until it was taken back or lapsed."""
         match event:
             case LeaseEnded():
                 self._ended(event)
@@ -259,10 +256,13 @@ class Books:
             case WorkerLost():
                 for account in self.accounts.values():
                     on_it = any(device.server_id == event.server_id for device in account.lease.devices)
-                    if on_it and not account.reported:
+                    if on_it and not account.reported and event.server_id not in account.lost:
                         account.lost.add(event.server_id)
-                    if on_it and account.end_s is None:
-                        self._pay(account, account.stop_s or event.time_s, None)
+                        account.over_s = max(account.over_s, event.over_s)
+                        end_s = account.end_s or account.stop_s or event.time_s
+                        if account.lost == set(account.servers):
+                            end_s = max(min(end_s, account.over_s), account.begin_s)
+                        self._pay(account, end_s, None)
             case JobCancelled():
                 for account in self.accounts.values():
                     if account.lease.job_id == event.job_id and account.end_s is None:
@@ -322,11 +322,10 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
 def _judge_time(account: Account, ran_s: float, longest_s: float, late_s: float) -> Iterator[str]:
     """What was held is what ran, but for how long beginning and ending take, and for a server nobody heard.
 
-    A job that has gone over to another lease is charged for the old one until its agent has seen it; and one on a
-    server that was lost, until a scheduler was there to see that.
+    A job that has gone over to another lease is charged for the old one until its agent has seen it.
     """
     unheard = account.lost or not account.reported
-    too_long_s = BEGINS_S + ENDS_S + late_s + (UNHEARD_S + account.unwatched_s if unheard else 0.0)
+    too_long_s = BEGINS_S + ENDS_S + late_s + (UNHEARD_S if unheard else 0.0)
     if account.reported and account.held_s < longest_s - CLOSE_S:
         yield f"lease {account.lease.id} ran for {longest_s:.2f} s, and is charged for {account.held_s:.2f}"
     if account.held_s > ran_s + too_long_s:

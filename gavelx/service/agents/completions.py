@@ -189,7 +189,7 @@ class LeaseCompletions:
             held[server] -= run.warm_s
         held_s = max(0.0, *held.values())
         if run.stopped is not None and any(part.server_id not in finals for part in run.parts):
-            held_s = max(held_s, run.stopped.held_s)  # a lost part is charged until the lease was taken back
+            held_s = max(held_s, run.stopped.lost_s)  # until the lease was taken back, or had ended there
         told = min(finals.values(), key=lambda final: (not final.failed, not final.reason))
         note: Note = {"reason": told.reason[:500], "exit_code": told.exit_code}
         if gone := sorted(server for server, final in finals.items() if final.reason == GONE):

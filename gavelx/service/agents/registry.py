@@ -210,6 +210,9 @@ class AgentRegistry:
         if told:
             note["foretold"] = told
         entries = [Entry(WorkerJoined(now_s, server, epoch), note)]
+        if before is not None and not before.lost:  # what ran there is over
+            lapsed_s = self._lapsed_s(self.here[server.id], now_s)
+            entries.insert(0, Entry(WorkerLost(now_s, server.id, before.epoch, lapsed_s)))
         if before is not None:
             entries += self._lends_as_before(now_s, before, server, epoch)
         if before is not None and before.drained:
@@ -277,13 +280,23 @@ class AgentRegistry:
             session.given_up = True
             if session.stream is not None:
                 session.stream.close()
-            self._post(self._lost(machine))
+            self._post(self._lost(machine, session))
 
-    def _lost(self, machine: Machine) -> Make:
+    def _lost(self, machine: Machine, session: AgentSession) -> Make:
         return lambda now_s: [
             *self.progress.entries(now_s),
-            Entry(WorkerLost(now_s, machine.server.id, machine.epoch)),
+            Entry(WorkerLost(now_s, machine.server.id, machine.epoch, self._lapsed_s(session, now_s))),
         ]
+
+    def _lapsed_s(self, session: AgentSession, now_s: float) -> float:
+        """When all that was leased to a server had ended there, on the log's clock, which shows ``now_s``.
+
+        What a service before this one renewed follows from when that was alive, as far as the log knows.
+        """
+        valid_until_s = now_s + session.valid_until_s - time.monotonic()
+        if not session.renewed:
+            valid_until_s = min(valid_until_s, self.state.renewed_until_s)
+        return min(now_s, valid_until_s + self.timing.surely_over_s)
 
     def _is_exposed(self, session: AgentSession) -> bool:
         """Whether something may run there."""
@@ -297,6 +310,7 @@ class AgentRegistry:
             return
         session.sent_s, session.leaving = beat.sent_s, beat.leaving
         session.valid_until_s = max(session.valid_until_s, session.heard_s + self.timing.valid_for_s)
+        session.renewed = True
         server_id = session.server_id
         runs, mentioned = self.state.runs.on(server_id), set[int]()
         for report in beat.leases:

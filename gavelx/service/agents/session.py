@@ -49,6 +49,7 @@ class AgentSession:
     stream: Stream | None = None
     agent_id: str = ""  # the process at the other end of the stream
     sent_s: float | None = None  # of the last heartbeat on this stream, on the agent's clock
+    renewed: bool = False  # by this service; else ``valid_until_s`` is what the one before may have promised
     given_up: bool = False  # it is being declared lost
     leaving: bool = False  # it stops what it runs, and heeds no launch
 

@@ -33,13 +33,13 @@ from gavelx.service.loop.metrics import Metrics
 from gavelx.service.loop.policy_calls import PolicyCalls
 from gavelx.service.state.plain import FORMAT, to_plain
 from gavelx.service.state.snapshots import SnapshotMaker
-from gavelx.service.state.state import State
+from gavelx.service.state.state import ALIVE_PART, State
 from gavelx.service.store.clock import Clock
 from gavelx.service.store.database import LogUnavailableError
 from gavelx.service.store.log import Log
 from gavelx.service.store.marks import MarksOfLog
 from gavelx.service.store.places import LogError
-from gavelx.service.store.records import Answered, Entry, record_of
+from gavelx.service.store.records import Alive, Answered, Entry, record_of
 from gavelx.snapshot import Snapshot
 
 Make = Callable[[float], list[Entry]]
@@ -299,13 +299,17 @@ class EventLoop:
         await self.post(lambda now_s: [Entry(Answered(now_s, answer))])
 
     async def _tick(self) -> None:
-        """Once a second: which agents are silent; and now and then, how far all jobs are."""
+        """Once a second: which agents are silent; and now and then, how far all jobs are, or that we are here."""
         while True:
             await asyncio.sleep(min(1.0, self.timing.heartbeat_s))
             self.agents.tick()
             if time.monotonic() - self._reported_s >= REPORT_S and self.agents.progress:
                 self._reported_s = time.monotonic()
                 self.post(self.agents.progress.entries)
+            idle = not self._items and self._unsure is None
+            quiet_s = self.clock.now_s() - self.state.now_s
+            if idle and self.state.runs and quiet_s >= ALIVE_PART * self.timing.valid_for_s:
+                self.post(lambda now_s: [Entry(Alive(now_s))])
 
     def _begin_snapshot(self) -> None:
         """Have a snapshot made elsewhere, one at a time."""

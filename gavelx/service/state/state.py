@@ -41,11 +41,13 @@ from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
 from gavelx.service.state.untold import UntoldSpeeds
 from gavelx.service.store.allocation_record import allocation_of
 from gavelx.service.store.configuration import Configuration
-from gavelx.service.store.records import Answered, Entry, Measured, Started
+from gavelx.service.store.records import Alive, Answered, Entry, Measured, Started
 from gavelx.sizes import OWN_BATCH
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Pairing, Setting, Throughputs
 
+ALIVE_PART = 0.5
+"""While leases stand, a service writes something at least each such part of the time for which it renews them."""
 COMPLETE, FAILED, CANCELLED = "complete", "failed", "cancelled"
 
 
@@ -121,7 +123,8 @@ class State:
         self.allocation: Allocation | None = None
         self.policy = ""
         self.started = Started(0.0, "", 0.0)
-        self.leased_until_s = 0.0  # by services before the one that has started last
+        self.leased_until_s = 0.0  # by services before the one that has started last, for all that is certain
+        self.renewed_until_s = 0.0  # by the same, as they wrote down that they were alive
         self.now_s = 0.0
         self.wakes: dict[float, bool] = {}  # when the mechanism wants to be woken, and whether with a report
         self.next_job_id = 0
@@ -166,7 +169,7 @@ class State:
         """Take note of an entry that is on disk; what is to be done."""
         event: Event | None = entry.event
         assert event is not None
-        self.now_s = event.time_s
+        before_s, self.now_s = self.now_s, event.time_s
         if isinstance(event, Wake):
             self.wakes = {time_s: report for time_s, report in self.wakes.items() if time_s > self.now_s}
         if isinstance(event, Progress | LeaseEnded):
@@ -175,8 +178,13 @@ class State:
                 known.determinism, known.order = bits
         match event:
             case Started():
-                self.leased_until_s = max(self.leased_until_s, self.now_s + self.started.valid_for_s)
+                valid_for_s = self.started.valid_for_s
+                self.leased_until_s = max(self.leased_until_s, self.now_s + valid_for_s)
+                alive_s = before_s + ALIVE_PART * valid_for_s
+                self.renewed_until_s = max(self.renewed_until_s, alive_s + valid_for_s)
                 self.started, event = event, None
+            case Alive():
+                event = None
             case Answered():
                 event = self._allocated(event)
             case Measured():
@@ -187,6 +195,7 @@ class State:
                 self._joined(event, entry.note)
             case WorkerLost() if event.epoch >= self.machines[event.server_id].epoch:  # else it came back since
                 self.machines[event.server_id].lost = True
+                self._lapsed(event)
                 self._gone(event.server_id)
             case WorkerDrained():
                 self.machines[event.server_id].drained = True
@@ -303,6 +312,16 @@ class State:
         """Nothing runs on this server any more."""
         self.leases_lost |= {run.lease.id: run for run in self.runs.lose(server_id)}
 
+    def _lapsed(self, lost: WorkerLost) -> None:
+        """Of leases that were taken back: they had ended on this server before that was noticed."""
+        if lost.lapsed_s is None:
+            return
+        for run in self.runs.on(lost.server_id).values():
+            if (before := run.stopped) is not None:
+                run.stopped = before.lost(lost.server_id, lost.over_s)
+                if (known := self.jobs[run.lease.job_id]).ended:
+                    self._held_otherwise(known, run, run.stopped.held_s - before.held_s)
+
     def _lease_ended(self, event: LeaseEnded, note: dict[str, Any]) -> None:
         known, run = self.jobs[event.job_id], self.runs.end(event.lease_id)
         leases_lost = self.leases_lost.pop(event.lease_id, None)
@@ -332,12 +351,15 @@ class State:
 
     def _after_the_end(self, known: JobRecord, run: LeaseRecord, held_s: float, steps_done: float) -> None:
         """A job that has ended gives its devices back; the mechanism does not look at that any more."""
-        lease, stopped = run.lease, run.stopped
-        assert stopped is not None, "its lease was taken back when it ended"
-        seconds = held_s - stopped.held_s
-        known.received_s += seconds
-        self._charge(known, lease, seconds * stopped.price * len(lease.devices))
+        assert run.stopped is not None, "its lease was taken back when it ended"
+        self._held_otherwise(known, run, held_s - run.stopped.held_s)
         known.steps_done = max(known.steps_done, steps_done)
+
+    def _held_otherwise(self, known: JobRecord, run: LeaseRecord, seconds: float) -> None:
+        """A lease of a job that has ended was held for so much longer than was known."""
+        assert run.stopped is not None, "its lease was taken back when it ended"
+        known.received_s += seconds
+        self._charge(known, run.lease, seconds * run.stopped.price * len(run.lease.devices))
 
     def _charge(self, known: JobRecord, lease: Lease, device_s: float) -> None:
         """So many seconds of devices cost a job that has ended; none cost nothing, whatever the price."""

@@ -38,11 +38,12 @@ from gavelx.service.store.allocation_record import AllocationRecord, as_of_versi
 from gavelx.throughputs import Pairing, Setting
 from gavelx.training_report import NOTHING_SAID, TrainingReport
 
-VERSION = 5
+VERSION = 6
 """Since 2 each carries a checksum, jobs may refuse to be preempted, and leases say what was lost with them; since
 3 an answer names the devices of each configuration, and says in positive words how it is carried out; since 4 a
 job may be of unknown length, and say itself how long it is, or be elastic, and leases be resized; since 5 a server
-may lend some of its devices only."""
+may lend some of its devices only; since 6 a lost server says by when its leases had ended, and a service that it
+is alive."""
 Json = dict[str, Any]
 
 
@@ -56,6 +57,11 @@ class Started(Event):
     boot_id: str
     monotonic_s: float
     valid_for_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Alive(Event):
+    """The service is there, and renews leases: written where nothing else was for half of their validity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +203,10 @@ _WRITE: dict[str, Callable[[Any], Json]] = {
 _READ: dict[str, Callable[[float, Json], Event]] = {
     **{
         kind.__name__: _flat(kind)
-        for kind in (WorkerLost, WorkerDrained, ServerOffers, JobCancelled, LeaseEnded, Resized, Wake, Started)
+        for kind in (
+            *(WorkerLost, WorkerDrained, ServerOffers, JobCancelled, LeaseEnded, Resized),
+            *(Wake, Started, Alive),
+        )
     },
     "JobSubmitted": lambda time_s, body: JobSubmitted(time_s, _read_job(body["job"])),
     "WorkerJoined": lambda time_s, body: WorkerJoined(time_s, Server(**body["server"]), body["epoch"]),
