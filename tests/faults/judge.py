@@ -33,7 +33,7 @@ BEFORE = {"joining", "conflict"}
 """What a process writes down that is to join a job: its devices are not those of the lease yet."""
 UNHEARD_S = 1.5 * VALID_FOR_S + HEARTBEAT_S + GRACE_S + 1.0 + 0.01 * VALID_FOR_S
 """How long devices may be charged for that a silent server has stopped using. A service that is no more has said
-that it is alive at least each half of the time for which leases are valid; they lapse, and jobs have their grace."""
+that it was there each half of the time for which leases are valid; they lapse, and jobs have their grace."""
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,19 @@ def test_of_a_gang_that_lost_a_server_the_others_have_the_last_word() -> None:
     assert (held.end_s, held.steps_done, held.lost, held.servers) == (5.0, 33.0, False, {0, 1})
 
 
+def test_a_lost_lease_was_held_until_it_had_ended_on_the_last_of_its_servers() -> None:
+    history = told(
+        (Wake(1.0), [Launch(lease(1, 7, 0, 1))]),
+        (WorkerLost(40.0, 0, lapsed_s=10.0), [Stop(1)]),
+        (Wake(41.0), [Launch(lease(2, 7, 1))]),
+    )
+    assert [held.end_s for held in history.leases] == [40.0, inf]
+    history.note(WorkerLost(45.0, 1, lapsed_s=12.0), [Stop(2)])
+    assert [(held.end_s, held.held_s) for held in history.leases] == [(12.0, 11.0), (41.0, 0.0)]
+    history.note(LeaseEnded(50.0, 1, 7, 33.0, 10.5), [])  # it comes back, and says for how long it was held
+    assert history.leases[0].held_s == 10.5
+
+
 def test_a_server_is_drained_until_it_joins_again() -> None:
     history = told((WorkerJoined(0.0, Server(0, "v100", 1)), []), (WorkerDrained(3.0, 0), []))
     assert history.drained_s == {0: 3.0}

@@ -7,7 +7,15 @@ import pytest
 from gavelx.cluster import Server
 from gavelx.mechanism import DEFAULT, Mechanism
 from gavelx.mechanism.commands import Command, GiveUp, Lease
-from gavelx.mechanism.events import JobSubmitted, Wake, WorkerDrained, WorkerJoined, WorkerLost
+from gavelx.mechanism.events import (
+    JobSubmitted,
+    LeaseEnded,
+    PriceChanged,
+    Wake,
+    WorkerDrained,
+    WorkerJoined,
+    WorkerLost,
+)
 from gavelx.prices import Prices
 from tests.mechanism.test_mechanism import ended, job, launched, progress, settle, stopped, with_servers
 
@@ -71,3 +79,45 @@ def test_a_server_whose_end_is_heard_of_before_its_beginning_never_joins() -> No
     assert mechanism.handle(WorkerJoined(51.0, Server(0, "fast", 1), epoch=1)) == []
     assert not mechanism.leasing.servers
     assert launched(settle(mechanism, Wake(51.0), [1.0])) == []
+
+
+@pytest.mark.parametrize("settled_s", [None, 40.0, 80.0])
+@pytest.mark.parametrize("taken_back", [False, True])
+def test_a_lost_server_is_paid_for_until_its_leases_ended(settled_s: float | None, *, taken_back: bool) -> None:
+    """However late that is noticed, and whether or not the lease was taken back between."""
+    mechanism, lease = a_running_job()
+    if settled_s is not None:
+        mechanism.handle(PriceChanged(settled_s, Prices({"fast": 3600.0})))
+    if taken_back:
+        mechanism.handle(WorkerDrained(90.0, 0))
+    for _ in range(2):
+        mechanism.handle(WorkerLost(100.0, 0, lapsed_s=60.0))
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([60.0])
+    assert mechanism.service().received_s_J.tolist() == pytest.approx([60.0])
+    mechanism.handle(LeaseEnded(150.0, lease.id, lease.job_id, 500.0, held_s=55.0))  # it comes back, and says so
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([55.0])
+
+
+def test_a_lease_that_was_given_out_on_a_server_that_was_gone_costs_nothing() -> None:
+    mechanism = with_servers(1, prices=Prices({"fast": 3600.0}))
+    mechanism.handle(JobSubmitted(50.0, job(0)))
+    assert launched(settle(mechanism, Wake(50.0), [1.0]))
+    mechanism.handle(WorkerLost(100.0, 0, lapsed_s=30.0))
+    assert mechanism.live.spent_usd.tolist() == [0.0]
+
+
+def test_a_gang_is_paid_for_until_it_had_ended_on_the_last_of_its_servers() -> None:
+    mechanism = with_servers(1, 1, prices=Prices({"fast": 3600.0}))
+    mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
+    assert launched(settle(mechanism, Wake(0.0), [1.0]))
+    mechanism.handle(WorkerLost(100.0, 0, lapsed_s=60.0))
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([200.0])  # the other half may have run till now
+    mechanism.handle(WorkerLost(110.0, 1, lapsed_s=70.0))
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([140.0])
+
+
+def test_a_server_that_came_back_is_not_paid_for_less_by_an_old_word() -> None:
+    mechanism, _ = a_running_job()
+    mechanism.handle(WorkerJoined(100.0, Server(0, "fast", 1), epoch=1))
+    mechanism.handle(WorkerLost(120.0, 0, epoch=0, lapsed_s=60.0))
+    assert mechanism.live.spent_usd.tolist() == pytest.approx([100.0])

@@ -20,7 +20,17 @@ from gavelx.mechanism.events import Event
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.service.store.allocation_record import AllocationRecord, allocation_of, answer_of
-from gavelx.service.store.records import KINDS, Answered, Entry, Measured, Record, Started, entry_of, record_of
+from gavelx.service.store.records import (
+    KINDS,
+    Alive,
+    Answered,
+    Entry,
+    Measured,
+    Record,
+    Started,
+    entry_of,
+    record_of,
+)
 from gavelx.snapshot import Snapshot
 from gavelx.testing.snapshots import snapshots
 from gavelx.throughputs import Pairing, Setting, Throughputs
@@ -68,7 +78,7 @@ def progress(
 EVENTS = st.one_of(
     st.builds(events.JobSubmitted, TIMES, JOBS),
     st.builds(events.WorkerJoined, TIMES, SERVERS, IDS),
-    st.builds(events.WorkerLost, TIMES, IDS, IDS),
+    st.builds(events.WorkerLost, TIMES, IDS, IDS, st.none() | STEPS),
     st.builds(events.WorkerDrained, TIMES, IDS, IDS),
     st.builds(events.JobCancelled, TIMES, IDS),
     st.builds(events.PolicyChanged, TIMES, st.frozensets(st.sampled_from(["pairs", "placements"]))),
@@ -84,6 +94,7 @@ EVENTS = st.one_of(
     st.builds(events.Wake, TIMES),
     st.builds(Measured, TIMES, MEASUREMENTS),
     st.builds(Started, TIMES, st.text(), STEPS),
+    st.builds(Alive, TIMES),
 )
 NOTES = st.dictionaries(st.text(), st.text() | st.lists(st.text()) | STEPS | st.dictionaries(st.text(), st.text()))
 

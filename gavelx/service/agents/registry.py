@@ -210,9 +210,6 @@ class AgentRegistry:
         if told:
             note["foretold"] = told
         entries = [Entry(WorkerJoined(now_s, server, epoch), note)]
-        if before is not None and not before.lost:  # what ran there is over
-            lapsed_s = self._lapsed_s(self.here[server.id], now_s)
-            entries.insert(0, Entry(WorkerLost(now_s, server.id, before.epoch, lapsed_s)))
         if before is not None:
             entries += self._lends_as_before(now_s, before, server, epoch)
         if before is not None and before.drained:
