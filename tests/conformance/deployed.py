@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from experiments.deployed.local import LocalCluster, Machine
@@ -10,6 +11,7 @@ from experiments.deployed.paced import DEVICE
 from gavelx.jobs import Job
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.timing import Timing
+from gavelx.service.state.replay import read_history
 from tests.conformance.observed import Observed, recorded
 from tests.conformance.scenario import NOTICE_S, TABLE, Happening, Scenario
 from tests.waiting import PATIENCE_S, until
@@ -43,9 +45,11 @@ async def _through(scenario: Scenario, cluster: LocalCluster, emulate: bool) -> 
         begun_s, work = time.monotonic(), scenario.work()
         for arrival_s in sorted({job.arrival_s for job in work}):
             await asyncio.sleep(max(0.0, begun_s + arrival_s - time.monotonic()))
+            if arrival_s > 0.0:
+                await until(partial(_begun, cluster), "the first job has begun")
             await cluster.submit(*(_spec(job) for job in work if job.arrival_s == arrival_s))
         for happening in scenario.happenings:
-            await _happen(happening, cluster)
+            await _happen(happening, cluster, work[happening.once])
         await cluster.until_ended(PATIENCE_S, at_least=len(work))
 
 
@@ -66,7 +70,11 @@ def _spec(job: Job) -> wire.JobSpec:
     )
 
 
-async def _happen(happening: Happening, cluster: LocalCluster) -> None:
+async def _begun(cluster: LocalCluster) -> bool:
+    return (await cluster.jobs([0]))[0].steps_done > 0.0
+
+
+async def _happen(happening: Happening, cluster: LocalCluster, job: Job) -> None:
     """Wait until it is time, then do it."""
     steps_before = (await cluster.jobs([happening.once]))[0].steps_done
     seen = list[wire.JobStatus]()
@@ -75,8 +83,10 @@ async def _happen(happening: Happening, cluster: LocalCluster) -> None:
         """The server of the job, once it is time."""
         seen[:] = await cluster.jobs([happening.once]) + await cluster.jobs([happening.job_id])
         watched, touched = seen
-        enough = watched.steps_done >= happening.has_done * watched.total_steps
-        return touched.servers[0] if enough and watched.steps_done > steps_before and touched.servers else ""
+        if happening.has_held and watched.devices != happening.has_held[-1]:  # the log need not be read
+            return ""
+        is_time = happening.is_time(job, watched.steps_done, steps_before, lambda: read_history(cluster.log)[1])
+        return touched.servers[0] if touched.servers and is_time else ""
 
     server = await until(where, f"it is time for {happening}", lambda: seen)
     match happening.then:

@@ -1,13 +1,16 @@
 """What is to be run, told so that any backend can: times in rounds, speeds by a table of two types."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
+from math import inf
 from typing import Literal
 
 from gavelx.cluster import Cluster, Server
 from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
+from gavelx.mechanism.history import History
 from gavelx.overheads import Overhead, Overheads
 from gavelx.prices import Prices
 from gavelx.service.store.configuration import Configuration
@@ -30,7 +33,10 @@ NOTICE_S = 60.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """A job that takes so many rounds on v100s, and comes after so many; ``elastic`` says its other sizes."""
+    """A job that takes so many rounds on v100s; ``elastic`` says its other sizes.
+
+    It comes ``after`` so many rounds, and not before the first job has begun.
+    """
 
     rounds: float
     workers: int = 1
@@ -47,14 +53,33 @@ class Wanted:
 class Happening:
     """Once a job has done this part of its steps, and some of them since the last thing that happened.
 
+    With ``has_held``, it has also taken steps on so many devices, lease after lease, and is on the last of them.
     Then a job is cancelled, or the server on which it runs is drained or lost, or lends only so many ``devices``.
     """
 
     once: int
-    has_done: float
     then: Literal["cancel", "drain", "lose", "offer"]
     job_id: int
+    has_done: float = 0.0
+    has_held: tuple[int, ...] = ()
     devices: int = 0
+
+    def is_time(self, job: Job, steps_done: float, steps_before: float, history: Callable[[], History]) -> bool:
+        """``history`` is told when it is needed."""
+        if steps_done < self.has_done * job.total_steps or steps_done <= steps_before:
+            return False
+        return not self.has_held or numbers_of_devices(history(), job.id, steps_done) == self.has_held
+
+
+def numbers_of_devices(history: History, job_id: int, steps_done: float) -> tuple[int, ...]:
+    """On how many devices a job took steps, lease after lease; it has done so many by now."""
+    numbers, before = list[int](), 0.0
+    for held in history.of(job_id):
+        steps = held.steps_done if held.end_s < inf else steps_done
+        if steps > before:
+            numbers.append(len(held.lease.devices))
+            before = steps
+    return tuple(number for number, _ in groupby(numbers))
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,8 @@ class Watched:
         account, lease = self.accounts.get(next_one.once), self.mechanism.leasing.leases.get(next_one.job_id)
         if account is None or lease is None:
             return
-        enough = account.steps_done >= next_one.has_done * self.backend.submitted[next_one.once].total_steps
-        if not enough or account.steps_done <= self._steps_before.get(next_one.once, 0.0):
+        job, before = self.backend.submitted[next_one.once], self._steps_before.get(next_one.once, 0.0)
+        if not next_one.is_time(job, account.steps_done, before, lambda: self.history):
             return
         del self.happenings[0]
         self._steps_before = {job_id: known.steps_done for job_id, known in self.accounts.items()}
