@@ -5,7 +5,7 @@ To add a property, add a field to :class:`Configuration` and a column to :class:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ class Configuration(NamedTuple):
     """Jobs, number of devices and accelerator type; on the fewest servers that can hold them, or ``spread``.
 
     ``members`` are job ids in rising order; two of them share the devices. ``batch`` is the number of samples in
-    an update of all devices together; 0: as submitted.
+    an update of all devices together; 0: as submitted. ``others`` are further types, each with its number of
+    devices, of a job whose devices are mixed.
     """
 
     members: tuple[int, ...]
@@ -33,10 +34,25 @@ class Configuration(NamedTuple):
     devices: int
     spread: bool = False
     batch: int = 0
+    others: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def uses(self) -> tuple[tuple[str, int], ...]:
+        """Every accelerator type with its number of devices."""
+        return ((self.accelerator, self.devices), *self.others)
+
+    @property
+    def devices_in_all(self) -> int:
+        """Devices of all types."""
+        return self.devices + sum(devices for _, devices in self.others)
 
 
 def _ints() -> Ints:
     return np.zeros(0, dtype=np.int64)
+
+
+def _no_types() -> Ints:
+    return np.zeros((0, 0), dtype=np.int64)
 
 
 def _bools() -> Bools:
@@ -48,7 +64,8 @@ class ConfigurationSet:
     """Configurations as columns, one entry each.
 
     Members and types are numbers; the owner of the set decides whether these are ids or rows. ``job`` is a member,
-    ``partner`` the member with the higher number that shares its devices, or ``ALONE``.
+    ``partner`` the member with the higher number that shares its devices, or ``ALONE``. ``others`` are the devices
+    of further types, a column for each type; no columns where no configuration has any.
     """
 
     job: Ints = field(default_factory=_ints)
@@ -57,6 +74,11 @@ class ConfigurationSet:
     devices: Ints = field(default_factory=_ints)
     spread: Bools = field(default_factory=_bools)
     batch: Ints = field(default_factory=_ints)
+    others: Ints = field(default_factory=_no_types)
+
+    def __post_init__(self) -> None:
+        if len(self.others) != len(self.job):
+            self.others = np.zeros((len(self.job), 0), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.job)
@@ -69,13 +91,49 @@ class ConfigurationSet:
 
     @classmethod
     def of(  # noqa: PLR0917  # its columns
-        cls, job: Ints, partner: Ints, type_: Ints, devices: Ints, spread: Bools, batch: Ints
+        cls,
+        job: Ints,
+        partner: Ints,
+        type_: Ints,
+        devices: Ints,
+        spread: Bools,
+        batch: Ints,
+        others: Ints | None = None,
     ) -> Self:
         """Configurations of these members; the two of a pair may be in either order."""
         swap = (partner != ALONE) & (partner < job)
         if swap.any():
             job, partner = np.where(swap, partner, job), np.where(swap, job, partner)
-        return cls(job, partner, type_, devices, spread, batch)
+        more = (others,) if others is not None else ()
+        return cls(job, partner, type_, devices, spread, batch, *more)
+
+    @classmethod
+    def to(cls, configurations: "ConfigurationSet", **more: Any) -> Self:
+        """These configurations, with the columns that a subclass adds."""
+        return cls(*configurations.columns(), **more)
+
+    def columns(self) -> tuple[Any, ...]:
+        """What a configuration is, without what a subclass adds."""
+        return self.job, self.partner, self.type, self.devices, self.spread, self.batch, self.others
+
+    @property
+    def mixed(self) -> Bools:
+        """Which of them have devices of several types."""
+        return np.asarray(self.others.any(axis=1))
+
+    def fits(self, free_A: Ints) -> Bools:
+        """Which of them find as many devices as they need, of each of their types."""
+        fits: Bools = self.devices <= free_A[self.type]
+        if self.others.shape[1]:
+            fits &= (widened(self.others, len(free_A)) <= free_A).all(axis=1)
+        return fits
+
+    def devices_A(self, types: int) -> Ints:
+        """Devices of each type in all of them together."""
+        in_all_A = np.bincount(self.type, self.devices, types).astype(np.int64)
+        if self.others.shape[1]:
+            in_all_A += widened(self.others, types).sum(axis=0)
+        return in_all_A
 
     def take(self, chosen: Ints | Bools) -> Self:
         """The chosen configurations: indices, or a mask."""
@@ -84,7 +142,7 @@ class ConfigurationSet:
     def joined(self, more: Self) -> Self:
         """These configurations followed by ``more``."""
         pairs = zip(vars(self).values(), vars(more).values(), strict=True)
-        return type(self)(*[np.concatenate(pair) for pair in pairs])
+        return type(self)(*[np.concatenate(pair if pair[0].ndim == 1 else equally_wide(pair)) for pair in pairs])
 
     def find(self, wanted: "ConfigurationSet") -> Ints:
         """The index of each wanted configuration in this set, or ``ABSENT``."""
@@ -97,13 +155,28 @@ class ConfigurationSet:
 
     def named(self, accelerators: Sequence[str]) -> list[Configuration]:
         """A list of :class:`Configuration`; members must be job ids, types indices into ``accelerators``."""
-        columns = (self.job, self.partner, self.type, self.devices, self.spread, self.batch)
         return [
-            Configuration((job,) if partner == ALONE else (job, partner), accelerators[a], devices, spread, batch)
-            for job, partner, a, devices, spread, batch in zip(
-                *(column.tolist() for column in columns), strict=True
+            Configuration(
+                (job,) if partner == ALONE else (job, partner),
+                *(accelerators[a], devices, spread, batch),
+                tuple((accelerators[b], count) for b, count in enumerate(others) if count),
+            )
+            for job, partner, a, devices, spread, batch, others in zip(
+                *(column.tolist() for column in self.columns()), strict=True
             )
         ]
+
+
+def equally_wide(several: Sequence[Ints]) -> list[Ints]:
+    """Devices of further types of several sets, with as many columns in each."""
+    types = max(others.shape[1] for others in several)
+    return [widened(others, types) for others in several]
+
+
+def widened(others: Ints, types: int) -> Ints:
+    """Devices of further types, with a column for each of so many types."""
+    missing = types - others.shape[1]
+    return np.pad(others, ((0, 0), (0, missing))) if missing else others
 
 
 def _floats() -> Floats:
@@ -141,6 +214,14 @@ def keys(*several: ConfigurationSet) -> list[Ints]:
         ranks = np.unique(np.concatenate([each.batch for each in several]), return_inverse=True)[1]
         parts = np.split(ranks, np.cumsum([len(each) for each in several])[:-1])
         key, room = [so_far + part * room for so_far, part in zip(key, parts, strict=True)], 2 * (1 + ranks.max())
+    if any(each.others.any() for each in several):  # and so are mixes
+        rows = np.concatenate(equally_wide([each.others for each in several]))
+        ranks = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+        parts = np.split(ranks, np.cumsum([len(each) for each in several])[:-1])
+        key, room = (
+            [so_far + part * room for so_far, part in zip(key, parts, strict=True)],
+            room * (1 + ranks.max()),
+        )
     for name in ("devices", "type", "partner", "job"):
         columns = [getattr(each, name) for each in several]
         key = [so_far + (column + 1) * room for so_far, column in zip(key, columns, strict=True)]

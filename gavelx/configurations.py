@@ -1,8 +1,8 @@
 """The table of configurations: every way in which the jobs of a snapshot may run.
 
-A configuration is one job (or a pair that shares devices) on a number of devices of one accelerator type,
-consolidated or spread, with the throughput of each member. Space sharing, placement and the sizes of elastic jobs
-only add rows here; policies see no difference.
+A configuration is one job (or a pair that shares devices) on a number of devices of one accelerator type, or of
+several, consolidated or spread, with the throughput of each member. Space sharing, placement, the sizes of elastic
+jobs and mixes of types only add rows here; policies see no difference.
 
 Legend: J jobs, A accelerator types, C configurations, M memberships (a job in a configuration; a pair has two).
 """
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from gavelx.configuration import ALONE, ConfigurationSet, keys
+from gavelx.configuration import ALONE, ConfigurationSet, equally_wide, keys, widened
 from gavelx.throughputs import End
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,9 @@ CHUNK = 65536
 class Configurations:
     """Which configurations exist and what each gives.
 
-    * ``accelerator_C``, ``devices_C``: the accelerator type (an index) and the number of its devices in use;
+    * ``accelerator_C``, ``devices_C``: the accelerator type (an index) and the number of its devices in use; of a
+      mix, the first of its types;
+    * ``others_CA``: of a mix, the devices of its other types; default: no columns, as there are no mixes;
     * ``job_M``, ``configuration_M``, ``throughput_M``: the job (an index), its configuration and its steps/s
       there; 0 means that it is known not to run there. If nothing is known, there is no row;
 
@@ -57,6 +59,7 @@ class Configurations:
     barred_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     batch_C: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     own_C: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    others_CA: Ints = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     kind_J: Ints | None = None
     lower_M: Floats | None = None
     upper_M: Floats | None = None
@@ -65,13 +68,16 @@ class Configurations:
         for name, value in (("spread_C", False), ("barred_C", False), ("batch_C", 0), ("own_C", True)):
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, np.full(len(self), value))
+        if len(self.others_CA) != len(self):
+            object.__setattr__(self, "others_CA", np.zeros((len(self), 0), dtype=np.int64))
         for array in (
             *(self.accelerator_C, self.devices_C, self.spread_C, self.barred_C, self.batch_C, self.own_C),
-            *(self.job_M, self.configuration_M, self.throughput_M),
+            *(self.others_CA, self.job_M, self.configuration_M, self.throughput_M),
         ):
             array.setflags(write=False)
         assert len(self.accelerator_C) == len(self.devices_C) == len(self.spread_C)
         assert len(self.accelerator_C) == len(self.batch_C) == len(self.own_C)
+        assert self.others_CA.shape[1] in {0, self.shape[1]}
         assert len(self.job_M) == len(self.configuration_M) == len(self.throughput_M)
         if self.lower_M is not None and self.upper_M is not None:
             self.lower_M.setflags(write=False)
@@ -119,20 +125,30 @@ class Configurations:
         return runnable
 
     @cached_property
+    def mixed_C(self) -> NDArray[np.bool_]:
+        """Whether a configuration has devices of several types."""
+        return np.asarray(self.others_CA.any(axis=1))
+
+    @property
+    def has_mixes(self) -> bool:
+        """Whether any has."""
+        return bool(self.others_CA.shape[1])
+
+    @cached_property
     def rows(self) -> ConfigurationSet:
         """Each configuration under the indices of its members and of its type."""
         first_C, last_C = np.full(len(self), self.shape[0]), np.full(len(self), ALONE)
         np.minimum.at(first_C, self.configuration_M, self.job_M)
         np.maximum.at(last_C, self.configuration_M, self.job_M)
         last_C[self.members_C == 1] = ALONE
-        places = self.accelerator_C, self.devices_C, self.spread_C, self.batch_C
+        places = self.accelerator_C, self.devices_C, self.spread_C, self.batch_C, self.others_CA
         return ConfigurationSet(first_C, last_C, *places)
 
     def named(self, id_J: Ints) -> ConfigurationSet:
         """Each configuration under the ids of its members and the index of its type."""
         rows = self.rows
         partner_C = np.where(rows.partner == ALONE, ALONE, id_J[rows.partner])
-        return ConfigurationSet.of(id_J[rows.job], partner_C, rows.type, rows.devices, rows.spread, rows.batch)
+        return ConfigurationSet.of(id_J[rows.job], partner_C, *rows.columns()[2:])
 
     @cached_property
     def mode_C(self) -> Ints:
@@ -142,7 +158,7 @@ class Configurations:
 
     def misjudged(self) -> tuple[int, int] | None:
         """A job and a type where it may run alone, but not in exactly one row in its own size; or None."""
-        alone_M = ((self.members_C == 1) & ~self.spread_C)[self.configuration_M]
+        alone_M = ((self.members_C == 1) & ~self.spread_C & ~self.mixed_C)[self.configuration_M]
         place_M = self.job_M * self.shape[1] + self.accelerator_C[self.configuration_M]
         cells = self.shape[0] * self.shape[1]
         rows, own = (np.bincount(place_M[chosen], minlength=cells) for chosen in (alone_M, self.plain_M))
@@ -166,7 +182,7 @@ class Configurations:
             return None
         sum_C = np.bincount(self.configuration_M, self.kind_J[self.job_M] + 1.0, len(self))
         partner_M = sum_C[self.configuration_M] - self.kind_J[self.job_M] - 1.0
-        columns = (self.accelerator_C, self.devices_C, self.spread_C, self.barred_C, self.batch_C, self.own_C)
+        columns = (*self._ways, self.barred_C)
         speeds = [speed_M for speed_M in (self.throughput_M, self.lower_M, self.upper_M) if speed_M is not None]
         ways_MV = np.column_stack([*(c[self.configuration_M] for c in columns), partner_M, *speeds])
         alone_M = self.members_C[self.configuration_M] == 1  # these must stand in the same order, pairs need not
@@ -199,7 +215,8 @@ class Configurations:
     def devices_AC(self) -> sparse.csr_array:
         """Devices of type a in use in configuration c."""
         index = (self.accelerator_C, np.arange(len(self)))
-        return sparse.csr_array((self.devices_C.astype(float), index), shape=(self.shape[1], len(self)))
+        first_AC = sparse.csr_array((self.devices_C.astype(float), index), shape=(self.shape[1], len(self)))
+        return first_AC + sparse.csr_array(self.others_CA.T.astype(float)) if self.has_mixes else first_AC
 
     @cached_property
     def throughput_JA(self) -> Floats:
@@ -223,7 +240,25 @@ class Configurations:
             part = slice(start, start + CHUNK)
             weight = share_C[part] * self.devices_C[part]
             in_use_A += np.bincount(self.accelerator_C[part], weight, self.shape[1])
-        return in_use_A
+        return in_use_A + share_C @ self.others_CA if self.has_mixes else in_use_A
+
+    def usd_C(self, usd_A: Floats) -> Floats:
+        """What the devices of each configuration cost together, where one of each type costs so much."""
+        usd_C = usd_A[self.accelerator_C] * self.devices_C
+        if self.has_mixes:
+            usd_C += np.where(self.others_CA > 0, self.others_CA * usd_A, 0.0).sum(axis=1)
+        return usd_C
+
+    def least_C(self, value_A: Floats) -> Floats:
+        """The least of a value over the types of each configuration."""
+        least_C = value_A[self.accelerator_C]
+        if self.has_mixes:
+            least_C = np.minimum(least_C, np.where(self.others_CA > 0, value_A, np.inf).min(axis=1))
+        return least_C
+
+    def fit_C(self, devices_A: Ints) -> NDArray[np.bool_]:
+        """Whether there are as many devices of each of its types as a configuration needs."""
+        return self.rows.fits(devices_A) if self.has_mixes else self.devices_C <= devices_A[self.accelerator_C]
 
     def row_of_kind(self) -> tuple[Ints, Ints]:
         """One job of each kind, and for each job the index of its kind in that list."""
@@ -260,6 +295,7 @@ class Configurations:
             barred_C=self.barred_C[keep_C],
             batch_C=self.batch_C[keep_C],
             own_C=self.own_C[keep_C],
+            others_CA=self.others_CA[keep_C] if self.mixed_C[keep_C].any() else self.others_CA[keep_C, :0],
             kind_J=self.kind_J,
             lower_M=None if self.lower_M is None else self.lower_M[keep_M],
             upper_M=None if self.upper_M is None else self.upper_M[keep_M],
@@ -283,8 +319,15 @@ class Configurations:
     @property
     def _columns(self) -> tuple[NDArray[Any], ...]:
         """Every column that makes up a configuration."""
-        places = (self.accelerator_C, self.devices_C, self.spread_C, self.batch_C, self.own_C)
-        return (*places, self.job_M, self.configuration_M, self.throughput_M)
+        return (*self._ways, self.job_M, self.configuration_M, self.throughput_M)
+
+    @property
+    def _ways(self) -> tuple[NDArray[Any], ...]:
+        """On which devices each configuration runs, and how."""
+        return (
+            *(self.accelerator_C, self.devices_C, self.spread_C, self.batch_C, self.own_C),
+            *widened(self.others_CA, self.shape[1]).T,
+        )
 
     def _rows(self) -> Floats:
         """Each configuration as a row of numbers that does not depend on the order of its members."""
@@ -294,8 +337,7 @@ class Configurations:
         last_C = members_C.cumsum()
         ends = (order_M[last_C - members_C], order_M[last_C - 1])
         members = (column_M[m_C] for m_C in ends for column_M in (job_M, speed_M))
-        places = (self.accelerator_C, self.devices_C, self.spread_C, self.batch_C, self.own_C)
-        return np.column_stack([*places, members_C, *members])
+        return np.column_stack([*self._ways, members_C, *members])
 
     def per_job(self, value_M: Floats) -> sparse.csr_array:
         """A value for each job in each of its configurations, as a J x C matrix."""
@@ -315,7 +357,7 @@ class Configurations:
     def is_matrix(self) -> bool:
         """Whether the table is a full J x A matrix, row by row: each job alone on each type in their order."""
         J, A = self.shape
-        if len(self) != J * A or not self.stand_together:
+        if len(self) != J * A or not self.stand_together or self.has_mixes:
             return False
         return bool((self.accelerator_C.reshape(J, A) == np.arange(A)).all())
 
@@ -337,7 +379,10 @@ class Configurations:
         return np.concatenate([[0], np.cumsum(np.bincount(self.job_M, minlength=self.shape[0]))])
 
     def by_job_and_type(self, value_C: Floats) -> Floats:
-        """Sum a value per configuration into a J x A matrix; a pair counts in full for both members."""
+        """Sum a value per configuration into a J x A matrix; a pair counts in full for both members.
+
+        A mix counts under the first of its types.
+        """
         out_JA = np.zeros(self.shape)
         np.add.at(out_JA, (self.job_M, self.accelerator_C[self.configuration_M]), value_C[self.configuration_M])
         return out_JA
@@ -375,6 +420,7 @@ def joined(tables: Sequence[Configurations]) -> Configurations:
         barred_C=np.concatenate([table.barred_C for table in tables]),
         batch_C=np.concatenate([table.batch_C for table in tables]),
         own_C=np.concatenate([table.own_C for table in tables]),
+        others_CA=np.concatenate(equally_wide([table.others_CA for table in tables])),
         kind_J=tables[0].kind_J,
         lower_M=np.concatenate([table.at("lower").throughput_M for table in tables]) if in_doubt else None,
         upper_M=np.concatenate([table.at("upper").throughput_M for table in tables]) if in_doubt else None,

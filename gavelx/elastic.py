@@ -4,6 +4,7 @@ Written as text, in a trace or on a command line::
 
     workers:1-8             1 to 8 devices, the same training on each number of them
     workers:1-8/16          the same, in 16 parts (logical workers)
+    workers:1-8/16/mixed    the same, on devices of several types at once too
     batch:1-8/64-512        1 to 8 devices, and 64 (as submitted) to 512 samples an update
     batch:1-8/32-64-512     the same, 64 as submitted and 32 at least
     batch:1-8/64-512/none   the same, with this rule for the learning rate
@@ -19,6 +20,7 @@ from gavelx.errors import UserError
 Changes = Literal["workers", "batch"]
 Rates = Literal["linear", "square_root", "adascale", "none"]
 RATES: tuple[Rates, ...] = get_args(Rates)
+MIXED = "mixed"
 DEVICES_MOST = 65536
 BATCH_MOST = 2**31 - 1
 EXPECTED = "workers:1-8, batch:1-8/64-512, or nothing"
@@ -39,7 +41,9 @@ class Elastic:
       number of devices to have some, and for the submitted number to have equally many;
     * ``batch``: samples in an update as submitted, on all devices together; ``batch_least``, ``batch_most``: the
       least and most that an update may have (``batch``);
-    * ``rates``: how the learning rate follows the batch size.
+    * ``rates``: how the learning rate follows the batch size;
+    * ``mixed``: the parts may run on devices of several accelerator types at once (``workers``). Kernels differ
+      between types, so such a job does not keep its bits.
 
     Raises :class:`UserError` for ranges that make no sense.
     """
@@ -52,6 +56,7 @@ class Elastic:
     batch_least: int = 0
     batch_most: int = 0
     rates: Rates = "linear"
+    mixed: bool = False
 
     def __post_init__(self) -> None:
         if self.what not in get_args(Changes):
@@ -68,8 +73,9 @@ class Elastic:
             if self.parts and not self.most <= self.parts <= DEVICES_MOST:
                 expected = f"a part for each device, and at most {DEVICES_MOST}"
                 raise self._mistake(f"{self.parts} parts for {self.most} devices", expected)
-        elif self.parts:
-            raise self._mistake("parts are for workers:...", "batch:1-8/64-512, without parts")
+        elif self.parts or self.mixed:
+            what = "parts" if self.parts else "mixed devices"
+            raise self._mistake(f"{what} are for workers:...", "batch:1-8/64-512, without them")
         elif not 1 <= self.batch_least <= self.batch <= self.batch_most <= BATCH_MOST:
             sizes = f"{self.batch_least} to {self.batch_most} samples, {self.batch} as submitted"
             raise self._mistake(f"{sizes}, are no range", f"1 <= least <= submitted <= most <= {BATCH_MOST}")
@@ -87,9 +93,11 @@ class Elastic:
         least, most = int(found["least"]), int(found["most"])
         numbers = [int(number) for number in (found["numbers"] or "").split("-") if number]
         if what == "workers":
-            if len(numbers) > 1 or found["rates"]:
-                raise Elastic._mistake(f"{text!r:.60} says more than devices and parts", "workers:1-8/16")
-            return Elastic("workers", least, most, parts=numbers[0] if numbers else 0)
+            if len(numbers) > 1 or found["rates"] not in {None, MIXED}:
+                problem = f"{text!r:.60} says more than devices, parts and {MIXED}"
+                raise Elastic._mistake(problem, f"workers:1-8/16, or workers:1-8/16/{MIXED}")
+            parts, mixed = numbers[0] if numbers else 0, found["rates"] == MIXED
+            return Elastic("workers", least, most, parts=parts, mixed=mixed)
         if what == "batch" and len(numbers) < 2:
             raise Elastic._mistake(f"{text!r:.60} has no range of batch sizes", "batch:1-8/64-512")
         batch_least, batch, batch_most = (numbers[0], *numbers) if len(numbers) == 2 else numbers or (0, 0, 0)
@@ -107,7 +115,7 @@ class Elastic:
         """The text that :meth:`of` reads."""
         devices = f"{self.what}:{self.least}-{self.most}"
         if self.what == "workers":
-            return devices + (f"/{self.parts}" if self.parts else "")
+            return devices + (f"/{self.parts}" if self.parts else "") + (f"/{MIXED}" if self.mixed else "")
         own = f"{self.batch}-" if self.batch_least != self.batch else ""
         sizes = f"/{self.batch_least}-{own}{self.batch_most}"
         return devices + sizes + (f"/{self.rates}" if self.rates != "linear" else "")

@@ -31,11 +31,13 @@ def worth(batch: float, own_batch: float, noise_scale: float | None) -> float:
     return 1.0 if noise_scale is None else (noise_scale + own_batch) / (noise_scale + batch)
 
 
-def permits(job: Job, devices: int, batch: int = OWN_BATCH) -> bool:
-    """Whether the job may run in this size."""
-    if devices == job.scale_factor and batch == OWN_BATCH:
+def permits(job: Job, devices: int, batch: int = OWN_BATCH, *, mixed: bool = False) -> bool:
+    """Whether the job may run in this size; ``mixed``: on devices of several types."""
+    if devices == job.scale_factor and batch == OWN_BATCH and not mixed:
         return True
     if (elastic := job.elastic) is None or not elastic.least <= devices <= elastic.most:
+        return False
+    if mixed and not elastic.mixed:
         return False
     if elastic.what == "workers":
         return batch == OWN_BATCH

@@ -27,7 +27,7 @@ from gavelx.ways_to_run import ways_to_run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Kind = Literal["pairs", "placements", "sizes"]
+Kind = Literal["pairs", "placements", "sizes", "mixes"]
 WAITING = -1
 
 
@@ -36,8 +36,8 @@ class Snapshot:
     """Live jobs with their progress, the cluster, the configurations, and the prices.
 
     * ``known``: every configuration with a known speed; ``opened``: the kinds that a policy may use beyond the
-      plain ones (a job alone, consolidated, in its own size): any of ``pairs``, ``placements`` and ``sizes``.
-      ``configurations`` holds those that it may use, and every C axis follows it;
+      plain ones (a job alone, consolidated, in its own size): any of ``pairs``, ``placements``, ``sizes``, and
+      with those ``mixes``. ``configurations`` holds those that it may use, and every C axis follows it;
     * ``steps_left_J``: optimizer steps still to do; ``elapsed_s_J``: seconds since arrival;
     * ``left_range_JE``: where users did not say how long their jobs are, ``steps_left_J`` is believed
       (:mod:`gavelx.mechanism.lengths`), and these are the lower and the upper end of its interval (J x 2);
@@ -117,14 +117,15 @@ class Snapshot:
         pairs: bool = False,
         placements: bool = False,
         sizes: bool = False,
+        mixes: bool = False,
     ) -> "Snapshot":
         """A snapshot in which all these jobs have just arrived, with the plain configurations or more."""
+        opened = {"pairs": pairs, "placements": placements, "sizes": sizes, "mixes": mixes}
+        devices_A = cluster.devices_A.tolist()
         return Snapshot(
             cluster=cluster,
             jobs=tuple(jobs),
-            known=ways_to_run(
-                jobs, cluster.accelerators, throughputs, pairs=pairs, placements=placements, sizes=sizes
-            ),
+            known=ways_to_run(jobs, cluster.accelerators, throughputs, devices_A=devices_A, **opened),
             steps_left_J=np.array([job.total_steps for job in jobs], dtype=float),
             elapsed_s_J=np.zeros(len(jobs)),
             usd_per_hour_A=(prices or Prices({})).array(cluster.accelerators),
@@ -140,6 +141,10 @@ class Snapshot:
     def open(self, kind: Kind) -> "Snapshot":
         """The same snapshot for a policy that may use this kind of configuration as well."""
         return self.replace(opened=self.opened | {kind})
+
+    def without_mixes(self) -> "Snapshot":
+        """The same instant for a policy that cannot divide devices of several types at once."""
+        return self.replace(known=self.known.where(~self.known.mixed_C)) if self.known.has_mixes else self
 
     def of_jobs(self, job_S: Ints, cluster: Cluster) -> "tuple[Snapshot, Ints]":
         """The snapshot of some of the jobs on other servers, and the indices of its configurations in this one."""
@@ -188,6 +193,8 @@ class Snapshot:
             use_C &= ~self.known.spread_C
         if "sizes" not in self.opened:
             use_C &= self.known.own_C
+        if "mixes" not in self.opened:
+            use_C &= ~self.known.mixed_C
         return use_C
 
     @property
@@ -222,6 +229,6 @@ class Snapshot:
         """
         table = self.configurations
         fewest = int(self.devices_A.min()) if len(self.devices_A) else 0
-        if table.devices_C.max(initial=0) <= fewest:
+        if table.devices_C.max(initial=0) <= fewest and not table.has_mixes:
             return np.ones(len(table), dtype=bool)
-        return np.asarray(table.devices_C <= self.devices_A[table.accelerator_C])
+        return np.asarray(table.fit_C(self.devices_A))

@@ -37,6 +37,7 @@ NOUNS = {
         "overheads",
         "elastic",
         "sizes",
+        "mixes",
         "part_plans",
         "prices",
         "promises",

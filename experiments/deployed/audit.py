@@ -11,9 +11,9 @@ from math import isfinite
 from gavelx.cluster import Server
 from gavelx.jobs import Job
 from gavelx.mechanism.history import Held, History
+from gavelx.mixes import speed_on
 from gavelx.prices import Prices
 from gavelx.simulator.ledger import Ledger, usd_between
-from gavelx.sizes import speed
 from gavelx.throughputs import Throughputs
 
 
@@ -61,12 +61,13 @@ def _pace(held: Held, job: Job, gained: float, table: Throughputs | None) -> flo
     if table is None:
         return max(0.0, gained) / held.held_s
     how = held.lease.configuration
-    return speed(job, how.accelerator, how.devices, how.batch, table) or 0.0
+    return speed_on(job, how.uses, how.batch, table) or 0.0
 
 
 def seconds_by_type(leases: Iterable[Held]) -> Mapping[str, float]:
     """For how long devices of each type were held."""
     seconds: dict[str, float] = {}
     for held in leases:
-        seconds[held.lease.accelerator] = seconds.get(held.lease.accelerator, 0.0) + held.held_s
+        for name, _ in held.lease.configuration.uses:
+            seconds[name] = seconds.get(name, 0.0) + held.held_s
     return seconds

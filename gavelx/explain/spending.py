@@ -75,7 +75,7 @@ def spending(
 def usd_J(allocation: Allocation) -> Floats:
     """Dollars per hour of each job; the members of a pair pay equal parts."""
     table = allocation.snapshot.configurations
-    usd_C = allocation.snapshot.usd_per_hour_A[table.accelerator_C] * table.devices_C * allocation.share_C
+    usd_C = table.usd_C(allocation.snapshot.usd_per_hour_A) * allocation.share_C
     usd_C = np.where(allocation.share_C > 0, usd_C / np.maximum(1, table.members_C), 0.0)
     return np.asarray(np.bincount(table.job_M, usd_C[table.configuration_M], table.shape[0]), dtype=float)
 

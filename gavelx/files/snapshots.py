@@ -111,6 +111,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 **({"spread": True} if row.spread else {}),
                 **({} if row.own else {"own": False}),
                 **({"batch": row.batch} if row.batch else {}),
+                **({"others": {types[a]: n for a, n in row.others}} if row.others else {}),
                 **({"ranges": [list(bounds) for bounds in row.ranges]} if row.ranges else {}),
             }
             for row in rows_of(snapshot.known)
@@ -298,9 +299,24 @@ def _configurations(table: Table, index_of: Mapping[int, int], type_of: Mapping[
         spread_C=table.truths("spread", default=False),
         batch_C=table.wholes("batch", 0, low=0, high=BATCH_MOST),
         own_C=table.truths("own", default=True),
+        others_CA=_others(table, type_of),
         lower_M=None if exact else range_M2[:, 0],
         upper_M=None if exact else range_M2[:, 1],
     )
+
+
+def _others(table: Table, type_of: Mapping[str, int]) -> Ints:
+    """The devices of further types of each configuration, a column a type; no columns where there are none."""
+    there, column = table.rare("others")
+    others_CA = np.zeros((len(table), len(type_of) if there else 0), dtype=np.int64)
+    for c, node in zip(there, column.each(lambda node: node), strict=True):
+        first = str(table.rows[c]["accelerator"]).lower()
+        for name, devices in node.items():
+            if (lower := name.lower()) not in type_of or lower == first:
+                expected = "one of " + ", ".join(other for other in type_of if other != first)
+                raise devices.mistake(f"{name!r:.60} is no further type", expected=expected)
+            others_CA[c, type_of[lower]] = devices.whole(low=1, high=SCALE_FACTOR_MAX)
+    return others_CA
 
 
 def _members(table: Table, read: Callable[[Column], Ints]) -> tuple[Ints, Ints]:
@@ -336,6 +352,7 @@ def _promises_to_json(promised: Promises) -> list[dict[str, Any]]:
             "share": share,
             **({"spread": True} if one.spread else {}),
             **({"batch": one.batch} if one.batch else {}),
+            **({"others": dict(one.others)} if one.others else {}),
         }
         for one, share in each
     ]
@@ -348,7 +365,8 @@ def _promises(node: Node) -> Promises:
     first_P = np.cumsum(members_P) - members_P
     job_P, other_P = job_M[first_P], job_M[first_P + members_P - 1]
     names = [name.lower() for name in table.column("accelerator").texts()]
-    type_of = {name: a for a, name in enumerate(dict.fromkeys(names))}
+    further = [name.lower() for mix in table.rare("others")[1].each(Node.items) for name, _ in mix]
+    type_of = {name: a for a, name in enumerate(dict.fromkeys([*names, *further]))}
     configurations = ConfigurationSet.of(
         np.minimum(job_P, other_P),
         np.where(members_P == 2, np.maximum(job_P, other_P), ALONE),
@@ -356,6 +374,7 @@ def _promises(node: Node) -> Promises:
         table.wholes("devices", AS_ASKED, low=1),
         table.truths("spread", default=False),
         table.wholes("batch", 0, low=0),
+        _others(table, type_of),
     )
     return Promises(tuple(type_of), configurations, table.column("share").numbers(low=0))
 

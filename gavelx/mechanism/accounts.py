@@ -9,7 +9,7 @@ Legend: J live jobs, A accelerator types, L leases.
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import ALONE, ConfigurationSet
+from gavelx.configuration import ALONE, ConfigurationSet, widened
 from gavelx.mechanism.attained_service import received_s
 from gavelx.mechanism.entitlements import Entitlements
 from gavelx.mechanism.live import NO_WAY, LiveJobs
@@ -52,9 +52,8 @@ class Accounts:
         live = self.live
         k_L = live.rows(live.partner[j_L])  # ALONE is no job's id
         together = np.zeros(len(j_L), dtype=bool)
-        return ConfigurationSet.of(
-            j_L, k_L, live.type[j_L], live.held_devices[j_L], together, live.held_batch[j_L]
-        )
+        held = live.type[j_L], live.held_devices[j_L], together, live.held_batch[j_L]
+        return ConfigurationSet.of(j_L, k_L, *held, others=live.others[j_L] if live.has_mixes else None)
 
     def accrue(self, now_s: float) -> None:
         """Promises accrue until now."""
@@ -93,7 +92,7 @@ class Accounts:
         checkpoint does, too.
         """
         self.live.held_s[held.job] += seconds
-        self._charge(held.job, held.type, held.devices, np.array([seconds * price]))
+        self._charge(held.job, held.type, held.devices, np.array([seconds * price]), held.others)
         if received:
             way = self.ways.find(held)
             if way[0] != NO_WAY:
@@ -107,7 +106,9 @@ class Accounts:
         self._worked(j_L, seconds_L)
         shared_L = live.partner[j_L] != ALONE
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if np.count_nonzero(shared_L) else seconds_L
-        self._charge(j_L, live.type[j_L], live.paid_devices[j_L], half_s_L)
+        self._charge(
+            j_L, live.type[j_L], live.paid_devices[j_L], half_s_L, live.others[j_L] if live.has_mixes else None
+        )
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY
         self.priority.received(self.ways, way_L[known_L], half_s_L[known_L])  # of a pair, half comes from each
@@ -137,8 +138,15 @@ class Accounts:
         self.prices = prices
         self._usd_per_s_A = prices.array(accelerators) / 3600.0
 
-    def _charge(self, j_L: Ints, a_L: Ints, devices_L: Ints, seconds_L: Floats) -> None:
+    def _charge(
+        self, j_L: Ints, a_L: Ints, devices_L: Ints, seconds_L: Floats, others_LA: Ints | None = None
+    ) -> None:
+        """Jobs pay for devices of a type, and in a mix for those of its others."""
         usd_L = seconds_L * self._usd_per_s_A[a_L] * devices_L
+        if others_LA is not None and others_LA.shape[1]:
+            others_LA = widened(others_LA, len(self._usd_per_s_A))
+            usd_per_s_LA = np.where(others_LA > 0, others_LA * self._usd_per_s_A, 0.0)
+            usd_L += seconds_L * usd_per_s_LA.sum(axis=1)
         self.live.spent_usd[j_L] += np.where(seconds_L == 0.0, 0.0, usd_L)
 
     def compare_with_equal_share(self, devices_A: Ints) -> None:

@@ -77,7 +77,7 @@ class Columns:
         """One more accelerator type, and what its column holds for each row."""
         self.types += 1
         for name, array in self._typed.items():
-            wider = np.concatenate([array, np.zeros((len(array), 1))], axis=1)
+            wider = np.concatenate([array, np.zeros((len(array), 1), dtype=array.dtype)], axis=1)
             wider[: self._rows, -1] = first[name]
             self._typed[name] = wider
         self.show()

@@ -35,7 +35,7 @@ class Lease(NamedTuple):
 
     @property
     def accelerator(self) -> str:
-        """The type of its devices."""
+        """The type of its devices; of a mix, the first."""
         return self.configuration.accelerator
 
     @property

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gavelx.configuration import ALONE, ConfigurationSet, PromisedSet
+from gavelx.configuration import ALONE, ConfigurationSet, PromisedSet, widened
 from gavelx.mechanism.live import LiveJobs
 from gavelx.promises import Promises
 
@@ -34,16 +34,14 @@ class Entitlements(PromisedSet):
     credit_s: Floats = field(default_factory=_floats)
 
     @staticmethod
-    def to(configurations: ConfigurationSet, share: Floats) -> "Entitlements":
+    def of_shares(configurations: ConfigurationSet, share: Floats) -> "Entitlements":
         """Configurations that are owed nothing."""
-        c = configurations
-        owed_s = np.zeros(len(share))
-        return Entitlements(c.job, c.partner, c.type, c.devices, c.spread, c.batch, share, owed_s)
+        return Entitlements.to(configurations, share=share, credit_s=np.zeros(len(share)))
 
     @property
     def configurations(self) -> ConfigurationSet:
         """What they are entitled to, without the time."""
-        return ConfigurationSet(self.job, self.partner, self.type, self.devices, self.spread, self.batch)
+        return ConfigurationSet(*self.columns())
 
     def moved(self, row_J: Ints) -> Self:
         """The same after rows were renumbered (-1: gone), without those of jobs that are gone."""
@@ -65,7 +63,12 @@ def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]
     alone, type_ = given.partner == ALONE, type_A[given.type]
     here = (job >= 0) & (alone | (partner >= 0))
     here[here] &= live.throughput[job[here], type_[here]] > 0
+    others = None
+    if given.others.any():
+        others = np.zeros((len(job), len(accelerators)), dtype=np.int64)
+        others[:, type_A] = widened(given.others, len(type_A))
+        here[here] &= ((live.throughput[job[here]] > 0) | (others[here] == 0)).all(axis=1)
     partner, together = np.where(alone, ALONE, partner), np.zeros(len(job), dtype=bool)
-    found = ConfigurationSet.of(job, partner, type_, given.devices, together, given.batch).take(here)
-    ways = Entitlements.to(found, promises.share_P[here])
+    found = ConfigurationSet.of(job, partner, type_, given.devices, together, given.batch, others).take(here)
+    ways = Entitlements.of_shares(found, promises.share_P[here])
     return ways.in_order(merged=bool(given.spread.any()))

@@ -35,8 +35,11 @@ def _rows_hold_what_leases_say(live: LiveJobs, leasing: Leasing) -> None:
         assert lease.job_id == job_id, (lease, job_id)
         assert int(live.lease[j]) == lease.id, (lease, int(live.lease[j]))
         assert leasing.accelerators[live.type[j]] == lease.accelerator, (lease, int(live.type[j]))
-        assert int(live.held_devices[j]) == len(lease.devices) == lease.configuration.devices, lease
-        assert permits(live.jobs[j], lease.configuration.devices, lease.configuration.batch), lease
+        how = lease.configuration
+        held = {leasing.accelerators[a]: n for a, n in enumerate(live.others[j].tolist()) if n}
+        assert (int(live.held_devices[j]), held) == (how.devices, dict(how.others)), lease
+        assert len(lease.devices) == how.devices_in_all, lease
+        assert permits(live.jobs[j], how.devices_in_all, how.batch, mixed=bool(how.others)), lease
     waits_J = live.type == WAITING
     for name, nothing in (
         ("held_devices", 0),
@@ -44,6 +47,7 @@ def _rows_hold_what_leases_say(live: LiveJobs, leasing: Leasing) -> None:
         ("partner", ALONE),
         ("way", NO_WAY),
         ("spread", False),
+        ("others", 0),
     ):
         assert (getattr(live, name)[waits_J] == nothing).all(), f"a job that waits has {name}"
 

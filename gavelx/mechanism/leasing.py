@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
-from gavelx.configuration import ALONE, Configuration
+from gavelx.configuration import ALONE, Configuration, widened
 from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Resize, Stop
 from gavelx.mechanism.events import ServerOffers, WorkerLost
 from gavelx.mechanism.live import NO_WAY, LiveJobs
@@ -24,6 +24,7 @@ from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.selection import Choice, Choices, loss_s, steps_left
+from gavelx.mixes import Mix, speed_on
 from gavelx.sizes import OWN_BATCH, Sized, sizes, speed
 from gavelx.snapshot import WAITING
 from gavelx.throughputs import Throughputs
@@ -53,6 +54,7 @@ class Stopped(NamedTuple):
     price: float
     from_s: float
     servers: frozenset[int]
+    others: tuple[int, ...] = ()
     kept: int = 0
     over_s: float = 0.0
 
@@ -155,7 +157,7 @@ class Leasing:
     def _shrunk(self, j: int, most: int) -> Choice | None:
         """The fastest size on at most so many devices to which a job can go over while it runs."""
         live = self.live
-        if np.isnan(live.resize_s[j]) or live.partner[j] != ALONE or live.resizing[j] or live.done[j]:
+        if not self._may_resize()[j] or live.done[j]:
             return None
         job, a = live.jobs[j], int(live.type[j])
         own = Sized(job.scale_factor, OWN_BATCH, float(np.nan_to_num(live.throughput[j, a])))
@@ -244,8 +246,10 @@ class Leasing:
         """
         live, stays = self.live, list[int]()
         for way in chosen:
-            size, held = (way.devices, way.batch), (int(live.held_devices[way.job]), int(live.held_batch[way.job]))
-            if live.type[way.job] != way.type or size == held or way.partner != ALONE or way.devices < held[0]:
+            held = self._as_it_runs(way.job)
+            same = held.uses == way.uses and held.batch == way.batch
+            fewer = any(way.uses.get(a, 0) < devices for a, devices in held.uses.items())
+            if live.type[way.job] == WAITING or same or way.partner != ALONE or fewer:
                 continue
             if not self._pays(way):
                 stays.append(way.job)
@@ -257,12 +261,12 @@ class Leasing:
     def _pays(self, way: Choice) -> bool:
         """Whether the job gains more in this size than to go over to it costs."""
         live, j = self.live, np.array([way.job])
-        faster = speed(live.jobs[way.job], self.accelerators[way.type], way.devices, way.batch, self.throughputs)
+        faster = speed_on(live.jobs[way.job], self._mix(way), way.batch, self.throughputs)
         pace = float(live.pace(j)[0])
         if not faster:
             return True
         left_s = float(steps_left(live, j, self.now_s)[0]) / pace if pace else np.inf
-        if np.isnan(live.resize_s[way.job]):
+        if np.isnan(live.resize_s[way.job]) or way.others or live.others_of(way.job):
             cost_s = float(loss_s(live, j)[0])
         else:  # it works on as it is while new devices get ready
             cost_s = float(live.resize_s[way.job])
@@ -273,13 +277,18 @@ class Leasing:
 
     def _resizes(self, chosen: Sequence[Choice]) -> dict[int, Choice]:
         """Rows that get another size on the type that they have, without a restart."""
-        live = self.live
-        able_J = ~np.isnan(live.resize_s) & (live.partner == ALONE) & ~live.resizing
+        able_J, type_J = self._may_resize(), self.live.type
         return {
             way.job: way
             for way in chosen
-            if way.partner == ALONE and able_J[way.job] and live.type[way.job] == way.type
+            if way.partner == ALONE and able_J[way.job] and type_J[way.job] == way.type and not way.others
         }
+
+    def _may_resize(self) -> Bools:
+        """Which jobs can go over to other devices while they run; those on mixes are restarted instead."""
+        live = self.live
+        able_J: Bools = ~np.isnan(live.resize_s) & (live.partner == ALONE) & ~live.resizing & ~live.mixed()
+        return able_J
 
     def _resize(self, way: Choice, until_s: float, own: tuple[Device, ...] | None = None) -> list[Command]:
         """The job goes over to a lease on other devices, most of them its own; it is stopped if it finds too few.
@@ -328,15 +337,20 @@ class Leasing:
             return stays_J
         j = chosen.job
         same_V = (live.type[j] == chosen.type) & (live.held_devices[j] == chosen.devices)
+        if live.has_mixes or chosen.others.any():
+            same_V &= (live.others[j] == widened(chosen.others, live.types)).all(axis=1)
         stays_J[j[same_V & (live.held_batch[j] == chosen.batch)]] = True
         return stays_J
 
     def _stays_in_pairs(self, chosen: Sequence[Choice]) -> list[int]:
         live, claimed, stays = self.live, set[tuple[Device, ...]](), list[int]()
-        held = list(zip(live.type.tolist(), live.held_devices.tolist(), live.held_batch.tolist(), strict=True))
+        others = map(live.others_of, range(len(live))) if live.has_mixes else [()] * len(live)
+        held = list(
+            zip(live.type.tolist(), live.held_devices.tolist(), live.held_batch.tolist(), others, strict=True)
+        )
         for way in chosen:
             members = [m for m in (way.job, way.partner) if m != ALONE]
-            here = [m for m in members if held[m] == (way.type, way.devices, way.batch)]
+            here = [m for m in members if held[m] == (way.type, way.devices, way.batch, way.others)]
             if not here:
                 continue
             devices = [self.leases[live.jobs[m].id].devices for m in here]
@@ -362,14 +376,14 @@ class Leasing:
         self.left_out = []
         waits_J = np.append(self.live.type == WAITING, False)  # ALONE is the last
         queue = ways.take(waits_J[ways.job] | waits_J[ways.partner]).one_by_one()
-        queue.sort(key=lambda way: -way.devices)
+        queue.sort(key=lambda way: -sum(way.uses.values()))
         for way in queue:  # it grows: a job that makes room is narrower, and comes later
             if way.job in placed:  # with a new partner
                 continue
             devices, moved = self._devices(way)
             if moved:
                 queue += [self._as_it_runs(j) for j in moved]
-                queue.sort(key=lambda way: -way.devices)
+                queue.sort(key=lambda way: -sum(way.uses.values()))
                 commands += [*self._let(given, until_s), *self.stop_all(moved)]
                 given.clear()
                 devices, _ = self._devices(way)
@@ -384,13 +398,15 @@ class Leasing:
         """How a job runs alone, to be given the same again elsewhere."""
         live = self.live
         held = int(live.type[j]), int(live.held_devices[j])
-        return Choice(j, ALONE, *held, int(live.way[j]), int(live.held_batch[j]))
+        return Choice(j, ALONE, *held, int(live.way[j]), int(live.held_batch[j]), live.others_of(j))
 
     def _devices(self, way: Choice) -> tuple[tuple[Device, ...] | None, list[int]]:
         """Devices for this way to run, or who has to move first; None where a gang can only run together."""
         for member in (way.job, way.partner) if way.partner != ALONE else ():
             if (beside := self.leases.get(self.live.jobs[member].id)) is not None:
                 return beside.devices, []
+        if way.others:
+            return tuple(device for a, count in way.uses.items() for device in self.free[a].take(count)), []
         free, width = self.free[way.type], way.devices
         if width > 1 and not free.holds_together(width):
             gain_s = self._gain_s(way)
@@ -416,7 +432,8 @@ class Leasing:
     def _tenants(self, a: int, width: int) -> dict[int, list[Tenant]]:
         """By server, the jobs of a type that may move for a gang of this width, and can run wherever they go."""
         live, tenants = self.live, dict[int, list[Tenant]]()
-        rows = np.flatnonzero((live.type == a) & (live.held_devices < width) & (live.partner == ALONE))
+        movable_J = (live.type == a) & (live.held_devices < width) & (live.partner == ALONE) & ~live.mixed()
+        rows = np.flatnonzero(movable_J)
         for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
             devices = self.leases[live.jobs[j].id].devices
             if self._may_move(j) and (len(devices) == 1 or self._spread_speed(self._as_it_runs(j)) > 0.0):
@@ -462,7 +479,12 @@ class Leasing:
         """These jobs hold their devices from now on, each in a lease of its own."""
         live, j_L = self.live, np.array([j for j, _ in new])
         live.type[j_L] = [way.type for _, (way, _) in new]
-        live.held_devices[j_L] = live.paid_devices[j_L] = [len(devices) for _, (_, devices) in new]
+        live.held_devices[j_L] = live.paid_devices[j_L] = [way.devices for _, (way, _) in new]
+        live.has_mixes |= any(way.others for _, (way, _) in new)
+        if live.has_mixes:
+            live.others[j_L] = [
+                widened(np.array([way.others], dtype=np.int64), live.types)[0] for _, (way, _) in new
+            ]
         live.held_batch[j_L] = [way.batch for _, (way, _) in new]
         self.believe(j_L)
         named = [self._named(j, way, devices) for j, (way, devices) in new]
@@ -493,17 +515,23 @@ class Leasing:
         """How fast these jobs are that have a size other than their own, by the present table."""
         live = self.live
         other_L = (live.held_devices[j_L] != live.wanted_devices[j_L]) | (live.held_batch[j_L] != OWN_BATCH)
+        other_L |= live.others[j_L].any(axis=1)
         live.size_speed[j_L] = 0.0
         for j in j_L[other_L].tolist():
-            name, size = self.accelerators[live.type[j]], (int(live.held_devices[j]), int(live.held_batch[j]))
-            live.size_speed[j] = speed(live.jobs[j], name, *size, self.throughputs) or 0.0
+            way = self._as_it_runs(j)
+            live.size_speed[j] = speed_on(live.jobs[j], self._mix(way), way.batch, self.throughputs) or 0.0
+
+    def _mix(self, way: Choice) -> Mix:
+        """The types of a way to run, by name, with the devices of each."""
+        return tuple((self.accelerators[a], devices) for a, devices in way.uses.items())
 
     def _named(self, j: int, way: Choice, devices: tuple[Device, ...]) -> Configuration:
         """How a job is launched, under the ids of its members."""
         job_id, partner = self.live.jobs[j].id, int(self.live.partner[j])
         members = (job_id,) if partner == ALONE else (min(job_id, partner), max(job_id, partner))
-        spread = self._is_spread(devices, way.type)
-        return Configuration(members, self.accelerators[way.type], len(devices), spread, way.batch)
+        (accelerator, count), *others = self._mix(way)
+        spread = not others and self._is_spread(devices, way.type)
+        return Configuration(members, accelerator, count, spread, way.batch, tuple(others))
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})
@@ -528,7 +556,7 @@ class Leasing:
         for j, price in zip(rows, price_L.tolist(), strict=True):
             lease = self.leases[live.jobs[j].id]
             self._stopped[lease.id] = self._as_stopped(j, lease, price)
-            self._give_back(j, int(live.type[j]))
+            self._give_back(j)
             stops.append(Stop(lease.id))
         self._wait(j_L)
         return stops
@@ -538,7 +566,7 @@ class Leasing:
         live = self.live
         held_s, servers = float(live.lease_held_s[j]), frozenset(device.server_id for device in lease.devices)
         how = int(live.type[j]), int(live.held_devices[j]), int(live.held_batch[j]), held_s, price
-        return Stopped(lease.job_id, *how, self.now_s - held_s, servers)
+        return Stopped(lease.job_id, *how, self.now_s - held_s, servers, live.others_of(j))
 
     def _has_not_gone_over(self, j: int) -> None:
         """Until now the job held the devices of the lease that it was to go over from, not those of the next."""
@@ -549,10 +577,10 @@ class Leasing:
 
     def release(self, j: int) -> None:
         """The job waits again; its devices are free, but for those that its partner keeps."""
-        self._give_back(j, int(self.live.type[j]))
+        self._give_back(j)
         self._wait(np.array([j]))
 
-    def _give_back(self, j: int, a: int) -> None:
+    def _give_back(self, j: int) -> None:
         """The devices of a job are free, or its partner's alone."""
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
         if (partner := int(live.partner[j])) != ALONE and partner in self.leases:
@@ -561,13 +589,16 @@ class Leasing:
             self._left_alone.add(partner)
             live.partner[k_L] = ALONE
         else:
-            self.free[a].give_back(lease.devices)
+            for a in self._as_it_runs(j).uses:
+                self.free[a].give_back(lease.devices)
 
     def _wait(self, j_L: Ints) -> None:
         """These jobs hold nothing any more."""
         live = self.live
         live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, ALONE, NO_WAY
         live.held_devices[j_L] = live.paid_devices[j_L] = live.held_batch[j_L] = 0
+        if live.has_mixes:
+            live.others[j_L] = 0
         live.resizing[j_L] = False
         live.size_speed[j_L] = 0.0
         live.spread[j_L] = False

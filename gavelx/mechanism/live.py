@@ -19,10 +19,11 @@ NO_WAY = ABSENT
 class LiveJobs(Columns):
     """Live jobs and what is known of each: ``live.throughput`` is J x A, ``live.steps_done`` a column."""
 
-    of_type = frozenset({"throughput", "spread_throughput"})
+    of_type = frozenset({"throughput", "spread_throughput", "others"})
 
     throughput: Floats  # steps/s, NaN where unknown
     spread_throughput: Floats  # the same over several servers
+    others: Ints  # devices that it holds besides those of its first type, in a mix
 
     id: Ints
     total_steps: Floats
@@ -54,7 +55,7 @@ class LiveJobs(Columns):
     held_s: Floats  # time received so far
     since_s: Floats  # its time is accounted for until then
 
-    type: Ints  # the accelerator type that it holds, or WAITING
+    type: Ints  # the accelerator type that it holds, of a mix the first; or WAITING
     held_devices: Ints  # of that type; 0 while it waits
     paid_devices: Ints  # for so many it is charged: those that it had before, until it has gone over
     held_batch: Ints  # samples in an update; 0: as submitted
@@ -79,6 +80,7 @@ class LiveJobs(Columns):
         self.index: dict[int, int] = {}
         self._owners: dict[str, int] = {}
         self._ids_rise = True  # as in most traces
+        self.has_mixes = False  # whether a job ever held devices of several types
         super().__init__()
 
     def __len__(self) -> int:
@@ -104,6 +106,7 @@ class LiveJobs(Columns):
             least_devices=job.elastic.least if job.elastic else job.scale_factor,
             throughput=throughput_A,
             spread_throughput=spread_throughput_A,
+            others=0,
             elastic=job.elastic is not None,
             kind=kind,
             owner=self._owners.setdefault(job.owner, len(self._owners)),
@@ -156,6 +159,14 @@ class LiveJobs(Columns):
         """Steps/s on the fastest type of each of these jobs; 1 where it runs nowhere, as far as known."""
         best: Floats = np.fmax.reduce(self.throughput[rows], axis=1, initial=0.0)
         return np.where(best > 0.0, best, 1.0)
+
+    def mixed(self) -> Bools:
+        """Which jobs hold devices of several types."""
+        return np.asarray(self.others.any(axis=1), dtype=bool)
+
+    def others_of(self, j: int) -> tuple[int, ...]:
+        """Devices of each type that a job holds besides those of its first one; empty if there are none."""
+        return tuple(self.others[j].tolist()) if self.has_mixes and self.others[j].any() else ()
 
     def running(self) -> Bools:
         """Which jobs hold devices."""

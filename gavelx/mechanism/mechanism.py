@@ -15,7 +15,7 @@ Legend: J live jobs, A accelerator types, L leases.
 """
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,7 +177,7 @@ class Mechanism:
             self.accounts.reprice(self.accounts.prices, self.leasing.accelerators)
             jobs, added = self.live.jobs, [server.accelerator]
             apart_J, together_J = (self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (False, True))
-            self.live.add_type(throughput=together_J, spread_throughput=apart_J)
+            self.live.add_type(throughput=together_J, spread_throughput=apart_J, others=np.zeros(len(jobs)))
         return self._servers_changed(self.leasing.join(server, epoch))
 
     def _server_offers(self, event: events.ServerOffers) -> list[Command]:
@@ -324,7 +324,7 @@ class Mechanism:
     def _held_otherwise(self, j: int, stopped: Stopped, seconds: float, *, received: bool) -> None:
         """A lease that the job gave up was held for so much longer than was known."""
         late = ConfigurationSet.alone(*(np.array([each]) for each in (j, stopped.type, stopped.devices)))
-        late.batch[:] = stopped.batch
+        late.batch[:], late.others = stopped.batch, np.array([stopped.others], dtype=np.int64)
         self.accounts.ended_late(late, seconds, price=stopped.price, received=received)
 
     def _resized(self, event: events.Resized) -> list[Command]:
@@ -452,7 +452,7 @@ class Mechanism:
         part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
         ways = ConfigurationSet.alone(new_J[n], types, self.live.wanted_devices[new_J[n]])
-        self.accounts.ways = self.accounts.ways.joined(Entitlements.to(ways, part_JA[n, types]))
+        self.accounts.ways = self.accounts.ways.joined(Entitlements.of_shares(ways, part_JA[n, types]))
         self.live.allocated[new_J] = True
 
     def _speed(self, job: Job, consolidated: bool) -> Floats:
@@ -745,7 +745,8 @@ class Mechanism:
         live = self.live
         if self.opens or self.throughputs.ranges:
             types, kinds = self.leasing.accelerators, {kind: kind in self.opens for kind in get_args(Kind)}
-            return ways_to_run(live.jobs, types, self.throughputs, **kinds)
+            told: dict[str, Any] = {**kinds, "devices_A": tuple(self.leasing.devices())}
+            return ways_to_run(live.jobs, types, self.throughputs, **told)
         kind_J = np.unique(live.kind, return_inverse=True)[1]
         return Configurations.of_matrix(live.throughput.copy(), live.wanted_devices, kind_J=kind_J)
 

@@ -36,7 +36,7 @@ class Choice(NamedTuple):
     """A configuration that is to run: jobs (rows; ``ALONE`` for no partner) on devices of a type.
 
     ``number`` is its place among the entitlements, or ``NO_WAY``; ``batch`` the samples in an update, 0 as
-    submitted.
+    submitted; ``others`` the devices of each further type in a mix, empty if it is none.
     """
 
     job: int
@@ -45,6 +45,12 @@ class Choice(NamedTuple):
     devices: int
     number: int = NO_WAY
     batch: int = 0
+    others: tuple[int, ...] = ()
+
+    @property
+    def uses(self) -> dict[int, int]:
+        """Devices of each of its types."""
+        return {self.type: self.devices, **{a: devices for a, devices in enumerate(self.others) if devices}}
 
 
 def _numbers() -> Ints:
@@ -57,18 +63,14 @@ class Choices(ConfigurationSet):
 
     number: Ints = field(default_factory=_numbers)
 
-    @staticmethod
-    def to(c: ConfigurationSet, number: Ints) -> "Choices":
-        """These configurations, with their places among the entitlements."""
-        return Choices(c.job, c.partner, c.type, c.devices, c.spread, c.batch, number)
-
     def members(self) -> Ints:
         """The rows of all jobs in them."""
         return np.concatenate([self.job, self.partner[self.partner != ALONE]])
 
     def one_by_one(self) -> list[Choice]:
         columns = (self.job, self.partner, self.type, self.devices, self.number, self.batch)
-        return list(map(Choice._make, zip(*(column.tolist() for column in columns), strict=True)))
+        others = [tuple(row) if any(row) else () for row in self.others.tolist()]
+        return list(map(Choice._make, zip(*(column.tolist() for column in columns), others, strict=True)))
 
 
 class Candidates(NamedTuple):
@@ -93,7 +95,8 @@ def select(
     ``protection`` says which protected jobs may begin. Also says how many devices of each type are left.
     """
     ways, order = candidates.ways, np.lexsort([-key for key in reversed(candidates.keys)])
-    if len(order) > FEW and protection is None and not np.count_nonzero(ways.partner != ALONE):
+    plain = not (np.count_nonzero(ways.partner != ALONE) or ways.others.any())
+    if len(order) > FEW and protection is None and plain:
         return _take_together(ways, order, np.array(free_A))
     taking = _Taking(ways, list(free_A), protection)
     taking.take(order, sum(free_A))
@@ -143,17 +146,23 @@ class _Taking:
         protected = self.protection is not None
         for start in range(0, len(order) if left else 0, size):
             part = order[start : start + size]
-            columns = (part, *(column[part] for column in (ways.job, ways.partner, ways.type, ways.devices)))
-            for v, j, k, a, width in zip(*(column.tolist() for column in columns), strict=True):
+            columns = (
+                part,
+                *(column[part] for column in (ways.job, ways.partner, ways.type, ways.devices, ways.others)),
+            )
+            for v, j, k, a, width, others in zip(*(column.tolist() for column in columns), strict=True):
                 if j in taken or (width > free[a] and not protected) or k in taken:
+                    continue
+                if any(count > free[b] for b, count in enumerate(others)):
                     continue
                 if protected and not self._may_take(j, k, a, width):
                     continue
                 taken.add(j)
                 if k != ALONE:
                     taken.add(k)
-                free[a] -= width
-                left -= width
+                for b, count in ((a, width), *enumerate(others)):
+                    free[b] -= count
+                    left -= count
                 self.chosen.append(v)
                 if left == 0:
                     return
@@ -214,7 +223,7 @@ def candidates(
     if only_V is None:
         _prefer_running(key, turn_V, live, rules, now_s)
     key /= turn_V
-    found = Candidates(Choices.to(some, number), [key])
+    found = Candidates(Choices.to(some, number=number), [key])
     if owed_V is not None:
         found = found.only(owed_V[number])
     if stays_J is not None and np.count_nonzero(stays_J):
@@ -226,7 +235,7 @@ def of_these(ways: ConfigurationSet, candidate_J: Bools, free_A: Sequence[int] |
     """Which of the ways are of these candidates alone, and fit the devices that are free, if that matters."""
     may_V: Bools = candidate_J[ways.job]
     if free_A is not None:
-        may_V &= ways.devices <= np.array(free_A)[ways.type]
+        may_V &= ways.fits(np.array(free_A))
     if np.count_nonzero(ways.partner != ALONE):
         may_V &= np.append(candidate_J, True)[ways.partner]  # ALONE always may
     return may_V
@@ -249,7 +258,7 @@ def first_on(found: Candidates, live: LiveJobs, wanted: Sequence[tuple[int, int]
     job, others = ways.job[rows], found.only(~mine_V)
     there = ConfigurationSet.alone(job, np.array([type_of[j] for j in job.tolist()]), live.wanted_devices[job])
     return Candidates(
-        Choices.to(there, ways.number[rows]).joined(others.ways),
+        Choices.to(there, number=ways.number[rows]).joined(others.ways),
         [np.concatenate([key[rows], rest]) for key, rest in zip(found.keys, others.keys, strict=True)],
     )
 
@@ -290,7 +299,7 @@ def _as_they_run(found: Candidates, accounts: Accounts, stays_J: Bools) -> Candi
     both = accounts.as_they_run(np.flatnonzero(stays_J))
     mine = both.take(np.unique(both.job, return_index=True)[1])  # a pair has two members
     return Candidates(
-        Choices.to(mine, accounts.ways.find(mine)).joined(others.ways),
+        Choices.to(mine, number=accounts.ways.find(mine)).joined(others.ways),
         [np.concatenate([np.full(len(mine), math.inf), key]) for key in others.keys],
     )
 
@@ -317,7 +326,9 @@ def fillers(  # noqa: PLR0917
     job, type_ = np.nonzero(open_JA)
     stays = (live.type[job] == type_).astype(float)
     ways = ConfigurationSet.alone(job, type_, live.wanted_devices[job])
-    return Candidates(Choices.to(ways, np.full(len(job), NO_WAY)), [stays, speed_JA[job, type_] / best_J[job]])
+    return Candidates(
+        Choices.to(ways, number=np.full(len(job), NO_WAY)), [stays, speed_JA[job, type_] / best_J[job]]
+    )
 
 
 def until_filling_s(live: LiveJobs, rules: Rules, now_s: float) -> float:

@@ -96,7 +96,7 @@ class Stories:
         servers = Counter(device.server_id for device in lease.devices)
         where = ", ".join(f"{count} on {self._name_of(server_id)}" for server_id, count in servers.items())
         beside = "" if lease.shares_with is None else f", beside job {lease.shares_with}"
-        devices = f"{len(lease.devices)} x {lease.accelerator} ({where})"
+        devices = " and ".join(f"{count} x {name}" for name, count in lease.configuration.uses) + f" ({where})"
         return f"lease {lease.id} on {devices}{beside}: {_owed(lease, live)}"
 
 

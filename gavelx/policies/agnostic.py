@@ -32,6 +32,7 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
     """
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
+        snapshot = snapshot.without_mixes()
         seen = ask(self.policy, self.shown(snapshot))
         snapshot = snapshot.replace(opened=seen.snapshot.opened)
         path, share_C = self.spread(seen, snapshot)

@@ -59,6 +59,8 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
     Raises :class:`PolicyError` for a budget that is no number of 0 or more, and where a type has no known price.
     """
 
+    hands_on_mixes = True
+
     def __init__(self, policy: Policy, budgets: Mapping[str, float]) -> None:
         super().__init__(policy)
         paths = sorted(budgets, key=lambda path: (path == TOTAL, -path.count("/")))  # those below first
@@ -97,7 +99,7 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
         table = snapshot.known
         barred_C = np.zeros(len(table), dtype=bool)
         barred_C[table.configuration_M[none_J[table.job_M]]] = True
-        barred_C[snapshot.usd_per_hour_A[table.accelerator_C] == 0] = False
+        barred_C[table.usd_C(snapshot.usd_per_hour_A) == 0] = False
         return barred_C
 
     def _kept(self, answer: Allocation) -> Allocation:
@@ -127,8 +129,7 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
             mine_J = _is_of(snapshot, path)
             if usd_J[mine_J].sum() > usd * (1.0 + HAIR):
                 keeps_J, left = _keeps(snapshot, np.where(mine_J, usd_J, 0.0), usd)
-                price_M = snapshot.usd_per_hour_A[table.accelerator_C[table.configuration_M]]
-                usd_M = price_M * table.devices_C[table.configuration_M]
+                usd_M = table.usd_C(snapshot.usd_per_hour_A)[table.configuration_M]
                 wrong_M = (mine_J & ~keeps_J)[table.job_M] & (usd_M > left * (1.0 + HAIR))
                 wrong_C[table.configuration_M[wrong_M]] = True
                 break

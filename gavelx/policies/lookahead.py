@@ -88,10 +88,10 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
 
     @property
     def opens(self) -> frozenset[Kind]:  # type: ignore[override]
-        return self.policy.opens.union(*(other.opens for other in self.others))
+        return self.policy.opens.union(*(other.opens for other in self.others)) - self._hidden
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        begin_s = perf_counter()
+        begin_s, snapshot = perf_counter(), snapshot.without_mixes()
         answers = [ask(policy, snapshot) for policy in (self.policy, *self.others)]
         seen = answers[0]
         opened = seen.snapshot.opened.union(*(answer.snapshot.opened for answer in answers))

@@ -48,7 +48,7 @@ class MinCostSlo(Policy):
 
     name = "min_cost_slo"
     ignores = ("weights",)
-    uses = frozenset[Kind]({"pairs", "placements", "sizes"})
+    uses = frozenset[Kind]({"pairs", "placements", "sizes", "mixes"})
 
     def __init__(self, spare: float = SPARE) -> None:
         self.spare = spare

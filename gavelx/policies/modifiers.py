@@ -18,7 +18,9 @@ from gavelx.snapshot import Kind, Snapshot
 
 
 class Modifier(Policy):
-    """A policy made of another one."""
+    """A policy made of another one; ``hands_on_mixes`` says whether it can show that one ``mixes``."""
+
+    hands_on_mixes = False
 
     def __init__(self, policy: Policy) -> None:
         if isinstance(policy, type) or not hasattr(policy, "allocate"):
@@ -32,11 +34,15 @@ class Modifier(Policy):
 
     @property
     def uses(self) -> frozenset[Kind]:  # type: ignore[override]
-        return self.policy.uses
+        return self.policy.uses - self._hidden
 
     @property
     def opens(self) -> frozenset[Kind]:  # type: ignore[override]
-        return self.policy.opens
+        return self.policy.opens - self._hidden
+
+    @property
+    def _hidden(self) -> frozenset[Kind]:
+        return frozenset() if self.hands_on_mixes else frozenset({"mixes"})
 
     @abstractmethod
     def allocate(self, snapshot: Snapshot) -> Allocation:
@@ -53,9 +59,11 @@ class Modifier(Policy):
 
 
 class Opened(Modifier):
-    """The same policy with one more kind of configuration open to it."""
+    """The same policy with one more kind of configuration open to it; with what ``follows`` as well, if it can."""
 
     kind: Kind
+    follows: frozenset[Kind] = frozenset()
+    hands_on_mixes = True
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
@@ -68,10 +76,10 @@ class Opened(Modifier):
 
     @property
     def opens(self) -> frozenset[Kind]:  # type: ignore[override]
-        return self.policy.opens | {self.kind}
+        return self.policy.opens | {self.kind} | (self.follows & self.policy.uses)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return ask(self.policy, snapshot.open(self.kind))
+        return ask(self.policy, snapshot.replace(opened=snapshot.opened | self.opens))
 
 
 class packed(Opened):  # noqa: N801  (used like a function: packed(max_min_fairness))
@@ -102,10 +110,12 @@ class elastic(Opened):  # noqa: N801
 
     Sizes are further configurations, so any program takes them. What a job is judged by (its normalized
     throughput, its equal share) is the size that its user submitted. Jobs that are not elastic run as submitted.
+    Those whose parts may be ``mixed`` may have devices of several types at once, if the policy knows of ``mixes``.
     Source: the columns are those of Gavel (OSDI'20), section 3.1; sizes as choices, of Sia (SOSP'23), section 3.
     """
 
     kind = "sizes"
+    follows = frozenset[Kind]({"mixes"})
 
 
 def with_constraints(policy: Policy, constraints: Sequence[Constraint]) -> Policy:

@@ -38,6 +38,7 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
         self.parts = parts
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
+        snapshot = snapshot.without_mixes()
         parts = _parts(snapshot, self.parts)
         share_K, seconds = np.zeros(len(snapshot.known)), 0.0  # K: all known configurations
         notes, memory = list[str](), dict[str, NDArray[Any]]()

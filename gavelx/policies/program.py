@@ -54,7 +54,7 @@ class Maximize(Policy):
     """
 
     sign = 1.0
-    uses = frozenset[Kind]({"pairs", "placements", "sizes"})
+    uses = frozenset[Kind]({"pairs", "placements", "sizes", "mixes"})
 
     def __init__(self, objective: Term, constraints: Sequence[Constraint] = ()) -> None:
         form = f"{type(self).__name__}(...)"

@@ -68,7 +68,7 @@ class SharedCloudCostFairness(Policy):
 
     name = "shared_cloud_cost_fairness"
     ignores = ("weights",)
-    uses = frozenset[Kind]({"pairs", "placements", "sizes"})
+    uses = frozenset[Kind]({"pairs", "placements", "sizes", "mixes"})
 
     def __init__(self, rho_cap: float = 0.9) -> None:
         if not (rho_cap > 0 and np.isfinite(rho_cap)):
@@ -117,6 +117,7 @@ class SharedCloudCostFairnessAlg51(Minimize):
 
     name = "shared_cloud_cost_fairness_alg51"
     ignores = ("weights",)
+    uses = frozenset[Kind]({"pairs", "placements", "sizes"})
 
     def __init__(self) -> None:
         super().__init__(Largest(ThesisCostRatio()))

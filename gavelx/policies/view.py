@@ -106,6 +106,8 @@ class View:
     def throughput_per_dollar(self) -> Affine:
         """Steps/s of each job over the price of one device of the type that it runs on: sum_c T_jc x_c / price_c.
 
+        In a mix, over the mean price of its devices.
+
         Raises :class:`PolicyError` where a type has no known price, or is free.
         """
         usd_A = self._known_prices(absent=np.inf)
@@ -114,14 +116,16 @@ class View:
                 f"{', '.join(free)} costs nothing", where="ThroughputPerDollar()", expected="prices above 0"
             )
         table = self.snapshot.configurations
-        price_M = usd_A[table.accelerator_C[table.configuration_M]]
-        return self._per_job(table.per_job(table.throughput_M / price_M))
+        price_C = usd_A[table.accelerator_C]
+        if table.has_mixes:
+            price_C = np.where(table.mixed_C, table.usd_C(usd_A) / table.devices_AC.sum(axis=0), price_C)
+        return self._per_job(table.per_job(table.throughput_M / price_C[table.configuration_M]))
 
     @property
     def _price_C(self) -> Floats:
         """What each member of a configuration pays per hour."""
         table, usd_A = self.snapshot.configurations, self._known_prices(absent=0.0)
-        return usd_A[table.accelerator_C] * table.devices_C / np.maximum(1, table.members_C)
+        return table.usd_C(usd_A) / np.maximum(1, table.members_C)
 
     def _known_prices(self, absent: float) -> Floats:
         """The prices; ``absent`` is that of a type without any of which no device is here.

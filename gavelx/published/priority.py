@@ -40,8 +40,7 @@ class Ways(PromisedSet):
 
 def new_ways(how: ConfigurationSet, share: Floats, first_s: float) -> Ways:
     """Configurations that are owed nothing and count as having received so much."""
-    rest = (share, np.full(len(how), first_s), np.zeros(len(how)))
-    return Ways(how.job, how.partner, how.type, how.devices, how.spread, how.batch, *rest)
+    return Ways.to(how, share=share, received_s=np.full(len(how), first_s), owed_s=np.zeros(len(how)))
 
 
 def promised_ways(

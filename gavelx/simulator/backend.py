@@ -42,6 +42,7 @@ from gavelx.mechanism.events import (
     WorkerLost,
 )
 from gavelx.mechanism.rules import DEFAULT, Rules
+from gavelx.mixes import speed_on
 from gavelx.overheads import Overhead
 from gavelx.prices import Prices
 from gavelx.simulator.capacity import Capacity, servers_left
@@ -648,12 +649,15 @@ class SimulatedCluster:
     def _speed(self, run: Run, others: Sequence[Run]) -> float:
         """Steps/s as things are: alone or beside another job, in one server or several."""
         way, known = self._way(run, others), self.throughputs
-        if isinstance(way, Pairing):
+        how = run.lease.configuration
+        if how.others:
+            steps_per_s = speed_on(run.job, how.uses, how.batch, known)
+        elif isinstance(way, Pairing):
             steps_per_s = known.colocated.get(way)
         elif run.job.elastic is None:
             steps_per_s = known.isolated.get(way)
         else:
-            size = way.scale_factor, run.lease.configuration.batch
+            size = way.scale_factor, how.batch
             steps_per_s = speed(run.job, way.accelerator, *size, known, consolidated=way.consolidated)
         assert steps_per_s, f"job {run.job.id} cannot run in {run.lease}"
         return steps_per_s * self._chance.speed(run.job.id)
@@ -673,6 +677,8 @@ class SimulatedCluster:
     def _is_spread(self, lease: Lease) -> bool:
         """Whether its gang is over more servers than can hold it, of those that the scheduler knows."""
         if len(lease.devices) == 1 or len(servers := {device.server_id for device in lease.devices}) == 1:
+            return False
+        if lease.configuration.others:  # always, and its speed counts that
             return False
         sizes = Counter(
             self._told_devices(server, epoch)
@@ -727,10 +733,10 @@ class SimulatedCluster:
 
         In another size than its own it says how fast gangs of so many devices are, if its speed follows from that.
         """
-        if self.ran is None:
+        how = run.lease.configuration
+        if self.ran is None or how.others:  # no speed of one type follows from that of a mix
             return
         way, steps_per_s = self._way(run, self._beside(run)), run.steps_per_s
-        how = run.lease.configuration
         if (how.devices, how.batch) != (run.job.scale_factor, OWN_BATCH):
             batch = how.batch or (run.job.elastic.batch if run.job.elastic else 0)
             gang = self.throughputs.isolated.get(way) if isinstance(way, Setting) else None

@@ -140,17 +140,25 @@ class Ledger:
     def _check_gang(self, lease: Lease, job: Job) -> None:
         """The job has as many devices as its lease says, and as it can run on."""
         devices, least, most = len(lease.devices), job.scale_factor, job.scale_factor
-        if devices != lease.configuration.devices or (devices > 1 and len(set(lease.devices)) < devices):
+        if devices != lease.configuration.devices_in_all or (devices > 1 and len(set(lease.devices)) < devices):
             raise self.breach(f"gang in part: {lease}")
+        if lease.configuration.others:
+            self._check_mix(lease, job)
         if job.elastic is not None:
             least, most = job.elastic.least, job.elastic.most
         if not least <= devices <= most:
             raise self.breach(f"gang in part: job {job.id} runs on {least} to {most} devices, {lease}")
 
+    def _check_mix(self, lease: Lease, job: Job) -> None:
+        """The job has as many devices of each type as its lease says, and may be on several types at once."""
+        held = Counter(self.servers[d.server_id].accelerator for d in lease.devices if d.server_id in self.servers)
+        if job.elastic is None or not job.elastic.mixed or held != dict(lease.configuration.uses):
+            raise self.breach(f"job {job.id} on {dict(held)}, {lease}")
+
     def _check_device(self, device: Device, lease: Lease) -> None:
-        server = self.servers.get(device.server_id)
-        if server is None or device.slot >= server.device_count or server.accelerator != lease.accelerator:
-            raise self.breach(f"there is no {device} of type {lease.accelerator}")
+        server, types = self.servers.get(device.server_id), {name for name, _ in lease.configuration.uses}
+        if server is None or device.slot >= server.device_count or server.accelerator not in types:
+            raise self.breach(f"there is no {device} of type {' or '.join(sorted(types))}")
 
     def reserved(self, time_s: float, lease: Lease, devices: tuple[Device, ...]) -> None:
         """Devices of a lease that continues another get ready for its job."""
@@ -195,8 +203,8 @@ class Ledger:
 
     def _free(self, device: Device) -> None:
         """No job holds the device any more, and what it cost is known."""
-        name = self._holders.pop(device)[0].lease.accelerator
-        since_s = self._held_since.pop(device)
+        del self._holders[device]
+        name, since_s = self.servers[device.server_id].accelerator, self._held_since.pop(device)
         self.device_s[name] = self.device_s.get(name, 0.0) + self.now_s - since_s
         self.usd_by_type[name] = self.usd_by_type.get(name, 0.0) + self._tariff(name, since_s, self.now_s)
 

@@ -38,7 +38,7 @@ class Recorder:
     def lease(  # noqa: PLR0917
         self, lease: Lease, start_s: float, end_s: float, billed_s: float, busy_s: float, devices: int = 0
     ) -> None:
-        """A lease ended; its job held its devices from ``start_s`` to ``end_s``.
+        """A lease ended; its job held its devices from ``start_s`` to ``end_s``: a row for each of their types.
 
         Or so many of them, which got ready for a job that had not gone over to the lease yet.
         """
@@ -46,9 +46,11 @@ class Recorder:
         if not devices:
             moved, resized = last not in {lease.id, lease.continues}, last != lease.id and last == lease.continues
             self._last[lease.job_id] = lease.id
-        a = self._accelerators.setdefault(lease.accelerator, len(self._accelerators))
-        times = start_s, end_s, billed_s, busy_s
-        self._rows.extend((lease.job_id, a, devices or len(lease.devices), *times, moved, resized))
+        uses = [(lease.accelerator, devices)] if devices else lease.configuration.uses
+        for number, (name, count) in enumerate(uses):
+            a = self._accelerators.setdefault(name, len(self._accelerators))
+            change = (moved, resized) if number == 0 else (False, False)
+            self._rows.extend((lease.job_id, a, count, start_s, end_s, billed_s, busy_s, *change))
 
     @property
     def end_s(self) -> float:

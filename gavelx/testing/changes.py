@@ -49,6 +49,7 @@ def _relabelled(table: Configurations, place_J: NDArray[np.int64]) -> Configurat
         spread_C=table.spread_C[order_C],
         batch_C=table.batch_C[order_C],
         own_C=table.own_C[order_C],
+        others_CA=table.others_CA[order_C],
         lower_M=None if table.lower_M is None else table.lower_M[order_M],
         upper_M=None if table.upper_M is None else table.upper_M[order_M],
     )
@@ -123,4 +124,6 @@ def knowing_only(snapshot: Snapshot, opened: frozenset[str]) -> Snapshot:
         keep_C &= ~table.spread_C
     if "sizes" not in opened:
         keep_C &= table.own_C
+    if "mixes" not in opened:
+        keep_C &= ~table.mixed_C
     return snapshot.replace(known=table.where(keep_C))

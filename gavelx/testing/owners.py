@@ -40,7 +40,7 @@ def slice_J(snapshot: Snapshot) -> Floats:
     for row in rows_of(snapshot.configurations):
         if plain.can_run(snapshot, row):
             runs_J[list(row.jobs)] = True
-            if len(row.jobs) == 1 and not row.spread:
+            if len(row.jobs) == 1 and not row.spread and not row.others:
                 alone_JA[row.jobs[0], row.accelerator] = row.steps_per_second[0]
     members = Counter(job.owner for job, runs in zip(snapshot.jobs, runs_J, strict=True) if runs)
     out_J = np.zeros(len(snapshot.jobs))
@@ -68,9 +68,10 @@ def values(allocation: Allocation) -> Iterator[tuple[str, float, float]]:
     speed_JC, usd_JC, time_JC, devices_AC = np.zeros((J, C)), np.zeros((J, C)), np.zeros((J, C)), np.zeros((A, C))
     for c, row in enumerate(rows):
         if row is not None:
-            devices_AC[row.accelerator, c] = row.devices
+            for a, devices in row.uses:
+                devices_AC[a, c] = devices
             for j, speed in zip(row.jobs, row.steps_per_second, strict=True):
-                usd = row.devices * snapshot.usd_per_hour_A[row.accelerator] / len(row.jobs)
+                usd = sum(n * snapshot.usd_per_hour_A[a] for a, n in row.uses) / len(row.jobs)
                 speed_JC[j, c], usd_JC[j, c], time_JC[j, c] = speed, usd, 1.0
     usd_JC *= _worth(speed_JC, usd_JC)
     names = sorted({job.owner for job in snapshot.jobs})

@@ -16,8 +16,8 @@ from gavelx.files.configuration_rows import ConfigurationRow, rows_of
 from gavelx.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
-Key = tuple[tuple[int, ...], int, int, bool]
-"""The name of a configuration: job ids, accelerator type (an index), devices, spread."""
+Key = tuple[tuple[int, ...], tuple[tuple[int, int], ...], bool]
+"""The name of a configuration: job ids, accelerator types (indices) with their devices, spread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,8 @@ def use(table: Configurations, share_C: Floats) -> Use:
     J, A = table.shape
     found = Use(np.zeros(J), np.zeros(A), np.zeros(J))
     for row, share in zip(rows_of(table), share_C.tolist(), strict=True):
-        found.devices_A[row.accelerator] += row.devices * share
+        for a, devices in row.uses:
+            found.devices_A[a] += devices * share
         for job, speed in zip(row.jobs, row.steps_per_second, strict=True):
             found.time_J[job] += share
             found.throughput_J[job] += speed * share
@@ -48,7 +49,7 @@ def rows_by_key(snapshot: Snapshot, table: Configurations) -> dict[Key, Configur
 
 def key(snapshot: Snapshot, row: ConfigurationRow) -> Key:
     """The name of a configuration, with members in order of their ids, so independent of the order of jobs."""
-    return tuple(sorted(snapshot.jobs[j].id for j in row.jobs)), row.accelerator, row.devices, row.spread
+    return tuple(sorted(snapshot.jobs[j].id for j in row.jobs)), row.uses, row.spread
 
 
 def shares_by_key(allocation: Allocation) -> dict[Key, float]:
@@ -65,5 +66,6 @@ def in_the_order_of(allocation: Allocation, snapshot: Snapshot) -> Floats:
 
 
 def can_run(snapshot: Snapshot, row: ConfigurationRow) -> bool:
-    """Whether every member makes progress and the type has enough devices."""
-    return min(row.steps_per_second) > 0 and row.devices <= snapshot.devices_A[row.accelerator]
+    """Whether every member makes progress and its types have enough devices."""
+    enough = all(devices <= snapshot.devices_A[a] for a, devices in row.uses)
+    return enough and min(row.steps_per_second) > 0

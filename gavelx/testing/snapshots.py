@@ -32,7 +32,7 @@ WEIGHTS = st.sampled_from((1.0, 1.0, 5.0, 0.3))
 OWNERS = st.sampled_from(("", "a", "a/ann", "a/bob", "b", "b/cy"))
 SLOS = st.sampled_from((None, None, 1.2, 3.0, 50.0))
 STEPS = st.sampled_from((30.0, 200.0, 900.0, 4e3, 2e4, 1e5, 6e5))
-ELASTIC = st.sampled_from((None, None, Elastic("workers", 1, 8), Elastic("workers", 1, 16)))
+ELASTIC = st.sampled_from((None, None, Elastic("workers", 1, 8), Elastic("workers", 1, 16, mixed=True)))
 LEFT = st.sampled_from((1.0, 0.75, 0.4, 0.05))
 """Part of the steps that is still to do."""
 AGES_S = st.sampled_from((0.0, 60.0, 800.0, 3600.0, 2e4, 9e4))
@@ -96,7 +96,14 @@ def snapshots(
     )
     table = speeds(kinds, cluster.accelerators, jobs)
     extras = draw(st.sampled_from((True, True, False))) if extras is None else extras
-    known = ways_to_run(jobs, cluster.accelerators, table, pairs=extras, placements=extras, sizes=extras)
+    known = ways_to_run(
+        *(jobs, cluster.accelerators, table),
+        pairs=extras,
+        placements=extras,
+        sizes=extras,
+        mixes=extras,
+        devices_A=cluster.devices_A.tolist(),
+    )
     T_JA = np.array([kinds[kind] for kind in kind_J], dtype=float).reshape(len(jobs), A)
     left_J = draw(st.lists(LEFT, min_size=len(jobs), max_size=len(jobs)))
     snapshot = snapshot_of(jobs, cluster, T_JA, known=known).replace(

@@ -9,7 +9,8 @@ from typing import ClassVar
 import pytest
 
 from experiments.deployed.audit import audit
-from gavelx.sizes import OWN_BATCH, speed
+from gavelx.mixes import speed_on
+from gavelx.sizes import OWN_BATCH
 from tests.conformance.observed import Observed
 from tests.conformance.scenario import PRICES, TABLE, Happening, Scenario, Wanted
 
@@ -47,6 +48,13 @@ LENDING = Scenario(
     resize_s=0.0,
 )
 """However long jobs take to start, and things to be noticed: each happens to a job that is far from its end."""
+
+
+ON_MIXES = Scenario(
+    policy="elastic(max_min_fairness)",
+    servers={"fast": ("v100", 1), "slow": ("k80", 2)},
+    jobs=(Wanted(12, elastic="workers:1-3/12/mixed"), Wanted(2, after=2), Wanted(1, after=6)),
+)
 
 
 class BackendConformance:
@@ -138,6 +146,7 @@ class BackendConformance:
         for held in seen.history.leases:
             price = PRICES.usd_per_hour[held.lease.accelerator] / 3600.0
             if held.lost:
+                assert not held.lease.configuration.others
                 usd += (held.start_s - held.launched_s) * len(held.lease.devices) * price
             if held.warm_s:
                 assert held.lease.continues is not None
@@ -162,7 +171,7 @@ class BackendConformance:
                 gained = held.steps_done - before
                 assert gained >= 0.0, held
                 if self.paced:
-                    steps_per_s = speed(job, *held.lease.configuration[1:3], OWN_BATCH, TABLE)
+                    steps_per_s = speed_on(job, held.lease.configuration.uses, OWN_BATCH, TABLE)
                     assert steps_per_s is not None
                     apart_s = 0.0 if len(held.servers) == 1 else self.round_s  # its parts do not begin together
                     least = (held.held_s - apart_s) * steps_per_s
@@ -208,3 +217,27 @@ class BackendConformance:
         later = leases[leases.index(lost) + 1 :]
         assert later
         assert all(held.servers != lost.servers and held.start_s >= lost.end_s for held in later)
+
+
+class MixesConformance(BackendConformance):
+    """The same, and what must hold of jobs on several types at once; ``mixes``: the backend has such jobs."""
+
+    mixes: ClassVar[bool] = True
+
+    def test_a_job_runs_on_two_types_at_once(self, tmp_path: Path) -> None:
+        """A job in twelve parts has all devices, of both types, and leaves some of them to two others for a while.
+
+        Six of its parts run on the v100 and three on each k80. A backend that cannot do this is never asked to.
+        """
+        seen = type(self).run(ON_MIXES.timed(self.round_s, self.longer), tmp_path)
+        self.every_job_is_complete_once(seen)
+        self.the_books_add_up(seen)
+        self.who_is_preempted_goes_on_with_what_he_saved(seen)
+        uses = [held.lease.configuration.uses for held in seen.of(0)]
+        if not self.mixes:
+            assert all(len(use) == 1 for use in uses), uses
+            return
+        assert (("v100", 1), ("k80", 2)) in uses, uses
+        assert len(set(uses)) > 1, uses
+        every_device = {device for held in seen.of(0) for device in held.lease.devices}
+        assert len(every_device) == 3

@@ -23,6 +23,9 @@ SPEEDS = {
     Setting("wide", "v100"): 20.0,
     Setting("wide", "v100", 2): 34.0,
 }
+SPEEDS |= {
+    Setting("parts", name, n): speed * n for name, speed in (("v100", 20.0), ("k80", 10.0)) for n in (1, 2, 3)
+}
 TABLE = Throughputs(SPEEDS, name="conformance")
 PRICES = Prices({"v100": 3600.0, "k80": 900.0}, "conformance")
 
@@ -45,8 +48,8 @@ class Wanted:
 
     @property
     def job_type(self) -> str:
-        """Only the wide ones are faster on more devices."""
-        return "wide" if self.elastic else "net"
+        """Only the wide ones, and those in parts, are faster on more devices."""
+        return "net" if not self.elastic else "parts" if "/" in self.elastic else "wide"
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from typing import ClassVar
 
 import pytest
 
-from tests.conformance.conformance import BackendConformance
+from tests.conformance.conformance import BackendConformance, MixesConformance
 from tests.conformance.deployed import run_emulated, run_trained
 from tests.conformance.simulated import run_simulated
 
 
-class TestSimulated(BackendConformance):
+class TestSimulated(MixesConformance):
     """In virtual time."""
 
     run = staticmethod(run_simulated)
@@ -18,10 +18,11 @@ class TestSimulated(BackendConformance):
 
 
 @pytest.mark.slow
-class TestEmulated(BackendConformance):
+class TestEmulated(MixesConformance):
     """Real service, real agents, jobs that sleep."""
 
     run = staticmethod(run_emulated)
+    mixes: ClassVar[bool] = False
     round_s: ClassVar[float] = 0.5
     longer: ClassVar[float] = 2.0
 

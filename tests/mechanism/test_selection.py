@@ -21,7 +21,7 @@ def contests(draw: st.DrawFn) -> tuple[Candidates, list[int]]:
     job, type_ = (np.array([way[k] for way in ways], dtype=np.int64) for k in (0, 1))
     alone = ConfigurationSet.alone(job, type_, np.array(width_J)[job])
     free = draw(st.lists(st.integers(0, 6), min_size=types, max_size=types))
-    return Candidates(Choices.to(alone, np.arange(len(ways))), [np.array(keys, dtype=float)]), free
+    return Candidates(Choices.to(alone, number=np.arange(len(ways))), [np.array(keys, dtype=float)]), free
 
 
 @given(contests())

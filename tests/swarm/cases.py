@@ -148,7 +148,8 @@ def _elasticity(random: Random, job: Job) -> Elastic | None:
     if random.random() < 0.2:
         return None
     if random.random() < 0.5:
-        return Elastic("workers", least, most)
+        mixed = job.id % 2 == 0
+        return Elastic("workers", 1 if mixed else least, WIDTHS[-1] if mixed else most, mixed=mixed)
     return Elastic("batch", least, most, batch=64, batch_least=random.choice((16, 64)), batch_most=256)
 
 

@@ -280,7 +280,7 @@ def _gain(statement: RatioStatement, level: float, share_C: Floats) -> Statement
 def rough_level(statement: RatioStatement) -> float:
     """The largest ratio if every job had an equal share of every type: a number of the right size."""
     table, J = statement.snapshot.configurations, len(statement.snapshot.jobs)
-    share_C = statement.snapshot.devices_A[table.accelerator_C] / (J * table.devices_C)
+    share_C = statement.snapshot.devices_A[table.accelerator_C] / (J * table.devices_C)  # of a mix, a guess
     level = statement.objective(repaired(statement.snapshot, np.where(statement.snapshot.usable_C, share_C, 0.0)))
     return level if np.isfinite(level) and level > 0 else 1.0
 

@@ -79,7 +79,7 @@ class JobTypeMatrix:
 def as_job_type_matrix(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Ints) -> JobTypeMatrix | None:
     """The job x type matrix of these rows, or None where they do not make one."""
     table, (J, A) = snapshot.configurations, snapshot.configurations.shape
-    if table.first_J is None or table.first_J[-1] != len(table):
+    if table.first_J is None or table.first_J[-1] != len(table) or table.has_mixes:
         return None
     if len(base_RC.indices) != len(table) or not np.array_equal(base_RC.indptr, table.first_J):
         return None
@@ -105,7 +105,7 @@ def as_job_size_matrix(snapshot: Snapshot, base_RC: sparse.csr_array, row_G: Int
     if (matrix := as_job_type_matrix(snapshot, base_RC, row_G)) is not None:
         return matrix
     table = snapshot.configurations
-    if table.own_C.all() or not table.stand_together or table.first_J is None:
+    if table.own_C.all() or not table.stand_together or table.first_J is None or table.has_mixes:
         return None
     if not np.array_equal(base_RC.indptr, table.first_J):
         return None

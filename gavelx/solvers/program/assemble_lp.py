@@ -77,9 +77,13 @@ class Rows:
 
     def _devices(self, table: Configurations, A: int) -> sparse.csr_array:
         """Devices of each type in use by all configurations of a kind together."""
-        first_Z = self.classes.first_Z
+        first_Z, shape = self.classes.first_Z, (A, self.Z)
         devices_Z = table.devices_C[first_Z] * self.classes.number_Z * self.classes.unit_Z
-        return sparse.csr_array((devices_Z, (table.accelerator_C[first_Z], np.arange(self.Z))), shape=(A, self.Z))
+        devices_AZ = sparse.csr_array((devices_Z, (table.accelerator_C[first_Z], np.arange(self.Z))), shape=shape)
+        if not table.has_mixes:
+            return devices_AZ
+        others_AZ = table.others_CA[first_Z].T * self.classes.number_Z * self.classes.unit_Z
+        return devices_AZ + sparse.csr_array(others_AZ)
 
     def at_floor(self, multiplier_K: Floats, least: float) -> NDArray[np.bool_]:
         """The rows of a max-min program that a requirement holds at what they have: they cannot rise either.

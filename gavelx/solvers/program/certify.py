@@ -89,4 +89,4 @@ def repaired(snapshot: Snapshot, share_C: Floats) -> Floats:
     in_use_A = table.devices_A(share_C)
     over_A = in_use_A > snapshot.devices_A + BITS
     scale_A = np.divide(snapshot.devices_A * SUMS, in_use_A, out=np.ones(len(in_use_A)), where=over_A)
-    return np.asarray(share_C * scale_A[table.accelerator_C]) if over_A.any() else share_C
+    return np.asarray(share_C * table.least_C(scale_A)) if over_A.any() else share_C

@@ -193,10 +193,18 @@ def _told(statement: Statement) -> Colours | None:
 
 def _of_members(table: Configurations, colour_J: Colours) -> Colours:
     """Colours of configurations by those of their members, with their speeds, their devices and their place."""
-    label_C = (table.devices_C << 24) + table.accelerator_C * 2 + table.spread_C
+    label_C = _devices(table) + table.spread_C
     sum_C = np.zeros(len(table), dtype=np.uint64)
     np.add.at(sum_C, table.configuration_M, _mixed(_mixed(colour_J, colour_J)[table.job_M], table.throughput_M))
     return _mixed(sum_C, label_C)
+
+
+def _devices(table: Configurations) -> Ints:
+    """An even number for the devices of each configuration."""
+    place_C = (table.devices_C << 24) + table.accelerator_C * 2
+    if table.has_mixes:
+        place_C += np.unique(table.others_CA, axis=0, return_inverse=True)[1].ravel() << 44
+    return place_C
 
 
 def _is_stable(table: Configurations, colour_J: Colours, colour_C: Colours) -> bool:
@@ -258,8 +266,7 @@ def _refined(statement: Statement) -> tuple[Colours, Colours]:
 def _own_colours(statement: Statement) -> Colours | None:
     """What a program says of each configuration but its jobs; None if it has too much to say."""
     table = statement.snapshot.configurations
-    label_C = (table.devices_C << 24) + table.accelerator_C * 2 + statement.snapshot.usable_C
-    own_C = label_C.view(np.uint64)
+    own_C = (_devices(table) + statement.snapshot.usable_C).view(np.uint64)
     for affine in statement.affines:
         if affine.rows != "job" and affine.base_RC.nnz:
             if affine.base_RC.shape[0] > WIDE:
