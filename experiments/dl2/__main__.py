@@ -25,7 +25,8 @@ from gavelx.policies.network import Network
 from gavelx.slots.ahead import Ahead
 from gavelx.slots.greedy import Steps
 from gavelx.slots.model import Floats, Schedule, Sizes, Slots, play
-from gavelx.slots.moves import Moves, handed_out
+from gavelx.slots.moves import Moves
+from gavelx.slots.turns import handed_out
 
 NODES = (48, 16, 12, 8, 6)
 NOISE = 0.273

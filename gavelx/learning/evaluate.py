@@ -12,7 +12,7 @@ from gavelx.learning.lessons import Lesson
 from gavelx.policies.network import Network
 from gavelx.slots.greedy import Greedy, Steps, Weights
 from gavelx.slots.model import Floats, Schedule, play
-from gavelx.slots.moves import handed_out
+from gavelx.slots.turns import handed_out
 
 PATIENCE = 4
 """A schedule that has not completed all jobs after so many times the teacher's slots is stopped."""

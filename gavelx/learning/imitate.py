@@ -21,7 +21,8 @@ from torch import nn
 from gavelx.learning.lessons import Lesson
 from gavelx.policies.network import Network
 from gavelx.slots.model import NONE, Slots
-from gavelx.slots.moves import FEATURES, Moves, Score, handed_out
+from gavelx.slots.moves import FEATURES, Moves
+from gavelx.slots.turns import Score, handed_out
 
 HIDDEN = (64, 64)
 BATCH = 4096

@@ -1,4 +1,4 @@
-"""A policy that was learned: devices are handed out by a small network, step by step."""
+"""A policy that was learned: a small network says which steps are worth taking."""
 
 from pathlib import Path
 from time import perf_counter
@@ -11,12 +11,14 @@ from gavelx.policies.lookahead import Model
 from gavelx.policies.network import Network
 from gavelx.slots.greedy import Steps
 from gavelx.slots.model import NONE
-from gavelx.slots.moves import FEATURES, Moves, handed_out
+from gavelx.slots.moves import FEATURES, Moves
+from gavelx.slots.turns import handed_out
 from gavelx.snapshot import Kind, Snapshot
 
 
 class Learned(Policy):
-    """Take the step that the network holds to be best, again and again, until it would rather stop.
+    """Of each job take the step that the network holds to be best, the best ones first while there is room; look
+    again, until no step is better than none.
 
     A step begins a job in its least size on some type, or brings it to its next corner of speed over devices
     (:class:`gavelx.slots.greedy.Steps`). The network sees each step as numbers without a unit, so it may have
@@ -26,8 +28,8 @@ class Learned(Policy):
     result says by what was decided. Raises :class:`UserError` for a file that holds no such network.
 
     Source: DL2 (Peng et al., "DL2: A deep learning-driven scheduler for deep learning clusters", 2019), where a
-    network hands out workers one by one. Not kept: its input of fixed length and its 3 J + 1 actions; there is one
-    small network for every step of every job, so the order of jobs does not matter.
+    network hands out workers one by one (:class:`Dl2` does). Not kept: its input of fixed length and its 3 J + 1
+    actions; there is one small network for every step of every job, so the order of jobs does not matter.
     """
 
     ignores = ("weights",)

@@ -42,11 +42,24 @@ class Steps:
         resource: a size between two corners takes more than it is worth. So the best next step is the next one,
         and a greedy choice need not look further ahead.
         """
-        groups = range(int(sizes.group_NV.max(initial=0)) + 1)
         part_NV = (sizes.use_NVR / np.maximum(room_R, LEAST)).max(axis=2)
-        return Steps.along(
-            sizes, room_R, [[_corners(sizes, part_NV[n], n, g) for g in groups] for n in range(len(part_NV))]
-        )
+        fits_NV = (sizes.speed_NV > 0.0) & (part_NV <= FITS)
+        time_NV = 1.0 / np.where(fits_NV, sizes.speed_NV, np.inf)
+        group_NGV = sizes.group_NV[:, None, :] == np.arange(1 + sizes.group_NV.max(initial=0))[:, None]
+        open_NGV = fits_NV[:, None, :] & group_NGV
+        part_NGV = np.where(open_NGV, part_NV[:, None, :], np.inf)
+        least_NGV = open_NGV & (part_NGV == part_NGV.min(axis=2, keepdims=True))
+        size_NG = np.where(least_NGV, -time_NV[:, None, :], -np.inf).argmax(axis=2)
+        there_NG, n_N1, corners = open_NGV.any(axis=2), np.arange(len(part_NV))[:, None], []
+        while there_NG.any() or not corners:
+            corners.append(np.where(there_NG, size_NG, NONE))
+            saved_NGV = time_NV[n_N1, size_NG][:, :, None] - time_NV[:, None, :]
+            more_NGV = part_NV[:, None, :] - part_NV[n_N1, size_NG][:, :, None]
+            slope_NGV = np.where(open_NGV, saved_NGV / np.maximum(more_NGV, LEAST), 0.0)
+            best_NG1 = slope_NGV.max(axis=2, keepdims=True)
+            there_NG &= best_NG1[:, :, 0] > 0.0
+            size_NG = np.where(open_NGV & (slope_NGV >= best_NG1), part_NGV, -1.0).argmax(axis=2)
+        return Steps(sizes, room_R, np.stack(corners, axis=2))
 
     @staticmethod
     def along(sizes: Sizes, room_R: Floats, paths: Sequence[Sequence[Sequence[int]]]) -> "Steps":
@@ -101,25 +114,6 @@ class Steps:
         return [(r_S, use_NSR[:, s_S, r_S]) for r_S in r_Si.T]
 
 
-def _corners(sizes: Sizes, part_V: Floats, n: int, g: int) -> list[int]:
-    """The corners of one kind in one group, least size first."""
-    fits_V = (sizes.speed_NV[n] > 0.0) & (sizes.group_NV[n] == g) & (part_V <= FITS)
-    speed, part = sizes.speed_NV[n].tolist(), part_V.tolist()
-    found: list[int] = []
-
-    def slope(v: int, w: int) -> float:
-        """How much less time a step takes in the larger of two sizes, for what it takes more."""
-        return float((1.0 / speed[v] - 1.0 / speed[w]) / max(part[w] - part[v], LEAST))
-
-    for v in sorted(np.flatnonzero(fits_V).tolist(), key=lambda v: (part[v], -speed[v])):
-        if found and speed[v] <= speed[found[-1]]:
-            continue
-        while len(found) > 1 and slope(found[-2], found[-1]) <= slope(found[-2], v):
-            found.pop()
-        found.append(v)
-    return found
-
-
 class Weights(NamedTuple):
     """What a greedy schedule holds to be worth more.
 
@@ -153,7 +147,7 @@ class Greedy:
         worth_KJH = worth_KJ[:, :, None] * self.steps.gain_NGH[kind_KJ, group_KJ]
         worth_KJH[:, :, 0] = first_KJ
         worth_KJH = np.where(size_KJH != NONE, np.minimum.accumulate(worth_KJH, axis=2), 0.0)
-        steps_KJ = _taken(worth_KJH, self.steps.use_NGHR[kind_KJ, group_KJ], slots.room_KR).sum(axis=2)
+        steps_KJ = taken(worth_KJH, self.steps.use_NGHR[kind_KJ, group_KJ], slots.room_KR).sum(axis=2)
         last_KJ = np.clip(steps_KJ - 1, 0, H - 1)
         return np.where(steps_KJ > 0, np.take_along_axis(size_KJH, last_KJ[:, :, None], axis=2)[:, :, 0], NONE)
 
@@ -228,7 +222,7 @@ def _one_by_one(slots: Slots, use_KJGR: Floats, cost_KJG: Floats, first_KJ: Floa
     return group_KJ
 
 
-def _taken(worth_KJH: Floats, use_KJHR: Floats, room_KR: Floats) -> Ints:
+def taken(worth_KJH: Floats, use_KJHR: Floats, room_KR: Floats) -> Ints:
     """Which steps are taken: in order of their worth while they fit; a job whose next one does not stays there."""
     K, J, H = worth_KJH.shape
     some = int((worth_KJH > 0.0).sum(axis=(1, 2)).max(initial=0))

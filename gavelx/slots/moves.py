@@ -7,7 +7,6 @@ Legend: K clusters, J jobs of each, N kinds of jobs, V sizes of a kind, M moves 
 F features.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -96,7 +95,7 @@ class Moves:
         return reach_NWM, goal_NW
 
     @cached_property
-    def _more_NWMR(self) -> Floats:
+    def more_NWMR(self) -> Floats:
         """What each move takes of each resource beyond what the job holds."""
         N = len(self.next_NWM)
         use_NWR = np.concatenate([self.sizes.use_NVR, np.zeros((N, 1, len(self.room_R)))], axis=1)
@@ -129,7 +128,7 @@ class Moves:
     def allowed_KJM(self, slots: Slots, size_KJ: Ints) -> Bools:
         """The moves that there are, and for which there is room."""
         free_KR = slots.room_KR - slots.use_KR(size_KJ)
-        more_KJMR = self._more_NWMR[slots.kind_KJ, size_KJ]
+        more_KJMR = self.more_NWMR[slots.kind_KJ, size_KJ]
         fits_KJM = (more_KJMR <= free_KR[:, None, None, :] + LEAST).all(axis=3)
         is_KJM = self.next_NWM[slots.kind_KJ, size_KJ] != NONE
         return np.asarray(slots.live_KJ[:, :, None] & is_KJM & fits_KJM)
@@ -191,26 +190,3 @@ class OfSize(NamedTuple):
 
 def _bounded(features: Floats) -> NDArray[np.float32]:
     return np.clip(features, -20.0, 20.0).astype(np.float32)
-
-
-Score = Callable[[NDArray[np.floating]], NDArray[np.floating]]
-"""How good moves are, from their features (... x F): above 0, better than to stop."""
-
-
-def handed_out(slots: Slots, moves: Moves, score: Score, slot_s: float) -> Ints:
-    """The sizes after the best moves, one after the other, until none is better than to stop."""
-    size_KJ = np.full(slots.kind_KJ.shape, NONE)
-    rows, part = np.arange(len(size_KJ)), slots
-    while len(rows):
-        part = part if len(part.kind_KJ) == len(rows) else slots.take(rows)
-        allowed_KJM = moves.allowed_KJM(part, size_KJ[rows])
-        value_KJM = np.full(allowed_KJM.shape, -np.inf)
-        features = moves.features(part, size_KJ[rows], slot_s)
-        value_KJM[allowed_KJM] = score(features[allowed_KJM])
-        value_KS, k_K = value_KJM.reshape(len(rows), -1), np.arange(len(rows))
-        flat_K = value_KS.argmax(axis=1)
-        goes_K = value_KS[k_K, flat_K] > 0.0
-        j_K, m_K = np.divmod(flat_K[goes_K], allowed_KJM.shape[2])
-        rows, kind_K = rows[goes_K], part.kind_KJ[k_K[goes_K], j_K]
-        size_KJ[rows, j_K] = moves.next_NWM[kind_K, size_KJ[rows, j_K], m_K]
-    return size_KJ

@@ -8,7 +8,8 @@ from gavelx.policies.network import Network
 from gavelx.slots.ahead import Ahead
 from gavelx.slots.greedy import Steps
 from gavelx.slots.model import Sizes, Slots, play
-from gavelx.slots.moves import FEATURES, Moves, handed_out
+from gavelx.slots.moves import FEATURES, Moves
+from gavelx.slots.turns import handed_out
 
 torch = pytest.importorskip("torch")
 from gavelx.learning.imitate import as_arrays, imitated, perceptron, seen_in  # noqa: E402

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from gavelx.slots.greedy import Greedy, Steps, Weights
 from gavelx.slots.model import NONE, Sizes, Slots
-from gavelx.slots.moves import FEATURES, Moves, Score, handed_out
+from gavelx.slots.moves import FEATURES, Moves
+from gavelx.slots.turns import Score, handed_out
 from tests.slots.plain_moves import Plain
 
 SLOT_S = 100.0

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gavelx.slots.ahead import CANDIDATES, Ahead
-from gavelx.slots.greedy import FITS, Greedy, Steps, Weights, _taken
+from gavelx.slots.greedy import FITS, Greedy, Steps, Weights, taken
 from gavelx.slots.model import NONE, Sizes, Slots, play
 
 SLOT_S = 100.0
@@ -92,7 +93,7 @@ def test_steps_are_those_that_are_taken_one_by_one(seed: int) -> None:
     worth_KJH = np.minimum.accumulate(random.integers(0, 9, size=(K, J, H)).astype(float), axis=2)
     use_KJHR = random.integers(0, 4, size=(K, J, H, R)).astype(float)
     room_KR = random.integers(1, 20, size=(K, R)).astype(float)
-    taken_KJH = _taken(worth_KJH, use_KJHR, room_KR)
+    taken_KJH = taken(worth_KJH, use_KJHR, room_KR)
     for k in range(K):
         free_R, closed = room_KR[k].copy(), set()
         for at in np.argsort(-worth_KJH[k].ravel(), kind="stable").tolist():
@@ -101,6 +102,34 @@ def test_steps_are_those_that_are_taken_one_by_one(seed: int) -> None:
             assert taken_KJH[k, j, h] == takes
             free_R -= takes * use_KJHR[k, j, h]
             closed |= set() if takes else {j}
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_the_corners_of_the_hull_are_those_that_are_found_one_by_one(seed: int, groups: int) -> None:
+    slots = drawn(seed, groups=groups)
+    sizes, room_R = slots.sizes, slots.room_KR[0]
+    for n, row in enumerate(Steps.hull(sizes, room_R).size_NGH):
+        for g, path in enumerate(row):
+            part_V = (sizes.use_NVR[n] / room_R).max(axis=1)
+            there = (sizes.speed_NV[n] > 0.0) & (sizes.group_NV[n] == g) & (part_V <= FITS)
+            assert path[path != NONE].tolist() == corners(sizes.speed_NV[n], part_V, np.flatnonzero(there))
+
+
+def corners(speed_V: np.ndarray, part_V: np.ndarray, there: np.ndarray) -> list[int]:
+    """Least size first; one between two others goes if it takes more than it is worth."""
+    found: list[int] = []
+
+    def slope(v: int, w: int) -> float:
+        return float((1.0 / speed_V[v] - 1.0 / speed_V[w]) / (part_V[w] - part_V[v]))
+
+    for v in sorted(there.tolist(), key=lambda v: (part_V[v], -speed_V[v])):
+        if found and speed_V[v] <= speed_V[found[-1]]:
+            continue
+        while len(found) > 1 and slope(found[-2], found[-1]) <= slope(found[-2], v):
+            found.pop()
+        found.append(v)
+    return found
 
 
 def test_the_corners_of_the_hull_by_hand() -> None:
@@ -138,3 +167,13 @@ def test_a_job_without_room_on_the_type_that_costs_least_takes_another() -> None
     sizes = Sizes(np.eye(2)[None], np.ones((1, 2)), np.array([[0, 1]]))
     slots = Slots.of(sizes, np.ones(2), np.zeros((1, 2), dtype=np.int64), np.full((1, 2), 100.0))
     assert sorted(greedy(slots, Weights(0.0))(slots)[0].tolist()) == [0, 1]
+
+
+@pytest.mark.parametrize("devices", [1, 4])
+def test_prices_leave_a_type_that_all_want_to_the_jobs_that_gain_most_there(devices: int) -> None:
+    """All are faster on the first type, half of them much, and the others are shorter."""
+    sizes = Sizes(np.tile(np.eye(2)[None], (2, 1, 1)), np.array([[4.0, 1.0], [1.2, 1.0]]), np.array([[0, 1]] * 2))
+    kind_J = np.repeat([0, 1], devices)
+    left_KJ = np.where(kind_J == 0, 4000.0, 600.0)[None]
+    slots = Slots.of(sizes, np.full(2, float(devices)), kind_J[None], left_KJ)
+    np.testing.assert_array_equal(greedy(slots, Weights(0.0))(slots)[0], kind_J)
