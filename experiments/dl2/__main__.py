@@ -16,13 +16,14 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy.stats import wilcoxon
 
-from experiments.dl2.world import SLOT_S, drf, mean_jct, optimus, over_all_sizes, room, sizes, traces
+from experiments.dl2.world import SLOT_S, mean_jct, optimus, over_all_sizes, pairs, room, sizes, traces
 from experiments.experiment import markdown_table
 from gavelx.files.atomic import write_atomically
 from gavelx.learning.imitate import imitation
 from gavelx.learning.lessons import Lesson
 from gavelx.policies.network import Network
 from gavelx.slots.ahead import Ahead
+from gavelx.slots.baselines import drf
 from gavelx.slots.greedy import Steps
 from gavelx.slots.model import Floats, Schedule, Sizes, Slots, play
 from gavelx.slots.moves import Moves
@@ -58,7 +59,7 @@ def compared(nodes: int, noise: float, count: int, *, rough: bool = True) -> Fig
     """Every schedule on the same traces."""
     slots = traces(range(TEST, TEST + count), nodes, noise=noise, rough=rough)
     schedules: Mapping[str, Schedule] = {
-        "DRF": drf,
+        "DRF": drf(pairs(nodes, slots.sizes)),
         "Optimus": optimus(nodes, slots.sizes),
         "all sizes": over_all_sizes(nodes, slots.sizes),
         "lookahead": ahead(nodes, slots.sizes),

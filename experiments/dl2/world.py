@@ -14,11 +14,14 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gavelx.slots.greedy import Greedy, Steps, Weights
-from gavelx.slots.model import NONE, Floats, Ints, Schedule, Sizes, Slots
+from gavelx.slots.model import NONE, Floats, Schedule, Sizes, Slots
+from gavelx.slots.moves import Moves
+from gavelx.slots.window import Window
 
 SLOT_S = 1200.0
 MOST = 16
@@ -47,20 +50,26 @@ NORMAL_MEDIAN = 0.6745
 
 @cache
 def sizes(rough: bool = True) -> Sizes:
-    """All numbers of workers and servers, for each model; ``place`` says where in the table one stands."""
+    """All numbers of workers and servers, for each model; ``place`` says where in the table one stands.
+
+    With workers alone, or servers alone, nothing is trained.
+    """
     with SPEEDS.open() as file:
         rows = {row["model"]: row for row in csv.DictReader(file)}
-    p_V, w_V = (one.ravel() for one in np.meshgrid(np.arange(1, MOST + 1), np.arange(1, MOST + 1), indexing="ij"))
+    p_V, w_V = np.divmod(np.arange((MOST + 1) ** 2), MOST + 1)
+    both_V = (p_V > 0) & (w_V > 0)
     speed_NV, use_NVR = [], []
     for n, model in enumerate(EPOCH):
         t = [float(rows[model][f"t{i}"]) for i in range(5)]
-        speed_V = 1.0 / (t[0] / w_V + t[1] + t[2] * w_V / p_V + t[3] * w_V + t[4] * p_V)
+        w, p = w_V[both_V], p_V[both_V]
+        speed = 1.0 / (t[0] / w + t[1] + t[2] * w / p + t[3] * w + t[4] * p)
         if rough:
             error = float(rows[model]["median_relative_error"]) / NORMAL_MEDIAN
             apart = 1 if int(rows[model]["points"]) > MANY else 2
-            speed_V = speed_V * np.exp(error * _roughness(np.random.default_rng([25, n]), apart))
+            speed = speed * np.exp(error * _roughness(np.random.default_rng([25, n]), apart))
         gpus = 0 if model in WITHOUT_GPU else WORKER_GPUS
-        speed_NV.append(speed_V)
+        speed_NV.append(np.zeros(len(both_V)))
+        speed_NV[-1][both_V] = speed
         use_NVR.append(np.stack([WORKER_CPUS * w_V + SERVER_CPUS * p_V, gpus * w_V], axis=1))
     return Sizes(np.array(use_NVR, dtype=float), np.array(speed_NV))
 
@@ -73,9 +82,9 @@ def _roughness(random: np.random.Generator, apart: int) -> Floats:
     return np.array([np.interp(every, knots, column) for column in across.T]).T.ravel()
 
 
-def place(workers: int, servers: int) -> int:
+def place(workers: Any, servers: Any) -> Any:
     """The size with so many workers and servers."""
-    return (servers - 1) * MOST + workers - 1
+    return servers * (MOST + 1) + workers
 
 
 def room(nodes: int) -> Floats:
@@ -132,26 +141,34 @@ def over_all_sizes(nodes: int, table: Sizes) -> Schedule:
     return Greedy(Steps.hull(table, room(nodes)), [Weights(0.0)])
 
 
-def drf(slots: Slots) -> Ints:
-    """Dominant resource fairness: a worker and a server to the job with the smallest dominant share, until one
-    finds no room. A job has at most ``MOST`` of either."""
-    pair_KJR = slots.sizes.use_NVR[slots.kind_KJ, place(1, 1)]
-    share_KJ = (pair_KJR / slots.room_KR[:, None, :]).max(axis=2)
-    pairs = np.arange(MOST)
-    K, J = slots.kind_KJ.shape
-    key_KS = np.where(slots.live_KJ[:, :, None], share_KJ[:, :, None] * pairs, np.inf).reshape(K, -1)
-    arrival_KS = np.repeat(slots.arrival_s_KJ, MOST, axis=1)
-    order_KS = np.lexsort((arrival_KS, key_KS), axis=1)
-    use_KSR = np.repeat(pair_KJR, MOST, axis=1)
-    used_KSR = np.cumsum(np.take_along_axis(use_KSR, order_KS[:, :, None], axis=1), axis=1)
-    takes_KS = (used_KSR <= slots.room_KR[:, None, :]).all(axis=2) & np.isfinite(
-        np.take_along_axis(key_KS, order_KS, axis=1)
+def pairs(nodes: int, table: Sizes) -> Steps:
+    """Steps of a worker and a server each, as DRF, SRTF and Tetris take them."""
+    path = [place(n, n) for n in range(1, MOST + 1)]
+    return Steps.along(table, room(nodes), [[path]] * len(table.speed_NV))
+
+
+def published_moves(nodes: int, table: Sizes, *, bundle: bool = True) -> Moves:
+    """DL2's actions: a worker more, a server more, or both (its bundle)."""
+    at_V = np.arange((MOST + 1) ** 2)
+    count_VD = np.stack([at_V % (MOST + 1), at_V // (MOST + 1)], axis=1)
+    more_MD = np.array([[1, 0], [0, 1], [1, 1]])
+    next_VMD = np.concatenate([count_VD, [[0, 0]]])[:, None, :] + more_MD
+    next_VM = np.where((next_VMD <= MOST).all(axis=2), place(next_VMD[:, :, 0], next_VMD[:, :, 1]), NONE)
+    next_VM[:, 2] = next_VM[:, 2] if bundle else NONE
+    N = len(table.speed_NV)
+    return Moves(table, np.tile(next_VM, (N, 1, 1)), np.tile(count_VD, (N, 1, 1)), room(nodes))
+
+
+def window(nodes: int, table: Sizes, *, jobs: int = 20, bundle: bool = True) -> Window:
+    """What DL2 sees: of each job its model, and what is left in epochs."""
+    return Window(
+        published_moves(nodes, table, bundle=bundle),
+        np.arange(len(EPOCH)),
+        np.array(list(EPOCH.values()), dtype=float),
+        len(EPOCH),
+        jobs,
+        SLOT_S,
     )
-    takes_KS = np.logical_and.accumulate(takes_KS, axis=1)
-    given_KJ = np.zeros((K, J * MOST), dtype=np.int64)
-    np.put_along_axis(given_KJ, order_KS, takes_KS.astype(np.int64), axis=1)
-    pairs_KJ = given_KJ.reshape(K, J, MOST).sum(axis=2)
-    return np.where(pairs_KJ > 0, (pairs_KJ - 1) * MOST + pairs_KJ - 1, NONE)
 
 
 def mean_jct(slots: Slots) -> Floats:

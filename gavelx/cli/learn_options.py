@@ -1,11 +1,21 @@
 """Options of the commands about learning."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from gavelx.cli import options as o
+
+
+class Teacher(StrEnum):
+    """Schedulers from which DL2's network learns first."""
+
+    drf = "drf"
+    optimus = "optimus"
+    srtf = "srtf"
+    tetris = "tetris"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,9 @@
-"""``gavelx learn``: random traces, rounds of imitation with a line for each, and what the network is worth."""
+"""``gavelx learn``: random traces, rounds of learning with a line for each, and what the network is worth."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -17,20 +18,21 @@ from gavelx.errors import OptionError
 from gavelx.estimated_speeds import with_estimates
 from gavelx.files.atomic import ensure_writable, write_atomically
 from gavelx.files.throughput_tables import load_throughputs
-from gavelx.learning.evaluate import difference, evaluated
+from gavelx.learning.evaluate import difference, evaluated, schedule_by
 from gavelx.learning.lessons import Lesson, lesson_of
-from gavelx.policies import Learned
+from gavelx.policies import Dl2
+from gavelx.policies.dl2 import Reads, decided_by
 from gavelx.report.words import number
 
 if TYPE_CHECKING:
-    from gavelx.learning.course import Course
+    from gavelx.learning.course import Course, Read
 
 TRAINING, VALIDATION, TEST = range(3)
 """What traces are for; no two purposes share one."""
 
 
 class Files(NamedTuple):
-    """The files that ``imitate`` writes."""
+    """The files that a course writes."""
 
     weights: str
     checkpoint: str | None
@@ -47,7 +49,33 @@ class Files(NamedTuple):
             )
 
 
-def lesson_for(world: WorldOptions, purpose: int, number: int = 0) -> Lesson:
+class Plan(NamedTuple):
+    """A course: its files, its options (a checkpoint of others is refused), and its rounds."""
+
+    files: Files
+    settings: dict[str, Any]
+    rounds: int
+
+    def begun(self, read: "Read") -> "Course | None":
+        """The course in the checkpoint, if there is one."""
+        from gavelx.learning.course import course_in  # noqa: PLC0415
+
+        self.files.check()
+        checkpoint = self.files.checkpoint
+        if checkpoint is None or not Path(checkpoint).exists():
+            return None
+        return course_in(checkpoint, self.settings, read)
+
+
+class Published(NamedTuple):
+    """Options of DL2: the teacher, jobs that the network sees, and steps of imitation."""
+
+    teacher: str
+    window: int
+    steps: int
+
+
+def lesson_for(world: WorldOptions, purpose: int, number: int = 0, teacher: str | None = None) -> Lesson:
     """Traces for a purpose; those of each number are others."""
     cluster, table = Cluster.parse(world.cluster), load_throughputs(world.table)
     seeds = np.random.SeedSequence([world.seed, purpose, number]).generate_state(world.traces).tolist()
@@ -67,35 +95,65 @@ def lesson_for(world: WorldOptions, purpose: int, number: int = 0) -> Lesson:
         for seed in seeds
     ]
     every = [job for trace in traces for job in trace]
-    return lesson_of(traces, cluster, with_estimates(table, every, cluster.accelerators), world.slot)
+    speeds = with_estimates(table, every, cluster.accelerators)
+    return lesson_of(traces, cluster, speeds, world.slot, teacher)
 
 
 def imitate(world: WorldOptions, rounds: int, steps: int, files: Files, *, as_json: bool) -> None:
-    """Learn, with a line for each round; write the weights of the best one, the checkpoint and the curve."""
+    """Learn from looking ahead, with a line for each round; write the best weights, checkpoint and curve."""
     with training_installed():
-        from gavelx.learning.course import course, course_in  # noqa: PLC0415
-    files.check()
-    settings = asdict(world) | {"steps": steps}
-    before = taught = None
-    if files.checkpoint is not None and Path(files.checkpoint).exists():
-        before = taught = course_in(files.checkpoint, settings)
-        _write(before, files)
-    for taught in course(
-        lambda round_number: lesson_for(world, TRAINING, round_number),
-        lesson_for(world, VALIDATION),
+        from gavelx.learning.course import course  # noqa: PLC0415
+        from gavelx.learning.imitate import Round, imitation  # noqa: PLC0415
+    plan = Plan(files, asdict(world) | {"steps": steps}, rounds)
+    before = plan.begun(Round.of)
+    learned = imitation(
+        lambda number: lesson_for(world, TRAINING, number),
         seed=world.seed,
         rounds=rounds,
         steps=steps,
-        after=before,
-    ):
-        _say(taught, rounds)
+        slot_s=world.slot,
+        after=cast(Round, before.last) if before else None,
+    )
+    _follow(before, course(learned, lesson_for(world, VALIDATION), before), plan, as_json=as_json)
+
+
+def reinforce(world: WorldOptions, dl2: Published, rounds: int, files: Files, *, as_json: bool) -> None:
+    """The same from another scheduler, and then by reinforcement, as DL2 learns."""
+    with training_installed():
+        from gavelx.learning.course import course  # noqa: PLC0415
+        from gavelx.learning.reinforce import Reinforced, reinforcement  # noqa: PLC0415
+    plan = Plan(files, asdict(world) | dl2._asdict(), rounds)
+    before = plan.begun(Reinforced.of)
+
+    def lesson(purpose: int, number: int = 0) -> Lesson:
+        return lesson_for(world, purpose, number, dl2.teacher)
+
+    types = tuple(sorted(set(lesson(TRAINING).types)))
+    learned = reinforcement(
+        lambda number: lesson(TRAINING, number),
+        Reads(types, tuple(Cluster.parse(world.cluster).accelerators), dl2.window, world.slot),
+        seed=world.seed,
+        rounds=rounds,
+        steps=dl2.steps,
+        after=cast(Reinforced, before.last) if before else None,
+    )
+    _follow(before, course(learned, lesson(VALIDATION), before), plan, as_json=as_json)
+
+
+def _follow(before: "Course | None", courses: Iterator["Course"], plan: Plan, *, as_json: bool) -> None:
+    """A line for each round, and its files, before the next begins; in the end, what they hold."""
+    files, taught = plan.files, before
+    if before is not None:
+        _write(before, files)
+    for taught in courses:
+        _say(taught, plan.rounds)
         if files.checkpoint is not None:
-            write_atomically(files.checkpoint, taught.to_bytes(settings))
+            write_atomically(files.checkpoint, taught.to_bytes(plan.settings))
         _write(taught, files)
     assert taught is not None
     document = {
         "weights": files.weights,
-        "policy": str(Learned(files.weights)),
+        "policy": str(decided_by(files.weights)),
         "best_round": taught.best_round,
         "rounds": _rounds(taught),
     }
@@ -108,8 +166,11 @@ def imitate(world: WorldOptions, rounds: int, steps: int, files: Files, *, as_js
 
 def evaluate(weights: str, world: WorldOptions, *, as_json: bool) -> None:
     """Mean completion on test traces under the network, its teacher and a greedy schedule."""
-    policy = Learned(weights)
-    found = evaluated(policy.network, lesson_for(world, TEST))
+    policy, lesson = decided_by(weights), lesson_for(world, TEST)
+    if isinstance(policy, Dl2) and policy.reads.accelerators != tuple(Cluster.parse(world.cluster).accelerators):
+        expected = f"a cluster of {', '.join(policy.reads.accelerators)}, on which it learned"
+        raise OptionError(f"--cluster is {world.cluster}", where=weights, expected=expected)
+    found = evaluated(schedule_by(policy.network, lesson), lesson)
     means = {"network": found.network_s_K, "lookahead": found.teacher_s_K, "greedy": found.greedy_s_K}
     schedules: dict[str, dict[str, Any]] = {}
     for name, jct_s_K in means.items():

@@ -9,10 +9,12 @@ import numpy as np
 from scipy.special import stdtrit
 
 from gavelx.learning.lessons import Lesson
+from gavelx.policies.dl2 import KIND, Reads
 from gavelx.policies.network import Network
-from gavelx.slots.greedy import Greedy, Steps, Weights
+from gavelx.slots.baselines import optimus
+from gavelx.slots.greedy import Steps
 from gavelx.slots.model import Floats, Schedule, play
-from gavelx.slots.turns import handed_out
+from gavelx.slots.turns import handed_out, in_turn
 
 PATIENCE = 4
 """A schedule that has not completed all jobs after so many times the teacher's slots is stopped."""
@@ -27,12 +29,20 @@ class Evaluation(NamedTuple):
     greedy_s_K: Floats
 
 
-def evaluated(network: Network, lesson: Lesson) -> Evaluation:
-    """The same traces under the network, the teacher, and the greedy schedule over all sizes (Optimus' rule)."""
+def schedule_by(network: Network, lesson: Lesson) -> Schedule:
+    """What a network of either kind decides on the jobs of a lesson."""
+    if network.note.get("kind") == KIND:
+        window = Reads.of(network.note).window(lesson.moves, lesson.types)
+        return lambda seen: in_turn(seen, lesson.moves, window.best(network.outputs))
+    return lambda seen: handed_out(seen, lesson.moves, network, lesson.slot_s)
+
+
+def evaluated(schedule: Schedule, lesson: Lesson) -> Evaluation:
+    """The same traces under a schedule, the teacher, and the greedy schedule over all sizes (Optimus' rule)."""
     slots, slot_s = lesson.slots, lesson.slot_s
     taught = play(slots, lesson.teacher, slot_s)
     most = PATIENCE * round(taught.time_s / slot_s)
-    greedy = Greedy(Steps.hull(slots.sizes, lesson.moves.room_R), [Weights(0.0)])
+    greedy = optimus(Steps.hull(slots.sizes, lesson.moves.room_R))
 
     def mean_s_K(schedule: Schedule) -> Floats:
         played = play(slots, schedule, slot_s, most)
@@ -40,7 +50,7 @@ def evaluated(network: Network, lesson: Lesson) -> Evaluation:
         return np.asarray(jct_s_KJ.mean(axis=1))
 
     return Evaluation(
-        mean_s_K(lambda seen: handed_out(seen, lesson.moves, network, slot_s)),
+        mean_s_K(schedule),
         np.asarray(taught.jct_s_KJ.mean(axis=1)),
         mean_s_K(greedy),
     )

@@ -8,8 +8,9 @@ would have done there (DAgger; Ross, Gordon and Bagnell, AISTATS'11).
 Legend: K clusters, J jobs of each, M moves of a job, F features, n moves that were seen.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -51,6 +52,19 @@ class Round:
     def moves(self) -> int:
         """The number of moves seen so far."""
         return sum(len(one.right_n) for one in self.seen)
+
+    def arrays(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        arrays: dict[str, Any] = {"random": np.array(json.dumps(self.random_state))}
+        for n, seen in enumerate(self.seen):
+            arrays |= {f"features{n}": seen.features_nF, f"right{n}": seen.right_n}
+        return arrays
+
+    @staticmethod
+    def of(number: int, network: Network, arrays: Mapping[str, Any]) -> "Round":
+        """What those arrays hold."""
+        seen = tuple(Seen(arrays[f"features{n}"], arrays[f"right{n}"]) for n in range(number))
+        return Round(number, network, seen, dict(json.loads(str(arrays["random"]))))
 
 
 def seen_in(lesson: Lesson, random: np.random.Generator, student: Score | None = None) -> Seen:
@@ -148,16 +162,20 @@ def imitation(
     seed: int = 0,
     rounds: int = 3,
     steps: int = 600,
+    slot_s: float | None = None,
     after: Round | None = None,
-) -> Iterator[Round]:
-    """Learn from a lesson a round; the traces of each are others. ``after`` goes on from an earlier round."""
+) -> Generator[Round, float, None]:
+    """Learn from a lesson a round; the traces of each are others. ``after`` goes on from an earlier round.
+
+    ``slot_s`` is noted in the weights: for how long a decision holds.
+    """
     random = np.random.default_rng([seed, 25])
     seen, network = (after.seen, after.network) if after is not None else ((), None)
     if after is not None:
         random.bit_generator.state = after.random_state
     for number in range(after.number if after is not None else 0, rounds):
         seen = (*seen, seen_in(lesson(number), random, network))
-        network = fitted(seen, seed, steps)
+        network = replace(fitted(seen, seed, steps), note={} if slot_s is None else {"slot_s": slot_s})
         yield Round(number + 1, network, seen, dict(random.bit_generator.state))
 
 

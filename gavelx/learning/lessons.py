@@ -3,7 +3,7 @@
 Legend: K traces, J jobs of each, N jobs of all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from gavelx.errors import WorkloadError
 from gavelx.jobs import Job
 from gavelx.policies.lookahead import Model
 from gavelx.slots.ahead import Ahead
+from gavelx.slots.baselines import drf, optimus, srtf, tetris
 from gavelx.slots.greedy import Steps
 from gavelx.slots.model import Schedule, Slots
 from gavelx.slots.moves import Moves
@@ -22,21 +23,30 @@ from gavelx.throughputs import Throughputs
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """Traces, the moves of their jobs, and the teacher for them."""
+    """Traces, the moves of their jobs, and the teacher for them; ``types``: the job type of each kind."""
 
     slots: Slots
     moves: Moves
     teacher: Schedule
     slot_s: float
+    types: tuple[str, ...] = ()
+
+
+TEACHERS: dict[str, Callable[[Steps], Schedule]] = {"drf": drf, "optimus": optimus, "srtf": srtf, "tetris": tetris}
+"""Schedules from which DL2's network learns first."""
 
 
 def lesson_of(
-    traces: Sequence[Sequence[Job]], cluster: Cluster, throughputs: Throughputs, slot_s: float = 360.0
+    traces: Sequence[Sequence[Job]],
+    cluster: Cluster,
+    throughputs: Throughputs,
+    slot_s: float = 360.0,
+    teacher: str | None = None,
 ) -> Lesson:
-    """What looking ahead does with these traces, each on a cluster of its own, in slots of so many seconds.
+    """What a teacher does with these traces, each on a cluster of its own, in slots of so many seconds.
 
-    All traces have equally many jobs. Raises :class:`WorkloadError` for traces that do not, and for a job that can
-    run in no size.
+    ``teacher``: one of ``TEACHERS``; default: it looks ahead. All traces have equally many jobs. Raises
+    :class:`WorkloadError` for traces that do not, and for a job that can run in no size.
     """
     J = len(traces[0]) if traces else 0
     if not J or any(len(jobs) != J for jobs in traces):
@@ -58,4 +68,6 @@ def lesson_of(
         weight_KJ=np.array([job.weight for job in jobs]).reshape(kind_KJ.shape),
     )
     steps = Steps.hull(model.sizes, room_A)
-    return Lesson(slots, Moves.along(steps), Ahead(steps, slot_s), slot_s)
+    types = tuple(jobs[j].job_type for j in model.job_N.tolist())
+    schedule = Ahead(steps, slot_s) if teacher is None else TEACHERS[teacher](steps)
+    return Lesson(slots, Moves.along(steps), schedule, slot_s, types)

@@ -11,6 +11,7 @@ from gavelx.policies.budgets import budgeted as budgeted
 from gavelx.policies.catalog import *
 from gavelx.policies.convex import Convex as Convex
 from gavelx.policies.convex import ConvexView as ConvexView
+from gavelx.policies.dl2 import Dl2 as Dl2
 from gavelx.policies.fifo_program import QueuePosition as QueuePosition
 from gavelx.policies.formula import read_formula as read_formula
 from gavelx.policies.hierarchical import Owner as Owner

@@ -15,6 +15,9 @@ from gavelx.slots.moves import FEATURES, Moves
 from gavelx.slots.turns import handed_out
 from gavelx.snapshot import Kind, Snapshot
 
+SLOT_S = 360.0
+"""For how long a decision holds, where the weights do not say."""
+
 
 class Learned(Policy):
     """Of each job take the step that the network holds to be best, the best ones first while there is room; look
@@ -25,7 +28,8 @@ class Learned(Policy):
     learned from other jobs, fewer jobs and other clusters. A step for which there is no room is never taken.
 
     ``weights``: a file that :mod:`gavelx.learning` wrote. Its digest is part of the policy's name: a log or a
-    result says by what was decided. Raises :class:`UserError` for a file that holds no such network.
+    result says by what was decided. ``slot_s``: for how long a decision holds; default: as when it was learned.
+    Raises :class:`UserError` for a file that holds no such network.
 
     Source: DL2 (Peng et al., "DL2: A deep learning-driven scheduler for deep learning clusters", 2019), where a
     network hands out workers one by one (:class:`Dl2` does). Not kept: its input of fixed length and its 3 J + 1
@@ -35,12 +39,12 @@ class Learned(Policy):
     ignores = ("weights",)
     uses = frozenset[Kind]({"sizes"})
 
-    def __init__(self, weights: str | Path, slot_s: float = 360.0) -> None:
-        self.file, self.slot_s = Path(weights), slot_s
-        self.network = Network.load(weights)
-        if (wide := len(self.network.mean_F)) != FEATURES:
-            problem = f"the network reads {wide} numbers for each step"
-            raise UserError(problem, where=str(weights), expected=f"{FEATURES}, as this version has them")
+    def __init__(self, weights: str | Path, slot_s: float | None = None) -> None:
+        self.file, self.network = Path(weights), Network.load(weights)
+        self.slot_s = float(self.network.note.get("slot_s", SLOT_S)) if slot_s is None else slot_s
+        if (wide := (len(self.network.mean_F), len(self.network.biases[-1]))) != (FEATURES, 1):
+            problem = f"the network reads {wide[0]} numbers for each step, and says {wide[1]}"
+            raise UserError(problem, where=str(weights), expected=f"{FEATURES} and 1, as this version has them")
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         begin_s = perf_counter()
@@ -55,7 +59,7 @@ class Learned(Policy):
         return model.choices.allocation(model.chosen_V(size_N), execution, path="network", seconds=seconds)
 
     def __repr__(self) -> str:
-        slot = f", slot_s={self.slot_s:g}" if self.slot_s != 360.0 else ""
+        slot = f", slot_s={self.slot_s:g}" if self.slot_s != self.network.note.get("slot_s", SLOT_S) else ""
         return f"Learned({str(self.file)!r}{slot})"
 
     def __str__(self) -> str:

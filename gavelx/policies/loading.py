@@ -3,6 +3,7 @@
 max_min_fairness                 a name from the catalog (or a third party's entry point `gavelx.policies`)
 packed(agnostic(makespan))       modifiers around any of these
 Maximize(Sum(Throughput()))      a formula of terms
+weights.npz                      what was learned: weights that `gavelx learn` wrote
 my_file:policy                   an object in a module or in my_file.py of the current folder
 path/to/my_file.py:policy        an object in a file
 """
@@ -22,6 +23,7 @@ from gavelx.policies.agnostic import agnostic
 from gavelx.policies.base import Policy
 from gavelx.policies.budgets import budgeted
 from gavelx.policies.catalog import ours
+from gavelx.policies.dl2 import decided_by
 from gavelx.policies.formula import WORDS, read_formula
 from gavelx.policies.hierarchical import hierarchical
 from gavelx.policies.judged import optimistic, robust
@@ -151,7 +153,8 @@ def _with_constraints(policy: Policy, *constraints: str) -> Policy:
 
 
 def load_policy(text: str) -> Policy:
-    """The policy that ``text`` describes. Raises :class:`PolicyError` saying what is near."""
+    """The policy that ``text`` describes. Raises :class:`PolicyError` saying what is near, and :class:`UserError`
+    for a file of weights that holds none."""
     text = text.strip()
     if len(text) > TEXT_MAX:
         problem = f"a policy of {len(text)} characters"
@@ -169,6 +172,8 @@ def load_policy(text: str) -> Policy:
             return modifiers()[name](load_policy(inner), *options)
         except TypeError:
             raise PolicyError(f"{name} does not take {len(options)} options", where=text) from None
+    if text.endswith(".npz"):
+        return decided_by(text)
     if ":" in text:
         return _load_object(text)
     if (policy := ours().get(text) or catalog().get(text)) is None:  # others' packages are slow to look through
@@ -179,7 +184,7 @@ def load_policy(text: str) -> Policy:
         raise PolicyError(
             f"unknown policy {text!r:.100}",
             hint=f"{text}:NAME, an object in {file}" if _is_file(file) else did_you_mean(text, known),
-            expected="a name, modifier(name), a formula or file:object",
+            expected="a name, modifier(name), a formula, weights.npz or file:object",
         )
     return policy
 

@@ -50,7 +50,8 @@ class Steps:
         part_NGV = np.where(open_NGV, part_NV[:, None, :], np.inf)
         least_NGV = open_NGV & (part_NGV == part_NGV.min(axis=2, keepdims=True))
         size_NG = np.where(least_NGV, -time_NV[:, None, :], -np.inf).argmax(axis=2)
-        there_NG, n_N1, corners = open_NGV.any(axis=2), np.arange(len(part_NV))[:, None], []
+        there_NG, n_N1 = open_NGV.any(axis=2), np.arange(len(part_NV))[:, None]
+        corners: list[Ints] = []
         while there_NG.any() or not corners:
             corners.append(np.where(there_NG, size_NG, NONE))
             saved_NGV = time_NV[n_N1, size_NG][:, :, None] - time_NV[:, None, :]
@@ -70,6 +71,19 @@ class Steps:
             for g, path in enumerate(row):
                 size_NGH[n, g, : len(path)] = path
         return Steps(sizes, room_R, size_NGH)
+
+    def grown(self, slots: Slots, group_KJ: Ints, worth_KJH: Floats) -> Ints:
+        """The size of each job, in its group: steps are taken by what they are worth, while there is room.
+
+        A step is worth no more than the one before it.
+        """
+        kind_KJ, H = slots.kind_KJ, self.size_NGH.shape[2]
+        there_KJ = slots.live_KJ & (group_KJ != NONE)
+        size_KJH = np.where(there_KJ[:, :, None], self.size_NGH[kind_KJ, group_KJ], NONE)
+        worth_KJH = np.where(size_KJH != NONE, np.minimum.accumulate(worth_KJH, axis=2), 0.0)
+        steps_KJ = taken(worth_KJH, self.use_NGHR[kind_KJ, group_KJ], slots.room_KR).sum(axis=2)
+        last_KJ = np.clip(steps_KJ - 1, 0, H - 1)
+        return np.where(steps_KJ > 0, np.take_along_axis(size_KJH, last_KJ[:, :, None], axis=2)[:, :, 0], NONE)
 
     @cached_property
     def use_NGHR(self) -> Floats:
@@ -139,17 +153,15 @@ class Greedy:
 
     def __call__(self, slots: Slots) -> Ints:
         """The size of each job."""
-        kind_KJ, H = slots.kind_KJ, self.steps.size_NGH.shape[2]
         worth_KJ, first_KJ = self._worth(slots)
         group_KJ = self._groups(slots, worth_KJ, first_KJ)
-        there_KJ = slots.live_KJ & (group_KJ != NONE)
-        size_KJH = np.where(there_KJ[:, :, None], self.steps.size_NGH[kind_KJ, group_KJ], NONE)
-        worth_KJH = worth_KJ[:, :, None] * self.steps.gain_NGH[kind_KJ, group_KJ]
+        worth_KJH = worth_KJ[:, :, None] * self.steps.gain_NGH[slots.kind_KJ, group_KJ]
         worth_KJH[:, :, 0] = first_KJ
-        worth_KJH = np.where(size_KJH != NONE, np.minimum.accumulate(worth_KJH, axis=2), 0.0)
-        steps_KJ = taken(worth_KJH, self.steps.use_NGHR[kind_KJ, group_KJ], slots.room_KR).sum(axis=2)
-        last_KJ = np.clip(steps_KJ - 1, 0, H - 1)
-        return np.where(steps_KJ > 0, np.take_along_axis(size_KJH, last_KJ[:, :, None], axis=2)[:, :, 0], NONE)
+        return self.steps.grown(slots, group_KJ, worth_KJH)
+
+    def group_KJ(self, slots: Slots) -> Ints:
+        """The group of each job, ``NONE`` where none has room."""
+        return self._groups(slots, *self._worth(slots))
 
     def _worth(self, slots: Slots) -> tuple[Floats, Floats]:
         """What it is worth to take a job's time off, and what its first step is worth."""

@@ -56,6 +56,24 @@ def test_a_course_goes_on_where_it_stopped_with_the_same_weights(shell: Shell, t
     assert (broken.code, "holds no course" in broken.err) == (2, True)
 
 
+def test_dl2_goes_on_where_it_stopped_with_the_same_weights(shell: Shell, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    whole, parts, checkpoint = (tmp_path / name for name in ("whole.npz", "parts.npz", "c"))
+    reinforce = ("learn", "reinforce", *WORLD, "--steps", "4", "--window", "3", "--teacher", "srtf")
+    told = shell(*reinforce, "--rounds", "1", "--out", whole, "--json")
+    assert told.code == 0, told.err
+    assert [one["round"] for one in told.json["rounds"]] == [0, 1]
+    assert told.json["policy"].startswith("dl2(")
+    for rounds in ("0", "1"):
+        part = shell(*reinforce, "--rounds", rounds, "--out", parts, "--checkpoint", checkpoint, "--json")
+        assert part.code == 0, part.err
+    assert part.json["rounds"] == told.json["rounds"]
+    assert parts.read_bytes() == whole.read_bytes()
+    assert shell("learn", "evaluate", whole, *WORLD, "--json").code == 0
+    other = shell("learn", "evaluate", whole, *WORLD, "--cluster", "p100=4")
+    assert (other.code, "a cluster of v100" in other.err) == (2, True)
+
+
 def test_evaluation_needs_no_torch_and_counts_jobs_that_never_run(
     shell: Shell, weights: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.dl2.__main__ import compared, main
-from experiments.dl2.world import EPOCH, drf, place, room, sizes, traces
+from experiments.dl2.world import EPOCH, pairs, place, room, sizes, traces
+from gavelx.slots.baselines import drf
 from gavelx.slots.model import NONE
 
 
@@ -34,9 +35,9 @@ def test_speeds_are_those_of_the_model() -> None:
 def test_drf_gives_pairs_within_the_room() -> None:
     slots = traces([1], nodes=4)
     seen, _ = slots.advance(np.full(slots.kind_KJ.shape, NONE), 12_000.0).live()
-    size_KJ = drf(seen)
+    size_KJ = drf(pairs(4, slots.sizes))(seen)
     assert (seen.use_KR(size_KJ) <= room(4)).all()
-    servers_KJ, workers_KJ = np.divmod(size_KJ[size_KJ != NONE], 16)
+    servers_KJ, workers_KJ = np.divmod(size_KJ[size_KJ != NONE], 17)
     np.testing.assert_array_equal(servers_KJ, workers_KJ)
 
 

@@ -11,7 +11,8 @@ from gavelx.cluster import Cluster
 from gavelx.elastic import Elastic
 from gavelx.errors import PolicyError, UserError
 from gavelx.jobs import Job
-from gavelx.policies import Learned, elastic, guarded, load_policy
+from gavelx.policies import Dl2, Learned, elastic, guarded, load_policy
+from gavelx.policies.dl2 import Reads
 from gavelx.policies.network import Network
 from gavelx.simulator import simulate
 from gavelx.slots.moves import FEATURES
@@ -101,6 +102,50 @@ def test_planted_bad_weights_cost_at_most_a_twentieth(bad: Network, tmp_path: Pa
     own, theirs = (simulate(one, JOBS, CLUSTER, TABLE) for one in (policy, teacher))
     assert np.isfinite(own.completion_s_J).all()
     assert own.jct_s_J.mean() <= 1.05 * theirs.jct_s_J.mean()
+
+
+READS = Reads(("m", "other"), ("a", "b"), 5, 60.0)
+
+
+def dl2(folder: Path, seed: int, reads: Reads = READS) -> Path:
+    random = np.random.default_rng(seed)
+    wide = (5 * (2 + 3 + 2), 8, 5 * 2 + 1)
+    weights = [random.normal(size=pair).astype(np.float32) for pair in pairwise(wide)]
+    biases = tuple(random.normal(size=n).astype(np.float32) for n in wide[1:])
+    ones = np.ones(wide[0], dtype=np.float32)
+    return written(folder, Network(0 * ones, ones, tuple(weights), biases, reads.note), f"dl2-{seed}.npz")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_network_of_dl2_gives_a_feasible_answer_and_the_same_again(seed: int, tmp_path: Path) -> None:
+    path = dl2(tmp_path, seed)
+    policy = elastic(Dl2(path))
+    assert Network.load(path).digest in str(policy)
+    snapshot = Snapshot.of(JOBS, CLUSTER, TABLE, sizes=True)
+    first, second = policy.allocate(snapshot), policy.allocate(snapshot)
+    np.testing.assert_array_equal(first.share_C, second.share_C)
+    assert set(np.unique(first.share_C)) <= {0.0, 1.0}
+    assert not first.share_JA[5:].any(), "it sees the oldest five jobs"
+    assert first.execution.refresh_s == 60.0
+
+
+def test_dl2_says_what_it_cannot_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no network of DL2"):
+        Dl2(written(tmp_path, network()))
+    with pytest.raises(UserError, match="not what its note says"):
+        Dl2(dl2(tmp_path, 0, Reads(("m",), ("a", "b"), 5, 60.0)))
+    with pytest.raises(PolicyError, match="learned on a, b, and is asked about a"):
+        Dl2(dl2(tmp_path, 0)).allocate(Snapshot.of(JOBS, Cluster.of({"a": 4}, 4), TABLE, sizes=True))
+
+
+def test_weights_are_a_policy_by_their_file(tmp_path: Path) -> None:
+    noted = written(tmp_path, replace(network(), note={"slot_s": 60.0}))
+    learned = load_policy(f"elastic({noted})")
+    assert str(learned) == str(elastic(Learned(noted)))
+    assert Learned(noted).slot_s == 60.0
+    assert str(load_policy(str(dl2(tmp_path, 1)))).startswith("dl2(")
+    with pytest.raises(UserError, match="cannot be read"):
+        load_policy("none.npz")
 
 
 def test_a_guard_wants_a_tolerance_that_is_one() -> None:
