@@ -3,11 +3,16 @@
 A length is the time that a job works until it ends, in seconds on its fastest type: time on a slower type counts
 by the ratio of the speeds. It needs no steps, and lengths of different types compare.
 
-Logarithms of lengths are taken to be normal. What is believed of all jobs is the prior of those of an owner, and
-that is the prior of those of the owner's jobs of one type; each prior counts as ``PRIOR_JOBS`` jobs (normal-
-inverse-gamma prior; Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, section 3). A job
-that has worked for a time is longer than that: what is left is the rest of the distribution beyond. So a job that
-outlives its kind is believed to have more before it the longer it runs, as lengths of real jobs suggest.
+Logarithms of lengths are taken to be normal in a group: the jobs of a type of one owner; the types of that owner;
+the owners. The larger group is the prior of the smaller, and a member of a group is one observation of it, however
+many jobs it had: a hundred runs of one script say little of the next script. What is believed of one more job is
+Student's t, which is wider than the normal distribution while few jobs have ended. A job that has worked for a
+time is longer than that: what is left is the rest of the distribution beyond. So a job that outlives its kind is
+believed to have more before it the longer it runs, as lengths of real jobs suggest.
+
+The mean has a normal prior (Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, section 2).
+Deviations are pooled by their logarithms, not as in the conjugate prior by their squares: so a script that always
+takes as long is believed after a few runs, and intervals hold as often.
 
 A job may say itself how long it is (``step 120/5000``). It is believed to go on as before until then, within half
 of the time left; once it is past its own word, that counts for nothing. Of a job that reports its training
@@ -18,8 +23,8 @@ Legend: J jobs, each of unknown length.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -31,10 +36,15 @@ from gavelx.training_report import TrainingReport
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-PRIOR_S, PRIOR_SD = 900.0, 3.0
+PRIOR_S, PRIOR_SCALE = 900.0, 2.83
 """Before any job has ended: a quarter of an hour, and in nine cases of ten between 2 seconds and 4 days. (The
 traces that gavelx ships have geometric means of 16 minutes to 16 hours, and deviations of 0.7 to 1.9.)"""
-PRIOR_JOBS = 2.0
+WITHIN = 0.45
+"""How much of the variance in a group is within each of its members, before they show it."""
+FREEDOM, FREEDOM_MOST = 4.0, 30.0
+"""As how many deviations the larger group counts; and no group of jobs is ever quite normal."""
+SD_LEAST = 0.05
+"""No script takes just as long again."""
 LEVEL = 0.9
 QUANTILES = 0.5, 0.5 - LEVEL / 2, 0.5 + LEVEL / 2
 GROUPS = "of its type", "of its owner", "of other owners"
@@ -56,40 +66,60 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True)
 class Belief:
-    """What is believed of the logarithm of a length: normal, with this mean, deviation and number of jobs."""
+    """Of the logarithm of the next length: Student's t. ``within``: what part of its variance a member has."""
 
     mean: float = math.log(PRIOR_S)
-    sd: float = PRIOR_SD
-    jobs: int = 0
+    scale: float = PRIOR_SCALE
+    freedom: float = FREEDOM
+    within: float = WITHIN
 
-    @property
-    def next_sd(self) -> float:
-        """The deviation of one more length, with what is unknown of the mean."""
-        return self.sd * math.sqrt(1.0 + 1.0 / (PRIOR_JOBS + self.jobs))
+
+class Moments(NamedTuple):
+    """The mean of the logarithms of lengths, and that of their squares."""
+
+    mean: float
+    square: float
 
 
 @dataclass
-class _Seen:
-    """Jobs that ended: how many, and the mean and the sum of squares of the logarithms of their lengths."""
+class _Group:
+    """Jobs of a type, types of an owner, or owners: how many, and the sums of the moments of these members."""
 
     jobs: int = 0
+    members: int = 0
     mean: float = 0.0
-    squares: float = 0.0
+    square: float = 0.0
 
-    def add(self, log_s: float) -> None:
-        """One more (Welford 1962)."""
+    def moments(self) -> Moments | None:
+        """Those of a job of any one of the members; None if there is none."""
+        return Moments(self.mean / self.members, self.square / self.members) if self.members else None
+
+    def change(self, before: Moments | None, after: Moments) -> None:
+        """One more job of a member, which had other moments before, or is new."""
         self.jobs += 1
-        step = log_s - self.mean
-        self.mean += step / self.jobs
-        self.squares += step * (log_s - self.mean)
+        self.members += before is None
+        self.mean += after.mean - (before.mean if before else 0.0)
+        self.square += after.square - (before.square if before else 0.0)
+
+    def without(self, member: Moments | None) -> "_Group":
+        """The other members."""
+        if member is None:
+            return self
+        return _Group(self.jobs, self.members - 1, self.mean - member.mean, self.square - member.square)
 
     def after(self, prior: Belief) -> Belief:
-        """The belief in such jobs, from that in a larger group."""
-        n, k = self.jobs, PRIOR_JOBS
-        mean = (k * prior.mean + n * self.mean) / (k + n)
-        between = k * n / (k + n) * (self.mean - prior.mean) ** 2
-        variance = (k * prior.sd**2 + self.squares + between) / (k + n)
-        return Belief(mean, math.sqrt(variance), n)
+        """The belief in jobs of a new member of this group, from that in a larger group."""
+        if (seen := self.moments()) is None:
+            return replace(prior, within=prior.within * WITHIN)
+        within, between = prior.within * prior.scale**2, (1.0 - prior.within) * prior.scale**2
+        freedom, more = min(prior.freedom, FREEDOM), self.members - 1
+        if more:
+            squares = self.members * (seen.square - seen.mean**2)
+            log_seen = math.log(max(squares / more, SD_LEAST**2))
+            within = math.exp((freedom * math.log(within) + more * log_seen) / (freedom + more))
+        weight = self.members / within + 1.0 / between
+        mean = (self.members * seen.mean / within + prior.mean / between) / weight
+        return Belief(mean, math.sqrt(within + 1.0 / weight), min(freedom + more, FREEDOM_MOST))
 
 
 class Lengths:
@@ -97,7 +127,9 @@ class Lengths:
 
     def __init__(self, *, learns: bool = True) -> None:
         self.learns = learns
-        self._seen: dict[tuple[str, ...], _Seen] = {}
+        self._types: dict[tuple[str, str], _Group] = {}
+        self._owners: dict[str, _Group] = {}
+        self._all = _Group()
         self._training = TrainingProgress()
 
     def heard(self, job: Job, report: TrainingReport, steps: float) -> None:
@@ -113,23 +145,36 @@ class Lengths:
         """A job is complete, and worked for so long."""
         if not (self.learns and math.isfinite(seconds)):
             return
-        for group in _groups(job):
-            self._seen.setdefault(group, _Seen()).add(math.log(max(seconds, SHORTEST_S)))
+        log_s = math.log(max(seconds, SHORTEST_S))
+        of_type = self._types.setdefault((job.owner, job.job_type), _Group())
+        of_owner = self._owners.setdefault(job.owner, _Group())
+        before, after = None, Moments(log_s, log_s**2)
+        for group in (of_type, of_owner, self._all):
+            was = group.moments()
+            group.change(before, after)
+            before, after = was, group.moments() or after
 
     def of(self, job: Job) -> Belief:
         """What is believed of jobs of its type and owner."""
-        belief = Belief()
-        for group in _groups(job):
-            if (seen := self._seen.get(group)) is not None:
-                belief = seen.after(belief)
-        return belief
+        of_type, of_owner, all_owners = self._groups(job)
+        belief = all_owners.without(of_owner.moments()).after(Belief())
+        return of_type.after(of_owner.without(of_type.moments()).after(belief))
 
     def source(self, job: Job) -> str:
         """The jobs whose lengths say most of this job's: ``3 jobs of its type before it``."""
-        for group, words in zip(reversed(_groups(job)), GROUPS, strict=True):
-            if (seen := self._seen.get(group)) is not None:
-                return f"{seen.jobs:,} job{'s' if seen.jobs > 1 else ''} {words} before it"
+        for group, words in zip(self._groups(job), GROUPS, strict=True):
+            if group.jobs:
+                return f"{group.jobs:,} job{'s' if group.jobs > 1 else ''} {words} before it"
         return "jobs in general: none ended before it"
+
+    def _groups(self, job: Job) -> tuple[_Group, _Group, _Group]:
+        """The jobs of its type, the types of its owner, and all owners."""
+        none = _Group()
+        return (
+            self._types.get((job.owner, job.job_type), none),
+            self._owners.get(job.owner, none),
+            self._all,
+        )
 
     def left(self, jobs: Sequence[Job], worked_s_J: Floats, part_J: Floats) -> Left:
         """How much longer these jobs take, that have worked for so long.
@@ -151,13 +196,14 @@ class Lengths:
 
     def _of_kind(self, jobs: Sequence[Job], worked_s_J: Floats) -> Left:
         """What the jobs of the same type and owner tell."""
-        known: dict[tuple[str, ...], Belief] = {}
+        known: dict[tuple[str, str], Belief] = {}
         for job in jobs:
-            if (kind := _groups(job)[-1]) not in known:
+            if (kind := (job.owner, job.job_type)) not in known:
                 known[kind] = self.of(job)
-        beliefs = [known[_groups(job)[-1]] for job in jobs]
-        mean_J, sd_J = (np.array(column, dtype=float) for column in _columns(beliefs))
-        return Left(*(_beyond(worked_s_J, mean_J, sd_J, p) for p in QUANTILES))
+        beliefs = [known[job.owner, job.job_type] for job in jobs]
+        rows = [(belief.mean, belief.scale, belief.freedom) for belief in beliefs]
+        mean_J, scale_J, freedom_J = np.array(rows, dtype=float).reshape(-1, 3).T
+        return Left(*(_beyond(worked_s_J, mean_J, scale_J, freedom_J, p) for p in QUANTILES))
 
     def _of_training(self, jobs: Sequence[Job], worked_s_J: Floats, of_kind: Left) -> tuple[Left, Bools]:
         """What the reports of their training tell, and of which jobs that is the narrower interval of lengths."""
@@ -167,28 +213,19 @@ class Lengths:
         return left, np.asarray((worked_s_J > 0.0) & (spread_J < spread_of_kind_J))
 
 
-def _groups(job: Job) -> tuple[tuple[str, ...], ...]:
-    """The groups to which a job belongs, the largest first."""
-    return (), (job.owner,), (job.owner, job.job_type)
-
-
-def _columns(beliefs: Iterable[Belief]) -> tuple[list[float], list[float]]:
-    rows = [(belief.mean, belief.next_sd) for belief in beliefs]
-    return [mean for mean, _ in rows], [sd for _, sd in rows]
-
-
 def _spread(worked_s_J: Floats, left: Left) -> Floats:
     """How many times longer the longest believed length is than the shortest; NaN where there is none."""
     return (worked_s_J + left.upper) / (worked_s_J + left.lower)
 
 
-def _beyond(worked_s_J: Floats, mean_J: Floats, sd_J: Floats, p: float) -> Floats:
+def _beyond(worked_s_J: Floats, mean_J: Floats, scale_J: Floats, freedom_J: Floats, p: float) -> Floats:
     """The p-quantile of what is left of lengths that are longer than what was worked.
 
-    With S the survival function, S(length) = (1 - p) S(worked); in logarithms, so that far tails keep digits.
+    With S the survival function, S(length) = (1 - p) S(worked).
     """
-    from scipy.special import log_ndtr, ndtri_exp  # noqa: PLC0415  (heavy, and few clusters need it)
+    from scipy.special import stdtr, stdtrit  # noqa: PLC0415  (heavy, and few clusters need it)
 
-    z_J = (np.log(np.maximum(worked_s_J, SHORTEST_S)) - mean_J) / sd_J
-    length_s_J = np.exp(np.minimum(mean_J - sd_J * ndtri_exp(np.log1p(-p) + log_ndtr(-z_J)), 600.0))
+    z_J = (np.log(np.maximum(worked_s_J, SHORTEST_S)) - mean_J) / scale_J
+    beyond_J = -stdtrit(freedom_J, (1.0 - p) * stdtr(freedom_J, -z_J))
+    length_s_J = np.exp(np.minimum(mean_J + scale_J * beyond_J, 600.0))
     return np.asarray(np.maximum(length_s_J - worked_s_J, SHORTEST_S))

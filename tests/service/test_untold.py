@@ -108,7 +108,7 @@ def test_its_speed_is_estimated_and_then_measured() -> None:
         assert Setting("train.py~1", "v100") not in desk.state.untold.ranges
         assert desk.state.jobs[0].ended == "complete"
         assert desk.state.jobs[0].steps_done == 280.0
-        assert desk.state.mechanism.lengths.of(desk.state.jobs[0].job).jobs == 1
+        assert desk.state.mechanism.lengths.source(desk.state.jobs[0].job) == "1 job of its type before it"
         again = desk.again()
         assert again.jobs == desk.state.jobs
         assert again.speeds == desk.state.speeds
