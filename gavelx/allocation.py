@@ -154,6 +154,7 @@ class Allocation:
                     "accelerator": names[table.accelerator_C[c]],
                     "devices": int(table.devices_C[c]),
                     **({"batch": int(table.batch_C[c])} if table.batch_C[c] else {}),
+                    **({"others": others} if (others := self._others(c)) else {}),
                     "share": float(self.share_C[c]),
                 }
                 for c in np.flatnonzero(self.share_C).tolist()
@@ -162,6 +163,11 @@ class Allocation:
             "prices": dict(self.marginal_A),
             "notes": list(self.notes),
         }
+
+    def _others(self, c: int) -> dict[str, int]:
+        """The devices of further types in a mix."""
+        devices_A = self.snapshot.configurations.others_CA[c].tolist()
+        return {name: n for name, n in zip(self.snapshot.accelerators, devices_A, strict=False) if n}
 
 
 def check_form(snapshot: Snapshot, share_C: Any) -> Floats:

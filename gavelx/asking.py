@@ -80,7 +80,9 @@ def _in_words(snapshot: Snapshot, table: Configurations, c: int) -> str:
     speeds = " and ".join(f"{speed:.6g}" for speed in table.throughput_M[members_M])
     how = " spread" if table.spread_C[c] else ""
     how += f" in batches of {table.batch_C[c]}" if table.batch_C[c] else ""
-    return f"{who} on {table.devices_C[c]} x {name}{how} at {speeds} steps/s"
+    uses = [(name, table.devices_C[c]), *zip(snapshot.accelerators, table.others_CA[c], strict=False)]
+    devices = " and ".join(f"{count} x {type_}" for type_, count in uses if count)
+    return f"{who} on {devices}{how} at {speeds} steps/s"
 
 
 def _name(policy: Allocator) -> str:

@@ -41,13 +41,16 @@ def devices_held_JA(allocation: Allocation) -> Floats:
     """Devices of each type that each job holds on average; the members of a pair hold half of theirs each."""
     table = allocation.snapshot.configurations
     share_C = np.where(allocation.snapshot.usable_C, allocation.share_C, 0.0)
-    return table.by_job_and_type(share_C * table.devices_C / np.maximum(1, table.members_C))
+    held_JA = table.by_job_and_type(share_C * table.devices_C / np.maximum(1, table.members_C))
+    return (
+        held_JA + table.per_job(share_C[table.configuration_M]) @ table.others_CA if table.has_mixes else held_JA
+    )
 
 
 def speed_JA(snapshot: Snapshot) -> Floats:
     """Steps/s of each job alone, all the time, in its best way to run on each type; 0 where it cannot run."""
     table = snapshot.configurations
-    alone_C = np.where(snapshot.usable_C & (table.members_C == 1), 1.0, 0.0)
+    alone_C = np.where(snapshot.usable_C & (table.members_C == 1) & ~table.mixed_C, 1.0, 0.0)
     out_JA = np.zeros(table.shape)
     place = (table.job_M, table.accelerator_C[table.configuration_M])
     np.maximum.at(out_JA, place, table.throughput_M * alone_C[table.configuration_M])

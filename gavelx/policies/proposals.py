@@ -6,21 +6,33 @@ Legend: A accelerator types.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gavelx.policies.greedy_sizes import Size
+Uses = tuple[tuple[int, int], ...]
+"""Accelerator types (indices), each with a number of devices."""
+
+
+class Way(NamedTuple):
+    """A way to run: so many devices in all, steps/s on them, its configuration, its first type and all types."""
+
+    devices: int
+    speed: float
+    configuration: int
+    type: int
+    uses: Uses
 
 
 class Proposal(NamedTuple):
-    """A job proposes a size: so many new devices of a type, each of which speeds it up by ``gain`` on average.
+    """A job proposes a way to run: so many new devices, each of which speeds it up by ``gain`` on average.
 
-    ``gain`` is (new speed / present speed - 1) / new devices; ``age`` is its place among the jobs by arrival.
+    ``gain`` is (new speed / present speed - 1) / new devices; ``age`` is its place among the jobs by arrival;
+    ``needs`` are the new devices by their types.
     """
 
     gain: float
     devices: int
     age: int
     job: int
-    type: int
-    size: Size
+    way: Way
+    needs: Uses
 
 
 def accepted(proposals: Iterable[Proposal], free_A: Sequence[int]) -> list[Proposal]:
@@ -33,11 +45,12 @@ def accepted(proposals: Iterable[Proposal], free_A: Sequence[int]) -> list[Propo
     fit.
     """
     free, taken, jobs = list(free_A), list[Proposal](), set[int]()
-    queue = sorted(proposals, key=lambda one: (one.gain, one.devices, -one.age, -one.type, one.size))
+    queue = sorted(proposals, key=lambda one: (one.gain, one.devices, -one.age, -one.way.type, one.way))
     while queue:
         first = queue.pop()
-        if first.job not in jobs and first.devices <= free[first.type]:
-            free[first.type] -= first.devices
+        if first.job not in jobs and all(devices <= free[a] for a, devices in first.needs):
+            for a, devices in first.needs:
+                free[a] -= devices
             jobs.add(first.job)
             taken.append(first)
     return taken

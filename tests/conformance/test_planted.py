@@ -6,6 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gavelx.jobs import Job
+from gavelx.mechanism.accounts import Accounts
+from gavelx.mechanism.leasing import Leasing
+from gavelx.mechanism.selection import Choice
+from gavelx.mixes import Mix
+from gavelx.simulator import backend
 from tests.conformance.conformance import IN_ORDER, TAKE_TURNS
 from tests.conformance.observed import Observed
 from tests.conformance.scenario import Scenario
@@ -113,3 +119,55 @@ def test_tampering_is_found(
     test(Simulated(), tmp_path)
     with pytest.raises(AssertionError):
         test(Tampered(), tmp_path)
+
+
+# -- faults of mixes: of a lease on several types something is true of the first type alone -----------------------
+
+
+def others_are_not_paid_for(patch: pytest.MonkeyPatch) -> None:
+    right = Accounts._charge
+    patch.setattr(Accounts, "_charge", lambda self, *what: right(self, *what[:4]))
+
+
+def others_are_not_given_back(patch: pytest.MonkeyPatch) -> None:
+    def wrong(self: Leasing, j: int) -> None:
+        lease = self.leases.pop(self.live.jobs[j].id)
+        self.free[int(self.live.type[j])].give_back(lease.devices)
+
+    patch.setattr(Leasing, "_give_back", wrong)
+
+
+def others_are_not_launched(patch: pytest.MonkeyPatch) -> None:
+    right = Leasing._devices
+
+    def wrong(self: Leasing, way: Choice) -> object:
+        devices, moved = right(self, way)
+        return (devices[: way.devices] if devices and way.others else devices), moved
+
+    patch.setattr(Leasing, "_devices", wrong)
+
+
+def others_are_as_fast_as_the_first(patch: pytest.MonkeyPatch) -> None:
+    right = backend.speed_on
+
+    def wrong(job: Job, mix: Mix, *how: object) -> float | None:
+        return right(job, ((mix[0][0], sum(devices for _, devices in mix)),), *how)  # type: ignore[arg-type]
+
+    patch.setattr(backend, "speed_on", wrong)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        others_are_not_paid_for,
+        others_are_not_given_back,
+        others_are_not_launched,
+        others_are_as_fast_as_the_first,
+    ],
+)
+def test_a_fault_of_mixes_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        Simulated().test_a_job_runs_on_two_types_at_once(tmp_path)

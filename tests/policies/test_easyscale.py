@@ -17,8 +17,7 @@ from gavelx.elastic import Elastic
 from gavelx.errors import PolicyError
 from gavelx.jobs import Job
 from gavelx.policies import EasyScale, SerialFifo, elastic
-from gavelx.policies.greedy_sizes import Size
-from gavelx.policies.proposals import Proposal, accepted
+from gavelx.policies.proposals import Proposal, Way, accepted
 from gavelx.simulator import simulate
 from gavelx.snapshot import WAITING, Snapshot
 from gavelx.throughputs import Setting, Throughputs
@@ -186,7 +185,8 @@ def test_dropped_or_nonsensical_memory_costs_no_answer(seed: int) -> None:
 
 
 def proposal(job: int, devices: int, gain: float = 1.0, a: int = 0) -> Proposal:
-    return Proposal(gain, devices, job, job, a, Size(devices, 1.0, 0))
+    uses = ((a, devices),)
+    return Proposal(gain, devices, job, job, Way(devices, 1.0, 0, a, uses), uses)
 
 
 def as_printed(proposals: list[Proposal], free: int, most_turns: int) -> tuple[list[Proposal], int]:
@@ -219,12 +219,12 @@ def test_no_more_is_accepted_than_there_is_and_one_of_each_job(
     proposals: list[Proposal], free_A: list[int]
 ) -> None:
     taken = accepted(proposals, free_A)
-    left_A = [free - sum(one.devices for one in taken if one.type == a) for a, free in enumerate(free_A)]
+    left_A = [free - sum(one.devices for one in taken if one.way.type == a) for a, free in enumerate(free_A)]
     assert min(left_A) >= 0
     jobs = [one.job for one in taken]
     assert len(set(jobs)) == len(jobs)
     for one in proposals:
-        assert one.job in jobs or one.devices > left_A[one.type]
+        assert one.job in jobs or one.devices > left_A[one.way.type]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 12), st.integers(0, 4))
@@ -273,3 +273,73 @@ def test_elastic_jobs_are_all_done_and_sooner_than_rigid_ones() -> None:
 def test_options_that_make_no_sense(options: dict[str, float]) -> None:
     with pytest.raises(PolicyError):
         EasyScale(**options)  # type: ignore[arg-type]
+
+
+# -- mixes ----------------------------------------------------------------------------------------------------
+
+
+def mixed_snapshot(jobs: int, devices: dict[str, int], *, slower: dict[str, float] | None = None) -> Snapshot:
+    """Jobs of any number of parts, which may have devices of several types; a k80 is half as fast."""
+    every = [
+        Job(j, f"job {j}", 1e6, arrival_s=float(j), elastic=Elastic("workers", 1, 8, parts=840, mixed=True))
+        for j in range(jobs)
+    ]
+    table = table_of([EVEN] * jobs, slower or {"v100": 1.0, "k80": 2.0})
+    snapshot = Snapshot.of(every, Cluster.of(devices), table, sizes=True, mixes=True)
+    return snapshot.open("sizes").open("mixes")
+
+
+def uses_J(allocation: Allocation) -> dict[int, dict[str, int]]:
+    """The devices of each job by their types."""
+    promised = allocation.promises(rounded=True)
+    named = promised.configurations.named(promised.accelerators)
+    return {each.members[0]: dict(each.uses) for each in named}
+
+
+def test_a_job_alone_has_devices_of_both_types() -> None:
+    answer = ask(EasyScale(), mixed_snapshot(1, {"v100": 2, "k80": 4}))
+    assert uses_J(answer) == {0: {"v100": 2, "k80": 4}}
+    assert answer.throughput_J.tolist() == pytest.approx([4.0])
+
+
+def test_a_mix_gives_devices_up_for_a_job_that_waits_and_is_kept_otherwise() -> None:
+    first = ask(EasyScale(), mixed_snapshot(1, {"v100": 2, "k80": 4}))
+    later = after(first)
+    assert uses_J(ask(EasyScale(), later)) == uses_J(first)
+    both = mixed_snapshot(2, {"v100": 2, "k80": 4}).replace(
+        promised=later.promised, running_J=np.array([0, WAITING]), time_s=60.0
+    )
+    answer = ask(EasyScale(), both)
+    held = uses_J(answer)
+    assert set(held) == {0, 1}
+    assert sum(n for uses in held.values() for n in uses.values()) >= 5
+    assert all(n <= uses_J(first)[0].get(name, 0) for name, n in held[0].items())
+
+
+@pytest.mark.parametrize(("parts", "waste"), [(8, 0.0), (8, 0.1), (840, 0.05)])
+def test_a_mix_wastes_no_more_than_it_may(parts: int, waste: float) -> None:
+    """With few parts, those of a k80 that is 3.1 times as slow do not end with those of a v100."""
+    slower = {"v100": 1.0, "k80": 3.1}
+    job = Job(0, "job 0", 1e6, elastic=Elastic("workers", 1, 8, parts=parts, mixed=True))
+    cluster = Cluster.of({"v100": 2, "k80": 4})
+    snapshot = Snapshot.of([job], cluster, table_of([EVEN], slower), sizes=True, mixes=True)
+    assert snapshot.known.has_mixes
+    answer = ask(elastic(EasyScale(waste=waste)), snapshot)
+    able = sum(n / slower[name] for name, n in uses_J(answer)[0].items())
+    assert answer.throughput_J[0] >= (1.0 - waste) * able * (1 - 1e-9)
+    assert (len(uses_J(answer)[0]) > 1) == (waste > 0.0)
+
+
+@given(st.integers(1, 5), st.integers(0, 6), st.integers(0, 6), st.sampled_from((1.0, 1.7, 2.0, 3.0)))
+@settings(max_examples=40, deadline=None)
+def test_with_mixes_every_job_still_runs_first_and_nothing_is_held_twice(
+    jobs: int, v100s: int, k80s: int, slower: float
+) -> None:
+    devices = {name: n for name, n in (("v100", v100s), ("k80", k80s)) if n}
+    if not devices:
+        return
+    snapshot = mixed_snapshot(jobs, devices, slower={"v100": 1.0, "k80": slower})
+    for _ in range(3):
+        answer = ask(EasyScale(), snapshot)  # which checks that devices suffice
+        assert len(uses_J(answer)) == min(jobs, v100s + k80s)
+        snapshot = after(answer)

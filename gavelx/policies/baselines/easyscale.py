@@ -3,7 +3,7 @@
 Legend: J jobs, A accelerator types, C configurations.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import perf_counter
 
 import numpy as np
@@ -14,13 +14,11 @@ from gavelx.execution import Execution
 from gavelx.memory import Memory
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival
-from gavelx.policies.greedy_sizes import WORTH_IT, Size, sizes_alone
-from gavelx.policies.proposals import Proposal, accepted
+from gavelx.policies.greedy_sizes import WORTH_IT
+from gavelx.policies.proposals import Proposal, Uses, Way, accepted
 from gavelx.snapshot import WAITING, Kind, Snapshot
 from gavelx.solvers import certified
 
-Held = dict[int, tuple[int, Size]]
-"""By job (an index), the type and the size that it has."""
 BARS = ("job", "type", "devices", "until_s")
 
 
@@ -29,9 +27,10 @@ class EasyScale(Policy):
 
     * A job that waits gets its least size, in order of arrival. If too few devices are free, jobs that have more
       than their least size give some up, those first that lose least speed for each device.
-    * Then jobs propose larger sizes, on their type or on another one, and those with the largest speed-up for each
-      new device are accepted (`accepted`); then they propose again, until nothing fits. A proposal at most doubles
-      the devices of its job, and wastes at most ``waste`` of them: ``1 - speed / (devices x speed of one)``.
+    * Then jobs propose larger sizes, on their type or on another one, and mixes of types, and those with the
+      largest speed-up for each new device are accepted (`accepted`); then they propose again, until nothing fits.
+      A proposal at most doubles the devices of its job, and wastes at most ``waste`` of them:
+      ``1 - speed / (devices x speed of one)``, in a mix summed over its types.
     * A size that by today's speeds wastes more than that, or is no faster than a smaller one, did not keep what it
       promised: the job goes back to the largest one below that does, and does not propose that size again for
       ``barred_s`` seconds. That is all that the policy remembers.
@@ -47,7 +46,7 @@ class EasyScale(Policy):
 
     name = "easyscale"
     ignores = ("weights",)
-    uses = frozenset[Kind]({"sizes"})
+    uses = frozenset[Kind]({"sizes", "mixes"})
 
     def __init__(
         self, waste: float = 0.3, interval_s: float = 60.0, barred_s: float = 3600.0, *, once: bool = False
@@ -65,7 +64,7 @@ class EasyScale(Policy):
         division.admit()
         division.grow(self.once)
         share_C = np.zeros(len(snapshot.configurations))
-        share_C[[size.configuration for _, size in division.held.values()]] = 1.0
+        share_C[[way.configuration for way in division.held.values()]] = 1.0
         again = division.barred or any(division.proposals())
         execution = Execution(refresh_s=self.interval_s if again else None, whole_devices=True, backfill=False)
         allocation = certified(
@@ -79,89 +78,113 @@ class Division:
 
     def __init__(self, snapshot: Snapshot, waste: float, barred: dict[tuple[int, int], tuple[int, float]]) -> None:
         self.snapshot, self.waste, self.barred = snapshot, waste, barred
-        self.sizes = sizes_alone(snapshot)
-        self.held: Held = {}
+        self.ways = ways_alone(snapshot)
+        self.least: dict[tuple[int, int], Way] = {}  # of each job on each type
+        for j, ways in self.ways.items():
+            for way in ways:
+                if len(way.uses) == 1:
+                    self.least.setdefault((j, way.type), way)
+        self._good = {j: [way for way in ways if self.is_good(j, way)] for j, ways in self.ways.items()}
+        self.held: dict[int, Way] = {}
         self.free_A: list[int] = snapshot.devices_A.tolist()
         self._order = by_arrival(snapshot)
         self._age_J = {j: age for age, j in enumerate(self._order)}
         self._types = range(len(snapshot.accelerators))
 
-    def give(self, j: int, a: int, size: Size) -> None:
-        """The job gets this size, instead of the one that it has."""
-        if j in self.held:
-            before, old = self.held[j]
-            self.free_A[before] += old.devices
-        self.held[j] = a, size
-        self.free_A[a] -= size.devices
+    def give(self, j: int, way: Way) -> None:
+        """The job runs in this way, instead of the one that it has."""
+        for a, devices in self.held[j].uses if j in self.held else ():
+            self.free_A[a] += devices
+        self.held[j] = way
+        for a, devices in way.uses:
+            self.free_A[a] -= devices
 
     def keep(self, barred_s: float) -> None:
-        """Running jobs keep their sizes, or get smaller ones that waste less, or for which there is room."""
+        """Running jobs keep their devices, or some that waste less, or for which there is room."""
         had = had_J(self.snapshot)
         for j in self._order:
-            a, devices = had.get(j, (WAITING, 0))
-            good = [
-                size for size in self.sizes.get((j, a), ()) if size.devices <= devices and self.is_good(j, a, size)
-            ]
-            if good and good[-1].devices < devices <= self.snapshot.devices_A[a]:
+            a, uses = had.get(j, (WAITING, {}))
+            devices = sum(uses.values())
+            good = [way for way in self._good.get(j, ()) if _is_within(way.uses, uses)]
+            are_here = all(count <= self.snapshot.devices_A[b] for b, count in uses.items())
+            if good and good[-1].devices < devices and are_here:
                 self.barred[j, a] = devices, self.snapshot.time_s + barred_s
-            fitting = [size for size in good if size.devices <= self.free_A[a]]
+            fitting = [way for way in good if self._fits(way.uses)]
             if fitting:
-                self.give(j, a, fitting[-1])
+                self.give(j, fitting[-1])
 
-    def is_good(self, j: int, a: int, size: Size) -> bool:
-        """Whether a size wastes no more than it may; the least one always does."""
-        least = self.sizes[j, a][0]
-        return size.speed * least.devices >= (1.0 - self.waste) * size.devices * least.speed
+    def _fits(self, uses: Uses) -> bool:
+        return all(devices <= self.free_A[a] for a, devices in uses)
+
+    def is_good(self, j: int, way: Way) -> bool:
+        """Whether a way to run wastes no more than it may; the least one on a type always does."""
+        if len(way.uses) == 1:
+            least = self.least[j, way.type]
+            return way.speed * least.devices >= (1.0 - self.waste) * way.devices * least.speed
+        able = sum(n * self.least[j, a].speed / self.least[j, a].devices for a, n in way.uses)
+        return way.speed >= (1.0 - self.waste) * able
 
     def admit(self) -> None:
         """Jobs that wait get their least size in order of arrival; none overtakes."""
         for j in self._order:
-            if j in self.held or not (types := [a for a in self._types if (j, a) in self.sizes]):
+            if j in self.held or not (types := [a for a in self._types if (j, a) in self.least]):
                 continue
-            need = {a: self.sizes[j, a][0] for a in types}
+            need = {a: self.least[j, a] for a in types}
             room = [a for a in types if need[a].devices <= self.free_A[a]]
             room = room or [a for a in types if need[a].devices <= self.free_A[a] + self._spare(a)]
             if not room:
                 return
             a = max(room, key=lambda a: (need[a].speed, self.free_A[a]))
-            self._make_room(a, need[a].devices)
-            self.give(j, a, need[a])
+            if not self._make_room(a, need[a].devices):
+                return
+            self.give(j, need[a])
 
     def _spare(self, a: int) -> int:
-        """The devices of a type that jobs have beyond their least size."""
-        return sum(size.devices - self.sizes[j, a][0].devices for j, (b, size) in self.held.items() if b == a)
+        """The devices of a type that jobs could do without."""
+        return sum(count - min(dict(less.uses).get(a, 0) for less in [way, *self._less(j, way)])
+                   for j, way in self.held.items() if (count := dict(way.uses).get(a, 0)))  # fmt: skip
 
-    def _make_room(self, a: int, devices: int) -> None:
-        """Jobs give devices up until so many are free, those first that lose least by it."""
+    def _less(self, j: int, way: Way) -> Iterator[Way]:
+        """The ways to run on some of the same devices."""
+        uses = dict(way.uses)
+        return (less for less in self.ways[j] if less.devices < way.devices and _is_within(less.uses, uses))
+
+    def _make_room(self, a: int, devices: int) -> bool:
+        """Jobs give devices up until so many are free, those first that lose least by it; False if they cannot."""
         while self.free_A[a] < devices:
-            _, _, j, smaller = min(
-                ((1.0 - less.speed / size.speed) / (size.devices - less.devices), -self._age_J[j], j, less)
-                for j, (b, size) in self.held.items()
-                if b == a
-                for less in self.sizes[j, a]
-                if less.devices < size.devices
-            )
-            self.give(j, a, smaller)
+            found = [
+                ((1.0 - less.speed / way.speed) / fewer, -self._age_J[j], j, less)
+                for j, way in self.held.items()
+                for less in self._less(j, way)
+                if (fewer := dict(way.uses).get(a, 0) - dict(less.uses).get(a, 0)) > 0
+            ]
+            if not found:
+                return False
+            _, _, j, smaller = min(found)
+            self.give(j, smaller)
+        return True
 
     def grow(self, once: bool) -> None:
-        """Jobs get larger sizes, or some on faster types, until nothing that fits is proposed."""
+        """Jobs get more devices, or some of faster types, until nothing that fits is proposed."""
         while taken := accepted(self.proposals(), self.free_A):
             for one in taken:
-                self.give(one.job, one.type, one.size)
+                self.give(one.job, one.way)
             if once:
                 return
 
     def proposals(self) -> Iterator[Proposal]:
-        """Every size that a job could use, with at most twice the devices that it has."""
-        for j, (a, now) in self.held.items():
-            for b in self._types:
-                below = self.barred.get((j, b), (2 * now.devices + 1, 0.0))[0]
-                for size in self.sizes.get((j, b), ()):
-                    new = size.devices - (now.devices if a == b else 0)
-                    gain = size.speed / now.speed - 1.0
-                    fits = 0 < new <= self.free_A[b] and size.devices <= min(2 * now.devices, below - 1)
-                    if fits and gain > WORTH_IT and self.is_good(j, b, size):
-                        yield Proposal(gain / new, new, self._age_J[j], j, b, size)
+        """Every way to run that a job could use, with at most twice the devices that it has."""
+        for j, now in self.held.items():
+            have = dict(now.uses)
+            for way in self._good.get(j, ()):
+                gain = way.speed / now.speed - 1.0
+                if gain <= WORTH_IT or way.devices > 2 * now.devices:
+                    continue
+                needs = tuple((a, n - have.get(a, 0)) for a, n in way.uses if n > have.get(a, 0))
+                below = self.barred.get((j, way.type), (2 * now.devices + 1, 0.0))[0]
+                if needs and way.devices < below and self._fits(needs):
+                    new = sum(n for _, n in needs)
+                    yield Proposal(gain / new, new, self._age_J[j], j, way, needs)
 
     def to_remember(self) -> Memory:
         """Sizes that did not keep what they promised, and until when they are not proposed again."""
@@ -174,17 +197,45 @@ class Division:
         }
 
 
-def had_J(snapshot: Snapshot) -> dict[int, tuple[int, int]]:
-    """The type and the number of devices of each running job, by its index."""
+def ways_alone(snapshot: Snapshot) -> dict[int, list[Way]]:
+    """The ways in which each job can run alone and consolidated, or on a mix, by number of devices."""
+    table = snapshot.configurations
+    alone_C = (table.members_C == 1) & ~table.spread_C & snapshot.usable_C
+    columns = table.accelerator_C.tolist(), table.devices_C.tolist(), table.others_CA.tolist()
+    every = list(zip(*columns, strict=True))
+    found: dict[int, list[Way]] = {}
+    for j, c, speed in zip(
+        table.job_M.tolist(), table.configuration_M.tolist(), table.throughput_M.tolist(), strict=True
+    ):
+        if alone_C[c]:
+            a, devices, others = every[c]
+            uses = ((a, devices), *((b, count) for b, count in enumerate(others) if count))
+            found.setdefault(j, []).append(Way(devices + sum(others), speed, c, a, uses))
+    return {j: sorted(ways) for j, ways in found.items()}
+
+
+def _is_within(uses: Uses, those: Mapping[int, int]) -> bool:
+    """Whether these devices are some of those, or all."""
+    return all(devices <= those.get(a, 0) for a, devices in uses)
+
+
+def had_J(snapshot: Snapshot) -> dict[int, tuple[int, dict[int, int]]]:
+    """The first type of each running job, by its index, and the devices that it has of each type."""
     row_of = {job.id: j for j, job in enumerate(snapshot.jobs)}
     type_of = {name: a for a, name in enumerate(snapshot.accelerators)}
     promised = snapshot.promised
-    found: dict[int, tuple[int, int]] = {}
-    columns = promised.configurations.job, promised.configurations.type, promised.configurations.devices
-    for job_id, of, devices in zip(*(column.tolist() for column in columns), strict=True):
-        j, a = row_of.get(job_id), type_of.get(promised.accelerators[of])
-        if j is not None and a is not None and snapshot.running_J[j] == a:
-            found[j] = a, max(devices, found.get(j, (a, 0))[1])
+    found: dict[int, tuple[int, dict[int, int]]] = {}
+    for each in promised.configurations.named(promised.accelerators):
+        j, a = row_of.get(each.members[0]), type_of.get(each.accelerator)
+        if (
+            j is None
+            or a is None
+            or snapshot.running_J[j] != a
+            or not all(name in type_of for name, _ in each.uses)
+        ):
+            continue
+        if each.devices_in_all > sum(found.get(j, (a, {}))[1].values()):
+            found[j] = a, {type_of[name]: devices for name, devices in each.uses}
     return found
 
 
