@@ -174,6 +174,7 @@ class FakeAgent:
         self.unacknowledged: dict[str, wire.Ended] = {}
         self.ended: set[int] = set()
         self.fail_jobs: set[int] = set()
+        self.finish_jobs: set[int] = set()  # they are complete as soon as they run
         self.exit_code = 0
         self.forgetful = False  # loses launches
         self.forgotten = 0
@@ -347,7 +348,7 @@ class FakeAgent:
                     self._end(lease_id)
                 elif going.fails:
                     self._end(lease_id, failed=True)
-                elif going.steps >= going.launch.until_step:
+                elif going.steps >= going.launch.until_step or going.launch.job_id in self.finish_jobs:
                     self._end(lease_id, complete=True)
 
     def _send_log(self, ask: wire.SendLog) -> None:

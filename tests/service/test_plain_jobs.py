@@ -1,7 +1,7 @@
 """Scripts that know nothing of leases, on a real cluster: they save nothing, and still come to their end."""
 
-import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,88 +16,123 @@ from gavelx.service.state.replay import read_recorded
 from gavelx.service.store.configuration import Configuration
 from gavelx.throughputs import Setting, Throughputs
 from tests.service.running import run
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
 TAKES_S = 6
+"""What the scheduler is told; a script runs until there is the file that it waits for."""
+ROUNDS = 5
+"""So many rounds pass with a job that is protected: time enough to preempt it."""
 CONFIGURATION = Configuration(
     Throughputs({Setting("other", "cpu"): 1.0}), Prices({"cpu": 3600.0}), DEFAULT.with_round(1.0)
 )
 
 
-def script(takes_s: int = TAKES_S, **more: Any) -> wire.JobSpec:
-    """Says that it begins, and sleeps for longer than its turn takes."""
-    command = ["sh", "-c", f"echo begun >> begun; sleep {takes_s}"]
-    return wire.JobSpec(
-        job_type="script", total_steps=1.0, steps_per_s={"cpu": 1.0 / takes_s}, command=command, **more
-    )
+class Scripts:
+    """A cluster of one device, and scripts that say that they begin, and run until they are let go."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+        self._state = cluster._service.scheduler.state
+
+    async def submit(self, gate: str, **more: Any) -> int:
+        command = ["sh", "-c", f"echo begun >> begun; until [ -e {self.folder / gate} ]; do sleep 0.1; done"]
+        speeds = {"cpu": 1.0 / TAKES_S}
+        spec = wire.JobSpec(job_type="script", total_steps=1.0, steps_per_s=speeds, command=command, **more)
+        (job_id,) = await self.cluster.submit(spec)
+        return job_id
+
+    def let_go(self, gate: str) -> None:
+        (self.folder / gate).touch()
+
+    def begun(self, job_id: int) -> int:
+        """How often the script of a job began."""
+        (path,) = (self.folder / "shared" / "jobs").glob(f"{job_id}-*/begun")
+        return len(path.read_text().splitlines())
+
+    def launched(self, job_id: int) -> bool:
+        return self._state.jobs[job_id].launches > 0
+
+    async def explained(self, job_id: int) -> dict[str, Any]:
+        reply = await self.cluster.call("Explain", wire.ExplainRequest(version=1, job_id=job_id))
+        return dict(json.loads(reply.explanation_json))
+
+    async def kept(self, *ids: int) -> dict[str, dict[str, Any]]:
+        """Wait until one of these jobs runs that has lost its work, and others wait; by state, what is said."""
+
+        async def found() -> dict[str, dict[str, Any]]:
+            by_state = {each["state"]: each for each in [await self.explained(i) for i in ids]}
+            lost_s = by_state.get("running", {}).get("lost_s", 0.0)
+            return by_state if "waiting" in by_state and lost_s > 0 else {}
+
+        said: dict[str, dict[str, Any]] = await until(found, "a job that has lost its work runs")
+        return said
+
+    async def rounds_pass(self) -> None:
+        mechanism = self._state.mechanism
+        end = mechanism.rounds + ROUNDS
+        await until(lambda: mechanism.rounds >= end, f"{ROUNDS} rounds pass", lambda: mechanism.rounds)
 
 
-async def explained(cluster: LocalCluster, job_id: int) -> dict[str, Any]:
-    reply = await cluster.call("Explain", wire.ExplainRequest(version=1, job_id=job_id))
-    return dict(json.loads(reply.explanation_json))
+def play(folder: Path, scene: Callable[[Scripts], Awaitable[None]]) -> None:
+    async def main() -> None:
+        timing = Timing(heartbeat_s=0.2, valid_for_s=60.0, grace_s=1.0)
+        async with LocalCluster(folder, CONFIGURATION, timing=timing) as cluster:
+            await cluster.join(Machine("one", "cpu"))
+            await scene(Scripts(cluster, folder))
 
-
-def begun(folder: Path, job_id: int) -> int:
-    """How often the script of a job began."""
-    (path,) = (folder / "shared" / "jobs").glob(f"{job_id}-*/begun")
-    return len(path.read_text().splitlines())
-
-
-def cluster_in(folder: Path) -> LocalCluster:
-    return LocalCluster(folder, CONFIGURATION, timing=Timing(heartbeat_s=0.2, valid_for_s=6.0, grace_s=1.0))
+    run(main())
 
 
 def test_two_scripts_that_take_turns_begin_anew_once_at_most(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster_in(tmp_path) as cluster:
-            await cluster.join(Machine("one", "cpu"))
-            await cluster.submit(script(), script())
-            jobs = await cluster.until_ended(PATIENCE_S, at_least=2)
-            assert [job.state for job in jobs] == ["complete", "complete"]
-            assert max(job.lost_s for job in jobs) > 0
-            for job in jobs:
-                assert begun(tmp_path, job.job_id) == (2 if job.lost_s > 0 else 1), job
-                assert job.failures == 0
+    async def scene(scripts: Scripts) -> None:
+        ids = [await scripts.submit("go") for _ in range(2)]
+        await scripts.kept(*ids)
+        await scripts.rounds_pass()
+        scripts.let_go("go")
+        jobs = await scripts.cluster.until_ended(PATIENCE_S, at_least=2)
+        assert [job.state for job in jobs] == ["complete", "complete"]
+        for job in jobs:
+            assert scripts.begun(job.job_id) == (2 if job.lost_s > 0 else 1), job
+            assert job.failures == 0
 
-    run(main())
+    play(tmp_path, scene)
     recorded = read_recorded(str(tmp_path / "log"))
     assert False in [job.checkpoints for job in recorded.jobs], "a replay has to know that it saves nothing"
 
 
 def test_what_was_lost_is_explained(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster_in(tmp_path) as cluster:
-            await cluster.join(Machine("one", "cpu"))
-            ids = await cluster.submit(script(1000), script(1000))
-            by_state: dict[str, dict[str, Any]] = {}
-            while not by_state.get("running", {}).get("protected") or "waiting" not in by_state:
-                await asyncio.sleep(0.1)
-                by_state = {each["state"]: each for each in [await explained(cluster, i) for i in ids]}
-            kept, waiting = by_state["running"], by_state["waiting"]
-            assert kept["lost_s"] > 0
-            assert "of work are lost, so once it runs it is not preempted" in kept["why"]
-            assert "jobs that would lose their work hold cpu" in waiting["why"]
-            (status,) = [job for job in await cluster.jobs() if job.job_id == kept["job_id"]]
-            assert status.protected and status.lost_s == kept["lost_s"]
-            for job_id in ids:
-                await cluster.cancel(job_id)
+    async def scene(scripts: Scripts) -> None:
+        ids = [await scripts.submit("never") for _ in range(2)]
+        await scripts.kept(*ids)
+        await scripts.rounds_pass()
+        said = await scripts.kept(*ids)  # now both are said of the same state: nothing changes any more
+        kept, waiting = said["running"], said["waiting"]
+        assert kept["protected"]
+        assert "of work are lost, so once it runs it is not preempted" in kept["why"]
+        assert "jobs that would lose their work hold cpu" in waiting["why"]
+        (status,) = [job for job in await scripts.cluster.jobs() if job.job_id == kept["job_id"]]
+        assert status.protected and status.lost_s == kept["lost_s"]
+        for job_id in ids:
+            await scripts.cluster.cancel(job_id)
 
-    run(main())
+    play(tmp_path, scene)
 
 
 def test_a_script_that_is_not_to_be_preempted_begins_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster_in(tmp_path) as cluster:
-            await cluster.join(Machine("one", "cpu"))
-            (kept,) = await cluster.submit(script(preemptible="no"))
-            others = await cluster.submit(script(), script(weight=50.0))
-            document = await explained(cluster, kept)
-            assert (document["preemptible"], document["lost_s"]) == ("no", 0.0)
-            jobs = await cluster.until_ended(PATIENCE_S, at_least=3)
-            assert {job.state for job in jobs} == {"complete"}
-            assert begun(tmp_path, kept) == 1
-            assert max(begun(tmp_path, job_id) for job_id in others) <= 2
+    async def scene(scripts: Scripts) -> None:
+        kept = await scripts.submit("first", preemptible="no")
+        others = [await scripts.submit("go"), await scripts.submit("go", weight=50.0)]
+        document = await scripts.explained(kept)
+        assert (document["preemptible"], document["lost_s"]) == ("no", 0.0)
+        await until(lambda: scripts.launched(kept), "the one that is kept runs")
+        await scripts.rounds_pass()
+        scripts.let_go("first")
+        scripts.let_go("go")
+        jobs = await scripts.cluster.until_ended(PATIENCE_S, at_least=3)
+        assert {job.state for job in jobs} == {"complete"}
+        assert scripts.begun(kept) == 1
+        assert max(scripts.begun(job_id) for job_id in others) <= 2
 
-    run(main())
+    play(tmp_path, scene)
