@@ -28,12 +28,14 @@ from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Rules
+from gavelx.mechanism.history import History
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.result import Result
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.timing import Timing
 from gavelx.service.state.replay import read_history
+from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
 from gavelx.simulator import simulate
 from gavelx.throughputs import Throughputs
@@ -54,6 +56,10 @@ class Scene:
     table: Throughputs
     prices: Prices
     rules: Rules
+
+    @property
+    def configuration(self) -> Configuration:
+        return Configuration(self.table, self.prices, self.rules, refine=False)
 
     def simulated(self) -> Result:
         return simulate(
@@ -132,8 +138,7 @@ async def emulate(scene: Scene, folder: Path, within_s: float) -> float:
 
     Its log is in the folder. Raises :class:`DeployedError`.
     """
-    configuration = Configuration(scene.table, scene.prices, scene.rules, refine=False)
-    async with LocalCluster(folder, configuration, scene.policy, TIMING) as cluster:
+    async with LocalCluster(folder, scene.configuration, scene.policy, TIMING) as cluster:
         servers = scene.cluster.servers
         await cluster.join(
             *(Machine(f"{s.accelerator}-{s.id}", s.accelerator, s.device_count, emulate=True) for s in servers)
@@ -168,9 +173,9 @@ def _spec(job: Job) -> wire.JobSpec:
     )
 
 
-def agreement(scene: Scene, factor: float, log: str, late_s: float) -> Agreement:
+def agreement(scene: Scene, factor: float, state: State, history: History, late_s: float = 0.0) -> Agreement:
     """Simulate the compressed scene, and lay the recorded run beside it, when its books add up."""
-    result, (state, history) = scene.simulated(), read_history(log)
+    result = scene.simulated()
     books = audit(history, scene.jobs, scene.cluster.servers, scene.prices, scene.table)
     books.check_bill(sum(known.spent_usd for known in state.jobs.values()))
     began_s = state.jobs[0].job.arrival_s
@@ -200,7 +205,7 @@ def compare(scene: Scene, wall_s: float, folder: Path) -> Agreement:
     factor = max(1.0, scene.simulated().end_s / wall_s)
     faster = scene.compressed(factor)
     late_s = run(emulate(faster, folder, within_s=3 * wall_s + 600))
-    return agreement(faster, factor, str(folder / "log"), late_s)
+    return agreement(faster, factor, *read_history(str(folder / "log")), late_s)
 
 
 def table(found: Sequence[Agreement]) -> str:

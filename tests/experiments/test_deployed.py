@@ -10,18 +10,31 @@ from experiments.deployed import emulated, real
 from experiments.deployed.local import DeployedError
 from gavelx.simulator.plain_jobs import with_plain_jobs
 from gavelx.throughputs import Setting
+from tests.service.virtual import VirtualCluster
+
+
+def scene(jobs: int, cluster: str) -> emulated.Scene:
+    return emulated.scene_of("shockwave_120", jobs, cluster, "max_min_fairness", 900.0)
+
+
+@pytest.mark.parametrize("plain", [0.0, 0.5])
+def test_a_trace_goes_on_agents_just_as_in_the_simulator(plain: float) -> None:
+    """The scheduler's state and registry, agents and their messages as they are; where messages take no time."""
+    wanted = scene(24, "v100=2,p100=2,k80=4")
+    faster = replace(wanted, jobs=with_plain_jobs(wanted.jobs, plain)).compressed(wanted.simulated().end_s / 20.0)
+    cluster = VirtualCluster(faster.configuration, faster.policy)
+    found = emulated.agreement(faster, 1.0, *cluster.play(faster.cluster.servers, faster.jobs, within_s=600.0))
+    assert found.agrees
+    assert found.makespan_emulated_s == pytest.approx(found.makespan_simulated_s, rel=1e-6)
+    assert found.jct_emulated_s == pytest.approx(found.jct_simulated_s, rel=1e-6)
+    assert found.leases_emulated == found.leases_simulated > 2 * 24, "they were preempted alike"
 
 
 @pytest.mark.slow
-def test_a_short_trace_goes_on_agents_as_in_the_simulator(tmp_path: Path) -> None:
-    """Bounds are wider than those of the command, by as much as a busy machine took its time in ten seconds."""
-    scene = emulated.scene_of("shockwave_120", 12, "v100=2,p100=2,k80=4", "max_min_fairness", 900.0)
-    found = emulated.compare(scene, 10.0, tmp_path)
-    assert found.jobs == 12
-    late = found.late_s / found.makespan_simulated_s
-    assert abs(found.makespan_off) < 0.15 + late, found
-    assert found.rank_correlation > 0.85 - 3 * late, found
-    assert found.leases_emulated > 12, "nobody was preempted"
+def test_a_short_trace_is_carried_out_by_real_processes(tmp_path: Path) -> None:
+    """All of it, and its books add up; how long that took is another matter, on whatever machine this is."""
+    found = emulated.compare(scene(3, "v100=1,p100=1"), 2.0, tmp_path)
+    assert found.jobs == 3 <= found.leases_emulated
 
 
 @pytest.mark.parametrize("plain", [0.0, 0.5])
