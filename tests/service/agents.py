@@ -127,10 +127,6 @@ class Going:
         passed_s = time_s - self.since_s
         return min(self.launch.until_step, self.launch.saved_steps + passed_s * self.launch.steps_per_s)
 
-    @property
-    def steps(self) -> float:
-        return self.steps_at(time.monotonic())
-
 
 @dataclass
 class Seen:
@@ -139,8 +135,11 @@ class Seen:
     running: dict[int, set[tuple[int, str]]] = field(default_factory=dict)  # by job: lease and server
     launches: int = 0
     twice: list[int] = field(default_factory=list)
+    agents: list["FakeAgent"] = field(default_factory=list)
 
     def begins(self, job_id: int, lease_id: int, server: str) -> None:
+        for agent in self.agents:
+            agent.look()  # what is over by the clock runs no more, though this loop stood still
         self.launches += 1
         here = self.running.setdefault(job_id, set())
         if any(lease != lease_id for lease, _ in here):
@@ -170,6 +169,7 @@ class FakeAgent:
         self.name, self.devices, self.accelerator, self.boot_id = name, devices, accelerator, boot_id
         self.agent_id = agent_id or uuid.uuid4().hex
         self.seen = seen or Seen()
+        self.seen.agents.append(self)
         self.going: dict[int, Going] = {}
         self.unacknowledged: dict[str, wire.Ended] = {}
         self.ended: set[int] = set()
@@ -322,7 +322,8 @@ class FakeAgent:
         self.seen.begins(launch.job_id, launch.lease_id, self.name)
 
     def _end(self, lease_id: int, *, complete: bool = False, failed: bool = False) -> None:
-        going, now_s = self._drop(lease_id), time.monotonic()
+        going = self._drop(lease_id)
+        now_s = min(time.monotonic(), going.until_s)
         self.ended.add(lease_id)
         ended = wire.Ended(
             report_id=f"{self.name}-{lease_id}",
@@ -342,14 +343,19 @@ class FakeAgent:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(0.02)
-            now_s = time.monotonic()
-            for lease_id, going in list(self.going.items()):
-                if now_s >= going.until_s:
-                    self._end(lease_id)
-                elif going.fails:
-                    self._end(lease_id, failed=True)
-                elif going.steps >= going.launch.until_step or going.launch.job_id in self.finish_jobs:
-                    self._end(lease_id, complete=True)
+            self.look()
+
+    def look(self) -> None:
+        """End what fails, is complete or has no lease any more."""
+        now_s = time.monotonic()
+        for lease_id, going in list(self.going.items()):
+            done = going.steps_at(min(now_s, going.until_s)) >= going.launch.until_step
+            if going.fails:
+                self._end(lease_id, failed=True)
+            elif done or going.launch.job_id in self.finish_jobs:
+                self._end(lease_id, complete=True)
+            elif now_s >= going.until_s:
+                self._end(lease_id)
 
     def _send_log(self, ask: wire.SendLog) -> None:
         if ask.end:
