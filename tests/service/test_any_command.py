@@ -20,8 +20,7 @@ from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.state.replay import read_recorded
 from gavelx.simulator import simulate
 from tests.service.running import run
-
-PATIENCE_S = 150.0
+from tests.waiting import PATIENCE_S
 
 
 async def explained(cluster: LocalCluster, job_id: int) -> dict[str, Any]:

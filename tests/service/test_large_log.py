@@ -1,4 +1,4 @@
-"""A log of 10,000 jobs: the service is killed, and serves again, with its snapshots and without.
+"""A log of 2,000 jobs: the service is killed, and serves again, with its snapshots and without.
 
 How long that takes is in ``benchmarks/service``.
 """
@@ -22,7 +22,7 @@ from tests.service.test_restart import Daemon
 
 pytestmark = pytest.mark.slow
 
-JOBS, ROUNDS, SERVERS, DEVICES, ROUND_S = 10_000, 14, 100, 4, 60.0
+JOBS, ROUNDS, SERVERS, DEVICES, ROUND_S = 2_000, 14, 20, 4, 60.0
 COMMAND = ["python", "train.py", "--epochs", "9"]
 
 
@@ -76,7 +76,7 @@ class Scribe:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """10,000 jobs came, and half of them are complete; no snapshot was ever taken, as after an upgrade."""
+    """2,000 jobs came, and half of them are complete; no snapshot was ever taken, as after an upgrade."""
     log = Log(str(tmp_path / "state"))
     scribe = Scribe(log)
     scribe.join()
