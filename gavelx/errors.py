@@ -76,8 +76,12 @@ class SolverError(GavelxError):
     """No solver reached an answer that passes its check. This is our failure, not the user's."""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'fifo'?``, or the whole list if no known word is near.
+LISTED_MOST, LISTED_FEW = 8, 4
+"""Lists of names that are longer than this are cut to the nearest few."""
+
+
+def did_you_mean(word: str, known: Iterable[str], listed_by: str = "") -> str:
+    """``did you mean 'fifo'?``; if no known word is near, :func:`one_of` them.
 
     >>> did_you_mean("fifoo", ["fifo", "isolated"])
     "did you mean 'fifo'?"
@@ -86,4 +90,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = get_close_matches(word, known, n=2, cutoff=0.5)
     if near:
         return "did you mean " + " or ".join(repr(name) for name in near) + "?"
-    return "one of " + ", ".join(known)
+    return one_of(known, listed_by, word)
+
+
+def one_of(known: Iterable[str], listed_by: str = "", word: str = "") -> str:
+    """All known words; of many, those nearest to ``word``, how many there are, and the command that lists them.
+
+    >>> one_of(["fifo", "isolated"]), one_of(map(str, range(1000)), "gavelx numbers", "999.5")
+    ('one of fifo, isolated', 'one of 999, 995, 99, 95, ... (1,000 in all: gavelx numbers)')
+    """
+    known = list(dict.fromkeys(known))
+    if len(known) <= LISTED_MOST:
+        return "one of " + ", ".join(known)
+    shown = get_close_matches(word, known, n=LISTED_FEW, cutoff=0.3) or known[:LISTED_FEW]
+    listed = f": {listed_by}" if listed_by else ""
+    return f"one of {', '.join(shown)}, ... ({len(known):,} in all{listed})"

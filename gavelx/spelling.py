@@ -46,7 +46,11 @@ def as_spelled(jobs: Iterable[Job], known: Collection[str]) -> tuple[Job, ...]:
 def nearest(text: str, known: Collection[str]) -> str:
     """``did you mean ...?``, for a text that matches no name, or several."""
     near = close(text, known)
-    return did_you_mean(text, known) if not near else "did you mean " + " or ".join(map(repr, near)) + "?"
+    return (
+        did_you_mean(text, known, "gavelx throughputs show")
+        if not near
+        else "did you mean " + " or ".join(map(repr, near)) + "?"
+    )
 
 
 def close(text: str, known: Collection[str]) -> list[str]:

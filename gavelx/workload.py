@@ -7,7 +7,7 @@ or enough devices of such a type. Each has its own message.
 from collections.abc import Iterable, Iterator, Sequence
 
 from gavelx.cluster import Cluster
-from gavelx.errors import WorkloadError
+from gavelx.errors import WorkloadError, one_of, one_of
 from gavelx.jobs import Job
 from gavelx.spelling import nearest
 from gavelx.throughputs import Setting, Throughputs
@@ -62,7 +62,7 @@ def check_accelerators(accelerators: Sequence[str], throughputs: Throughputs) ->
             raise WorkloadError(
                 f"no throughput is known for accelerator type {name!r}",
                 where=f"throughput table {throughputs.name}".rstrip(),
-                expected="a type of this table: " + ", ".join(throughputs.accelerators),
+                expected="a type of this table, " + one_of(throughputs.accelerators, word=name),
                 hint=f"--table FILE, with rows for {name}, or another type",
             )
 

@@ -1,28 +1,32 @@
 """Commands of users, as scripts: twenty kinds, and twenty whose output lies.
 
-Those that count take a step ``PACE`` times a second, which each agent has in its environment, so the true speed of
-a script on a type of device is known.
+Those that count take a step ``PACE`` times a second, which each agent has in its environment, as far as the machine
+lets them. Each writes into a file, by its own clock, when it took which step: that is the truth (:func:`true_speed`).
 """
 
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from gavelx.rpc import wire_pb2 as wire
 
 LOOP = """import os, sys, time
 pace, n = float(os.environ["PACE"]), {steps}
-began = time.monotonic()
+began, clock = time.monotonic(), open(f"{{__file__}}.{{pace:g}}", "a")
 for i in range(1, n + 1):
     time.sleep(max(0.0, began + i / pace - time.monotonic()))
+    now = time.monotonic()
+    rate = i / (now - began)
+    print(i, now, file=clock, flush=True)
     {say}
     sys.stdout.flush()
 """
 COUNTING = {
     "steps.py": 'print(f"step {i}/{n}")',
-    "bar.py": 'print(f"\\r{100 * i // n:3d}%|##| {i}/{n} [00:01<00:02, {pace:.2f}it/s]", end="")',
-    "rates.py": 'print(f"loss {1 / i:.3f} {pace:.2f} it/s")',
-    "slowly.py": 'print(f"{1 / pace:.4f} s/it")',
+    "bar.py": 'print(f"\\r{100 * i // n:3d}%|##| {i}/{n} [00:01<00:02, {rate:.2f}it/s]", end="")',
+    "rates.py": 'print(f"loss {1 / i:.3f} {rate:.2f} it/s")',
+    "slowly.py": 'print(f"{1 / rate:.4f} s/it")',
     "colours.py": 'print(f"\\x1b[32m[iter {i} of {n}]\\x1b[0m")',
     "logs.py": 'print({"loss": 0.5, "train_step": i})',
     "epochs.py": 'print(f"epoch {i}/{n}")',
@@ -94,6 +98,17 @@ def twenty(long_s: float = 12.0, steps: int = 60) -> dict[str, str]:
 def liars(lines: int = 15) -> dict[str, str]:
     """Twenty scripts that say what is not so, five lines a second."""
     return {name: LYING.format(lines=lines, say=say) for name, say in LIES.items()}
+
+
+def true_speed(script: Path, pace: float) -> float | None:
+    """Steps/s of all runs of a script at this pace, by its own clock; None if it took no two steps."""
+    clock, steps, seconds = Path(f"{script}.{pace:g}"), 0, 0.0
+    lines = [line.split() for line in clock.read_text().splitlines()] if clock.exists() else []
+    taken = [(int(words[0]), float(words[1])) for words in lines if len(words) == 2]
+    for (before, before_s), (after, after_s) in pairwise(taken):
+        if after == before + 1:  # else another run begins
+            steps, seconds = steps + 1, seconds + after_s - before_s
+    return steps / seconds if steps else None
 
 
 def submissions(folder: Path, scripts: Mapping[str, str]) -> dict[str, wire.JobSpec]:

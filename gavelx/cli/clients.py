@@ -223,7 +223,18 @@ def _size_in_words(size: dict[str, Any]) -> str:
 
 
 def _speed_in_words(speed: tuple[str, dict[str, Any]]) -> str:
+    """A speed, and where it comes from.
+
+    >>> _speed_in_words(("k80", {"steps_per_s": 3.0, "from": "measured", "leases": 2}))
+    'k80 3 steps/s (measured by 2 leases of its type)'
+    >>> _speed_in_words(("v100", {"steps_per_s": None, "not_measured": "it reported no step"}))
+    'v100 not measured: it reported no step'
+    """
     name, known = speed
+    if known["steps_per_s"] is None:
+        return f"{name} not measured: {known['not_measured']}"
+    if leases := known.get("leases"):
+        known = known | {"from": f"measured by {leases} lease{'s' if leases > 1 else ''} of its type"}
     ends = f", {number(known['range'][0])} to {number(known['range'][1])}" if "range" in known else ""
     why = f"; a lease did not measure it: {known['not_measured']}" if "not_measured" in known else ""
     return f"{name} {number(known['steps_per_s'])} steps/s ({known['from']}{ends}{why})"

@@ -356,10 +356,12 @@ def worker(
 
 @trace_app.command("show", epilog="Example:  gavelx trace show trace.csv")
 def trace_show(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or a bundled trace's name.")],
+    file: Annotated[
+        str, typer.Argument(metavar="[FILE]", help="A CSV file, or a bundled trace's name. Default: list these.")
+    ] = "",
     json: o.JsonFlag = False,
 ) -> None:
-    """Summarise a trace: its jobs, job types, scale factors and arrival times."""
+    """Summarise a trace: its jobs, job types, scale factors and arrival times; or list the bundled traces."""
     from gavelx.cli.traces import show
 
     show(file, json)

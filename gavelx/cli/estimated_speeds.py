@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from gavelx.errors import OptionError, WorkloadError
+from gavelx.errors import OptionError, WorkloadError, one_of, one_of
 from gavelx.estimator.job_names import JobNameError, near_name, read_job
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.shipped_speeds import shipped_measurements
@@ -25,7 +25,9 @@ def check_types(accelerators: Iterable[str], table: Throughputs, where: str = "-
         raise OptionError(
             f"nothing is known of accelerator type {shown(name)}",
             where=where,
-            expected="" if near else "one of " + ", ".join({**dict.fromkeys(table.accelerators), **chips}),
+            expected=""
+            if near
+            else one_of({**dict.fromkeys(table.accelerators), **chips}, "gavelx docs your_gpus", name),
             hint=f"did you mean {near[0]!r}?" if near else f"--table FILE, with speeds on {shown(name)}",
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError, PolicyError, did_you_mean
+from gavelx.files.price_importers.offers import instance_types, plain
 from gavelx.files.price_rows import PriceRow
 from gavelx.files.price_tables import (
     Terms,
@@ -113,6 +114,8 @@ def list_prices(
         _print_prices_in_use(rows)
     else:
         _print_offers(rows)
+        if cloud is not None and accelerators is None:
+            _print_unpriced(cloud)
 
 
 def _priced(accelerators: str) -> list[str]:
@@ -124,7 +127,7 @@ def _priced(accelerators: str) -> list[str]:
             raise OptionError(
                 f"the price table has no row for {shown(name)}",
                 where="--accelerators",
-                hint=did_you_mean(name[:200], sorted(known)),
+                hint=did_you_mean(name[:200], sorted(known), "gavelx prices show"),
             )
     return names
 
@@ -185,3 +188,10 @@ def _print_offers(rows: list[dict[str, Any]]) -> None:
         table.add_row(*(policy_cell(cell) for cell in row))
     stdout().print(table)
     stdout().print("US dollars per device-hour. Sources: --json.", style="dim")
+
+
+def _print_unpriced(cloud: str) -> None:
+    """Print the instance types of a cloud of which the shipped table has no price."""
+    priced = {plain(row.instance_type) for row in price_rows(cloud)}
+    if unknown := [name for name in instance_types(cloud) if plain(name) not in priced]:
+        stdout().print(f"No price is known of {', '.join(unknown)}.", style="dim", markup=False)

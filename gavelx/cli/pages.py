@@ -22,7 +22,9 @@ def show_page(name: str | None) -> None:
         stdout().print(table)
         return
     if (path := known.get(name.removesuffix(".md"))) is None:
-        raise OptionError(f"there is no page {name!r:.60}", where="PAGE", hint=did_you_mean(name, [*known]))
+        raise OptionError(
+            f"there is no page {name!r:.60}", where="PAGE", hint=did_you_mean(name, known, "gavelx docs")
+        )
     text = path.read_text(encoding="utf-8")
     if sys.stdout.isatty():
         stdout().print(Markdown(text))

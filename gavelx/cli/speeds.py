@@ -14,6 +14,7 @@ from gavelx.cli.cluster_options import Address
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.errors import OptionError
+from gavelx.estimator.job_names import JobNameError, read_job
 from gavelx.estimator.steady_speed import interval
 from gavelx.files.profiles import Profile, read_estimates, read_profiles, write_profiles
 from gavelx.measurements import Estimate, Measurement, Way
@@ -37,13 +38,22 @@ def show_type(table: str, text: str, scale_factor: int | None, as_json: bool) ->
     ways = [way for way in _all_ways(wanted, [*measured, *guessed]) if _has_width(way, scale_factor)]
     if not ways:
         width = f" with scale factor {scale_factor}" if scale_factor else ""
-        raise OptionError(f"no row for {text!r}{width}", where="--type (--job-type)", hint=nearest(text, types))
+        today = "gavelx docs your_gpus: jobs of this name are estimated where a cluster needs them"
+        hint = today if _is_today(text) else nearest(text, types)
+        raise OptionError(f"no row for {text!r}{width}", where="--type (--job-type)", hint=hint)
     rows = [_row(way, measured.get(way), guessed.get(way, UNKNOWN)) for way in ways]
     if as_json:
         print_json({"table": table, "rows": rows})
         return
     _print_rows(rows)
     stdout().print(_counted(rows), markup=False)
+
+
+def _is_today(text: str) -> bool:
+    try:
+        return read_job(text) is not None
+    except JobNameError:
+        return True
 
 
 def _all_ways(types: Sequence[str], known: Sequence[Way]) -> list[Way]:

@@ -195,12 +195,15 @@ def print_speeds(rows: Sequence[SpeedsOfType], console: Console) -> None:
         return
     table = plain_table()
     table.add_column("speeds on", overflow="fold")
-    for heading in ("measured", "estimated", "typical\nrange", "widest\nrange", "cannot\nrun", "unknown"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        counts = [f"{count:,}" if count else "" for count in (row.cannot_run, row.unknown)]
+    headings = ["measured", "estimated", "typical\nrange", "widest\nrange"]
+    seldom = [("cannot\nrun", [row.cannot_run for row in rows]), ("unknown", [row.unknown for row in rows])]
+    seldom = [(heading, counts) for heading, counts in seldom if any(counts)]
+    for heading in (*headings, *(heading for heading, _ in seldom)):
+        table.add_column(heading, justify="right", overflow="fold")
+    for n, row in enumerate(rows):
+        more = [f"{counts[n]:,}" if counts[n] else "" for _, counts in seldom]
         widths = factor(row.times_wider), factor(row.widest)
-        table.add_row(policy_cell(row.accelerator), f"{row.measured:,}", f"{row.estimated:,}", *widths, *counts)
+        table.add_row(policy_cell(row.accelerator), f"{row.measured:,}", f"{row.estimated:,}", *widths, *more)
     console.print()
     console.print(table)
     for row in rows:

@@ -13,6 +13,7 @@ from gavelx.cli.drawing import drawn_jobs
 from gavelx.cli.output import print_json, stdout
 from gavelx.cli.tables import plain_table, policy_cell
 from gavelx.files.atomic import ensure_writable
+from gavelx.files.locate import data_path, names
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.files.traces import find_trace, read_trace, write_trace
 from gavelx.jobs import Job
@@ -45,12 +46,28 @@ def generate(
 
 
 def show(file: str, as_json: bool) -> None:
-    """Print a summary of a trace."""
+    """Print a summary of a trace; without one, the names of those that gavelx ships."""
+    if not file:
+        _list_shipped(as_json)
+        return
     summary = summarise(read_trace(find_trace(file)))
     if as_json:
         print_json(summary)
     else:
         _print_summary(summary)
+
+
+def _list_shipped(as_json: bool) -> None:
+    counts = {name: len(read_trace(data_path("traces", name))) for name in names("traces")}
+    if as_json:
+        print_json({"traces": [{"name": name, "jobs": count} for name, count in counts.items()]})
+        return
+    table = plain_table()
+    table.add_column("trace", overflow="fold")
+    table.add_column("jobs", justify="right")
+    for name, count in counts.items():
+        table.add_row(policy_cell(name), f"{count:,}")
+    stdout().print(table)
 
 
 def summarise(jobs: Sequence[Job]) -> dict[str, Any]:

@@ -266,7 +266,11 @@ def check_discounts(discounts: Mapping[str, Decimal], specs: Iterable[str]) -> N
 
 def _one_of(option: str, value: str, known: Iterable[str]) -> str:
     if value.lower() not in (known := sorted(known)):
-        raise OptionError(f"{shown(value)} is not in the table", where=option, hint=did_you_mean(value, known))
+        raise OptionError(
+            f"{shown(value)} is not in the table",
+            where=option,
+            hint=did_you_mean(value, known, "gavelx prices show"),
+        )
     return value.lower()
 
 

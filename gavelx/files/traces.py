@@ -54,7 +54,7 @@ def find_trace(name_or_path: str | Path) -> Path:
         return data_path("traces", name)
     if exists(path):
         return path
-    hint = did_you_mean(path.stem[:100], shipped)
+    hint = did_you_mean(path.stem[:100], shipped, "gavelx trace show")
     raise InputFileError("there is no such file or shipped trace", where=shown(name, 200), hint=hint)
 
 

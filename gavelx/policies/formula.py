@@ -115,5 +115,9 @@ def _called(node: ast.Call, arguments: list[Any], options: dict[str, Any]) -> An
 
 def _word(name: str) -> Callable[..., Any]:
     if name not in WORDS:
-        raise PolicyError(f"unknown term {name!r:.60}", where="formula", hint=did_you_mean(name, WORDS))
+        raise PolicyError(
+            f"unknown term {name!r:.60}",
+            where="formula",
+            hint=did_you_mean(name, WORDS, "gavelx docs write_a_policy"),
+        )
     return WORDS[name]

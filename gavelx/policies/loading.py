@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -183,7 +183,7 @@ def load_policy(text: str) -> Policy:
         file = Path(text if text.endswith(".py") else f"{text}.py")
         raise PolicyError(
             f"unknown policy {text!r:.100}",
-            hint=f"{text}:NAME, an object in {file}" if _is_file(file) else did_you_mean(text, known),
+            hint=f"{text}:NAME, an object in {file}" if _is_file(file) else _listed(text, known),
             expected="a name, modifier(name), a formula, weights.npz or file:object",
         )
     return policy
@@ -197,7 +197,11 @@ def _unknown_call(name: str, text: str) -> PolicyError:
             problem, where=f"{text:.100}", expected="Maximize(...) or Minimize(...) of terms", hint=hint
         )
     known = [*modifiers(), "Maximize", "Minimize"]
-    return PolicyError(f"unknown modifier {name!r}", where=f"{text:.100}", hint=did_you_mean(name, known))
+    return PolicyError(f"unknown modifier {name!r}", where=f"{text:.100}", hint=_listed(name, known))
+
+
+def _listed(text: str, known: Iterable[str]) -> str:
+    return did_you_mean(text, known, "gavelx policies")
 
 
 def split_policies(text: str) -> list[str]:

@@ -67,6 +67,29 @@ def test_offers_of_one_cloud(shell: Shell) -> None:
     assert shell("prices", "show", "--accelerators", "abacus").code == 2
 
 
+def test_sizes_without_a_price_are_unknown(shell: Shell) -> None:
+    said = " ".join(shell("prices", "show", "--cloud", "azure").out.partition("No price is known of")[2].split())
+    assert "NC48ads A100 v4" in said
+    assert "NC80adis H100 v5" in said
+    assert "NC40ads" not in said, "it has a price"
+
+
+def test_long_lists_of_names_are_cut(shell: Shell) -> None:
+    """The nearest, how many there are, and the command that lists them."""
+    for arguments, lister in (
+        (("simulate", "--policy", "zzz", "--cluster", "v100=1", "--jobs", "1"), "policies"),
+        (("simulate", "--policy", "fifo", "--cluster", "zzz=1", "--jobs", "1"), "docs your_gpus"),
+        (("throughputs", "show", "--type", "zzz"), "throughputs show"),
+        (("prices", "show", "--accelerators", "zzz"), "prices show"),
+        (("docs", "zzz"), "docs"),
+    ):
+        said = shell(*arguments).err
+        assert f"in all: gavelx {lister})" in said, said
+        assert said.count(",") < 12, said
+    said = shell("throughputs", "show", "--type", "llama-7b-lora-bs16").err
+    assert "gavelx docs your_gpus" in said, "its speeds are estimated"
+
+
 def test_pages_are_listed_and_shown(shell: Shell) -> None:
     listed = shell("docs")
     assert listed.code == 0

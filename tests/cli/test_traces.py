@@ -161,6 +161,17 @@ def test_show(shell: Shell) -> None:
     assert "ResNet-18" in shell("trace", "show", "gavel_max_min_fairness").out
 
 
+def test_shipped_traces_are_listed(shell: Shell) -> None:
+    listed = {row["name"]: row["jobs"] for row in shell("trace", "show", "--json").json["traces"]}
+    assert (
+        listed["gavel_max_min_fairness"] == shell("trace", "show", "gavel_max_min_fairness", "--json").json["jobs"]
+    )
+    said = shell("trace", "show").out
+    assert all(name in said for name in listed)
+    missed = shell("trace", "show", "none_such").err
+    assert f"({len(listed)} in all: gavelx trace show)" in missed
+
+
 def test_nothing_is_drawn_when_the_file_cannot_be_written(shell: Shell, tmp_path: Path) -> None:
     ran = shell("trace", "generate", "--jobs", 5, "--out", tmp_path / "none" / "x.csv")
     assert (ran.code, ran.out) == (2, "")

@@ -13,7 +13,7 @@ import pytest
 
 from experiments.deployed import any_command
 from experiments.deployed.any_command import PARTS, TIMING, Found, carry_out, configuration, found_in
-from experiments.deployed.commands import liars, submissions, twenty
+from experiments.deployed.commands import liars, submissions, true_speed, twenty
 from experiments.deployed.local import LocalCluster
 from gavelx.policies import load_policy
 from gavelx.rpc import wire_pb2 as wire
@@ -26,6 +26,16 @@ from tests.waiting import PATIENCE_S
 async def explained(cluster: LocalCluster, job_id: int) -> dict[str, Any]:
     reply = await cluster.call("Explain", wire.ExplainRequest(version=1, job_id=job_id))
     return dict(json.loads(reply.explanation_json))
+
+
+def test_the_true_speed_is_by_a_scripts_own_clock(tmp_path: Path) -> None:
+    """Two runs, the second one stopped after a line that is not whole; another pace is another file."""
+    script = tmp_path / "steps.py"
+    assert true_speed(script, 10.0) is None
+    Path(f"{script}.10").write_text("1 100.0\n2 100.2\n3 100.4\n1 200.0\n2 200.2\n3")
+    Path(f"{script}.30").write_text("1 100.0\n")
+    assert true_speed(script, 10.0) == pytest.approx(5.0)
+    assert true_speed(script, 30.0) is None
 
 
 @pytest.mark.slow

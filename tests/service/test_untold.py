@@ -108,6 +108,8 @@ def test_its_speed_is_estimated_and_then_measured() -> None:
         assert Setting("train.py~1", "v100") not in desk.state.untold.ranges
         assert desk.state.jobs[0].ended == "complete"
         assert desk.state.jobs[0].steps_done == 280.0
+        told = explained(desk.state, desk.here, 0, desk.now_s)["speeds"]["v100"]
+        assert told == {"steps_per_s": pytest.approx(7.0), "from": "measured", "leases": 1}
         assert desk.state.mechanism.lengths.source(desk.state.jobs[0].job) == "1 job of its type before it"
         again = desk.again()
         assert again.jobs == desk.state.jobs

@@ -148,7 +148,11 @@ def find_layout(path: Path, name: str = AUTO) -> Layout:
     Raises :class:`OptionError` for an unknown name, :class:`InputFileError` for a file without such a layout.
     """
     if name not in (AUTO, *FORMATS):
-        raise OptionError(f"no format is called {shown(name)}", where="--format", hint=did_you_mean(name, FORMATS))
+        raise OptionError(
+            f"no format is called {shown(name)}",
+            where="--format",
+            hint=did_you_mean(name, FORMATS, "gavelx docs traces"),
+        )
     possible = [layout for layout in LAYOUTS if name in (AUTO, layout.format)]
     head = [line for line in read_head(path).splitlines() if line.strip()][:20] or [""]
     for layout in possible:

@@ -48,6 +48,12 @@ def inside(cloud: str, instance_type: str) -> Inside | None:
     return _instances().get((cloud, plain(instance_type)))
 
 
+def instance_types(cloud: str) -> list[str]:
+    """The instance types of a cloud whose accelerators are known."""
+    rows = read_rows(data_path("prices", "instances"), ("cloud", "instance_type"))
+    return [row.text("instance_type") for row in rows if row.text("cloud") == cloud]
+
+
 def plain(instance_type: str) -> str:
     """``Standard_NC6s_v3`` and ``NC6s v3`` are one instance type."""
     return instance_type.lower().removeprefix("standard_").replace("_", " ")

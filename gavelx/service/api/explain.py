@@ -60,6 +60,7 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
             "steps_done": known.steps_done,
             "total_steps": plain_steps(job),
             "spent_usd": plain(known.spent_usd),
+            "speeds": _measured(state, here, job),
         }
     if (live := state.mechanism.job(job_id)) is None:
         return document | {"why": NEW} | _believed(state, job)
@@ -127,6 +128,18 @@ def _speeds(state: State, here: AgentRegistry, job_id: int) -> dict[str, Any]:
                 found[name]["range"] = list(table.ranges[way])
                 if (rejected := here.measuring.rejected.get(way)) is not None:
                     found[name]["not_measured"] = rejected[1]
+    return found
+
+
+def _measured(state: State, here: AgentRegistry, job: Job) -> dict[str, Any]:
+    """Steps/s that leases of such jobs measured, on each type where one ran, or why they did not."""
+    found = {}
+    for name in state.mechanism.leasing.accelerators:
+        way = Setting(job.job_type, name, job.scale_factor)
+        if (learned := state.online.learned(way)) is not None:
+            found[name] = {"steps_per_s": learned.speed, "from": "measured", "leases": learned.count}
+        elif (rejected := here.measuring.rejected.get(way)) is not None:
+            found[name] = {"steps_per_s": None, "not_measured": rejected[1]}
     return found
 
 
