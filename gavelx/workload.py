@@ -7,7 +7,7 @@ or enough devices of such a type. Each has its own message.
 from collections.abc import Iterable, Iterator, Sequence
 
 from gavelx.cluster import Cluster
-from gavelx.errors import WorkloadError, one_of, one_of
+from gavelx.errors import WorkloadError, one_of
 from gavelx.jobs import Job
 from gavelx.spelling import nearest
 from gavelx.throughputs import Setting, Throughputs

@@ -7,9 +7,9 @@ serve`` begins with, and to real and emulated agents, without a type, a length o
     liars      twenty commands whose output lies, on two types
     crowded    three commands that save nothing, on one device: none ends within its turn
 
-Of each it is checked that it ends and how long it waits for its first lease; of those that count, that the speeds
-that leases measured are those by their own clocks; of the others, that the believed ranges hold; and that bills are of the
-seconds for which devices were held, whatever was printed.
+Of each it is checked that it ends and how long it waits for its first lease; of those that count, that the
+speeds that leases measured are those by their own clocks; of the others, that the believed ranges hold; and
+that bills are of the seconds for which devices were held, whatever was printed.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Commands of users, as scripts: twenty kinds, and twenty whose output lies.
 
-Those that count take a step ``PACE`` times a second, which each agent has in its environment, as far as the machine
-lets them. Each writes into a file, by its own clock, when it took which step: that is the truth (:func:`true_speed`).
+Those that count take a step ``PACE`` times a second, which each agent has in its environment, as far as the
+machine lets them. Each writes into a file, by its own clock, when it took which step: that is the truth
+(:func:`true_speed`).
 """
 
 import sys

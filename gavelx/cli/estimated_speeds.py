@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from gavelx.errors import OptionError, WorkloadError, one_of, one_of
+from gavelx.errors import OptionError, WorkloadError, one_of
 from gavelx.estimator.job_names import JobNameError, near_name, read_job
 from gavelx.files.data_sheets import load_data_sheets
 from gavelx.files.shipped_speeds import shipped_measurements

@@ -1,6 +1,6 @@
 """Results as tables in a terminal, wide or narrow."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -193,19 +193,22 @@ def print_speeds(rows: Sequence[SpeedsOfType], console: Console) -> None:
     """Print which speeds are measured and which estimated, by accelerator type; nothing if all are measured."""
     if not rows:
         return
-    table = plain_table()
-    table.add_column("speeds on", overflow="fold")
-    headings = ["measured", "estimated", "typical\nrange", "widest\nrange"]
-    seldom = [("cannot\nrun", [row.cannot_run for row in rows]), ("unknown", [row.unknown for row in rows])]
-    seldom = [(heading, counts) for heading, counts in seldom if any(counts)]
-    for heading in (*headings, *(heading for heading, _ in seldom)):
-        table.add_column(heading, justify="right", overflow="fold")
-    for n, row in enumerate(rows):
-        more = [f"{counts[n]:,}" if counts[n] else "" for _, counts in seldom]
-        widths = factor(row.times_wider), factor(row.widest)
-        table.add_row(policy_cell(row.accelerator), f"{row.measured:,}", f"{row.estimated:,}", *widths, *more)
-    console.print()
-    console.print(table)
+    counts = {
+        "measured": [f"{row.measured:,}" for row in rows],
+        "estimated": [f"{row.estimated:,}" for row in rows],
+        "cannot\nrun": [f"{row.cannot_run:,}" if row.cannot_run else "" for row in rows],
+        "unknown": [f"{row.unknown:,}" if row.unknown else "" for row in rows],
+    }
+    counts = {heading: cells for heading, cells in counts.items() if any(cells)}
+    widths = {
+        "typical\nrange": [factor(row.times_wider) for row in rows],
+        "widest\nrange": [factor(row.widest) for row in rows],
+    }
+    together = _by_type(rows, counts | widths)
+    fits = Console(width=1000).measure(together).maximum <= console.width
+    for table in [together] if fits else [_by_type(rows, counts), _by_type(rows, widths)]:
+        console.print()
+        console.print(table)
     for row in rows:
         for reason in row.reasons[:REASONS_MAX]:
             console.print(f"{row.accelerator}: {reason}", markup=False, soft_wrap=True)
@@ -213,6 +216,16 @@ def print_speeds(rows: Sequence[SpeedsOfType], console: Console) -> None:
             console.print(f"{row.accelerator}: {more} more job types cannot run", markup=False, soft_wrap=True)
     if any(row.estimated for row in rows):
         console.print(LEGEND_SPEEDS, style="dim")
+
+
+def _by_type(rows: Sequence[SpeedsOfType], columns: Mapping[str, Sequence[str]]) -> Table:
+    table = plain_table()
+    table.add_column("speeds on", overflow="fold")
+    for heading in columns:
+        table.add_column(heading, justify="right")
+    for row, *cells in zip(rows, *columns.values(), strict=True):
+        table.add_row(policy_cell(row.accelerator), *cells)
+    return table
 
 
 def _needed(column: Column, summaries: Sequence[dict[str, Any]]) -> bool:
