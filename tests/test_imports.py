@@ -70,7 +70,7 @@ MAY_IMPORT = {
     "worker": {"nouns", "rpc", "worker"},
     "profiler": {"nouns", "files", "estimator", "rpc", "worker", "profiler"},
     "training": {"nouns", "training"},
-    "learning": {"nouns", "slots", "policies", "learning"},
+    "learning": {"nouns", "slots", "policies", "mechanism", "simulator", "learning"},
     "service": {
         *("nouns", "solvers", "policies", "mechanism", "drive", "fallback"),
         *("files", "explain", "rpc", "estimator", "estimated_speeds", "service"),

@@ -103,6 +103,11 @@ class LocalCluster:
                 agent.kill()
                 agent.wait()
 
+    @property
+    def address(self) -> str:
+        """Where the scheduler listens."""
+        return self._service.address
+
     # -- machines ---------------------------------------------------------------------------------------------
 
     async def join(self, *machines: Machine) -> None:

@@ -303,10 +303,15 @@ def run_offer(access: Access, server: str, devices: int, *, notice_s: float, wai
         print(f"{server} lends {devices} of its devices{left}")
 
 
+def set_policy(access: Access, policy: str) -> str:
+    """Change the policy of the scheduler; the one before."""
+    return str(_call(access, wire.SetPolicyRequest(version=1, policy=policy)).before)
+
+
 def run_set_policy(access: Access, policy: str, as_json: bool) -> None:
-    """Change the policy of the scheduler."""
-    reply = _call(access, wire.SetPolicyRequest(version=1, policy=policy))
+    """Change the policy of the scheduler, and say so."""
+    before = set_policy(access, policy)
     if as_json:
-        print_json({"policy": reply.policy, "before": reply.before})
+        print_json({"policy": policy, "before": before})
     else:
-        print(f"{reply.policy} decides from now on; it was {reply.before}")
+        print(f"{policy} decides from now on; it was {before}")

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from gavelx.cli import options as o
+from gavelx.cli.cluster_options import Address
 from gavelx.cli.learn_options import Teacher, WorldOptions
 from gavelx.cli.run_options import with_options
+from gavelx.cli.secrets import STATE
 
 learn_app = typer.Typer(no_args_is_help=True, help="Policies that learn.")
 Out = Annotated[str, typer.Option(metavar="FILE.npz", help="Where the weights of the best round go.")]
@@ -99,3 +101,49 @@ def learn_evaluate(
     from gavelx.cli.learning import evaluate
 
     evaluate(weights, world, as_json=json)
+
+
+@learn_app.command(
+    "follow",
+    epilog="Example:  gavelx learn follow run/ --weights weights/ --teacher 'elastic(srtf_program)' --every 3600",
+)
+@with_options(Address)
+def learn_follow(
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", envvar=STATE, help="The --state of the service: a folder or a URL.")
+    ],
+    *,
+    address: Address,
+    weights: Annotated[str, typer.Option(metavar="FOLDER", help="Where weights go; the scheduler reads it too.")],
+    teacher: Annotated[
+        str, typer.Option(metavar="POLICY", help="Decides while no network is as good in the simulator.")
+    ] = "elastic(srtf_program)",
+    last: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Learn from, and judge by, the last N jobs.")
+    ] = 100,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Of learning, each time.")] = 3,
+    steps: Annotated[int, typer.Option(min=1, metavar="N", help="Steps of training in each round.")] = 400,
+    slot: Annotated[
+        float, typer.Option(min=1.0, metavar="SECONDS", help="How often devices change hands in the model.")
+    ] = 360.0,
+    tolerance: Annotated[
+        float, typer.Option(min=0.0, metavar="PART", help="By how much a network may be worse than the teacher.")
+    ] = 0.05,
+    every: Annotated[
+        float | None, typer.Option(min=1.0, metavar="SECONDS", help="Learn anew so often; default: once.")
+    ] = None,
+    seed: o.Seed = 0,
+    json: o.JsonFlag = False,
+) -> None:
+    """Learn beside a running scheduler, from its log, and let it decide by what was learned.
+
+    The last jobs are simulated under the new network, the one that decides now
+    and the teacher; the best decides from now on, and the teacher if no network
+    is within the tolerance. No lease is disturbed: running jobs continue until
+    the next round. Needs torch: pip install "gavelx[train,service]".
+    """
+    from gavelx.cli.clients import access_of
+    from gavelx.cli.following import Following, run_follow
+
+    following = Following(log, weights, teacher, last, rounds, steps, slot, tolerance, seed)
+    run_follow(access_of(address), following, every, as_json=json)

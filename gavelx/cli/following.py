@@ -1,0 +1,95 @@
+"""``gavelx learn follow``: learn from what a running scheduler has logged, and let the scheduler decide by it."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gavelx.cli.extras import service_installed, training_installed
+from gavelx.cli.output import print_json, stderr
+from gavelx.errors import OptionError, WorkloadError
+from gavelx.files.atomic import write_atomically
+from gavelx.learning.lessons import lesson_of
+from gavelx.learning.trial import Recent, Trial, tried
+from gavelx.mechanism.lengths import Known
+from gavelx.policies import load_policy
+from gavelx.policies.network import Network
+from gavelx.report.words import number
+from gavelx.workload import runnable
+
+with service_installed():
+    from gavelx.cli.clients import set_policy
+    from gavelx.rpc.channels import Access
+    from gavelx.service.state.replay import read_recorded
+
+
+@dataclass(frozen=True)
+class Following:
+    """What is learned, and how: from the ``last`` jobs of the log, into a ``folder`` of weights."""
+
+    log: str
+    folder: str
+    teacher: str
+    last: int
+    rounds: int
+    steps: int
+    slot_s: float
+    tolerance: float
+    seed: int
+
+
+def run_follow(access: Access, following: Following, every_s: float | None, *, as_json: bool) -> None:
+    """Once, or again and again until a signal; a line for each time."""
+    if not Path(following.folder).is_dir():
+        raise OptionError(f"{following.folder} is no folder", where="--weights")
+    load_policy(following.teacher)
+    deciding: str | None = None
+    while True:
+        recent = recent_jobs(following)
+        names = [following.teacher, learned(following, recent), *([deciding] if deciding else [])]
+        trial = tried({name: load_policy(name) for name in names}, following.teacher, recent)
+        chosen = trial.chosen(following.tolerance)
+        _say(trial, chosen, set_policy(access, chosen), as_json=as_json)
+        deciding = None if chosen == following.teacher else chosen
+        if every_s is None:
+            return
+        time.sleep(every_s)
+
+
+def recent_jobs(following: Following) -> Recent:
+    """The window of jobs. Raises :class:`WorkloadError` if none can run."""
+    recorded = read_recorded(following.log)
+    jobs = runnable(recorded.jobs, recorded.cluster, recorded.throughputs)[-following.last :]
+    if not jobs:
+        raise WorkloadError("no job that could run was ever submitted", where=following.log)
+    first_s = jobs[0].arrival_s
+    jobs = tuple(replace(job, arrival_s=job.arrival_s - first_s) for job in jobs)
+    lengths: Known = "believed" if recorded.untold else "told"
+    return Recent(jobs, recorded.cluster, recorded.throughputs, recorded.configuration.rules, lengths)
+
+
+def learned(following: Following, recent: Recent) -> str:
+    """A network that imitates looking ahead on the window; its file is named after its content."""
+    with training_installed():
+        from gavelx.learning.imitate import imitation  # noqa: PLC0415
+    lesson = lesson_of([recent.jobs], recent.cluster, recent.throughputs, following.slot_s)
+    *_, last = imitation(
+        lambda _: lesson,
+        seed=following.seed,
+        rounds=following.rounds,
+        steps=following.steps,
+        slot_s=following.slot_s,
+    )
+    content = last.network.to_bytes()
+    digest = Network.from_bytes(content, following.folder).digest
+    path = Path(following.folder).absolute() / f"learned-{digest}.npz"
+    write_atomically(path, content)
+    return f"elastic({path})"
+
+
+def _say(trial: Trial, chosen: str, before: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"policy": chosen, "before": before, "jct_mean_s": dict(trial.jct_s)})
+        return
+    means = "; ".join(f"{name}: {number(jct_s / 3600.0)} h" for name, jct_s in trial.jct_s.items())
+    stderr().print(f"mean JCT of the last jobs, simulated: {means}", markup=False, soft_wrap=True)
+    stderr().print(f"{chosen} decides from now on; it was {before}", markup=False, soft_wrap=True)
