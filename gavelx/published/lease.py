@@ -39,10 +39,10 @@ class RoundRun(Run):
     def turn(self, time_s: float) -> None:
         """A new stretch begins: another round, or another price."""
         self.version += 1
-        worked_s = max(0.0, min(time_s, self.end_s) - self.from_s)
-        self.held_s += worked_s
-        self.billed_s += worked_s * self.price_part
-        self.worked_s += worked_s
         if time_s > self.from_s:
+            worked_s = min(time_s, self.end_s) - self.from_s
+            self.held_s += worked_s
+            self.billed_s += worked_s * self.price_part
+            self.worked_s += worked_s
             self.saved_steps, self.from_steps = self.saved_at(time_s), self.steps_at(time_s)
             self.from_s = time_s

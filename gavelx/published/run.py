@@ -110,14 +110,16 @@ class PublishedRun:
         self._types = list(dict.fromkeys(server.accelerator for server in cluster.servers))
         self._table = Jobs(len(self._types))
         self._priority = Priority(rules.round_s, len(self._types))
-        self._order, self._faults, self._chance = OrderOfTypes(rules.seed), faults, Chance(faults)
+        self._order, self._faults, self._chance = OrderOfTypes(self._types, rules.seed), faults, Chance(faults)
         self._overheads = faults.overheads or rules.overheads
         self._opens, self._lessons = opens, lessons
         self._arrivals: Iterator[Job] | None = iter(jobs)
         self._total = len(jobs) if isinstance(jobs, Sequence) else 0
         self._missing = len(measured) if measured is not None else -1
         self._arrived: list[int] = []  # rows that are not let in yet
-        self._live: list[int] = []  # rows that are
+        self._live = np.zeros(0, dtype=np.int64)  # rows that are
+        self._some_are_gone = False  # of those
+        self._usd_per_s_A: list[float] = (prices.array(self._types) / 3600.0).tolist()
         self._left = 0  # jobs that are neither complete nor given up
         self._servers: dict[int, Server] = {}
         self._free = {name: FreeDevices() for name in self._types}
@@ -128,6 +130,7 @@ class PublishedRun:
         self._devices_A = dict.fromkeys(self._types, 0)
         self._round: list[tuple[RoundRun, Chosen]] = []  # leases of the present round
         self._settled = False  # as long as that is so, every round gives out what the present one does
+        self._in_order: list[tuple[RoundRun, Chosen]] = []  # its leases by row, then
         self._last_end_s = 0.0  # of the last round in which something ran
         self._stale = False  # something changed since the policy was asked
         self._asked_s = 0.0  # when that was; 0.0 counts as never, a slip that is kept
@@ -197,26 +200,28 @@ class PublishedRun:
 
     def _let_go(self) -> None:
         """Jobs that are done leave."""
-        gone_J = self._table.gone
-        if gone_J[self._live].any():
-            self._live = [j for j in self._live if not gone_J[j]]
+        if self._some_are_gone:
+            gone_J, self._some_are_gone = self._table.gone, False
+            self._live = self._live[~gone_J[self._live]]
             self._priority.forget(gone_J)
             self._table.share[:] = self._priority.ways.share_J(len(gone_J))
 
     def _admit(self) -> None:
         """Jobs that arrived join; they may run on every type on which they can, and have no share yet."""
+        if not self._arrived:
+            return
         new = np.array([j for j in self._arrived if not self._table.gone[j]], dtype=np.int64)
         self._arrived.clear()
         if len(new):
             n, type_ = np.nonzero(self._table.throughput[new] > 0)
             self._priority.admit(new[n], type_, self._table.scale_factor[new[n]])
-            self._live += new.tolist()
+            self._live = np.concatenate([self._live, new])
             self._stale = True
 
     def _ask(self, allocate: Callable[[Snapshot], Allocation]) -> None:
         """The policy promises anew; where there are no jobs that only takes up its turn (a slip, kept)."""
         self._stale, self._ask_again_s = False, NEVER_S
-        if self._live:
+        if len(self._live):
             allocation, table = allocate(self._snapshot()), self._table
             self._promised = allocation.promises()
             table.allocated[self._live] = True
@@ -241,7 +246,7 @@ class PublishedRun:
 
     def _wait(self) -> bool:
         """Nothing runs: until something happens for which a round may begin. False if nothing will."""
-        if self._arrivals is None and self._stale and self._live:
+        if self._arrivals is None and self._stale and len(self._live):
             self._asked_s = 0.0  # nothing else would move the clock
             return True
         self._woken = False
@@ -257,29 +262,26 @@ class PublishedRun:
 
     def _account(self) -> None:
         """The time that each lease of the round took is received, and paid."""
-        table, way_L, seconds_L = self._table, list[int](), list[float]()
-        usd_per_s_A = (self.prices.array(self._types) / 3600.0).tolist()
+        table, now_s, received = self._table, self.now_s, list[tuple[int, int, float, float, float]]()
         for run, chosen in self._round:
-            j, half = run.row, 1.0 if chosen.partner == ALONE else 0.5
             if not run.began:
                 continue
+            j = run.row
             if self._held.get(j) is run:
-                self._report(run)
-            seconds = min(self.now_s, run.end_s) - run.since_s
-            run.since_s = self.now_s
-            table.held_s[j] += seconds
-            part = half if self.rules.split_price else 1.0
-            if seconds:
-                table.spent_usd[j] += seconds * part * usd_per_s_A[run.type] * run.job.scale_factor
-            way_L.append(chosen.number)
-            seconds_L.append(seconds * half)
-        self._priority.receive(np.array(way_L, dtype=np.int64), np.array(seconds_L))
-
-    def _report(self, run: RoundRun) -> None:
-        """How far a job is that runs on."""
-        j, saved_steps = run.row, run.saved_at(self.now_s)
-        self._table.steps_done[j] = run.steps_at(self.now_s)
-        self._save(j, saved_steps)
+                table.steps_done[j] = run.steps_at(now_s)
+                self._save(j, run.saved_at(now_s))
+            seconds = min(now_s, run.end_s) - run.since_s
+            run.since_s = now_s
+            part = self._price_part(chosen)
+            usd = seconds * part * self._usd_per_s_A[run.type] * run.job.scale_factor if seconds else 0.0
+            received.append(
+                (j, chosen.number, seconds, seconds if chosen.partner == ALONE else seconds * 0.5, usd)
+            )
+        if received:
+            j_L, way_L, seconds_L, part_s_L, usd_L = map(np.array, zip(*received, strict=True))
+            table.held_s[j_L] += seconds_L
+            table.spent_usd[j_L] += usd_L
+            self._priority.receive(way_L, part_s_L)
 
     def _save(self, j: int, steps: float) -> None:
         if steps > self._table.saved_steps[j]:
@@ -291,9 +293,8 @@ class PublishedRun:
         """Devices to the jobs that come first on each type; how many seconds their steps of the round take."""
         if self._settled:
             self.rounds += 1
-            self._order.next(self._types, shuffled=not self._execution.knows_types)  # it draws as in any round
-            in_order = sorted(self._round, key=lambda lease: lease[0].row)
-            return max([0.0, *(self._goes_on(run, way) for run, way in in_order)])
+            self._order.next(shuffled=not self._execution.knows_types)  # it draws as in any round
+            return max(0.0, *[self._goes_on(run, way) for run, way in self._in_order])
         chosen = [way for way in self._chosen() if self._table.allocated[way.job]]
         way_of = {member: way for way in chosen for member in way.members}
         stays = self._stays(chosen)
@@ -311,6 +312,7 @@ class PublishedRun:
                 longest_s = max(longest_s, *(self._launch(m, way, devices) for m in new))
         self._round = [(run, way_of[j]) for j, run in self._held.items()]
         self._settled = bool(self._held) and self._all_run(chosen)
+        self._in_order = sorted(self._round, key=lambda lease: lease[0].row) if self._settled else []
         self.rounds += bool(self._held)
         return longest_s
 
@@ -331,7 +333,7 @@ class PublishedRun:
         if not self._may_fill():
             order = order[ways.share[order] > 0]
         chosen, taken = list[Chosen](), set[int]()
-        for a in self._order.next(self._types, shuffled=not self._execution.knows_types):
+        for a in self._order.next(shuffled=not self._execution.knows_types):
             self._fill(a, order[ways.type[order] == a], chosen, taken)
         return chosen
 
@@ -469,7 +471,8 @@ class PublishedRun:
                 if self._held.get(run.row) is run:
                     self._set_pace(run)
         self.prices, self._stale = prices, True
-        self._woken |= bool(self._live)
+        self._usd_per_s_A = (prices.array(self._types) / 3600.0).tolist()
+        self._woken |= len(self._live) > 0
 
     def _join(self, server: Server) -> None:
         self._servers[server.id] = server
@@ -494,7 +497,7 @@ class PublishedRun:
 
     def _servers_changed(self) -> None:
         self._settled = False
-        self._stale |= bool(self._live)
+        self._stale |= len(self._live) > 0
         self._woken = True
 
     def _begin(self, run: RoundRun, restart_s: float) -> None:
@@ -589,7 +592,7 @@ class PublishedRun:
 
     def _leave(self, j: int) -> None:
         """The job is complete, or given up."""
-        self._table.gone[j] = self._stale = True
+        self._table.gone[j] = self._stale = self._some_are_gone = True
         self._left -= 1
         if self.measured is not None and j in self.measured:
             self._missing -= 1
@@ -626,11 +629,11 @@ class PublishedRun:
     # -- what the policy is told ----------------------------------------------------------------
 
     def _snapshot(self) -> Snapshot:
-        table, live = self._table, np.array(self._live, dtype=np.int64)
+        table, live = self._table, self._live
         cluster = Cluster(tuple(self._servers.values()), tuple(self._types))
         usd_per_hour_A = self.prices.array(cluster.accelerators)
         table.compare_with_equal_share(live, cluster.devices_A, usd_per_hour_A / 3600.0)
-        jobs = tuple(self.submitted[j] for j in self._live)
+        jobs = tuple(self.submitted[j] for j in live.tolist())
         return Snapshot(
             cluster=cluster,
             jobs=jobs,

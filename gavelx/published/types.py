@@ -13,12 +13,13 @@ PLACE = {"v100": 0, "p100": 1, "k80": 2}
 class OrderOfTypes:
     """Python's generator, seeded with ``seed`` + 5 as in the published simulator."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, names: Sequence[str], seed: int) -> None:
         self._generator = Random(seed + 5)
+        self._order = sorted(range(len(names)), key=lambda a: PLACE.get(names[a], len(PLACE)))
 
-    def next(self, names: Sequence[str], *, shuffled: bool) -> list[int]:
-        """The indices of these types in the order in which a round serves them."""
-        order = sorted(range(len(names)), key=lambda a: PLACE.get(names[a], len(PLACE)))
+    def next(self, *, shuffled: bool) -> list[int]:
+        """The indices of the types in the order in which a round serves them."""
+        order = self._order.copy()
         if shuffled:
             self._generator.shuffle(order)
         return order

@@ -316,8 +316,9 @@ class Ledger:
         seconds, job_id = self.now_s - entry.since_s, entry.lease.job_id
         if entry.pace > 0 and seconds > 0:
             steps = self._steps[job_id]
-            seconds = min(seconds, max(0.0, entry.until_step - steps) / entry.pace)
-            self._steps[job_id] = min(steps + seconds * entry.pace, max(steps, entry.until_step))
+            until_step = entry.until_step if entry.until_step > steps else steps
+            seconds = min(seconds, (until_step - steps) / entry.pace)
+            self._steps[job_id] = min(steps + seconds * entry.pace, until_step)
             entry.busy_s += seconds
         entry.since_s = self.now_s
 
