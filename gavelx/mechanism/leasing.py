@@ -6,9 +6,8 @@ gains. Legend: J live jobs.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -310,10 +309,9 @@ class Leasing:
                 return self.stop_all([j])
         launched_s = float(live.launched_s[j])
         self._settle(np.array([j]), self.now_s)
-        self._stopped[before.id] = self._as_stopped(j, before, 1.0)._replace(kept=len(kept))
+        self._stopped[before.id] = self._as_stopped(np.array([j]))[0]._replace(kept=len(kept))
         held_devices = int(live.held_devices[j])
         free.give_back(device for device in before.devices if device not in kept)
-        live.way[j] = way.number
         lease = self._leases([(j, (way, kept + new))], until_s)[0]._replace(continues=before.id)
         self.leases[lease.job_id] = lease
         live.launched_s[j], live.resizing[j], live.paid_devices[j] = launched_s, True, held_devices
@@ -363,10 +361,11 @@ class Leasing:
     def _to_consolidate(self) -> list[int]:
         """Spread gangs that can be put together, where running faster for a round gains more than moving loses."""
         moves: list[int] = []
-        for j in self.live.spread.nonzero()[0].tolist():
+        spread = self.live.spread.nonzero()[0]
+        for j in spread[self._may_move(spread)].tolist():
             way, devices = self._as_it_runs(j), self.leases[self.live.jobs[j].id].devices
             gain_s = self._gain_s(way) - len(devices) * float(loss_s(self.live, np.array([j]))[0])
-            if self._may_move(j) and gain_s > 0 and self._room(way.type, way.devices, gain_s, devices) is not None:
+            if gain_s > 0 and self._room(way.type, way.devices, gain_s, devices) is not None:
                 moves.append(j)
         return moves
 
@@ -376,14 +375,14 @@ class Leasing:
         self.left_out = []
         waits_J = np.append(self.live.type == WAITING, False)  # ALONE is the last
         queue = ways.take(waits_J[ways.job] | waits_J[ways.partner]).one_by_one()
-        queue.sort(key=lambda way: -sum(way.uses.values()))
+        queue.sort(key=lambda way: -(way.devices + sum(way.others)))
         for way in queue:  # it grows: a job that makes room is narrower, and comes later
             if way.job in placed:  # with a new partner
                 continue
             devices, moved = self._devices(way)
             if moved:
                 queue += [self._as_it_runs(j) for j in moved]
-                queue.sort(key=lambda way: -sum(way.uses.values()))
+                queue.sort(key=lambda way: -(way.devices + sum(way.others)))
                 commands += [*self._let(given, until_s), *self.stop_all(moved)]
                 given.clear()
                 devices, _ = self._devices(way)
@@ -434,22 +433,27 @@ class Leasing:
         live, tenants = self.live, dict[int, list[Tenant]]()
         movable_J = (live.type == a) & (live.held_devices < width) & (live.partner == ALONE) & ~live.mixed()
         rows = np.flatnonzero(movable_J)
+        rows = rows[self._may_move(rows)]
         for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
             devices = self.leases[live.jobs[j].id].devices
-            if self._may_move(j) and (len(devices) == 1 or self._spread_speed(self._as_it_runs(j)) > 0.0):
-                for server_id, count_ in Counter(device.server_id for device in devices).items():
-                    tenants.setdefault(server_id, []).append(Tenant(j, count_, seconds))
+            if len(devices) == 1 or self._spread_speed(self._as_it_runs(j)) > 0.0:
+                on = dict[int, int]()  # several times as quick as a Counter is with a few devices
+                for device in devices:
+                    on[device.server_id] = on.get(device.server_id, 0) + 1
+                for server_id, held in on.items():
+                    tenants.setdefault(server_id, []).append(Tenant(j, held, seconds))
         return tenants
 
     def _gain_s(self, way: Choice) -> float:
         """Device-seconds that a gang gains in a round by being together."""
         return (1.0 - self._spread_speed(way)) * self.rules.round_s * way.devices
 
-    def _may_move(self, j: int) -> bool:
-        """Whether a job may be restarted on other devices of its type."""
-        if self.live.resizing[j]:
-            return False
-        return self.may_move and not may_keep(self.live, self.rules, np.array([j]), self.now_s)[0]
+    def _may_move(self, j_L: Ints) -> Bools:
+        """Which of these jobs may be restarted on other devices of their type."""
+        if not self.may_move:
+            return np.zeros(len(j_L), dtype=bool)
+        may_L: Bools = ~(self.live.resizing[j_L] | may_keep(self.live, self.rules, j_L, self.now_s))
+        return may_L
 
     def _spread_speed(self, way: Choice) -> float:
         """The speed over several servers, as a part of that in one; where nothing is known of it, the same."""
@@ -464,52 +468,61 @@ class Leasing:
 
     def _let(self, given: Sequence[Given], until_s: float) -> list[Launch]:
         """Launch the members of these ways that do not run yet on these devices."""
-        live, new = self.live, list[tuple[int, Given]]()
-        for way, devices in given:
-            members = [way.job] if way.partner == ALONE else [way.job, way.partner]
-            for member, other in zip(members, reversed(members), strict=True):
-                if live.jobs[member].id in self.leases:
-                    self._settle(np.array([member]), self.now_s)  # until now it ran alone
-                live.partner[member] = live.jobs[other].id if other != member else ALONE
-                live.way[member] = way.number
-            new += [(m, (way, devices)) for m in members if live.jobs[m].id not in self.leases]
+        new = list[tuple[int, Given]]()
+        for one in given:
+            if one[0].partner == ALONE:
+                new.append((one[0].job, one))
+            else:
+                new += [(member, one) for member in self._beside(one[0])]
         return [Launch(lease) for lease in self._leases(new, until_s)] if new else []
+
+    def _beside(self, pair: Choice) -> list[int]:
+        """The members of a pair that do not run yet; one that does, alone until now, shares from now on."""
+        live, new = self.live, list[int]()
+        for member, other in ((pair.job, pair.partner), (pair.partner, pair.job)):
+            if live.jobs[member].id in self.leases:
+                self._settle(np.array([member]), self.now_s)
+                live.partner[member], live.way[member] = live.jobs[other].id, pair.number
+            else:
+                new.append(member)
+        return new
 
     def _leases(self, new: Sequence[tuple[int, Given]], until_s: float) -> list[Lease]:
         """These jobs hold their devices from now on, each in a lease of its own."""
-        live, j_L = self.live, np.array([j for j, _ in new])
-        live.type[j_L] = [way.type for _, (way, _) in new]
-        live.held_devices[j_L] = live.paid_devices[j_L] = [way.devices for _, (way, _) in new]
-        live.has_mixes |= any(way.others for _, (way, _) in new)
+        live = self.live
+        rows, given = zip(*new, strict=True)
+        job, partner, type_, devices, number, batch, others = zip(*(way for way, _ in given), strict=True)
+        j_L, partner_L, first = np.array(rows), np.array(partner), self._last_lease_id + 1
+        if np.count_nonzero(pair_L := partner_L != ALONE):
+            partner_L[pair_L] = live.id[np.where(j_L == np.array(job), partner_L, job)[pair_L]]
+        live.type[j_L], live.partner[j_L], live.way[j_L], live.held_batch[j_L] = type_, partner_L, number, batch
+        live.held_devices[j_L] = live.paid_devices[j_L] = devices
+        live.has_mixes |= any(others)
         if live.has_mixes:
-            live.others[j_L] = [
-                widened(np.array([way.others], dtype=np.int64), live.types)[0] for _, (way, _) in new
-            ]
-        live.held_batch[j_L] = [way.batch for _, (way, _) in new]
+            live.others[j_L] = [widened(np.array([more], dtype=np.int64), live.types)[0] for more in others]
         self.believe(j_L)
-        named = [self._named(j, way, devices) for j, (way, devices) in new]
-        live.spread[j_L] = [configuration.spread for configuration in named]
+        named = zip(rows, live.id[j_L].tolist(), self._named(j_L, given), given, strict=True)
         leases = [
-            Lease(
-                id=i,
-                job_id=live.jobs[j].id,
-                configuration=configuration,
-                devices=devices,
-                until_s=until_s,
-                until_step=live.jobs[j].total_steps,
-                charged_from_s=self.now_s,
-            )
-            for i, (j, (_, devices)), configuration in zip(
-                count(self._last_lease_id + 1), new, named, strict=False
-            )
+            Lease(i, job_id, how, on, until_s, live.jobs[j].total_steps, self.now_s)
+            for i, (j, job_id, how, (_, on)) in enumerate(named, first)
         ]
         self._last_lease_id = leases[-1].id
         self.leases |= {lease.job_id: lease for lease in leases}
-        live.lease[j_L] = [lease.id for lease in leases]
+        live.spread[j_L] = [lease.configuration.spread for lease in leases]
+        live.lease[j_L] = range(first, first + len(leases))
         live.lease_held_s[j_L], live.heard[j_L] = 0.0, False
         live.launched_s[j_L] = live.since_s[j_L] = self.now_s
         live.steps_at_s[j_L] = self.now_s + live.restart_s[j_L]
         return leases
+
+    def _named(self, j_L: Ints, given: Sequence[Given]) -> Iterator[Configuration]:
+        """How jobs are launched, under the ids of the members."""
+        ids = self.live.id[j_L].tolist(), self.live.partner[j_L].tolist()
+        for i, k, (way, devices) in zip(*ids, given, strict=True):
+            members = (i,) if k == ALONE else (i, k) if i < k else (k, i)
+            others = self._mix(way)[1:] if way.others else ()
+            spread = len(devices) > 1 and not others and self._is_spread(devices, way.type)
+            yield Configuration(members, self.accelerators[way.type], way.devices, spread, way.batch, others)
 
     def believe(self, j_L: Ints) -> None:
         """How fast these jobs are that have a size other than their own, by the present table."""
@@ -524,14 +537,6 @@ class Leasing:
     def _mix(self, way: Choice) -> Mix:
         """The types of a way to run, by name, with the devices of each."""
         return tuple((self.accelerators[a], devices) for a, devices in way.uses.items())
-
-    def _named(self, j: int, way: Choice, devices: tuple[Device, ...]) -> Configuration:
-        """How a job is launched, under the ids of its members."""
-        job_id, partner = self.live.jobs[j].id, int(self.live.partner[j])
-        members = (job_id,) if partner == ALONE else (min(job_id, partner), max(job_id, partner))
-        (accelerator, count), *others = self._mix(way)
-        spread = not others and self._is_spread(devices, way.type)
-        return Configuration(members, accelerator, count, spread, way.batch, tuple(others))
 
     def _is_spread(self, devices: tuple[Device, ...], a: int) -> bool:
         servers = len({device.server_id for device in devices})
@@ -551,22 +556,24 @@ class Leasing:
         self._settle(j_L, self.now_s)
         for j in j_L[live.resizing[j_L]].tolist():
             self._has_not_gone_over(j)
-        price_L = np.where(live.partner[j_L] != ALONE, 0.5, 1.0)
         stops = list[Command]()
-        for j, price in zip(rows, price_L.tolist(), strict=True):
-            lease = self.leases[live.jobs[j].id]
-            self._stopped[lease.id] = self._as_stopped(j, lease, price)
-            self._give_back(j)
+        for j, stopped in zip(rows, self._as_stopped(j_L), strict=True):
+            lease = self._give_back(j)
+            self._stopped[lease.id] = stopped
             stops.append(Stop(lease.id))
         self._wait(j_L)
         return stops
 
-    def _as_stopped(self, j: int, lease: Lease, price: float) -> Stopped:
-        """The lease of this job, as it is accounted for until now."""
+    def _as_stopped(self, j_L: Ints) -> list[Stopped]:
+        """The leases of these jobs, as they are accounted for until now."""
         live = self.live
-        held_s, servers = float(live.lease_held_s[j]), frozenset(device.server_id for device in lease.devices)
-        how = int(live.type[j]), int(live.held_devices[j]), int(live.held_batch[j]), held_s, price
-        return Stopped(lease.job_id, *how, self.now_s - held_s, servers, live.others_of(j))
+        price_L = np.where(live.partner[j_L] != ALONE, 0.5, 1.0)
+        how = (live.id, live.type, live.held_devices, live.held_batch, live.lease_held_s)
+        columns = (*(column[j_L].tolist() for column in how), price_L.tolist(), map(live.others_of, j_L.tolist()))
+        return [
+            Stopped(job_id, *held, held_s, price, self.now_s - held_s, _servers(self.leases[job_id]), others)
+            for job_id, *held, held_s, price, others in zip(*columns, strict=True)
+        ]
 
     def _has_not_gone_over(self, j: int) -> None:
         """Until now the job held the devices of the lease that it was to go over from, not those of the next."""
@@ -580,8 +587,8 @@ class Leasing:
         self._give_back(j)
         self._wait(np.array([j]))
 
-    def _give_back(self, j: int) -> None:
-        """The devices of a job are free, or its partner's alone."""
+    def _give_back(self, j: int) -> Lease:
+        """The devices of a job are free, or its partner's alone; the lease, which it no longer holds."""
         live, lease = self.live, self.leases.pop(self.live.jobs[j].id)
         if (partner := int(live.partner[j])) != ALONE and partner in self.leases:
             k_L = np.array([live.index[partner]])
@@ -589,8 +596,9 @@ class Leasing:
             self._left_alone.add(partner)
             live.partner[k_L] = ALONE
         else:
-            for a in self._as_it_runs(j).uses:
+            for a in self._as_it_runs(j).uses if live.has_mixes else (int(live.type[j]),):
                 self.free[a].give_back(lease.devices)
+        return lease
 
     def _wait(self, j_L: Ints) -> None:
         """These jobs hold nothing any more."""
@@ -642,3 +650,7 @@ def _most_together(devices: Sequence[Device], count: int) -> tuple[Device, ...]:
     """So many of these devices, those first of which most are in one server; all if they are not as many."""
     on = Counter(device.server_id for device in devices)
     return tuple(sorted(devices, key=lambda device: (-on[device.server_id], device)))[:count]
+
+
+def _servers(lease: Lease) -> frozenset[int]:
+    return frozenset([device.server_id for device in lease.devices])

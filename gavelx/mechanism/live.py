@@ -162,7 +162,7 @@ class LiveJobs(Columns):
 
     def mixed(self) -> Bools:
         """Which jobs hold devices of several types."""
-        return np.asarray(self.others.any(axis=1), dtype=bool)
+        return np.asarray(self.others.any(axis=1)) if self.has_mixes else np.zeros(len(self), dtype=bool)
 
     def others_of(self, j: int) -> tuple[int, ...]:
         """Devices of each type that a job holds besides those of its first one; empty if there are none."""
