@@ -1,12 +1,15 @@
 """How fast the simulator is: rounds per processor-second, the cost of a round as jobs grow, one very long trace.
 
-    python -m benchmarks.simulation [rounds growth trace] [--jobs 100000] [--json OUT]
+    python -m benchmarks.simulation [rounds growth stops trace] [--jobs 100000] [--json OUT]
+
+``stops`` is about a scheduler: how long the mechanism takes for one event, while which a service hears no other.
 
 Times are of this process, in processor-seconds, policy included; each is the best of ``--repeat`` runs. How they
 compare with an earlier state of the project is what ``python -m benchmarks.against_commit`` measures, in one run.
 """
 
 import argparse
+import gc
 import json
 import resource
 import time
@@ -16,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
+from gavelx.cli.serving import COLLECT_AFTER
 from gavelx.cluster import Cluster
 from gavelx.drive import drive
 from gavelx.files.atomic import write_atomically
 from gavelx.files.throughput_tables import load_throughputs
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT, Mechanism
+from gavelx.mechanism.commands import Command
 from gavelx.mechanism.events import Event
 from gavelx.policies import load_policy
 from gavelx.published import RULES
@@ -124,6 +129,38 @@ def _growth(table: Throughputs, count: int, repeat: int) -> Row:
     }
 
 
+def stops(table: Throughputs, repeat: int) -> list[Row]:
+    """The most that one event of each kind takes in 20 rounds of 50,000 live jobs on 999 servers.
+
+    Not in the first round, before which all the jobs come. Garbage is collected as in ``gavelx serve``.
+    """
+    cluster, policy = Cluster.of(dict.fromkeys(TYPES, 333 * 8), 8), load_policy("max_min_fairness")
+    jobs, most_ms = random_jobs(50_000, table, seed=0, multi_gpu=True), dict[str, list[float]]()
+    before = gc.get_threshold()
+    gc.set_threshold(*COLLECT_AFTER)
+    for _ in range(repeat):
+        mechanism, backend = Mechanism(table, rules=DEFAULT), SimulatedCluster(jobs, cluster, table)
+        drive(mechanism, policy.allocate, Rounds(backend, mechanism, 1))
+        mechanism.handle = _timed(mechanism.handle, most := dict[str, float]())  # type: ignore[method-assign]
+        drive(mechanism, policy.allocate, Rounds(backend, mechanism, 21))
+        for kind, seconds in most.items():
+            most_ms.setdefault(kind, []).append(1e3 * seconds)
+    gc.set_threshold(*before)
+    return [{"case": "stops", "event": kind, "most_cpu_ms": min(each)} for kind, each in most_ms.items()]
+
+
+def _timed(handle: Callable[[Event], list[Command]], most: dict[str, float]) -> Callable[[Event], list[Command]]:
+    """The same, and the most that it ever took for an event of a kind."""
+
+    def timed(event: Event) -> list[Command]:
+        started, kind = time.process_time(), type(event).__name__
+        commands = handle(event)
+        most[kind] = max(most.get(kind, 0.0), time.process_time() - started)
+        return commands
+
+    return timed
+
+
 def trace(table: Throughputs, count: int) -> list[Row]:
     """So many jobs on a fiftieth as many devices, as they come, least attained service, to the end."""
     cluster = Cluster.of(dict.fromkeys(TYPES, max(1, count // 150)))
@@ -166,7 +203,7 @@ def best_of(repeat: int, run: Callable[[], None]) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation", description="how fast rounds pass")
-    cases = ("rounds", "growth", "trace")
+    cases = ("rounds", "growth", "stops", "trace")
     parser.add_argument("case", nargs="*", help=f"some of {', '.join(cases)}; all if none is named")
     parser.add_argument("--jobs", type=int, default=100_000, help="of the long trace")
     parser.add_argument("--repeat", type=int, default=3)
@@ -178,6 +215,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows += rounds(table, options.repeat)
     if "growth" in chosen:
         rows += growth(table, options.repeat)
+    if "stops" in chosen:
+        rows += stops(table, options.repeat)
     if "trace" in chosen:
         rows += trace(table, options.jobs)
     for row in rows:

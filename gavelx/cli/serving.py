@@ -33,6 +33,9 @@ DEFAULT_TABLE = "simulation"
 MAX_WEIGHT = (1.0, 1e12)
 SWITCH_S = 0.0005
 """Thread switch interval: how long the thread that writes the log may delay calls. Python's 5 ms are too long."""
+COLLECT_AFTER = 50_000, 20, 20
+"""Python looks for unreachable objects after so many new ones. Its 2,000 or fewer are reached several times in a
+round, in which leases are made that stay; then all live jobs are looked through."""
 OF_A_NEW_LOG = replace(DEFAULT, overheads=Overheads(Overhead(resize_s=0.0)))
 """Jobs change their size while they run, if they can."""
 
@@ -67,6 +70,7 @@ def run_serve(typed: ServeOptions, as_json: bool) -> None:
         new=typed.new,
     )
     sys.setswitchinterval(SWITCH_S)
+    gc.set_threshold(*COLLECT_AFTER)
     asyncio.run(_serve(options, as_json))
 
 
