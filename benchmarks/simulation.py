@@ -129,13 +129,13 @@ def _growth(table: Throughputs, count: int, repeat: int) -> Row:
     }
 
 
-def stops(table: Throughputs, repeat: int) -> list[Row]:
-    """The most that one event of each kind takes in 20 rounds of 50,000 live jobs on 999 servers.
+def stops(table: Throughputs, repeat: int, count: int = 50_000, servers: int = 333) -> list[Row]:
+    """The most that one event of each kind takes in 20 rounds of 50,000 live jobs on 999 servers of 8 devices.
 
     Not in the first round, before which all the jobs come. Garbage is collected as in ``gavelx serve``.
     """
-    cluster, policy = Cluster.of(dict.fromkeys(TYPES, 333 * 8), 8), load_policy("max_min_fairness")
-    jobs, most_ms = random_jobs(50_000, table, seed=0, multi_gpu=True), dict[str, list[float]]()
+    cluster, policy = Cluster.of(dict.fromkeys(TYPES, servers * 8), 8), load_policy("max_min_fairness")
+    jobs, most_ms = random_jobs(count, table, seed=0, multi_gpu=True), dict[str, list[float]]()
     before = gc.get_threshold()
     gc.set_threshold(*COLLECT_AFTER)
     for _ in range(repeat):
