@@ -571,8 +571,10 @@ class Leasing:
         how = (live.id, live.type, live.held_devices, live.held_batch, live.lease_held_s)
         columns = (*(column[j_L].tolist() for column in how), price_L.tolist(), map(live.others_of, j_L.tolist()))
         return [
-            Stopped(job_id, *held, held_s, price, self.now_s - held_s, _servers(self.leases[job_id]), others)
-            for job_id, *held, held_s, price, others in zip(*columns, strict=True)
+            Stopped(
+                job_id, a, devices, batch, held_s, price, self.now_s - held_s, _servers(self.leases[job_id]), more
+            )
+            for job_id, a, devices, batch, held_s, price, more in zip(*columns, strict=True)
         ]
 
     def _has_not_gone_over(self, j: int) -> None:
