@@ -1,5 +1,6 @@
 """A bounded piece of ``make chaos``; and bugs that were put in on purpose, each of which the judge has to see."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,15 @@ def fault(kind: str, for_s: float, stage: str = "running", sightings: int = 1, w
     return Fault(kind, stage, wait_s, sightings, for_s, PATIENCE_S)
 
 
+def longer(plan: Plan, times: int) -> Plan:
+    """The same, with faults and jobs that last so many times as long."""
+    jobs = tuple(replace(job, steps=times * job.steps) for job in plan.jobs)
+    lanes = tuple(tuple(replace(each, for_s=times * each.for_s) for each in lane) for lane in plan.lanes)
+    return replace(plan, jobs=jobs, lanes=lanes)
+
+
+LONGER = (1, 4, 16)
+"""What a busy machine has no time for is tried with more of it."""
 PLANTED = {
     "forgets the deadline": Plan(0, (replace(LONG, steps=400),), (ONE, OTHER), ((fault("cut the link", 4.5),),)),
     "gives up too early": Plan(
@@ -49,8 +59,22 @@ def test_nothing_is_lost(tmp_path: Path, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", PLANTS)
 def test_the_judge_sees_a_planted_bug(tmp_path: Path, plant: str) -> None:
-    with pytest.raises(LostError, match=SEEN[plant]):
-        play(replace(PLANTED[plant], plant=plant), tmp_path)
+    """Where a process takes as long to begin as a fault lasts there may be nothing to see."""
+    said = []
+    for times in LONGER:
+        said.append(problems(replace(longer(PLANTED[plant], times), plant=plant), tmp_path / f"{times}"))
+        if re.search(SEEN[plant], said[-1]):
+            return
+    raise AssertionError(said)
+
+
+def problems(plan: Plan, folder: Path) -> str:
+    """What the judge says."""
+    try:
+        play(plan, folder)
+    except LostError as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.slow
@@ -60,10 +84,16 @@ def test_a_wire_that_is_pulled_and_plugged_in_again(tmp_path: Path) -> None:
         pytest.skip(why)
     deaf = JobPlan(0.0, 150, 0.02, 10, 1, "deaf,forks")
     agents = (replace(ONE, wired=True), replace(OTHER, wired=True))
-    play(Plan(0, (LONG, deaf), agents, ((fault("cut the link", 4.5), fault("cut the link", 0.5)),)), tmp_path)
-    log = Log(str(tmp_path / "service"), read_only=True)
-    assert "WorkerLost" in {record.kind for record in log.read()}
-    log.close()
+    plan = Plan(0, (LONG, deaf), agents, ((fault("cut the link", 4.5), fault("cut the link", 0.5)),))
+    for times in LONGER:
+        folder = tmp_path / f"{times}"
+        play(longer(plan, times), folder)
+        log = Log(str(folder / "service"), read_only=True)
+        lost = "WorkerLost" in {record.kind for record in log.read()}
+        log.close()
+        if lost:
+            return
+    raise AssertionError("no server was ever lost")
 
 
 def test_the_same_seed_is_the_same_plan_and_all_faults_come_up() -> None:
