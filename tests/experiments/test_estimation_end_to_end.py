@@ -50,7 +50,7 @@ def test_only_what_a_profile_measured_is_exact() -> None:
 
 @pytest.mark.slow
 def test_it_runs_reports_and_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--rates", "1", "--seeds", "0", "--jobs", "8", "--out", str(tmp_path)]
+    words = ["--rates", "1", "--seeds", "0", "--jobs", "3", "--out", str(tmp_path)]
     assert main(words) == 0
     table = capsys.readouterr().out
     done = read_done(tmp_path / f"{NAME}.jsonl")

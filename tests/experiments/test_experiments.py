@@ -26,6 +26,7 @@ from gavelx.simulator.random_jobs import random_jobs
 pytestmark = pytest.mark.slow
 
 SOME = ["--tiny", "--policies", "max_min_fairness", "isolated", "makespan", "--seeds", "0"]
+SOME += ["--rates", "0.4", "100", "40"]
 FEW = ["--only", "continuous_single", "--tiny", "--policies", "allox", "fifo", "--seeds", "0"]
 SMALL = Point("max_min_fairness", "v100=4,p100=4,k80=4", rate=0.5, window=(3, 6))
 

@@ -6,8 +6,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -20,6 +18,8 @@ from torch import nn
 
 from gavelx.training import CheckpointError, Training, TrainingWarning, checkpoints
 from gavelx.training.checkpoints import Checkpoints
+from tests.training.elastic_job import CONTEXT
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def content(step: int) -> dict[str, Any]:
@@ -223,39 +223,39 @@ def test_stopped_and_not_saved_says_so(tmp_path: Path, monkeypatch: pytest.Monke
 
 # -- killed while it is written -------------------------------------------------------------------------------
 
-WRITER = """
-import sys, torch
-from pathlib import Path
-from gavelx.training.checkpoints import Checkpoints
-store, step = Checkpoints(Path(sys.argv[1])), int(sys.argv[2])
-while True:
-    step += 1
-    store.save({"step": step, "weights": torch.full((2000,), float(step))}, step)
-    print(step, flush=True)
-"""
-KILL_AT = """
-import os, signal, sys
-from pathlib import Path
-from gavelx.training import checkpoints
-import torch
-def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
-stage = sys.argv[2]
-if stage == "begun": torch.save = die
-elif stage == "written": os.fsync = die
-elif stage == "named":
-    checkpoints._force_to_disk = die
-elif stage == "rename": Path.rename = die
-elif stage == "forget": checkpoints.Checkpoints._forget_old = die
-checkpoints.Checkpoints(Path(sys.argv[1])).save({"step": 30, "weights": torch.full((2000,), 30.0)}, 30)
-"""
+PLACES: dict[str, tuple[Any, str]] = {
+    "begun": (torch, "save"),
+    "written": (os, "fsync"),
+    "named": (checkpoints, "_force_to_disk"),
+    "rename": (Path, "rename"),
+    "forget": (Checkpoints, "_forget_old"),
+}
+
+
+def die_at(folder: Path, stage: str) -> None:
+    """Save, and be killed at this stage; in a process of its own."""
+    setattr(*PLACES[stage], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+    Checkpoints(folder).save(content(30), 30)
+
+
+def save_on(folder: Path, step: int, said: Path) -> None:
+    """Save step after step, and say which ones are saved."""
+    store = Checkpoints(folder)
+    with said.open("w") as file:
+        while True:
+            step += 1
+            store.save(content(step), step)
+            print(step, file=file, flush=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["begun", "written", "rename", "named", "forget"])
 def test_a_kill_at_any_stage(tmp_path: Path, stage: str) -> None:
     two_saved(tmp_path)
-    died = subprocess.run([sys.executable, "-c", KILL_AT, str(tmp_path), stage], check=False)
-    assert died.returncode == -signal.SIGKILL
+    dies = CONTEXT.Process(target=die_at, args=(tmp_path, stage))
+    dies.start()
+    dies.join(PATIENCE_S)
+    assert dies.exitcode == -signal.SIGKILL
     assert step_found(tmp_path) == (30 if stage in ("named", "forget") else 20)
     store = Checkpoints(tmp_path)
     store.clean()
@@ -266,23 +266,22 @@ def test_a_kill_at_any_stage(tmp_path: Path, stage: str) -> None:
 
 @pytest.mark.slow
 def test_kills_at_random_moments_lose_one_checkpoint_at_most(tmp_path: Path) -> None:
-    chance, last = random.Random(0), 0
-    for _ in range(4):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), str(last)], stdout=subprocess.PIPE, text=True
-        )
-        assert writer.stdout is not None
-        writer.stdout.readline()
+    chance, last, folder = random.Random(0), 0, tmp_path / "checkpoints"
+    for n in range(4):
+        path = tmp_path / f"said {n}"
+        writer = CONTEXT.Process(target=save_on, args=(folder, last, path))
+        writer.start()
+        wait_until(lambda path=path: path.exists() and path.read_text(), "a checkpoint is saved")
         time.sleep(chance.uniform(0.0, 0.2))
         writer.kill()
-        said = [int(line) for line in writer.stdout.read().split()]
-        writer.stdout.close()
-        assert writer.wait() == -signal.SIGKILL
+        writer.join(PATIENCE_S)
+        assert writer.exitcode == -signal.SIGKILL
+        said = [int(line) for line in path.read_text().splitlines()]
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # not one is damaged
-            found = step_found(tmp_path)
+            found = step_found(folder)
         assert found is not None
-        assert found >= max(said, default=last + 1)
+        assert found >= max(said)
         last = found
-        Checkpoints(tmp_path).clean()
-        assert len(names(tmp_path)) <= 3
+        Checkpoints(folder).clean()
+        assert len(names(folder)) <= 3
