@@ -45,7 +45,8 @@ class ColumnGeneration(LinearProgram):
         upper_V: Floats,
         matrix_KV: sparse.csr_array,
         primal: bool = False,
-        **sides_K: Floats,
+        lower_K: Floats,
+        upper_K: Floats,
     ) -> None:
         self._objective_V, self._upper_V, self._matrix_KV = objective_V, upper_V, sparse.csc_array(matrix_KV)
         self._here_v = np.flatnonzero(first_V)
@@ -57,7 +58,8 @@ class ColumnGeneration(LinearProgram):
             upper_V=upper_V[self._here_v],
             matrix_KV=self._matrix_KV[:, self._here_v],
             primal=primal,
-            **sides_K,
+            lower_K=lower_K,
+            upper_K=upper_K,
         )
 
     @property

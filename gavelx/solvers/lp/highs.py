@@ -44,7 +44,8 @@ ANSWERS = (HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelSt
 class LinearProgram:
     """``maximise objective_V . v`` subject to ``lower_K <= matrix_KV @ v <= upper_K`` and bounds on v.
 
-    ``primal`` simplex is quicker where a feasible vertex is at hand, such as all shares at 0.
+    ``primal`` simplex is quicker where a feasible vertex is at hand, such as all shares at 0. HiGHS takes longer
+    to begin than to solve a tiny program, which may be ``instead_of`` another one that is not used any more.
     """
 
     def __init__(
@@ -57,11 +58,12 @@ class LinearProgram:
         lower_K: Floats,
         upper_K: Floats,
         primal: bool = False,
+        instead_of: "LinearProgram | None" = None,
     ) -> None:
         self._unit = _unit(objective_V)
         lp = highs_lp(objective_V / self._unit, (lower_V, upper_V), matrix_KV, (lower_K, upper_K))
         lp.sense_ = ObjSense.kMaximize
-        self._highs = new_highs()
+        self._highs: Highs = new_highs() if instead_of is None else instead_of._highs
         self.prefer(primal=primal)
         self._highs.passModel(lp)
 

@@ -50,11 +50,12 @@ def prices_by_cuts(rows: Rows, level: float) -> tuple[Floats, float, float]:
     the level can be met.
     """
     best, reach = _cut(rows, _speeds(rows), level), FAR
-    cuts = [best]
+    cuts, program = [best], None
     while len(cuts) < TRIED and reach > NEAR and best.prices.rise > 0:
         last = best.prices
         try:
-            price_A = _next_prices(cuts, best, rows.devices_A, reach)
+            program = _mixture(cuts, best, rows.devices_A, reach, program)
+            price_A = np.maximum(program.solve()[1][: rows.A], 0.0) / rows.devices_A
         except UnsolvedError:
             break
         if not price_A.any():
@@ -81,8 +82,10 @@ def _cut(rows: Rows, price_A: Floats, level: float, level_width: float = np.inf,
     return Cut(prices, *rows.usage(prices.price_A, prices.upper))
 
 
-def _next_prices(cuts: list[Cut], best: Cut, devices_A: Floats, reach: float) -> Floats:
-    """The multipliers of the best mixture of all cuts, within ``reach`` of the best prices.
+def _mixture(
+    cuts: list[Cut], best: Cut, devices_A: Floats, reach: float, before: LinearProgram | None
+) -> LinearProgram:
+    """The best mixture of all cuts; its first multipliers are prices of all devices, within ``reach`` of the best.
 
     Variables: parts of the mixture, the level's step in widths, devices bought at the upper edge of the box and
     sold at the lower one. Devices are counted in all there are of their type.
@@ -94,12 +97,14 @@ def _next_prices(cuts: list[Cut], best: Cut, devices_A: Floats, reach: float) ->
     rise_A = best.rise_A * prices.level_width / devices_A
     fits_AV = np.column_stack([use_AK, rise_A, -every_A, every_A])
     mixture_V = np.concatenate([np.ones(K), np.zeros(1 + 2 * A)])
-    program = LinearProgram(
+    pays = float((rise_A * buy_A * devices_A).sum()) < 1.0  # without end: a kink of the cost is at this very level
+    highest = 0.0 if pays else np.inf
+    return LinearProgram(
         objective_V=np.concatenate([np.zeros(K), [1.0], -buy_A * devices_A, sell_A * devices_A]),
         lower_V=np.concatenate([np.zeros(K), [-np.inf], np.zeros(2 * A)]),
-        upper_V=np.concatenate([np.ones(K), np.full(1 + 2 * A, np.inf)]),
+        upper_V=np.concatenate([np.ones(K), [highest], np.full(2 * A, np.inf)]),
         matrix_KV=sparse.csc_array(np.vstack([fits_AV, mixture_V])),
         lower_K=np.append(np.full(A, -np.inf), 1.0),
         upper_K=np.ones(A + 1),
+        instead_of=before,
     )
-    return np.asarray(np.maximum(program.solve()[1][:A], 0.0) / devices_A)

@@ -30,6 +30,8 @@ CHUNK = 16384
 """Rows worked on at a time: what a chunk needs stays in the cache."""
 BLOCK = 16384
 """Gains looked at in one operation where each row's best column is asked for: more would leave the cache."""
+KEPT = 1 << 20
+"""Gains up to which the hulls at the last prices are kept: they are asked for again at other levels."""
 TINY = 1e-250
 ROUNDING = 1e-9
 """Part by which a row's best may be below what it must have."""
@@ -257,7 +259,7 @@ class Rows:
     def usage(self, price_A: Floats, level: float) -> tuple[Floats, Floats]:
         """Devices of each type that all replies use, and how fast that rises with the level."""
         (need_G, rise_G), price_V = self.needs(level), self.per_column(price_A)
-        mix, runs_G = _walk(self.gain_VG, need_G, price_V), need_G > 0
+        mix, runs_G = self.mix(need_G, price_V), need_G > 0
         part_G, more_G = (need_G - mix.start_n) / mix.span_n, rise_G / mix.span_n
         load_G = self.load_G * runs_G
         use_V = np.bincount(mix.upper_n, load_G * part_G, self.V).astype(float)
@@ -267,6 +269,20 @@ class Rows:
         rise_V -= np.bincount(mix.lower_n[mixed], (load_G * more_G)[mixed], self.V)
         return self.per_type(use_V), self.per_type(rise_V)
 
+    def mix(self, need_n: Floats, price_V: Floats, part: slice = slice(None)) -> "_Segment":
+        """The part of each hull at these prices of columns that holds the need; of the rows in this part."""
+        if self.gain_VG.size > KEPT or len(self) > CHUNK:
+            return _walk(self.gain_VG[:, part], need_n, price_V)
+        prices = price_V.tobytes()
+        if prices not in self._hulls:
+            self._hulls.clear()
+            self._hulls[prices] = _Hulls(self.gain_VG, price_V)
+        return self._hulls[prices].segment(need_n)
+
+    @cached_property
+    def _hulls(self) -> dict[bytes, "_Hulls"]:
+        return {}
+
     def _moves(self, price_A: Floats, width_A: Floats, level_width: float) -> "_Moves":
         type_V = None if self.sizes is None else self.sizes.type_V
         return _Moves(self.per_column(price_A), self.per_column(width_A), level_width, type_V)
@@ -274,7 +290,7 @@ class Rows:
     def cheapest(self, price_A: Floats, level: float) -> Floats:
         """Every row's cheapest shares at this level, G x V."""
         need_G, every, price_V = self.needs(level)[0], np.arange(len(self)), self.per_column(price_A)
-        mix, share_GV = _walk(self.gain_VG, need_G, price_V), np.zeros((len(self), self.V))
+        mix, share_GV = self.mix(need_G, price_V), np.zeros((len(self), self.V))
         part_G = np.maximum(need_G - mix.start_n, 0.0) / mix.span_n
         share_GV[every, mix.upper_n] = part_G
         mixed_G = np.flatnonzero(mix.lower_n >= 0)
@@ -282,15 +298,24 @@ class Rows:
         return share_GV
 
     def in_reach(self, price_A: Floats, width_A: Floats, level: float, level_width: float, size: float) -> Bools:
-        """The columns that each row may use, V x G, while prices and level move by at most ``size`` widths."""
+        """The columns that each row may use, V x G, while prices and level move by at most ``size`` widths.
+
+        Where its mix may change with the level that may be any; of many sizes, those near its hull at three needs.
+        """
         need_G, rise_G = self.needs(level)
-        moves = self._moves(price_A, width_A, level_width)
-        mix = _walk(self.gain_VG, need_G, moves.price_A)
-        other_mix_G = _level_margins(mix, need_G, rise_G, moves)[1] <= size
-        may_VG = (self.gain_VG > 0) & other_mix_G
-        for a, height_G in _heights(self.gain_VG, mix, moves, (rise_G <= 0) & (need_G >= 1.0)):
-            if a >= 0:
-                may_VG[a] |= (height_G <= size) | (mix.lower_n == a) | (mix.upper_n == a)
+        moves, pinned_G = self._moves(price_A, width_A, level_width), (rise_G <= 0) & (need_G >= 1.0)
+        needs = [need_G]
+        if self.sizes is None:
+            mix = self.mix(need_G, moves.price_A)
+            may_VG = np.tile(_level_margins(mix, need_G, rise_G, moves)[1] <= size, (self.V, 1))
+        else:
+            lowest_G = np.maximum(need_G - rise_G * size * level_width, 0.0)
+            may_VG, needs = np.zeros(self.gain_VG.shape, dtype=bool), [need_G, (need_G + lowest_G) / 2.0, lowest_G]
+        for need_at_G in needs:
+            mix = self.mix(need_at_G, moves.price_A)
+            for a_K1, height_KG in _heights(self.gain_VG, mix, moves, pinned_G):
+                if a_K1[0] >= 0:
+                    may_VG[a_K1.ravel()] |= (height_KG <= size) | (mix.lower_n == a_K1) | (mix.upper_n == a_K1)
         return may_VG & (self.gain_VG > 0)
 
 
@@ -343,7 +368,7 @@ class _Moves:
 
 def _cost(rows: Rows, price_A: Floats, needs: tuple[Floats, Floats], part: slice) -> tuple[float, float]:
     need_n, rise_n, load_n = needs[0][part], needs[1][part], rows.load_G[part]
-    mix, runs_n = _walk(rows.gain_VG[:, part], need_n, price_A), need_n > 0
+    mix, runs_n = rows.mix(need_n, price_A, part), need_n > 0
     base_n = price_A[mix.lower_n] * (mix.lower_n >= 0)
     cost_n = (base_n + mix.slope_n * (need_n - mix.start_n)) * runs_n
     # Sums, not dot products: those start threads of their own, which get in each other's way here.
@@ -367,6 +392,41 @@ def _walk(gain_An: Floats, need_n: Floats, price_A: Floats) -> _Segment:
     return _Segment(lower_n, upper_n, start_n, end_n, slope_n)
 
 
+class _Hulls:
+    """The corners of each row's hull at some prices, as far up as was asked: any needs are looked up in there.
+
+    Legend: S corners, from idleness on; a column, its gain, and the price per gain on the way there.
+    """
+
+    def __init__(self, gain_An: Floats, price_A: Floats) -> None:
+        self._gain_An, self._price_A, n = gain_An, price_A, gain_An.shape[1]
+        upper_n = _cheapest_per_gain(gain_An, 1.0 / np.maximum(price_A, TINY))
+        end_n = gain_An[upper_n, np.arange(n)]
+        slope_n = np.where(end_n > 0, price_A[upper_n] / np.where(end_n > 0, end_n, 1.0), 0.0)
+        self._column_Sn = np.stack([np.full(n, -1, dtype=np.int8), upper_n])
+        self._gain_Sn, self._slope_Sn = np.stack([np.zeros(n), end_n]), np.stack([np.zeros(n), slope_n])
+
+    def segment(self, need_n: Floats) -> "_Segment":
+        runs_n, every_n = need_n > 0, np.arange(len(need_n))
+        self._extend(need_n, runs_n)
+        step_n = ((self._gain_Sn[1:] < need_n) & runs_n).sum(axis=0)
+        low, up = (step_n, every_n), (step_n + 1, every_n)
+        return _Segment(
+            self._column_Sn[low], self._column_Sn[up], self._gain_Sn[low], self._gain_Sn[up], self._slope_Sn[up]
+        )
+
+    def _extend(self, need_n: Floats, runs_n: Bools) -> None:
+        """More corners of all rows, until no row needs more."""
+        corners = [(self._slope_Sn[-1], self._column_Sn[-1], self._gain_Sn[-1])]
+        while (runs_n & (corners[-1][2] < need_n)).any():
+            corners.append(_next(self._gain_An, corners[-1][1], self._price_A))
+        if len(corners) > 1:
+            slopes, columns, found = zip(*corners[1:], strict=True)
+            self._slope_Sn = np.vstack([self._slope_Sn, *slopes])
+            self._column_Sn = np.vstack([self._column_Sn, *columns])
+            self._gain_Sn = np.vstack([self._gain_Sn, *found])
+
+
 def _cheapest_per_gain(gain_An: Floats, per_price_A: Floats) -> Bytes:
     """The column where each row gets most for its money; the first of several."""
     if gain_An.size <= BLOCK:
@@ -387,8 +447,8 @@ def _next(gain_An: Floats, from_n: Bytes, price_A: Floats) -> tuple[Floats, Byte
     every = np.arange(len(from_n))
     base_n, start_n = price_A[from_n], gain_An[from_n, every]
     gap_An = gain_An - start_n
-    slope_An = np.full(gap_An.shape, np.inf)
-    np.divide(price_A[:, None] - base_n, gap_An, out=slope_An, where=gap_An > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # in half the time of a masked division
+        slope_An = np.where(gap_An > 0, (price_A[:, None] - base_n) / gap_An, np.inf)
     upper_n = slope_An.argmin(axis=0)
     slope_n, end_n = slope_An[upper_n, every], gain_An[upper_n, every]
     top_n = slope_n == np.inf
@@ -400,12 +460,12 @@ def _reply(
 ) -> tuple[Bytes, Bytes, Floats, Floats, Floats, Floats]:
     """The fields of `Replies` for one chunk. No need, no reply: such rows are idle and have no multiplier."""
     gain_An, need_n, rise_n = rows.gain_VG[:, part], needs[0][part], needs[1][part]
-    mix = _walk(gain_An, need_n, moves.price_A)
+    mix = rows.mix(need_n, moves.price_A, part)
     part_n, margin_n = _level_margins(mix, need_n, rise_n, moves)
     rises_n = rise_n > 0
-    for a, height_n in _heights(gain_An, mix, moves, ~rises_n & (need_n >= 1.0)):
-        height_n[(mix.lower_n == a) | (mix.upper_n == a)] = np.inf
-        np.minimum(margin_n, height_n, out=margin_n)
+    for a_K1, height_Kn in _heights(gain_An, mix, moves, ~rises_n & (need_n >= 1.0)):
+        height_Kn[(mix.lower_n == a_K1) | (mix.upper_n == a_K1)] = np.inf
+        np.minimum(margin_n, height_Kn.min(axis=0), out=margin_n)
     margin_n[~rises_n & (need_n <= 0)] = np.inf
     part_n[need_n < 0] = 0.0
     price_n = np.where(need_n > 0, mix.slope_n, 0.0)
@@ -420,43 +480,48 @@ def _level_margins(mix: _Segment, need_n: Floats, rise_n: Floats, moves: _Moves)
     return part_n, np.where(rises_n, room_n / (np.where(rises_n, rise_n, 1.0) * moves.level_width), np.inf)
 
 
-def _heights(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bools) -> Iterator[tuple[int, Floats]]:
+def _heights(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bools) -> Iterator[tuple[Ints, Floats]]:
     """How far each type's price is above the line through the mix, in units of what the widths can make up.
 
-    Type -1 is idleness; infinite where a row cannot use the type. The line at gain T is
-    (1 - z) price_lower + z price_upper with z = (T - start) / span, and moves accordingly. A saturated row is at
-    the line's upper end: only another type with the very same gain can take its place.
+    Some types at once, as a column of their numbers and a row of heights for each. Type -1 is idleness; infinite
+    where a row cannot use the type. The line at gain T is (1 - z) price_lower + z price_upper with z = (T - start)
+    / span, and moves accordingly. A saturated row is at the line's upper end: only another type with the very same
+    gain can take its place.
     """
     price_A, width_A, mixed_n = moves.price_A, moves.width_A, mix.lower_n >= 0
     price_low_n, width_low_n = price_A[mix.lower_n] * mixed_n, width_A[mix.lower_n] * mixed_n
     rise_n, width_up_n = price_A[mix.upper_n] - price_low_n, width_A[mix.upper_n]
-    for a in range(-1, len(price_A)):
-        price, width, gain_n = (price_A[a], width_A[a], gain_An[a]) if a >= 0 else (0.0, 0.0, 0.0)
-        z_n = (gain_n - mix.start_n) / mix.span_n
-        height_n = (price - price_low_n) - z_n * rise_n
+    block = max(1, BLOCK // max(1, gain_An.shape[1]))
+    for first in (-1, *range(0, len(price_A), block)):
+        a_K1 = np.arange(first, 0 if first < 0 else min(first + block, len(price_A)))[:, None]
+        price_K1, width_K1 = (np.where(a_K1 < 0, 0.0, of_A[a_K1]) for of_A in (price_A, width_A))
+        gain_Kn = gain_An[first : first + block] if first >= 0 else np.zeros((1, gain_An.shape[1]))
+        z_Kn = (gain_Kn - mix.start_n) / mix.span_n
+        height_Kn = (price_K1 - price_low_n) - z_Kn * rise_n
         if moves.type_V is None:
-            reach_n = np.abs(z_n) * width_up_n
-            np.subtract(1.0, z_n, out=z_n)
-            np.abs(z_n, out=z_n)
-            z_n *= width_low_n
-            reach_n += z_n
-            reach_n += width + TINY
+            reach_Kn = np.abs(z_Kn) * width_up_n
+            np.subtract(1.0, z_Kn, out=z_Kn)
+            np.abs(z_Kn, out=z_Kn)
+            z_Kn *= width_low_n
+            reach_Kn += z_Kn
+            reach_Kn += width_K1 + TINY
         else:
-            reach_n = _reach(moves.type_V, a, width, mix, ((1.0 - z_n) * width_low_n, z_n * width_up_n))
-        height_n /= reach_n
-        height_n[(pinned_n & (gain_n < 1.0)) | ((a >= 0) & (gain_n <= 0.0))] = np.inf
-        yield a, height_n
+            ends = (1.0 - z_Kn) * width_low_n, z_Kn * width_up_n
+            reach_Kn = _reach(moves.type_V, a_K1, width_K1, mix, ends)
+        height_Kn /= reach_Kn
+        height_Kn[(pinned_n & (gain_Kn < 1.0)) | ((a_K1 >= 0) & (gain_Kn <= 0.0))] = np.inf
+        yield a_K1, height_Kn
 
 
-def _reach(type_V: Ints, a: int, width: float, mix: _Segment, ends_2n: tuple[Floats, Floats]) -> Floats:
-    """By how much a column's price can change against the line through the mix, as types' prices change.
+def _reach(type_V: Ints, a_K1: Ints, width_K1: Floats, mix: _Segment, ends_2Kn: tuple[Floats, Floats]) -> Floats:
+    """By how much columns' prices can change against the line through the mix, as types' prices change.
 
-    ``ends_2n`` are the changes at the lower and the upper end of the mix.
+    ``ends_2Kn`` are the changes at the lower and the upper end of the mix.
     """
-    (low_n, up_n), of_a = ends_2n, type_V[a] if a >= 0 else -1
+    (low_Kn, up_Kn), of_a_K1 = ends_2Kn, np.where(a_K1 >= 0, type_V[a_K1], -1)
     of_low_n, of_up_n = np.where(mix.lower_n >= 0, type_V[mix.lower_n], -1), type_V[mix.upper_n]
-    low_here_n, up_here_n, up_as_low_n = of_low_n == of_a, of_up_n == of_a, of_up_n == of_low_n
-    reach_n: Floats = np.abs(width - low_n * low_here_n - up_n * up_here_n)
-    reach_n += np.abs(low_n + up_n * up_as_low_n) * ~low_here_n
-    reach_n += np.abs(up_n) * ~(up_here_n | up_as_low_n)
-    return reach_n + TINY
+    low_here_Kn, up_here_Kn, up_as_low_n = of_low_n == of_a_K1, of_up_n == of_a_K1, of_up_n == of_low_n
+    reach_Kn: Floats = np.abs(width_K1 - low_Kn * low_here_Kn - up_Kn * up_here_Kn)
+    reach_Kn += np.abs(low_Kn + up_Kn * up_as_low_n) * ~low_here_Kn
+    reach_Kn += np.abs(up_Kn) * ~(up_here_Kn | up_as_low_n)
+    return reach_Kn + TINY

@@ -47,7 +47,7 @@ def test_where_the_small_program_fails_the_best_prices_so_far_are_taken(monkeypa
     def gives_up(*_: object) -> None:
         raise UnsolvedError("no optimum")
 
-    monkeypatch.setattr(cuts, "_next_prices", gives_up)
+    monkeypatch.setattr(cuts, "_mixture", gives_up)
     table = rows(0, "level", 1.0)
     price_A, level, _ = prices_by_cuts(table, 1.0)
     assert (np.diff(price_A) < 0).all()  # as fast as the types are
