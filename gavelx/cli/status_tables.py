@@ -52,6 +52,14 @@ def _bits(job: Any) -> str:
     return ", ".join(word for word in (job.determinism, job.order) if word) if promised else ""
 
 
+def _sizes(job: Any) -> str:
+    """The share of its time in each size, as it was promised; of a job that is not elastic, nothing."""
+    return ", ".join(
+        f"{percent(size.share)} on {size.devices} x {size.accelerator}{f' / {size.batch}' if size.batch else ''}"
+        for size in job.sizes
+    )
+
+
 def _not_lent(server: Any) -> str:
     kept = server.devices - server.lent
     return f" (keeps {kept})" if kept else ""
@@ -65,8 +73,9 @@ JOBS = (
     Column("where", _where, goes=1, least=10),
     Column("steps", _steps, right=True),
     Column("left", _left, goes=5, right=True),
-    Column("bits", _bits, goes=9),
+    Column("bits", _bits, goes=10),
     Column("share", lambda job: percent(job.promised_share), goes=6, right=True),
+    Column("sizes", _sizes, goes=9, least=12),
     Column("received", lambda job: whole_seconds(job.received_s), goes=7, right=True),
     Column("cost", lambda job: dollars(job.spent_usd), goes=8, right=True),
     Column("why", lambda job: job.reason, goes=3, least=12),

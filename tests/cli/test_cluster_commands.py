@@ -187,6 +187,9 @@ def test_a_job_is_submitted_in_parts(service: Background, capsys: pytest.Capture
     document = told(capsys, "explain", "0")
     assert document["size"] == {"devices": 1, "batch": 0}
     assert [size["devices"] for size in document["sizes"]] == [1]
+    (size,) = told(capsys, "status", "0")["jobs"][0]["sizes"]
+    assert (size["devices"], size["batch"], size["accelerator"]) == (1, 0, document["sizes"][0]["accelerator"])
+    assert size["share"] == pytest.approx(document["sizes"][0]["share"])
     words = said(capsys, "explain", "0")
     assert "size now" in words and "1 device" in words
     assert "the policy keeps to the sizes as submitted" in " ".join(words.split())

@@ -56,6 +56,20 @@ def test_a_wide_terminal_shows_all_and_a_narrow_one_what_matters_most() -> None:
     assert "exit" in narrow[3]
 
 
+def test_an_elastic_job_shows_its_share_of_time_in_each_size() -> None:
+    sizes = [
+        wire.SizeShare(accelerator="v100", devices=4, share=0.75),
+        wire.SizeShare(accelerator="v100", devices=2, batch=256, share=0.25),
+    ]
+    elastic = wire.JobStatus(job_id=8, job_type="net", state="running", elasticity="batch:1-8/64-512", sizes=sizes)
+    for width, shown in ((200, "75.0% on 4 x v100, 25.0% on 2 x v100 / 256"), (50, "elastic")):
+        console = Console(file=io.StringIO(), width=width, highlight=False)
+        print_rows(console, JOBS, [RUNNING, elastic])
+        lines = console.file.getvalue()  # type: ignore[attr-defined]
+        assert (shown in lines) == (width == 200), lines
+        assert ("sizes" in lines) == (width == 200)
+
+
 def test_columns_that_are_empty_for_all_are_not_shown() -> None:
     console = Console(file=io.StringIO(), width=80)
     print_rows(console, JOBS, [wire.JobStatus(job_id=1, job_type="net", state="waiting", total_steps=5.0)])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gavelx.configuration import ALONE
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.rpc.convert import check_ids
 from gavelx.service.agents.registry import AgentRegistry
@@ -21,7 +22,7 @@ SHOWN, LIMIT_MAX = 1000, 100_000
 
 
 class Asked:
-    """What is worked out once for all jobs of a call: why they wait, and how long they are believed to take."""
+    """What is worked out once for all jobs of a call: why they wait, how long they are believed to take, sizes."""
 
     def __init__(self, state: State, job_ids: Sequence[int]) -> None:
         self.waiting, self._live = Waiting(state), state.mechanism.live
@@ -29,6 +30,7 @@ class Asked:
         untold = np.intersect1d(known, self._live.untold()).astype(np.int64)
         left = zip(*(end.tolist() for end in state.mechanism.left(untold)), strict=True)
         self._left = dict(zip(untold.tolist(), left, strict=True))
+        self._sizes = _sizes(state)
 
     def add_length(self, message: wire.JobStatus) -> None:
         """What is believed where its user did not say."""
@@ -36,6 +38,22 @@ class Asked:
         if (left := self._left.get(j)) is not None:
             message.said_steps = float(self._live.said_steps[j])
             message.left_s, message.left_lower_s, message.left_upper_s = left
+
+    def add_sizes(self, message: wire.JobStatus) -> None:
+        """Where it was promised time."""
+        message.sizes.extend(self._sizes.get(self._live.index[message.job_id], ()))
+
+
+def _sizes(state: State) -> dict[int, list[wire.SizeShare]]:
+    """Of each elastic job (a row), alone: its sizes by the present allocation, the largest share first."""
+    live, ways, names = state.mechanism.live, state.mechanism.accounts.ways, state.mechanism.leasing.accelerators
+    found: dict[int, list[wire.SizeShare]] = {}
+    elastic = np.flatnonzero(live.elastic[ways.job] & (ways.partner == ALONE))
+    for way in elastic[np.argsort(-ways.share[elastic], kind="stable")].tolist():
+        size = wire.SizeShare(accelerator=names[ways.type[way]], devices=ways.devices[way], batch=ways.batch[way])
+        size.share = ways.share[way]
+        found.setdefault(int(ways.job[way]), []).append(size)
+    return found
 
 
 async def status(call: Call, request: wire.StatusRequest) -> wire.StatusReply:
@@ -105,6 +123,7 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: As
         message.reason = asked.waiting.why(None, job_id)
         return message
     asked.add_length(message)
+    asked.add_sizes(message)
     message.steps_done, message.promised_share = live.steps_done, live.share
     message.promised_s, message.received_s = live.promised_s, live.received_s
     message.spent_usd, message.lost_s, message.protected = live.spent_usd, live.lost_s, live.protected
