@@ -44,6 +44,12 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(said(capsys, *arguments, "--json"))
 
 
+def explained_once_it_runs(capsys: pytest.CaptureFixture[str]) -> Any:
+    explained = lambda: told(capsys, "explain", "0")  # noqa: E731
+    wait_until(lambda: explained()["state"] == "running", "job 0 runs", explained)
+    return explained()
+
+
 @pytest.mark.slow
 def test_a_job_from_submission_to_replay(
     service: Background, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -168,9 +174,7 @@ def test_what_cannot_be_served_is_said_before_anything_is(
 def test_a_job_says_whether_it_may_be_preempted(service: Background, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["submit", "--type", "net", "--steps", "1e6", "--preemptible", "no", "--", "true"]
     assert said(capsys, *options) == "0\n"
-    while told(capsys, "explain", "0")["state"] != "running":
-        pass
-    document = told(capsys, "explain", "0")
+    document = explained_once_it_runs(capsys)
     assert (document["preemptible"], document["protected"], document["lost_s"]) == ("no", True, 0.0)
     assert "it is not preempted, as was asked for" in document["why"]
     assert "work lost" in said(capsys, "explain", "0")
@@ -182,9 +186,7 @@ def test_a_job_is_submitted_in_parts(service: Background, capsys: pytest.Capture
     assert said(capsys, *options) == "0\n"
     (job,) = told(capsys, "status", "0")["jobs"]
     assert (job["elasticity"], job["determinism"], job["order"]) == ("workers:1-4/6", "", "")
-    while told(capsys, "explain", "0")["state"] != "running":
-        pass
-    document = told(capsys, "explain", "0")
+    document = explained_once_it_runs(capsys)
     assert document["size"] == {"devices": 1, "batch": 0}
     assert [size["devices"] for size in document["sizes"]] == [1]
     (size,) = told(capsys, "status", "0")["jobs"][0]["sizes"]

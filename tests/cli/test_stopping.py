@@ -19,6 +19,7 @@ from gavelx.policies import load_policy
 from gavelx.service.loop import policy_process as elsewhere
 from gavelx.solvers import using
 from tests.policies.small import snapshot
+from tests.waiting import wait_until
 
 MINE = """
 import os, time
@@ -127,14 +128,9 @@ def test_an_endless_policy_ends_with_the_one_who_asked(tmp_path: Path) -> None:
     asks = "from gavelx.cli.stopping import stoppable; from tests.policies.small import snapshot\n"
     asks += f"with stoppable({policy_that(does, tmp_path)!r}) as policy: policy.allocate(snapshot('a'))"
     with subprocess.Popen([sys.executable, "-c", asks]) as asking:
-        until(lambda: pid_file.exists() and pid_file.read_text().endswith(" "))
+        wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith(" "), "the policy is asked")
         asking.send_signal(signal.SIGKILL)
-    until(lambda: not running(int(pid_file.read_text())))
-
-
-def until(fact) -> None:
-    while not fact():
-        time.sleep(0.02)
+    wait_until(lambda: not running(int(pid_file.read_text())), "the policy ends")
 
 
 def running(pid: int) -> bool:

@@ -16,6 +16,7 @@ from gavelx.service.store.configuration import Configuration
 from gavelx.throughputs import Setting
 from tests.service.agents import FakeAgent, serving, user_of
 from tests.service.running import run
+from tests.waiting import until
 
 TABLE = load_throughputs("simulation")
 LLAMA, RESNET = "llama-7b-lora-bs16", "ResNet-50 (batch size 32)"
@@ -33,8 +34,7 @@ def test_a_cluster_begins_with_the_estimates_of_compare(tmp_path: Path) -> None:
         async with serving(tmp_path, configuration=made) as service:
             state = service.scheduler.state
             async with user_of(service) as user, FakeAgent(service.address, "one", accelerator="h100"):
-                while not state.machines:
-                    await asyncio.sleep(0.01)
+                await until(lambda: state.machines, "a server is there")
                 ids = await user.submit(of_type(LLAMA), of_type(RESNET))
                 llama = state.jobs[ids[0]].job.job_type
                 jobs = [Job(0, LLAMA, 1.0), Job(1, RESNET, 1.0)]
@@ -45,8 +45,7 @@ def test_a_cluster_begins_with_the_estimates_of_compare(tmp_path: Path) -> None:
                     assert state.speeds[here] == pytest.approx(said.isolated[Setting(name, "h100")], rel=1e-6)
                     assert state.untold.ranges[here] == pytest.approx(said.ranges[Setting(name, "h100")], rel=1e-4)
                 async with FakeAgent(service.address, "two", accelerator="a100"):
-                    while len(state.machines) < 2:
-                        await asyncio.sleep(0.01)
+                    await until(lambda: len(state.machines) == 2, "another server is there")
                     there = Setting(llama, "a100")
                     assert state.speeds[there] == pytest.approx(said.isolated[Setting(LLAMA, "a100")], rel=1e-6)
             speeds, ranges = dict(state.speeds), dict(state.untold.ranges)

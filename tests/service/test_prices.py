@@ -1,8 +1,7 @@
 """What devices cost that no throughput table knows, and what is said of those that nobody knows a price of."""
 
-import asyncio
 import json
-import time
+from collections.abc import Callable
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -20,10 +19,11 @@ from gavelx.service.store.configuration import Configuration
 from gavelx.service.store.log import Log
 from gavelx.service.store.records import entry_of
 from gavelx.throughputs import Setting, Throughputs
-from tests.service.agents import FakeAgent, configuration, serving, spec, user_of
+from tests.service.agents import FakeAgent, User, configuration, serving, spec, user_of
 from tests.service.background import Background
 from tests.service.running import run
 from tests.service.test_metrics import until_they_are
+from tests.waiting import until, wait_until
 
 COSTLY = "with_constraints(max_min_fairness, Cost() <= 1e6)"
 NEW = {"h100": 200.0}
@@ -85,15 +85,13 @@ def test_a_policy_about_money_says_which_price_is_missing_and_goes_on_when_it_is
         async with serving(tmp_path, policy=COSTLY) as service, user_of(service) as user:
             async with FakeAgent(service.address), FakeAgent(service.address, "new", accelerator="h100"):
                 (first,) = await user.submit(spec(1e6))
-                while "no price is known for h100" not in (await certificate(user))["path"]:
-                    await asyncio.sleep(0.03)
+                await until_path(user, lambda path: "no price is known for h100" in path)
                 await user.until("running", first)  # the allocation before stands in
                 assert "h100" in service.solver.last_failure
         priced = replace(configuration(), prices=Prices({"v100": 1.0, "h100": 2.0}))
         async with serving(tmp_path, configure=lambda _: priced) as service, user_of(service) as user:
             async with FakeAgent(service.address), FakeAgent(service.address, "new", accelerator="h100"):
-                while (await certificate(user))["path"].startswith("carried over"):
-                    await asyncio.sleep(0.03)
+                await until_path(user, lambda path: not path.startswith("carried over"))
         recorded = read_recorded(str(tmp_path))
         assert recorded.prices.usd_per_hour == {"v100": 3600.0}
         assert [prices.usd_per_hour for _, prices in recorded.price_changes] == [{"v100": 1.0, "h100": 2.0}]
@@ -101,9 +99,17 @@ def test_a_policy_about_money_says_which_price_is_missing_and_goes_on_when_it_is
     run(main())
 
 
-async def certificate(user) -> dict[str, str]:  # type: ignore[no-untyped-def]
-    reply = await user.call("Status", wire.StatusRequest(version=1))
-    return json.loads(reply.certificate_json or '{"path": "carried over"}')
+async def until_path(user: User, is_right: Callable[[str], bool]) -> None:
+    """Wait until the way in which the last answer was found is as it should be."""
+    path = ""
+
+    async def there() -> bool:
+        nonlocal path
+        reply = await user.call("Status", wire.StatusRequest(version=1))
+        path = json.loads(reply.certificate_json or '{"path": "carried over"}')["path"]
+        return is_right(path)
+
+    await until(there, "another answer", lambda: path)
 
 
 @pytest.mark.slow
@@ -123,9 +129,9 @@ def test_status_and_replay_show_what_is_unknown_and_what_was_not_answered(
 
     try:
         said("submit", "--type", "net", "--steps", "50", "--", "true")
-        while json.loads(said("status", "0", "--json"))["jobs"][0]["state"] != "complete":
-            time.sleep(0.03)
-        assert json.loads(said("status", "0", "--json"))["jobs"][0]["spent_usd"] is None
+        job = lambda: json.loads(said("status", "0", "--json"))["jobs"][0]  # noqa: E731
+        wait_until(lambda: job()["state"] == "complete", "job 0 is complete", job)
+        assert job()["spent_usd"] is None
         table = said("status", "0")
         assert "unknown" in table and "$" not in table
         assert "so the previous allocation is used: Cost(): no price is known for v100" in " ".join(table.split())

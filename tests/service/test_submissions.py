@@ -21,6 +21,7 @@ from gavelx.service.api.submit import Submission
 from gavelx.service.state.state import State
 from tests.service.agents import FakeAgent, configuration, serving, spec, tokens_for, user_of
 from tests.service.running import run
+from tests.waiting import until
 
 
 def test_others_have_turns_while_a_large_batch_is_checked() -> None:
@@ -183,8 +184,9 @@ def test_owners_hold_devices_of_the_same_value(tmp_path: Path) -> None:
             await ada.submit(*[spec(1e6)] * 8)
             await bob.submit(*[spec(1e6)] * 4)
             state = service.scheduler.state
-            while state.allocation is None or state.allocation.share_JA.shape != (12, 2):
-                await asyncio.sleep(0.01)
+            shape = lambda: state.allocation and state.allocation.share_JA.shape  # noqa: E731
+            await until(lambda: shape() == (12, 2), "an allocation to all jobs on both types", shape)
+            assert state.allocation is not None
             usd_J = (state.allocation.share_JA * state.allocation.snapshot.usd_per_hour_A).sum(axis=1)
             of_ada_J = [job.owner == "ada" for job in state.allocation.snapshot.jobs]
             assert usd_J[of_ada_J].sum() == pytest.approx(4.0) == usd_J.sum() / 2
@@ -203,7 +205,7 @@ def test_a_log_keeps_its_policy_when_tokens_come_later(tmp_path: Path) -> None:
             ({"policy": "fifo"}, "fifo"),
         ):
             async with serving(tmp_path / "state", **options) as service:
-                while service.scheduler.state.policy != policy:
-                    await asyncio.sleep(0.01)
+                state = service.scheduler.state
+                await until(lambda state=state, policy=policy: state.policy == policy, f"the policy is {policy}")
 
     run(main())
