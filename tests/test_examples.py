@@ -30,6 +30,7 @@ class TestTeamBudget(PolicyConformance):
     policy = load_policy(TEAM_BUDGET)
     unique = True
     amounts = ("usd",)
+    examples = 9
 
 
 def test_every_example_goes_through_the_kit() -> None:

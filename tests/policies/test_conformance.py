@@ -63,7 +63,7 @@ MODIFIED = {
 
 def conformance_of(text: str) -> type[PolicyConformance]:
     """The kit's class for the policy that ``text`` describes."""
-    said = {"unique": True, "policy": load_policy(text), "examples": 4 if "(" in text else 9}
+    said = {"unique": True, "policy": load_policy(text), "examples": 3 if "(" in text else 6}
     for name, attributes in SAID.items():
         if name == text or f"({name})" in text or f"({name}," in text:
             said |= attributes
