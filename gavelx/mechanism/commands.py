@@ -1,5 +1,6 @@
 """What the mechanism wants done. A backend carries it out and reports what came of it as events."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,14 @@ class Device(NamedTuple):
 
     server_id: int
     slot: int
+
+
+def by_server(devices: Iterable[Device]) -> dict[int, int]:
+    """How many of these devices are in each server, in their order; with a few it is quicker than a Counter."""
+    count = dict[int, int]()
+    for server_id, _ in devices:
+        count[server_id] = count.get(server_id, 0) + 1
+    return count
 
 
 class Lease(NamedTuple):
@@ -41,7 +50,8 @@ class Lease(NamedTuple):
     @property
     def shares_with(self) -> int | None:
         """The job that holds the same devices at the same time, or None."""
-        return next((job_id for job_id in self.configuration.members if job_id != self.job_id), None)
+        members = self.configuration.members
+        return next((job_id for job_id in members if job_id != self.job_id), None) if len(members) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gavelx.cluster import Cluster, Server
 from gavelx.configuration import ALONE, Configuration, widened
-from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Resize, Stop
+from gavelx.mechanism.commands import Command, Device, Extend, Launch, Lease, Resize, Stop, by_server
 from gavelx.mechanism.events import ServerOffers, WorkerLost
 from gavelx.mechanism.live import NO_WAY, LiveJobs
 from gavelx.mechanism.placement import FreeDevices
@@ -437,10 +437,7 @@ class Leasing:
         for j, seconds in zip(rows.tolist(), loss_s(live, rows).tolist(), strict=True):
             devices = self.leases[live.jobs[j].id].devices
             if len(devices) == 1 or self._spread_speed(self._as_it_runs(j)) > 0.0:
-                on = dict[int, int]()  # several times as quick as a Counter is with a few devices
-                for device in devices:
-                    on[device.server_id] = on.get(device.server_id, 0) + 1
-                for server_id, held in on.items():
+                for server_id, held in by_server(devices).items():
                     tenants.setdefault(server_id, []).append(Tenant(j, held, seconds))
         return tenants
 

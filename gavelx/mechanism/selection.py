@@ -69,7 +69,8 @@ class Choices(ConfigurationSet):
 
     def one_by_one(self) -> list[Choice]:
         columns = (self.job, self.partner, self.type, self.devices, self.number, self.batch)
-        others = [tuple(row) if any(row) else () for row in self.others.tolist()]
+        mixes = self.others.tolist() if self.others.any() else [()] * len(self)
+        others = [tuple(row) if any(row) else () for row in mixes]
         return list(map(Choice._make, zip(*(column.tolist() for column in columns), others, strict=True)))
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Resize, Stop
+from gavelx.mechanism.commands import Command, GiveUp, Launch, Lease, Resize, Stop, by_server
 from gavelx.mechanism.events import Event, JobCancelled, JobSubmitted, LeaseEnded, Resized, WorkerLost
 from gavelx.mechanism.live import LiveJobs
 
@@ -89,30 +89,34 @@ class Stories:
                 self._tell(lease.job_id, event, f"lease {lease.id} lost {self._name_of(event.server_id)}")
 
     def _tell(self, job_id: int, event: Event, what: str) -> None:
-        self._told.setdefault(job_id, []).append(Decision(event.time_s, what))
-        self._shorten(job_id, KEPT)
+        told = self._told.setdefault(job_id, [])
+        told.append(Decision(event.time_s, what))
+        if len(told) > KEPT:
+            self._shorten(job_id, KEPT)
 
     def _launched(self, lease: Lease, live: LiveJobs) -> str:
-        servers = Counter(device.server_id for device in lease.devices)
+        servers = by_server(lease.devices)
         where = ", ".join(f"{count} on {self._name_of(server_id)}" for server_id, count in servers.items())
-        beside = "" if lease.shares_with is None else f", beside job {lease.shares_with}"
+        partner = lease.shares_with
+        beside = "" if partner is None else f", beside job {partner}"
         devices = " and ".join(f"{count} x {name}" for name, count in lease.configuration.uses) + f" ({where})"
         return f"lease {lease.id} on {devices}{beside}: {_owed(lease, live)}"
 
 
 def _owed(lease: Lease, live: LiveJobs) -> str:
     j = live.index[lease.job_id]
-    if live.share[j] == 0:
+    if not (share := float(live.share[j])):
         return "it fills idle devices, and was promised nothing"
     behind_s = float(live.promised_s[j] - live.held_s[j])
-    return f"{abs(behind_s):,.0f} s {'behind' if behind_s >= 0 else 'ahead of'} its share of {live.share[j]:.0%}"
+    return f"{abs(behind_s):,.0f} s {'behind' if behind_s >= 0 else 'ahead of'} its share of {share:.0%}"
 
 
 def _why(lease: Lease, live: LiveJobs) -> str:
     j = live.index.get(lease.job_id)
     if j is None or live.done[j]:
         return "the job has ended"
-    return f"others are further behind, with {live.held_s[j]:,.0f} s held of {live.promised_s[j]:,.0f} s promised"
+    held_s, promised_s = float(live.held_s[j]), float(live.promised_s[j])
+    return f"others are further behind, with {held_s:,.0f} s held of {promised_s:,.0f} s promised"
 
 
 def _in_words(event: LeaseEnded) -> str:

@@ -47,11 +47,12 @@ class LeaseRecord:
 
     def begin_anew(self) -> None:
         """Its processes are launched, whatever the lease was to continue."""
-        self.generation, self.numbers, self.numbered = 0, list(range(self.world_size)), self.world_size
+        self.generation, self.numbered = 0, self.world_size
+        self.numbers = list(range(self.numbered))
 
     @property
     def world_size(self) -> int:
-        return sum(part.processes for part in self.parts)
+        return sum([part.processes for part in self.parts])
 
     @property
     def counts_processes(self) -> bool:

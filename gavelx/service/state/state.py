@@ -145,8 +145,9 @@ class State:
 
     def safe_steps(self, job_id: int) -> float:
         """How far a job is, safely, as far as the log knows."""
-        live, steps = self.mechanism.job(job_id), self.jobs[job_id].safe_steps
-        return steps if live is None else max(steps, live.saved_steps)
+        live, steps = self.mechanism.live, self.jobs[job_id].safe_steps
+        j = live.index.get(job_id)
+        return steps if j is None else max(steps, float(live.saved_steps[j]))
 
     @property
     def leased_for_s(self) -> float:
