@@ -122,6 +122,7 @@ HOMES = {
     "hypothesis": {"testing"},
     "pytest": {"testing"},
     "torch": {"learning", "training"},
+    "gymnasium": {"learning"},
     "grpc": {"rpc", "service", "worker"},
     "sqlalchemy": {"service.store"},
     "prometheus_client": {"service.loop"},

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gavelx.learning.supervised import Decisions, arrays_of, masked, multilayer, noted
+from gavelx.learning.supervised import Decisions, arrays_of, masked, multilayer, noted, torch_of
 from gavelx.policies.network import Network
 from gavelx.slots.model import NONE, Bools, Floats, Ints, Schedule, Slots, chosen
 from gavelx.slots.turns import Choose, Turn, in_turn
@@ -74,7 +74,7 @@ class ActorCritic:
         torch.set_num_threads(1)
         self.window, self.options, self.random = window, options, np.random.default_rng([seed, 34])
         self.scale_I = begin.scale_F.astype(np.float32)
-        self.actor, self.critic = _as_torch(begin), multilayer(window.inputs, 1)
+        self.actor, self.critic = torch_of(begin), multilayer(window.inputs, 1)
         both = [*self.actor.parameters(), *self.critic.parameters()]
         self.optimizer = torch.optim.Adam(both, lr=options.rate)
         self.buffer: Experience | None = None
@@ -235,15 +235,3 @@ def greedy(window: Window, network: Network) -> Schedule:
 def _columns(one: Experience) -> tuple[NDArray[Any], ...]:
     found = one.decisions
     return found.x_nI, found.open_nA, found.action_n, found.row_n, one.reward_n, one.next_nI
-
-
-def _as_torch(network: Network) -> nn.Sequential:
-    """The network in torch; its inputs are scaled before."""
-    layers: list[nn.Module] = []
-    for weight, bias in zip(network.weights, network.biases, strict=True):
-        linear = nn.Linear(*weight.shape)
-        with torch.no_grad():
-            linear.weight.copy_(torch.from_numpy(weight.T.copy()))
-            linear.bias.copy_(torch.from_numpy(bias.copy()))
-        layers += [linear, nn.ReLU()]
-    return nn.Sequential(*layers[:-1])

@@ -113,6 +113,18 @@ def arrays_of(net: nn.Sequential, scale_I: NDArray[np.float32]) -> Network:
     )
 
 
+def torch_of(network: Network) -> nn.Sequential:
+    """The network in torch; its inputs are scaled before."""
+    layers: list[nn.Module] = []
+    for weight, bias in zip(network.weights, network.biases, strict=True):
+        linear = nn.Linear(*weight.shape)
+        with torch.no_grad():
+            linear.weight.copy_(torch.from_numpy(weight.T.copy()))
+            linear.bias.copy_(torch.from_numpy(bias.copy()))
+        layers += [linear, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
 def _scale(window: Window, seen: Decisions) -> NDArray[np.float32]:
     """One over the standard deviation of each input of a job, the same for every place in the window."""
     x_nF = seen.x_nI.reshape(-1, window.wide)

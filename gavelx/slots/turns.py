@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.slots.greedy import taken
-from gavelx.slots.model import NONE, Bools, Ints, Slots
+from gavelx.slots.model import NONE, Bools, Floats, Ints, Slots
 from gavelx.slots.moves import Moves
 
 
@@ -61,11 +61,17 @@ def handed_out(slots: Slots, moves: Moves, score: Score, slot_s: float) -> Ints:
         value_KJM = np.zeros(allowed_KJM.shape)
         value_KJM[allowed_KJM] = score(moves.features(part, now_KJ, slot_s)[allowed_KJM])
         m_KJ, worth_KJ = value_KJM.argmax(axis=2), np.maximum(value_KJM.max(axis=2), 0.0)
-        more_KJR = moves.more_NWMR[part.kind_KJ, now_KJ, m_KJ]
-        free_KR = part.room_KR - part.use_KR(now_KJ)
-        goes_KJ = taken(worth_KJ[:, :, None], more_KJR[:, :, None], free_KR)[:, :, 0] > 0
-        size_KJ[row_K] = np.where(goes_KJ, moves.next_NWM[part.kind_KJ, now_KJ, m_KJ], now_KJ)
+        size_KJ[row_K], goes_KJ = carried_out(part, moves, now_KJ, m_KJ, worth_KJ)
         goes_K = np.flatnonzero(goes_KJ.any(axis=1))
         if len(goes_K) < len(row_K):
             row_K, part = row_K[goes_K], part.take(goes_K)
     return size_KJ
+
+
+def carried_out(slots: Slots, moves: Moves, size_KJ: Ints, m_KJ: Ints, worth_KJ: Floats) -> tuple[Ints, Bools]:
+    """The sizes after a move of each job that is worth something, in order of worth while there is room; and which
+    jobs made theirs."""
+    more_KJR = moves.more_NWMR[slots.kind_KJ, size_KJ, m_KJ]
+    free_KR = slots.room_KR - slots.use_KR(size_KJ)
+    goes_KJ: Bools = taken(worth_KJ[:, :, None], more_KJR[:, :, None], free_KR)[:, :, 0] > 0
+    return np.where(goes_KJ, moves.next_NWM[slots.kind_KJ, size_KJ, m_KJ], size_KJ), goes_KJ
