@@ -1,9 +1,11 @@
 """The durable log, in a folder and on PostgreSQL."""
 
 import os
+import socket
 import stat
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,12 @@ import sqlalchemy as sa
 
 from gavelx.errors import InputFileError, OptionError
 from gavelx.mechanism.events import Wake
+from gavelx.service.store import places
 from gavelx.service.store.database import LogUnavailableError
 from gavelx.service.store.log import Log
 from gavelx.service.store.places import FILE, LogError
 from gavelx.service.store.records import Entry, Record, record_of
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def wakes(first: int, count: int) -> list[Record]:
@@ -193,6 +196,21 @@ def test_sqlite_is_durable_and_private(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_a_log_is_said_so(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Log(text)
+
+
+def test_a_database_that_lets_nobody_in_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its host takes connections, and says nothing: as a server that hangs does."""
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr(places, "ANSWERS_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+        gives_up = threading.Timer(PATIENCE_S, deaf.shutdown, [socket.SHUT_RDWR])
+        gives_up.start()
+        try:
+            with pytest.raises(OptionError, match="timeout"):
+                Log(f"postgresql://127.0.0.1:{port}/x")
+        finally:
+            gives_up.cancel()
 
 
 def test_a_file_that_is_no_log_is_left_alone(tmp_path: Path) -> None:
