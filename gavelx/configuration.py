@@ -42,6 +42,11 @@ class Configuration(NamedTuple):
         return ((self.accelerator, self.devices), *self.others)
 
     @property
+    def types(self) -> str:
+        """Its accelerator type, or several as ``v100+k80``."""
+        return "+".join(name for name, _ in self.uses)
+
+    @property
     def devices_in_all(self) -> int:
         """Devices of all types."""
         return self.devices + sum(devices for _, devices in self.others)

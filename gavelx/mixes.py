@@ -54,6 +54,28 @@ def plan_of(job: Job, mix: Mix, throughputs: Throughputs) -> PartPlan | None:
     return best_plan(types, _parts(job)) if len(types) == len(mix) else None
 
 
+def parts_of_devices(job: Job, mix: Mix, types: Sequence[str], throughputs: Throughputs) -> tuple[int, ...]:
+    """How many parts each of these devices runs, by their types in the order of devices: at least one, and all.
+
+    Each has at most as many as the plan says, the first ones first. Where a speed is not known, all have about as
+    many.
+    """
+    plan = plan_of(job, mix, throughputs)
+    left = _parts(job) - len(types)
+    assert left >= 0, (mix, types)
+    even = -(-_parts(job) // len(types))
+    most = {name: even for name, _ in mix}
+    if plan is not None:
+        most = {name: each for (name, _), each in zip(mix, plan.parts_each, strict=True)}
+    found = list[int]()
+    for name in types:
+        more = min(left, max(0, most[name] - 1))
+        found.append(1 + more)
+        left -= more
+    assert left == 0, (mix, types, found)
+    return tuple(found)
+
+
 def mixes(
     job: Job, accelerators: Sequence[str], throughputs: Throughputs, devices_A: Sequence[int]
 ) -> tuple[Mix, ...]:

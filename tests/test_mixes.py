@@ -22,7 +22,7 @@ from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT
 from gavelx.mechanism.commands import Device, Lease
-from gavelx.mixes import MOST, Mix, mixes, plan_of, speed_on
+from gavelx.mixes import MOST, Mix, mixes, parts_of_devices, plan_of, speed_on
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import Cost, Maximize, Policy, SumThroughput, Throughput, Worst, elastic, load_policy
 from gavelx.prices import Prices
@@ -99,6 +99,23 @@ def test_no_mix_is_beaten_by_fewer_devices(faster: dict[str, float], counts: lis
 
 def _was_looked_at(mix: Mix, there: Mapping[str, int]) -> bool:
     return len(mix) == 1 or all(n & (n - 1) == 0 or n == there[name] for name, n in mix)
+
+
+@given(FASTER, COUNTS, st.randoms())
+@settings(max_examples=40, deadline=None)
+def test_every_part_is_on_a_device_and_none_has_more_than_its_plan(
+    faster: dict[str, float], counts: list[int], random: Any
+) -> None:
+    job, table = job_of(), table_of(faster)
+    for mix in mixes(job, TYPES, table, counts):
+        devices = [name for name, n in mix for _ in range(n)]
+        random.shuffle(devices)
+        spread, plan = parts_of_devices(job, mix, devices, table), plan_of(job, mix, table)
+        assert plan is not None
+        most = {name: each for (name, _), each in zip(mix, plan.parts_each, strict=True)}
+        assert sum(spread) == PARTS
+        assert all(1 <= has <= most[name] for name, has in zip(devices, spread, strict=True))
+    assert sum(parts_of_devices(job, (("a", 1), ("b", 2)), ["b", "a", "b"], table)) == PARTS  # nothing is known
 
 
 def test_who_may_not_mix_and_what_is_not_known() -> None:

@@ -84,7 +84,10 @@ def _digests(losses: list[list[str]], content: dict[str, Any]) -> Reached:
 
 @dataclass
 class Job:
-    """A job of gavelx with so many parts, and its agent."""
+    """A job of gavelx with so many parts, and its agent.
+
+    ``spread``: the parts of each process where there are so many processes, as on devices of several types.
+    """
 
     script: Script
     parts: int
@@ -92,6 +95,7 @@ class Job:
     slots: dict[int, BaseProcess] = field(default_factory=dict)
     size: dict[str, Any] = field(default_factory=dict)
     started: int = 0
+    spread: tuple[int, ...] = ()
 
     def live(self, schedule: Schedule, until: int | None = None) -> None:
         """Launch the job, and change its size while it runs; to its end, or (``until``) to a stop at that step."""
@@ -159,6 +163,8 @@ class Job:
         ranks = {str(slot): rank for rank, slot in enumerate(slots)}
         self.size = {"generation": generation, "world_size": len(slots), "rank_of_slot": ranks}
         self.size |= {"master": "127.0.0.1", "port": free_port()}
+        if len(slots) == len(self.spread):
+            self.size["parts_of_rank"] = list(self.spread)
         for slot in {*before, *ranks}:
             new = self.folder / f"lease-{slot}.new"
             new.write_text(json.dumps({"lease_id": generation, "until_step": until} | self.size))

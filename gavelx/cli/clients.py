@@ -78,7 +78,7 @@ def run_submit(access: Access, wanted: JobOptions, as_json: bool) -> None:
     if wanted.preemptible not in PREEMPTIBLE:
         problem = f"{wanted.preemptible!r} is not known"
         raise OptionError(problem, where="--preemptible", expected=", ".join(PREEMPTIBLE))
-    devices, elastic = job_sizes(wanted.workers, wanted.batch, wanted.parts)
+    devices, elastic = job_sizes(wanted.workers, wanted.batch, wanted.parts, mixed=wanted.mixed)
     spec = wire.JobSpec(
         name=wanted.name,
         job_type=wanted.type,

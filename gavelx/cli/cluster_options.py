@@ -103,6 +103,12 @@ class JobOptions:
             "Default: as few as will do.",
         ),
     ] = 0
+    mixed: Annotated[
+        bool,
+        typer.Option(
+            "--mixed", help="Its parts may run on devices of several types at once, and give up their bits."
+        ),
+    ] = False
     name: Annotated[str, typer.Option(help="For people.")] = ""
     weight: Annotated[float, typer.Option(help="Priority: 5 gets five times the share of 1.")] = 1.0
     env: Annotated[

@@ -1,4 +1,4 @@
-"""The sizes of a job, as typed after ``submit``: ``--workers 1:8``, ``--parts 8``, ``--batch 64:512``."""
+"""The sizes of a job, as typed after ``submit``: ``--workers 1:8``, ``--parts 8 --mixed``, ``--batch 64:512``."""
 
 import re
 
@@ -8,7 +8,7 @@ from gavelx.errors import OptionError, UserError
 _RANGE = re.compile(r"(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
 
 
-def job_sizes(workers: str, batch: str = "", parts: int = 0) -> tuple[int, Elastic | None]:
+def job_sizes(workers: str, batch: str = "", parts: int = 0, *, mixed: bool = False) -> tuple[int, Elastic | None]:
     """The devices of a job as submitted, and the other sizes in which it may run, if any.
 
     ``LEAST:MOST`` begins with what is submitted, ``LEAST:SUBMITTED:MOST`` says it. A job in parts is elastic even
@@ -22,18 +22,25 @@ def job_sizes(workers: str, batch: str = "", parts: int = 0) -> tuple[int, Elast
     'batch:1-8/64-512'
     >>> [str(job_sizes(workers, parts=8)[1]) for workers in ("1:8", "4")]
     ['workers:1-8/8', 'workers:4-4/8']
+    >>> str(job_sizes("1:8", parts=16, mixed=True)[1])
+    'workers:1-8/16/mixed'
     """
     least, devices, most = _range(workers, "--workers", "4, or 1:8 for a job that may change its size")
     try:
         if batch and parts:
             raise UserError("beside --batch", expected="one of both, for parts keep an update as it is")
+        if mixed and (batch or least == most == 1):
+            raise UserError(
+                f"beside --workers {workers}" + (" --batch" if batch else ""), expected="--workers 1:8"
+            )
         if batch:
             smallest, samples, largest = _range(batch, "--batch", "64:512, the samples in an update")
             elastic = Elastic("batch", least, most, batch=samples, batch_least=smallest, batch_most=largest)
             return devices, elastic
-        return devices, Elastic("workers", least, most, parts=parts) if least < most or parts else None
+        elastic = Elastic("workers", least, most, parts=parts, mixed=mixed)
+        return devices, elastic if least < most or parts or mixed else None
     except UserError as error:
-        option = "--parts" if parts else "--batch" if batch else "--workers"
+        option = "--mixed" if mixed else "--parts" if parts else "--batch" if batch else "--workers"
         raise OptionError(error.problem, where=option, expected=error.expected) from None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.explain.reasons import NEAR, WANTS_NO_MORE, Reasons
+from gavelx.snapshot import Snapshot
 
 Ints = NDArray[np.int64]
 
@@ -27,13 +28,20 @@ def size_shares(reasons: Reasons, j: int) -> list[SizeShare]:
     table, share_C = reasons.snapshot.configurations, reasons.allocation.share_C
     return [
         SizeShare(
-            reasons.snapshot.accelerators[table.accelerator_C[c]],
-            int(table.devices_C[c]),
+            *_types_and_devices(reasons.snapshot, c),
             int(table.batch_C[c]),
             float(share_C[c]),
         )
         for c in _with_time(reasons, j).tolist()
     ]
+
+
+def _types_and_devices(snapshot: Snapshot, c: int) -> tuple[str, int]:
+    """The accelerator type of a configuration, or several as ``v100+k80``, and the devices of all together."""
+    table = snapshot.configurations
+    others = [(snapshot.accelerators[a], n) for a, n in enumerate(table.others_CA[c].tolist()) if n]
+    first = snapshot.accelerators[table.accelerator_C[c]]
+    return "+".join([first, *(name for name, _ in others)]), int(table.devices_C[c]) + sum(n for _, n in others)
 
 
 def why_no_larger(reasons: Reasons, j: int) -> str:

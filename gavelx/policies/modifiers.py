@@ -79,7 +79,8 @@ class Opened(Modifier):
         return self.policy.opens | {self.kind} | (self.follows & self.policy.uses)
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        return ask(self.policy, snapshot.replace(opened=snapshot.opened | self.opens))
+        opened = self.opens if snapshot.known.has_mixes else self.opens - self.follows
+        return ask(self.policy, snapshot.replace(opened=snapshot.opened | opened))
 
 
 class packed(Opened):  # noqa: N801  (used like a function: packed(max_min_fairness))

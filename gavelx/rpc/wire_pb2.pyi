@@ -534,7 +534,7 @@ class Launch(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., job_id: _Optional[int] = ..., job_type: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., environment: _Optional[_Mapping[str, str]] = ..., slots: _Optional[_Iterable[int]] = ..., world_size: _Optional[int] = ..., first_rank: _Optional[int] = ..., processes: _Optional[int] = ..., master_address: _Optional[str] = ..., master_port: _Optional[int] = ..., until_step: _Optional[float] = ..., saved_steps: _Optional[float] = ..., steps_per_s: _Optional[float] = ..., owner: _Optional[str] = ..., name: _Optional[str] = ..., sent_s: _Optional[float] = ..., valid_for_s: _Optional[float] = ..., folder: _Optional[str] = ..., log_mark: _Optional[str] = ..., elasticity: _Optional[str] = ..., workers: _Optional[int] = ..., size: _Optional[_Union[Size, _Mapping]] = ..., numbers: _Optional[_Iterable[int]] = ..., continues: _Optional[int] = ...) -> None: ...
 
 class Size(_message.Message):
-    __slots__ = ("generation", "rank_of_number", "batch")
+    __slots__ = ("generation", "rank_of_number", "batch", "parts_of_rank")
     class RankOfNumberEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -545,10 +545,12 @@ class Size(_message.Message):
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     RANK_OF_NUMBER_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    PARTS_OF_RANK_FIELD_NUMBER: _ClassVar[int]
     generation: int
     rank_of_number: _containers.ScalarMap[int, int]
     batch: int
-    def __init__(self, generation: _Optional[int] = ..., rank_of_number: _Optional[_Mapping[int, int]] = ..., batch: _Optional[int] = ...) -> None: ...
+    parts_of_rank: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, generation: _Optional[int] = ..., rank_of_number: _Optional[_Mapping[int, int]] = ..., batch: _Optional[int] = ..., parts_of_rank: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("lease_id", "reason")

@@ -23,7 +23,8 @@ class Size:
     """The processes of a job between two resizes, and the samples of one update.
 
     A *slot* is the number of a process for its life; ``rank_of_slot`` says its rank in this generation. The first
-    rank opens a store at ``master``:``port``. ``batch`` 0: as submitted.
+    rank opens a store at ``master``:``port``. ``batch`` 0: as submitted. ``parts_of_rank``: how many logical
+    workers each rank computes, where devices are of several types; empty: as many as others, or one more or less.
     """
 
     generation: int
@@ -32,6 +33,7 @@ class Size:
     master: str
     port: int
     batch: int = 0
+    parts_of_rank: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, words: Mapping[str, Any]) -> "Size":
@@ -44,11 +46,14 @@ class Size:
             master=str(words["master"]),
             port=int(words["port"]),
             batch=int(words.get("batch") or 0),
+            parts_of_rank=tuple(int(count) for count in words.get("parts_of_rank") or ()),
         )
         if sorted(ranks.values()) != list(range(size.world_size)) or not ranks:
             raise ValueError(f"world_size {size.world_size} with ranks {sorted(ranks.values())}")
         if size.batch < 0:
             raise ValueError(f"batch {size.batch}")
+        if size.parts_of_rank and (len(size.parts_of_rank) != size.world_size or min(size.parts_of_rank) < 1):
+            raise ValueError(f"parts_of_rank {size.parts_of_rank} for {size.world_size} processes")
         return size
 
     def joiners_after(self, before: "Size") -> list[int]:
@@ -81,6 +86,14 @@ class Elasticity:
     def rank(self) -> int:
         return self.size.rank_of_slot[self.slot]
 
+    def parts_of_rank(self, world_size: int) -> tuple[int, ...]:
+        """How many logical workers each of so many processes computes; empty: about equally many.
+
+        It is as at the launch: a job on devices of several types is launched anew where others change it.
+        """
+        spread = self.size.parts_of_rank
+        return spread if len(spread) == world_size else ()
+
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Elasticity | None":
         """From the environment; None for a rigid job. Raises :class:`UserError` if it makes no sense."""
@@ -112,6 +125,8 @@ class Elasticity:
             raise ValueError(f"what is {found.what!r}")
         if found.what == "workers" and found.size.world_size > found.parts:
             raise ValueError(f"{found.size.world_size} processes for {found.parts} logical workers")
+        if found.size.parts_of_rank and sum(found.size.parts_of_rank) != found.parts:
+            raise ValueError(f"parts_of_rank {found.size.parts_of_rank} of {found.parts} logical workers")
         if found.what == "batch" and found.batch < 1:
             raise ValueError("the submitted batch is missing")
         if found.rates not in RULES:

@@ -15,7 +15,9 @@ from gavelx.training.elastic import Elasticity
 from gavelx.training.shards import Deal, Part, Shards
 
 
-def deal_of(elastic: Elasticity, batch_size: int, batch: int, world_size: int) -> Deal:
+def deal_of(
+    elastic: Elasticity, batch_size: int, batch: int, world_size: int, parts_of_rank: tuple[int, ...] = ()
+) -> Deal:
     """How updates are made now. ``batch_size``: of a device at once; ``batch``: of an update, 0 as submitted.
 
     Raises :class:`UserError` if the loader's batches are not those of the logical workers.
@@ -28,7 +30,7 @@ def deal_of(elastic: Elasticity, batch_size: int, batch: int, world_size: int) -
                 where="batches()",
                 expected=f"{elastic.batch / elastic.parts:g}: a step was submitted with {elastic.batch} samples",
             )
-        return Deal(whole, elastic.parts, world_size, alike=True)
+        return Deal(whole, elastic.parts, world_size, alike=True, parts_of_rank=parts_of_rank)
     batch = batch or elastic.batch
     return Deal(batch, world_size * -(-batch // (world_size * batch_size)), world_size)
 

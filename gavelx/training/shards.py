@@ -38,16 +38,21 @@ class Deal:
     """How updates are made: ``batch`` samples in ``parts`` parts, on ``world_size`` processes.
 
     ``alike``: all parts of an update have equally many samples, some of them once more, as torch's
-    ``DistributedSampler`` does at the end of an epoch.
+    ``DistributedSampler`` does at the end of an epoch. ``parts_of_rank``: how many parts each process computes;
+    empty: about equally many.
     """
 
     batch: int
     parts: int
     world_size: int = 1
     alike: bool = False
+    parts_of_rank: tuple[int, ...] = ()
 
     def mine(self, rank: int) -> range:
         """The parts of a process: a run of neighbours, as many as others have or one more or less."""
+        if self.parts_of_rank:
+            first = sum(self.parts_of_rank[:rank])
+            return range(first, first + self.parts_of_rank[rank])
         return range(-(-rank * self.parts // self.world_size), -(-(rank + 1) * self.parts // self.world_size))
 
     def update(self, order: Sequence[int], seen: int, rank: int) -> list[Part]:

@@ -68,7 +68,7 @@ class Updates:
     def rest(self, loader: Any, size: Size) -> Iterator[Iterator[Any]]:
         """The rest of the epoch as it is dealt to processes of this size: for each update its batches here."""
         shards = self._shards_of(loader)
-        deal = deal_of(self.elastic, shards.batch_size, size.batch, size.world_size)
+        deal = deal_of(self.elastic, shards.batch_size, size.batch, size.world_size, size.parts_of_rank)
         self.batch = deal.batch
         at = self.progress
         for parts in Rest(shards, deal, at.epoch, at.seen, self.gang.rank, self.contexts):
@@ -138,7 +138,8 @@ class Updates:
         """The generators of the parts that this process computes."""
         if self.contexts is None:
             return {}
-        deal = Deal(1, self.elastic.parts, self._agreement.world_size)
+        spread = self.elastic.parts_of_rank(self._agreement.world_size)
+        deal = Deal(1, self.elastic.parts, self._agreement.world_size, parts_of_rank=spread)
         return self.contexts.of(deal.mine(self._agreement.rank))
 
     def share_generators(self) -> None:

@@ -56,6 +56,7 @@ def words_of(launch: wire.Launch) -> Json:
         "master": launch.master_address or "127.0.0.1",
         "port": launch.master_port,
         "batch": launch.size.batch,
+        **({"parts_of_rank": list(launch.size.parts_of_rank)} if launch.size.parts_of_rank else {}),
     }
 
 

@@ -22,7 +22,6 @@ class TestEmulated(MixesConformance):
     """Real service, real agents, jobs that sleep."""
 
     run = staticmethod(run_emulated)
-    mixes: ClassVar[bool] = False
     round_s: ClassVar[float] = 0.5
     longer: ClassVar[float] = 2.0
 

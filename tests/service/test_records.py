@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gavelx.cluster import Cluster, Server
 from gavelx.configuration import Configuration
-from gavelx.errors import InputFileError
+from gavelx.elastic import Elastic
+from gavelx.errors import InputFileError, PolicyError
 from gavelx.execution import Execution
 from gavelx.jobs import PREEMPTIBLE, Job
 from gavelx.measurements import Measurement
@@ -125,6 +126,7 @@ def test_events_come_back_as_they_were(event: Event, note: dict[str, Any]) -> No
         "gandiva",
         "packed(max_sum_throughput)",
         "agnostic(hierarchical(max_min_fairness))",
+        "elastic(max_min_fairness)",
     ],
 )
 @given(snapshot=snapshots())
@@ -150,6 +152,26 @@ def test_a_pair_comes_back_as_a_pair() -> None:
     answer = AllocationRecord.from_json(answer_of(allocation).to_json())
     assert (answer.promised.configurations.partner >= 0).any()
     assert np.array_equal(allocation_of(answer, snapshot).share_C, allocation.share_C)
+
+
+def test_a_mix_comes_back_as_a_mix() -> None:
+    """And is refused where the question knows of none."""
+    speeds = {
+        Setting("net", name, n): each * n for name, each in (("fast", 2.0), ("slow", 1.0)) for n in (1, 2, 3)
+    }
+    job, table = Job(5, "net", 100.0, elastic=Elastic.of("workers:1-3/12/mixed")), Throughputs(speeds)
+    asked, read = (
+        Snapshot.of([job], Cluster.of(devices), table, sizes=True, mixes=True)
+        for devices in ({"fast": 1, "slow": 2}, {"slow": 2, "fast": 1})
+    )
+    allocation = load_policy("elastic(max_min_fairness)").allocate(asked)
+    answer = AllocationRecord.from_json(answer_of(allocation).to_json())
+    assert answer.opened == {"sizes", "mixes"}
+    assert allocation_of(answer, asked).share_C.tolist() == allocation.share_C.tolist()
+    (named,) = allocation.promises().configurations.named(asked.accelerators)
+    assert named.uses == (("fast", 1), ("slow", 2))
+    with pytest.raises(PolicyError):
+        allocation_of(answer, read.without_mixes())
 
 
 def test_records_of_the_first_version_are_read() -> None:

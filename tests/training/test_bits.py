@@ -53,7 +53,8 @@ def test_live_resizes_keep_the_bits(tmp_path: Path, parts: int, schedule: Schedu
 
 @pytest.mark.slow
 def test_restarts_in_other_sizes_keep_the_bits(tmp_path: Path) -> None:
-    job = Job(EVERYTHING[4], 4, tmp_path)
+    """Of two processes one has three parts, the other one."""
+    job = Job(EVERYTHING[4], 4, tmp_path, spread=(3, 1))
     job.restarted([(4, 3), (2, 6), (1, 8)])
     assert job.reached() == under_torch(EVERYTHING[4], 4)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 import torch
@@ -59,7 +60,13 @@ def test_logical_workers_keep_their_sequences(parts: int, data: st.DataObject, b
     world_size = data.draw(st.integers(1, parts))
     drop_last = data.draw(st.booleans())
     loader = DataLoader(TensorDataset(torch.arange(samples)), batch_size, shuffle=True, drop_last=drop_last)
-    deal = deal_of(elasticity("workers", world_size, parts, 0), batch_size, 0, world_size)
+    spread: tuple[int, ...] = ()
+    if data.draw(st.booleans()):  # as on devices of several types
+        cuts = st.lists(st.integers(1, parts - 1), min_size=world_size - 1, max_size=world_size - 1, unique=True)
+        ends = [0, *sorted(data.draw(cuts) if world_size > 1 else []), parts]
+        spread = tuple(end - start for start, end in pairwise(ends))
+    deal = deal_of(elasticity("workers", world_size, parts, 0), batch_size, 0, world_size, spread)
+    assert [len(deal.mine(rank)) for rank in range(world_size)] == list(spread) or not spread
     shards = Shards(loader, seed=5)
     mine: dict[int, list[list[int]]] = {number: [] for number in range(parts)}
     counted: list[int] = []

@@ -7,6 +7,7 @@ was taken back still holds; but for one to which the job goes over while it runs
 from collections.abc import Iterable, Mapping
 from zlib import crc32
 
+from gavelx.mixes import speed_on
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.part_states import TO_SEND, PartEvent
 from gavelx.service.agents.progress import ProgressReports
@@ -17,7 +18,6 @@ from gavelx.service.agents.tracking import TrackedLeases
 from gavelx.service.state.leases import LeasePart, LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.marks import Marks
-from gavelx.sizes import speed
 
 PORT, PORTS = 20000, 10000
 
@@ -124,7 +124,12 @@ class LaunchQueue:
     @staticmethod
     def _size(run: LeaseRecord) -> wire.Size:
         ranks = {number: rank for rank, number in enumerate(run.numbers)}
-        return wire.Size(generation=run.generation, rank_of_number=ranks, batch=run.lease.configuration.batch)
+        return wire.Size(
+            generation=run.generation,
+            rank_of_number=ranks,
+            batch=run.lease.configuration.batch,
+            parts_of_rank=run.parts_of_rank,
+        )
 
     def _speed(self, run: LeaseRecord) -> float:
         """Steps/s by the table, where and as it runs."""
@@ -132,9 +137,9 @@ class LaunchQueue:
         mechanism = self._state.mechanism
         j = mechanism.live.index.get(job.id)
         spread = j is not None and bool(mechanism.live.spread[j])
-        how = lease.accelerator, lease.configuration.devices, lease.configuration.batch, mechanism.throughputs
-        apart = speed(job, *how, consolidated=False) if spread else None
-        together = speed(job, *how)
+        how = lease.configuration.uses, lease.configuration.batch, mechanism.throughputs
+        apart = speed_on(job, *how, consolidated=False) if spread else None
+        together = speed_on(job, *how)
         return (together if apart is None else apart) or 0.0
 
 

@@ -82,7 +82,7 @@ def explained(state: State, here: AgentRegistry, job_id: int, now_s: float) -> d
     if (run := state.runs.latest_of(job_id)) is not None:
         document["state"] = "stopping" if run.stopping else "running"
         document["servers"] = [state.machines[part.server_id].name for part in run.parts]
-        document["accelerator"] = run.lease.accelerator
+        document["accelerator"] = run.lease.configuration.types
         if job.elastic is not None:
             document["size"] = {"devices": len(run.lease.devices), "batch": run.lease.configuration.batch}
     document["why"] = _why(state, here, document, job_id)

@@ -129,7 +129,7 @@ def _job(state: State, here: AgentRegistry, job_id: int, now_s: float, asked: As
     message.spent_usd, message.lost_s, message.protected = live.spent_usd, live.lost_s, live.protected
     if (run := state.runs.latest_of(job_id)) is not None:
         message.state = "stopping" if run.stopping else "running"
-        message.accelerator = run.lease.accelerator
+        message.accelerator = run.lease.configuration.types
         message.devices, message.batch = len(run.lease.devices), run.lease.configuration.batch
         message.servers.extend(state.machines[part.server_id].name for part in run.parts)
         if (report := here.progress.get(run.lease.id)) is not None:

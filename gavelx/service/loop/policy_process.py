@@ -35,8 +35,6 @@ SLACK_S = 5.0
 """A solver that keeps to its budget needs some time besides."""
 LOOK_S = 0.25
 """How often the clock of a process is read that has not answered yet."""
-NOT_OFFERED = frozenset({"mixes"})
-"""Kinds of configuration that policies on a cluster are not shown: agents start gangs on devices of one type."""
 QUICK_S = 0.2
 """A policy that takes longer is not asked what a measurement is worth, which takes some more calls."""
 
@@ -150,7 +148,7 @@ def _answer(what: str, *rest: Any) -> Any:
         case "load":
             _policy.cache_clear()  # its file may have changed
             policy = _policy(rest[0])
-            return str(policy), getattr(policy, "opens", frozenset()) - NOT_OFFERED
+            return str(policy), getattr(policy, "opens", frozenset())
     text, snapshot, settings = rest
     with using(settings):
         answer = answer_of(_with_first_leases(_policy(text), snapshot))

@@ -27,7 +27,8 @@ class LeaseRecord:
 
     ``generation`` counts the sizes that a job has had since its launch; ``numbers`` are those of its processes by
     rank, which they keep for life, and ``numbered`` how many were ever given. ``warm_s``: for how long those that
-    joined got ready before the job went over to this lease.
+    joined got ready before the job went over to this lease. ``parts_of_rank`` are the parts of the job that each
+    process computes, where its devices are of several types.
     """
 
     lease: Lease
@@ -40,6 +41,7 @@ class LeaseRecord:
     numbers: list[int] = field(default_factory=list)
     numbered: int = 0
     warm_s: float = 0.0
+    parts_of_rank: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.numbers:

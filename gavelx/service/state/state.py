@@ -37,6 +37,7 @@ from gavelx.mechanism.events import (
     WorkerLost,
 )
 from gavelx.mechanism.story import Stories
+from gavelx.mixes import parts_of_devices
 from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
 from gavelx.service.state.untold import UntoldSpeeds
 from gavelx.service.store.allocation_record import allocation_of
@@ -291,7 +292,7 @@ class State:
         if j is None or live.lease[j] != lease.id:
             return None
         job, partner = live.jobs[j], live.index.get(int(live.partner[j]))
-        if live.held_batch[j] != OWN_BATCH:
+        if live.held_batch[j] != OWN_BATCH or lease.configuration.others:
             return None
         if live.partner[j] == ALONE:
             return Setting(job.job_type, lease.accelerator, lease.configuration.devices, not live.spread[j])
@@ -365,7 +366,11 @@ class State:
     def _charge(self, known: JobRecord, lease: Lease, device_s: float) -> None:
         """So many seconds of devices cost a job that has ended; none cost nothing, whatever the price."""
         if device_s:
-            known.spent_usd += device_s * self.mechanism.accounts.prices.of(lease.accelerator) / 3600.0
+            prices, uses = self.mechanism.accounts.prices, lease.configuration.uses
+            usd_per_hour = prices.of(lease.accelerator)
+            if len(uses) > 1:
+                usd_per_hour = sum(prices.of(name) * n for name, n in uses) / lease.configuration.devices_in_all
+            known.spent_usd += device_s * usd_per_hour / 3600.0
 
     # -- commands ---------------------------------------------------------------------------------------------
 
@@ -435,7 +440,17 @@ class State:
             parts.append(LeasePart(server_id, tuple(here), rank, processes))
             rank += processes
         known.servers = [i for i in known.servers if i not in slots] + list(slots)[::-1]
-        return LeaseRecord(lease, parts, self.safe_steps(lease.job_id))
+        spread = self._spread_parts(known.job, lease, parts) if lease.configuration.others else ()
+        return LeaseRecord(lease, parts, self.safe_steps(lease.job_id), parts_of_rank=spread)
+
+    def _spread_parts(self, job: Job, lease: Lease, parts: Iterable[LeasePart]) -> tuple[int, ...]:
+        """How many parts of a job on several types each of its processes computes, by the speeds of now."""
+        types = [self.machines[part.server_id].server.accelerator for part in parts for _ in part.slots]
+        of_device = iter(parts_of_devices(job, lease.configuration.uses, types, self.mechanism.throughputs))
+        per_device = [[next(of_device) for _ in part.slots] for part in parts]
+        each = zip(parts, per_device, strict=True)
+        spread = [here if part.processes == len(here) else [sum(here)] for part, here in each]
+        return tuple(count for here in spread for count in here)
 
     def _is_done(self, event: LeaseEnded) -> bool:
         """Whether the end of this lease was the job's: the mechanism says so, unless it is long over."""

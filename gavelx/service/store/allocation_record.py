@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.allocation import Allocation, Certificate
-from gavelx.configuration import ABSENT, ALONE, AS_ASKED, ConfigurationSet
+from gavelx.configuration import ABSENT, ALONE, AS_ASKED, ConfigurationSet, widened
 from gavelx.errors import PolicyError
 from gavelx.execution import DEFAULT, Execution
 from gavelx.memory import Memory
@@ -50,6 +50,7 @@ class AllocationRecord:
             "devices": configurations.devices.tolist(),
             "spread": np.flatnonzero(configurations.spread).tolist(),
             **({"batch": configurations.batch.tolist()} if configurations.batch.any() else {}),
+            **({"others": configurations.others.tolist()} if configurations.others.any() else {}),
             "share": promised.share_P.tolist(),
             "certificate": self.certificate.to_json(),
             "marginal": self.marginal_A,
@@ -66,7 +67,8 @@ class AllocationRecord:
         names = ("first", "second", "accelerator", "devices")
         job, partner, type_, devices = (np.array(body[name], dtype=np.int64) for name in names)
         batch = np.array(body.get("batch", [0] * len(job)), dtype=np.int64)
-        configurations = ConfigurationSet(job, partner, type_, devices, spread_P, batch)
+        others = np.array(body.get("others", [[]] * len(job)), dtype=np.int64).reshape(len(job), -1)
+        configurations = ConfigurationSet(job, partner, type_, devices, spread_P, batch, others)
         promised = Promises(tuple(body["accelerators"]), configurations, np.array(body["share"], dtype=float))
         return AllocationRecord(
             asked_s=body["asked_s"],
@@ -143,7 +145,11 @@ def _places(promised: Promises, snapshot: Snapshot) -> Ints:
     except KeyError as error:
         raise PolicyError(f"the answer speaks of {error}, which it was not asked about") from None
     devices_P = np.where(given.devices == AS_ASKED, snapshot.scale_factor_J[job_P], given.devices)
-    wanted = ConfigurationSet.of(job_P, partner_P, type_A[given.type], devices_P, given.spread, given.batch)
+    others = np.zeros((len(job_P), len(a_of) if given.others.any() else 0), dtype=np.int64)
+    if given.others.any():
+        others[:, type_A] = widened(given.others, len(type_A))
+    how = type_A[given.type], devices_P, given.spread, given.batch, others
+    wanted = ConfigurationSet.of(job_P, partner_P, *how)
     place_P = snapshot.configurations.rows.find(wanted)
     if (place_P == ABSENT).any():
         raise PolicyError("the answer gives a share to a configuration that it was not asked about")
