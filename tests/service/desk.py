@@ -69,11 +69,11 @@ class Desk:
                 self._apply([Entry(Answered(self.now_s, answer))])
 
     async def agent(
-        self, name: str, devices: int, first: wire.FromAgent | None = None
+        self, name: str, devices: int, first: wire.FromAgent | None = None, accelerator: str = "v100"
     ) -> tuple[AgentSession, Stream]:
         """An agent that said hello and one heartbeat."""
         stream = Stream()
-        hello = wire.Hello(version=1, name=name, accelerator="v100", devices=devices, boot_id="boot")
+        hello = wire.Hello(version=1, name=name, accelerator=accelerator, devices=devices, boot_id="boot")
         coming = asyncio.create_task(self.here.hello(hello, stream))
         await asyncio.sleep(0)
         self.settle()
