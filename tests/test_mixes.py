@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -178,16 +178,32 @@ def brute_force(snapshot: Snapshot) -> float:
     return -float(found.fun)
 
 
-@given(st.integers(1, 4), FASTER, COUNTS.filter(any))
+@given(st.integers(1, 4), FASTER, COUNTS.filter(any), st.booleans())
+@example(2, {"v100": 2.0, "p100": 1.0, "k80": 1.0}, [3, 1, 3], False)
 @settings(max_examples=25, deadline=None)
-def test_max_min_over_mixes_is_exact(jobs: int, faster: dict[str, float], counts: list[int]) -> None:
-    """Against a linear program that was made row by row; jobs are alike but for the size they ask for."""
+def test_max_min_over_mixes_is_exact(jobs: int, faster: dict[str, float], counts: list[int], told: bool) -> None:
+    """Against a linear program that was made row by row; jobs are alike but for the size they ask for.
+
+    ``told``: the table says which are; else it is found, also where a p100 and a k80 are equally fast.
+    """
     devices = {name: count for name, count in zip(TYPES, counts, strict=True) if count}
-    snapshot = snapshot_of(jobs, devices, faster, drag=0.1).open("sizes").open("mixes")
+    snapshot = snapshot_of(jobs, devices, faster, drag=0.05).open("sizes").open("mixes")
+    if not told:
+        snapshot = snapshot.replace(known=replace(snapshot.known, kind_J=None))
     answer = elastic(Maximize(Worst(Throughput()))).allocate(snapshot)
     assert answer.certificate.objective == pytest.approx(brute_force(snapshot), rel=1e-7)
     used = use(answer.snapshot.configurations, answer.share_C)
     assert (used.devices_A <= snapshot.devices_A + 1e-9).all()
+
+
+def test_a_mix_is_of_no_use_where_one_of_its_types_has_too_few_devices() -> None:
+    snapshot = snapshot_of(1, {"v100": 1, "k80": 2}, {"v100": 4.0, "p100": 3.0, "k80": 2.0})
+    less = snapshot.replace(cluster=Cluster.of({"v100": 1, "k80": 1})).open("sizes").open("mixes")
+    mixed_C = less.configurations.mixed_C
+    assert less.configurations.others_CA[mixed_C, 1].tolist() == [1, 2]
+    assert less.usable_C[mixed_C].tolist() == [True, False]
+    answer = load_policy("elastic(max_min_fairness)").allocate(less)
+    assert use(answer.snapshot.configurations, answer.share_C).devices_A.tolist() == pytest.approx([1.0, 1.0])
 
 
 def test_prices_count_the_devices_of_each_type() -> None:
