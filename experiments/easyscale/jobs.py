@@ -6,10 +6,11 @@ type (V100 77 %, P100 18 %, T4 5 %; at most the 16 that there are of P100 and T4
 average; and a lognormal time on the devices that they ask for (median 38 s, standard deviation of its logarithm
 1.77, at most 2500 s). Seconds of a mini-batch on a V100, and how much slower P100 and T4 are, are those of the
 paper's figure 12 (deterministic), to two digits. As in its simulator, devices exchange gradients for nothing;
-``exchange`` adds it.
+``exchange`` adds it. Speeds are known for as many devices of each type as a job asks for, also of a type of which
+there are fewer: such a job runs there in a smaller size.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ TYPE_CHANCES = (0.77, 0.18, 0.05)
 GAP_S, MEDIAN_S, LOG_SPREAD, LONGEST_S = 77.0, 38.0, 1.77, 2500.0
 MB_S = 6e3
 """How fast gradients are exchanged between servers, for ``exchange``."""
-On = Literal["asked", "any"]
+On = Literal["asked", "any", "mixed"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ class Workload:
     def on(self, types: On) -> Throughputs:
         return self.asked if types == "asked" else self.table
 
+    def jobs_on(self, types: On) -> tuple[Job, ...]:
+        """The jobs, which may have devices of several types at once or not."""
+        if types != "mixed":
+            return self.jobs
+        return tuple(replace(job, elastic=replace(job.elastic, mixed=True)) for job in self.jobs if job.elastic)
+
 
 def draw(seed: int, *, jobs: int = 62, exchange: bool = False) -> Workload:
     """So many jobs, each elastic from 1 worker up to those that it asks for, in as many parts."""
@@ -77,8 +84,8 @@ def draw(seed: int, *, jobs: int = 62, exchange: bool = False) -> Workload:
     for j in range(jobs):
         model, own, job_type = MODELS[models[j]], str(types[j]), f"{models[j]} #{j}"
         width = min(int(widths[j]), DEVICES[own])
-        for name, count in DEVICES.items():
-            for n in range(1, min(width, count) + 1):
+        for name in DEVICES:
+            for n in range(1, width + 1):
                 table[Setting(job_type, name, n)] = steps_per_s(model, name, n, width, exchange)
         asked |= {setting: speed for setting, speed in table.items() if setting[:2] == (job_type, own)}
         steps = float(long_s[j]) * table[Setting(job_type, own, width)]

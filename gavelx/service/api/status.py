@@ -50,8 +50,13 @@ def _sizes(state: State) -> dict[int, list[wire.SizeShare]]:
     found: dict[int, list[wire.SizeShare]] = {}
     elastic = np.flatnonzero(live.elastic[ways.job] & (ways.partner == ALONE))
     for way in elastic[np.argsort(-ways.share[elastic], kind="stable")].tolist():
-        size = wire.SizeShare(accelerator=names[ways.type[way]], devices=ways.devices[way], batch=ways.batch[way])
-        size.share = ways.share[way]
+        further = {names[a]: n for a, n in enumerate(ways.others[way].tolist()) if n}
+        size = wire.SizeShare(
+            accelerator="+".join([names[ways.type[way]], *further]),
+            devices=int(ways.devices[way]) + sum(further.values()),
+            batch=ways.batch[way],
+            share=ways.share[way],
+        )
         found.setdefault(int(ways.job[way]), []).append(size)
     return found
 
