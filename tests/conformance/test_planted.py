@@ -8,6 +8,7 @@ import pytest
 
 from gavelx.jobs import Job
 from gavelx.mechanism.accounts import Accounts
+from gavelx.mechanism.commands import Lease
 from gavelx.mechanism.leasing import Leasing
 from gavelx.mechanism.selection import Choice
 from gavelx.mixes import Mix
@@ -130,9 +131,10 @@ def others_are_not_paid_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def others_are_not_given_back(patch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Leasing, j: int) -> None:
+    def wrong(self: Leasing, j: int) -> Lease:
         lease = self.leases.pop(self.live.jobs[j].id)
         self.free[int(self.live.type[j])].give_back(lease.devices)
+        return lease
 
     patch.setattr(Leasing, "_give_back", wrong)
 
