@@ -24,8 +24,9 @@ of devices         ``all``; ``specs`` (linear in the logarithms of bandwidth, fp
                    specifications); ``own``; ``learnt`` (as ``own``, until speeds say which devices suit the
                    same jobs: ``device_similarity``); ``unnamed`` (devices without specifications)
 of shapes          ``one``: all are; ``several`` devices, more so the more there are; ``spread`` over several
-                   servers, likewise; ``apart``: marked as spread, even a single device; ``curve``: near numbers
-                   of devices, in as many servers; ``size``: exactly this number of devices
+                   servers, likewise; ``apart``: marked as spread, even a single device; ``growth``: a power of
+                   the number of devices; ``curve``: near numbers of devices, in as many servers; ``size``:
+                   exactly this number of devices
 =================  =============================================================================================
 
 The prior variances come from other data: in vendors' published figures of 131 workloads on 17 accelerators, 0.65
@@ -104,6 +105,9 @@ def _alone() -> list[Effect]:
         Effect(0.02, "near", "all", "several"),
         Effect(0.02, "model", "all", "several"),
         Effect(0.002, "trend", "all", "several"),
+        Effect(0.1, "all", "all", "growth"),
+        Effect(0.005, "model", "all", "growth"),
+        Effect(0.0005, "all", "own", "growth"),
         Effect(0.0005, "near", "own", "several"),
         Effect(0.01, "model", "own", "several"),
         Effect(0.01, "near", "all", "curve"),
@@ -161,6 +165,8 @@ def _group(effect: Effect) -> tuple[str, str]:
         return "slowdown", ""
     if (effect.device, effect.shape) == ("all", "one"):
         return f"level of {effect.job}", ""
+    if effect.shape == "growth":
+        return f"growth of {effect.job}", effect.device
     kind = {"near": "all", "batch": "all", "model": "kin", "trend": "kin"}.get(effect.job, effect.job)
     return kind, {"one": "", "apart": "apart"}.get(effect.shape, "gangs")
 
@@ -406,6 +412,7 @@ def _shape_kernels(shapes: Sequence[tuple[int, bool]]) -> tuple[dict[str, Floats
     return {
         "one": np.ones((len(shapes),) * 2),
         "several": growing_SS,
+        "growth": np.outer(octave_S, octave_S),
         "curve": np.exp(-0.5 * apart_SS / OCTAVES_OF_GANGS**2),
         "size": (octave_S[:, None] == octave_S) * np.outer(several_S, several_S),
         "spread": growing_SS * np.outer(apart_S, apart_S),

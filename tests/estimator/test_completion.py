@@ -252,3 +252,26 @@ def test_ten_per_cent_of_the_published_pairs() -> None:
     error, held = judged({w: v for w, v in truth.items() if v > 0 or w in known}, known)
     assert error < 0.12
     assert 0.85 <= held <= 0.97
+
+
+@pytest.mark.parametrize("power", [-0.3, 0.9])
+def test_gangs_grow_by_a_power_that_few_cells_tell(power: float) -> None:
+    """Each model has its own power of the number of devices, near one that no prior foretells."""
+    random = np.random.default_rng(5)
+    sheets = load_data_sheets()
+    speed = {d: math.log(sheets.find(d).bandwidth_gb_s) * 0.7 + random.normal(0, 0.1) for d in DEVICES}
+    powers = {job.split()[0]: random.normal(power, 0.1) for job in JOBS}
+    truth: dict[Way, float] = {
+        Setting(job, device, width): math.exp(speed[device] + powers[job.split()[0]] * math.log(width))
+        for job, device, width in itertools.product(JOBS, DEVICES, (1, 2, 4, 8))
+    }
+    ways = list(truth)
+    known = [ways[i] for i in random.permutation(len(ways))[: len(ways) // 8]]
+    estimator = Completion(sheets)
+    estimator.observe(Measurement(way, truth[way]) for way in known)
+    hidden = [way for way in ways if way not in known and way.job_type in {one.job_type for one in known}]
+    errors = [
+        abs(math.log(one.steps_per_second / truth[way]))
+        for way, one in zip(hidden, estimator.estimate(hidden, 0.9), strict=True)
+    ]
+    assert float(np.median(errors)) < 0.02
