@@ -135,7 +135,10 @@ async def carry_out(part: str, folder: Path, round_s: float, long_s: float) -> F
 
 
 def found_in(part: str, names: Sequence[str], log: str) -> Found:
-    """What the log of a run says of these commands, which were submitted in this order."""
+    """What the log of a run says of these commands, which were submitted in this order.
+
+    The clocks of the scripts lie in the folder that has the cluster's.
+    """
     state, history = read_history(log)
     commands = list[Ran]()
     for name, (job_id, known) in zip(names, state.jobs.items(), strict=True):
@@ -159,7 +162,7 @@ def found_in(part: str, names: Sequence[str], log: str) -> Found:
         )
     if part != "twenty":
         return Found(part, tuple(commands))
-    ratios, ranges_held = _speeds(state, commands)
+    ratios, ranges_held = _speeds(state, commands, Path(log).parents[1])
     return Found(part, tuple(commands), ratios, ranges_held, _lengths(state))
 
 
@@ -167,20 +170,19 @@ def _measured(state: State, job_type: str) -> list[Setting]:
     return [way for way in state.online if isinstance(way, Setting) and way.job_type == job_type]
 
 
-def _speeds(state: State, commands: Sequence[Ran]) -> tuple[dict[str, float], tuple[int, int]]:
+def _speeds(state: State, commands: Sequence[Ran], scripts: Path) -> tuple[dict[str, float], tuple[int, int]]:
     """Measured speeds against the truth; and how many true ones are within the ranges of estimates."""
     ratios, held = dict[str, float](), list[bool]()
-    known_as = {known.spec["type"]: known for known in state.jobs.values()}
+    job_type_of = {known.spec["type"]: known.job.job_type for known in state.jobs.values()}
     for one in commands:
         if one.name not in COUNTING or not one.measured:
             continue
-        known = known_as[one.name]
         for accelerator, pace in PACES.items():
-            truth = true_speed(Path(known.spec["command"][-1]), pace) or pace
+            truth = true_speed(scripts / one.name, pace) or pace
             if accelerator in one.measured:
                 ratios[f"{one.name} on {accelerator}"] = one.measured[accelerator] / truth
             else:
-                lower, upper = state.untold.ranges[Setting(known.job.job_type, accelerator)]
+                lower, upper = state.untold.ranges[Setting(job_type_of[one.name], accelerator)]
                 held.append(lower <= truth <= upper)
     return ratios, (sum(held), len(held))
 

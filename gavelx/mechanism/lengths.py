@@ -50,7 +50,7 @@ QUANTILES = 0.5, 0.5 - LEVEL / 2, 0.5 + LEVEL / 2
 GROUPS = "of its type", "of its owner", "of other owners"
 SAID_WITHIN = 0.5
 """What a job says of its own end is believed within this part of the time left."""
-SHORTEST_S = 0.1
+SHORTEST_S, NO_WORK_S = 0.1, 1e-9
 Known = Literal["told", "believed", "unknown"]
 """What a simulated scheduler knows of lengths: the truth, what the jobs before showed, or nothing."""
 KNOWN: tuple[Known, ...] = get_args(Known)
@@ -225,7 +225,7 @@ def _beyond(worked_s_J: Floats, mean_J: Floats, scale_J: Floats, freedom_J: Floa
     """
     from scipy.special import stdtr, stdtrit  # noqa: PLC0415  (heavy, and few clusters need it)
 
-    z_J = (np.log(np.maximum(worked_s_J, SHORTEST_S)) - mean_J) / scale_J
+    z_J = (np.log(np.maximum(worked_s_J, NO_WORK_S)) - mean_J) / scale_J
     beyond_J = -stdtrit(freedom_J, (1.0 - p) * stdtr(freedom_J, -z_J))
     length_s_J = np.exp(np.minimum(mean_J + scale_J * beyond_J, 600.0))
     return np.asarray(np.maximum(length_s_J - worked_s_J, SHORTEST_S))

@@ -23,7 +23,7 @@ def left(lengths: Lengths, worked_s: float, part: float = math.nan, of: Job | No
 
 def test_before_any_job_ends_all_is_possible() -> None:
     middle, lower, upper = left(Lengths(), 0.0)
-    assert middle == pytest.approx(PRIOR_S, rel=0.1)
+    assert middle == pytest.approx(PRIOR_S, rel=0.01)
     assert lower < 10.0
     assert upper > 86400.0
 
