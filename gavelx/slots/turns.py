@@ -58,6 +58,8 @@ def handed_out(slots: Slots, moves: Moves, score: Score, slot_s: float) -> Ints:
     while len(row_K):
         now_KJ = size_KJ[row_K]
         allowed_KJM = moves.allowed_KJM(part, now_KJ)
+        if not allowed_KJM.any():
+            break
         value_KJM = np.zeros(allowed_KJM.shape)
         value_KJM[allowed_KJM] = score(moves.features(part, now_KJ, slot_s)[allowed_KJM])
         m_KJ, worth_KJ = value_KJM.argmax(axis=2), np.maximum(value_KJM.max(axis=2), 0.0)
