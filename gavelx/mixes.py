@@ -10,7 +10,7 @@ Source: heterogeneous plans of EasyScale (SC'23), section 3.4. Our deviation: wh
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ def mixes(
 
     Of each type it takes 1, 2, 4, ... devices, or all that there are. Those are left out in which a device runs
     no part, or that are no faster than one with no more devices of any type, be it of a single type; of the others
-    :data:`MOST` are kept. So are mixes with a type where the speed of the job's own size is not known.
+    :data:`MOST` are kept. A type where the speed of the job's own size is not known is in none.
     """
     if (elastic := job.elastic) is None or not elastic.mixed:
         return ()
@@ -91,8 +91,10 @@ def mixes(
     types = [a for a, name in enumerate(accelerators) if own[name] and devices_A[a]]
     types = sorted(sorted(types, key=lambda a: -(own[accelerators[a]] or 0.0))[:TYPES_MOST])
     names = [accelerators[a] for a in types]
-    speeds = tuple(tuple(_parts_per_s(job, names, n, throughputs)) for n in range(elastic.least, elastic.most + 1))
-    found = _best_mixes(_parts(job), elastic.least, tuple(int(devices_A[a]) for a in types), speeds)
+    there = tuple(min(int(devices_A[a]), elastic.most) for a in types)
+    sizes = range(elastic.least, min(elastic.most, sum(there)) + 1)
+    speeds = tuple(tuple(_parts_per_s(job, names, n, throughputs)) for n in sizes)
+    found = _best_mixes(_parts(job), elastic.least, there, speeds)
     return tuple(
         tuple((name, count) for name, count in zip(names, counts, strict=True) if count) for counts in found
     )
@@ -125,18 +127,11 @@ def _best_mixes(
 
 
 def _to_look_at(devices: Counts, most: int) -> Iterable[Counts]:
-    """Numbers of devices of each type: of one of them all numbers, of several types doubled ones."""
-    widths = [[n for k in range(most.bit_length()) if (n := 1 << k) < min(there, most)] for there in devices]
-    several = [[*each, min(there, most)] for each, there in zip(widths, devices, strict=True)]
-    for a, there in enumerate(devices):
-        for n in range(1, min(there, most) + 1):
-            yield tuple(n if a == b else 0 for b in range(len(devices)))
-    for size in range(2, len(devices) + 1):
-        for among in combinations(range(len(devices)), size):
-            for counts in product(*(several[a] for a in among)):
-                if sum(counts) <= most:
-                    here = dict(zip(among, counts, strict=True))
-                    yield tuple(here.get(b, 0) for b in range(len(devices)))
+    """Doubled numbers of devices of each type, or all that there are: of one of them, and of several."""
+    doubled = [[n for k in range(there.bit_length()) if (n := 1 << k) < there] for there in devices]
+    for counts in product(*([0, *each, there] for each, there in zip(doubled, devices, strict=True))):
+        if 0 < sum(counts) <= most:
+            yield counts
 
 
 def _is_dominated(counts: Counts, perf: float, every_P: NDArray[np.int64], speed_P: NDArray[np.float64]) -> bool:
