@@ -5,9 +5,9 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,34 @@ from torch import nn
 from gavelx.errors import UserError
 from gavelx.rpc.ports import free_port
 from gavelx.training import Gang, Training
-from tests.waiting import PATIENCE_S
+from tests.training import loops
+from tests.training.elastic_job import CONTEXT
+from tests.waiting import PATIENCE_S, wait_until
 
-ROOT = Path(__file__).parents[2]
+
+class Running:
+    """One process, and what it has said; ``seen``: so much of that was looked at."""
+
+    def __init__(self, process: BaseProcess, output: Path) -> None:
+        self.process, self.output, self.seen = process, output, 0
+
+    def send_signal(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def rest(self) -> str:
+        return self.output.read_text()[self.seen :] if self.output.exists() else ""
+
+
+def work(arguments: list[str], environment: dict[str, str], output: Path) -> None:
+    """`tests.training.loops` as a program, in a process that has torch already."""
+    for name in [name for name in os.environ if name.startswith("GAVELX_")]:
+        del os.environ[name]
+    os.environ.update(environment)
+    os.setsid()
+    sys.stdout = sys.stderr = output.open("a", buffering=1)
+    sys.argv = ["loops", *arguments]
+    loops.main()
 
 
 class Job:
@@ -28,23 +53,19 @@ class Job:
     def __init__(self, folder: Path, world_size: int = 1) -> None:
         self.folder, self.world_size = folder, world_size
 
-    def start(self, *arguments: object) -> list[subprocess.Popen[str]]:
+    def start(self, *arguments: object) -> list[Running]:
         gang = {"WORLD_SIZE": str(self.world_size), "LOCAL_WORLD_SIZE": str(self.world_size)}
         gang |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())} if self.world_size > 1 else {}
         gang |= {"GAVELX_JOB_DIR": str(self.folder), "GAVELX_REPORT_FILE": str(self.folder / "report.json")}
-        gang |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "tests.training.loops", *map(str, arguments)]
-        return [
-            subprocess.Popen(
-                command,
-                env={**os.environ, **gang, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
-            )
-            for rank in range(self.world_size)
-        ]
+        started = len(list(self.folder.glob("out-*")))
+        running = list[Running]()
+        for rank in range(self.world_size):
+            output = self.folder / f"out-{started}-{rank}.txt"
+            environment = gang | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            process = CONTEXT.Process(target=work, args=([*map(str, arguments)], environment, output), daemon=True)
+            process.start()
+            running.append(Running(process, output))
+        return running
 
     def run(self, *arguments: object) -> str:
         """To the end; what the first process said."""
@@ -57,26 +78,31 @@ class Job:
         return read
 
 
-def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Its exit code and what it said; what will not end is killed."""
-    try:
-        output, _ = process.communicate(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-        raise AssertionError(f"does not end in {PATIENCE_S:g} s:\n{output}") from None
-    return process.returncode, output
+def finished(running: Running) -> tuple[int | None, str]:
+    """Its exit code and what it said since it was looked at; what will not end is killed."""
+    running.process.join(PATIENCE_S)
+    if running.process.is_alive():
+        running.process.kill()
+        raise AssertionError(f"does not end in {PATIENCE_S:g} s:\n{running.rest()}")
+    return running.process.exitcode, running.rest()
 
 
-def read_until(process: subprocess.Popen[str], step: int) -> list[str]:
+def read_until(running: Running, step: int) -> list[str]:
     """Lines up to that step."""
-    assert process.stdout is not None
-    seen: list[str] = []
-    for line in process.stdout:
-        seen.append(line)
-        if line.split()[1:2] == [str(step)]:
-            return seen
-    raise AssertionError(f"ended before step {step}:\n{''.join(seen)}")
+
+    def lines() -> list[str]:
+        ended, said = not running.process.is_alive(), running.rest()
+        found = list[str]()
+        for line in said[: said.rfind("\n") + 1].splitlines(keepends=True):
+            found.append(line)
+            if line.split()[1:2] == [str(step)]:
+                return found
+        assert not ended, f"ended before step {step}:\n{said}"
+        return []
+
+    found: list[str] = wait_until(lines, f"step {step}", running.rest)
+    running.seen += len("".join(found))
+    return found
 
 
 def curve(output: str) -> dict[str, str]:
@@ -121,7 +147,7 @@ def test_killed_it_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     for step in (3, 9):
         (process,) = job.start("--steps", 30, "--every-s", 0, "--hold-at", step)
         said += "".join(read_until(process, step))
-        process.kill()
+        process.send_signal(signal.SIGKILL)
         code, rest = finished(process)
         assert code == -signal.SIGKILL
         said += rest
