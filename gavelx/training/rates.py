@@ -9,7 +9,8 @@ An optimizer sees the user's rate times a factor, and only during its step, so s
 | `adascale`    | M/M0 x efficiency(M)  | SGD, with the noise scale measured (Johnson et al. 2020, equation 3)    |
 | `none`        | 1                     | rates that the user sets themselves                                     |
 
-The factor grows over a warm-up (Goyal et al. 2017, section 2.2) and shrinks at once.
+The factor grows over a warm-up (Goyal et al. 2017, section 2.2) and shrinks at once. Each doubling takes as
+long, so a batch that grows in two steps warms up for as long in all as one that grows in one.
 """
 
 import math
@@ -27,7 +28,7 @@ RULES: dict[str, Callable[[float, float], float]] = {
 
 
 class Rates:
-    """The factor of the learning rate now. ``warmup``: samples over which a larger factor is reached."""
+    """The factor of the learning rate now. ``warmup``: samples over which one twice as large is reached."""
 
     def __init__(self, rule: str, warmup: float = 0.0) -> None:
         self.rule, self.warmup = rule, warmup
@@ -40,8 +41,9 @@ class Rates:
         if ratio != self._ratio:
             self._ratio, self._from, self._since = ratio, self.factor, samples
         goal = RULES[self.rule](ratio, efficiency)
-        way = 1.0 if self.warmup <= 0.0 else min(1.0, (samples - self._since) / self.warmup)
-        self.factor = goal if goal <= self._from else self._from + way * (goal - self._from)
+        warmup = self.warmup * math.log2(max(1.0, goal / self._from))
+        way = 1.0 if warmup <= 0.0 else min(1.0, (samples - self._since) / warmup)
+        self.factor = self._from + way * (goal - self._from)
         return self.factor
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:

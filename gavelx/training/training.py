@@ -52,7 +52,8 @@ class Training:
     * ``keep``: the number of checkpoints to keep;
     * ``gang``: the `gavelx.training.Gang`, which an elastic job needs;
     * ``seed``: of the order of samples in an elastic job, and of its logical workers;
-    * ``warmup_epochs``: the time over which an elastic job reaches a larger learning rate;
+    * ``warmup_epochs``: the time over which an elastic job reaches twice its learning rate, and again for the next
+      doubling;
     * ``determinism``: the level of `gavelx.training.determinism` that is promised: a restart that cannot keep it
       is refused. Without it, bits are kept as far as possible, and a warning says when they are not;
     * ``order``: in which gradients are added (`gavelx.training.ordered`); by default that of
@@ -71,7 +72,7 @@ class Training:
         keep: int = 2,
         gang: Gang | None = None,
         seed: int = 0,
-        warmup_epochs: float = 1.0,
+        warmup_epochs: float = 0.25,
         determinism: Determinism | None = None,
         order: Order | None = None,
         environment: Mapping[str, str] = os.environ,

@@ -34,7 +34,7 @@ class Updates:
         level: Determinism = "none",
         order: Order | None = None,
         seed: int = 0,
-        warmup_epochs: float = 1.0,
+        warmup_epochs: float = 0.25,
     ) -> None:
         assert gang.elastic is not None
         self.gang, self.elastic, self.progress = gang, gang.elastic, progress

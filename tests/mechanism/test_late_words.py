@@ -106,13 +106,14 @@ def test_a_lease_that_was_given_out_on_a_server_that_was_gone_costs_nothing() ->
     assert mechanism.live.spent_usd.tolist() == [0.0]
 
 
-def test_a_gang_is_paid_for_until_it_had_ended_on_the_last_of_its_servers() -> None:
+@pytest.mark.parametrize("lapsed_s", [(60.0, 70.0), (70.0, 60.0)])
+def test_a_gang_is_paid_for_until_it_had_ended_on_the_last_of_its_servers(lapsed_s: tuple[float, float]) -> None:
     mechanism = with_servers(1, 1, prices=Prices({"fast": 3600.0}))
     mechanism.handle(JobSubmitted(0.0, job(0, scale=2)))
     assert launched(settle(mechanism, Wake(0.0), [1.0]))
-    mechanism.handle(WorkerLost(100.0, 0, lapsed_s=60.0))
+    mechanism.handle(WorkerLost(100.0, 0, lapsed_s=lapsed_s[0]))
     assert mechanism.live.spent_usd.tolist() == pytest.approx([200.0])  # the other half may have run till now
-    mechanism.handle(WorkerLost(110.0, 1, lapsed_s=70.0))
+    mechanism.handle(WorkerLost(110.0, 1, lapsed_s=lapsed_s[1]))
     assert mechanism.live.spent_usd.tolist() == pytest.approx([140.0])
 
 
