@@ -31,6 +31,7 @@ def lesson(number: int) -> Lesson:
     return lesson_of(traces, CLUSTER, TABLE, slot_s=10.0, teacher="drf")
 
 
+@pytest.mark.slow
 def test_a_copy_does_as_its_teacher_and_the_same_without_torch() -> None:
     taught, unseen = lesson(0), lesson(1)
     window = READS.window(taught.moves, taught.types)
@@ -45,6 +46,7 @@ def test_a_copy_does_as_its_teacher_and_the_same_without_torch() -> None:
     np.testing.assert_allclose(arrays_of(net, ones_I).outputs(seen.x_nI), theirs, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_course_in_parts_ends_with_the_same_weights(tmp_path: Path) -> None:
     def followed(rounds: int, after: Course | None = None) -> Course:
         last = after.last if after is not None else None
@@ -62,6 +64,7 @@ def test_a_course_in_parts_ends_with_the_same_weights(tmp_path: Path) -> None:
     assert again.best.to_bytes() == whole.best.to_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left_out", [{}, {"critic": False, "replay": 0}])
 def test_what_is_earned_is_learned(left_out: dict[str, float]) -> None:
     """A network that would rather stop learns to hand out devices."""
