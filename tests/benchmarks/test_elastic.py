@@ -13,8 +13,9 @@ def test_its_answers_are_certified() -> None:
     assert "gap" in timed("max_min_fairness", snapshot_of(20, 2, 8, 3.0))
 
 
-def test_decisions_are_timed_and_the_network_is_asked_for_each_move() -> None:
+def test_decisions_are_timed_and_the_network_is_asked_for_all_jobs_at_once() -> None:
     ahead, learned = decisions(repeats=0, jobs=6, types=2)
     assert ahead.startswith("lookahead(elastic(srtf_program)): ")
     assert ahead.endswith(" ms")
-    assert int(learned.split("asked ")[1].split()[0]) >= 6, "a network that likes all moves begins every job"
+    asked = int(learned.split("asked ")[1].split()[0])
+    assert 2 <= asked < 6, "every job begins at the first look, and some grow at later ones"
