@@ -240,7 +240,7 @@ class Configurations:
             part = slice(start, start + CHUNK)
             weight = share_C[part] * self.devices_C[part]
             in_use_A += np.bincount(self.accelerator_C[part], weight, self.shape[1])
-        return in_use_A + share_C @ self.others_CA if self.has_mixes else in_use_A
+        return in_use_A + np.einsum("C,CA->A", share_C, self.others_CA) if self.has_mixes else in_use_A
 
     def usd_C(self, usd_A: Floats) -> Floats:
         """What the devices of each configuration cost together, where one of each type costs so much."""

@@ -42,9 +42,10 @@ def devices_held_JA(allocation: Allocation) -> Floats:
     table = allocation.snapshot.configurations
     share_C = np.where(allocation.snapshot.usable_C, allocation.share_C, 0.0)
     held_JA = table.by_job_and_type(share_C * table.devices_C / np.maximum(1, table.members_C))
-    return (
-        held_JA + table.per_job(share_C[table.configuration_M]) @ table.others_CA if table.has_mixes else held_JA
-    )
+    if table.has_mixes:
+        share_JC = table.per_job(share_C[table.configuration_M])
+        held_JA += share_JC @ table.others_CA
+    return held_JA
 
 
 def speed_JA(snapshot: Snapshot) -> Floats:
