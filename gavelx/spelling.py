@@ -5,10 +5,11 @@
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
+from itertools import takewhile
 
 from gavelx.errors import did_you_mean
 from gavelx.jobs import Job
@@ -54,15 +55,22 @@ def nearest(text: str, known: Collection[str]) -> str:
 
 
 def close(text: str, known: Collection[str]) -> list[str]:
-    """The names that are spelled nearly as a text.
+    """The names that are spelled nearly as a text, those that begin most alike first.
 
-    >>> close("resnet19", ["A3C", "ResNet-18"]), close("mine", ["A3C", "ResNet-18"])
-    (['ResNet-18'], [])
+    >>> close("resnet19", ["A3C", "ResNet-50", "ResNet-18"]), close("mine", ["A3C", "ResNet-18"])
+    (['ResNet-18', 'ResNet-50'], [])
     """
     if near := _same(text, known):
         return near
-    keys = {key(name): name for name in known}
-    return [keys[found] for found in get_close_matches(key(text), list(keys), n=2, cutoff=0.6)]  # type: ignore
+    keys: dict[Sequence[str], str] = {key(name): name for name in known}
+    alike = get_close_matches(key(text), list(keys), n=len(keys) or 1, cutoff=0.6)
+    alike.sort(key=lambda one: -_alike_from_start(key(text), one))
+    return [keys[one] for one in alike[:2]]
+
+
+def _alike_from_start(*two: Sequence[str]) -> int:
+    """How many characters of two keys are the same before the first that differs."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(*map("".join, two), strict=False))))
 
 
 def _same(text: str, known: Collection[str]) -> list[str]:

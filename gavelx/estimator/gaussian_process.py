@@ -4,8 +4,8 @@
 
 Each effect has a kernel (which cells share it, and how much of it); each group of cells has a variance of noise.
 The variances are the most likely ones given the measurements (maximum a posteriori), with an inverse-gamma prior
-on each. The method is also known as kriging, and as best linear unbiased prediction (Rasmussen and Williams,
-"Gaussian Processes for Machine Learning", 2006: equations 2.25, 2.26, 5.12).
+on each, which fades with examples. The method is also known as kriging, and as best linear unbiased prediction
+(Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006: equations 2.25, 2.26, 5.12).
 
 Legend: N measured cells, M wanted cells, P effects, G groups of noise.
 """
@@ -20,11 +20,13 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 STEPS_MAX, CLOSE = 60, 0.02
-PRIOR_WEIGHT = 0.5
-"""Of the inverse-gamma priors, as a number of independent measurements of a variance.
+PRIOR_WEIGHT, PRIOR_EXAMPLES = 0.5, 3.0
+"""The weight of an inverse-gamma prior, as a number of independent measurements of a variance: at most the first;
+the second divided by the number of examples of the effect, where that is less.
 
-A prior keeps a variance from 0, however many cells are known: with a weight of 2, tables of which 60 cells or more
-are known are estimated a tenth worse. With less than this, intervals of small tables are too narrow.
+A prior keeps a variance from 0. Of dozens of effects a table has a few, and with the full weight the others
+would pass off noise as structure, however many cells are known. But few examples, such as of how devices differ,
+need it: with less, a new device is estimated a tenth worse, and intervals of small tables are too narrow.
 """
 
 
@@ -49,7 +51,7 @@ def likely_variances(
     """The most likely variance of each effect and each group's noise; ``mode`` holds the modes of their priors.
 
     ``known_N`` is noise that is known beforehand, such as the error of each measurement; ``start`` is where to
-    begin, by default the modes.
+    begin, by default the modes. Priors weigh the less, the more examples there are (``PRIOR_EXAMPLES``).
 
     Minorisation-maximisation: never less likely than before, never 0, and no step length to choose (Zhou, Hu, Zhou
     and Lange, "MM algorithms for variance components models", 2019; the prior is our addition). With
@@ -58,11 +60,13 @@ def likely_variances(
     """
     mode = np.concatenate([mode_P, mode_G])
     variance = mode if start is None else np.concatenate([start.effect_P, start.noise_G])
-    scale = PRIOR_WEIGHT * mode
     P, G, N = len(mode_P), len(mode_G), len(y_N)
     # the lower triangle is enough, with what is off the diagonal counted twice
     lower = np.tril_indices(N)
     flat_PX, twice_X = kernel_PNN[:, *lower], np.where(lower[0] == lower[1], 1.0, 2.0)
+    examples = np.concatenate([_examples(flat_PX, twice_X), np.bincount(group_N, minlength=G)])
+    w = np.minimum(PRIOR_WEIGHT, PRIOR_EXAMPLES / np.maximum(examples, 1.0))
+    scale = w * mode
     K = np.zeros((N, N))
     for _ in range(STEPS_MAX):
         K[lower] = variance[:P] @ flat_PX
@@ -73,11 +77,20 @@ def likely_variances(
         weight_X2 = np.stack([inverse[lower], a_N[lower[0]] * a_N[lower[1]]], axis=1) * twice_X[:, None]
         effect_t, effect_q = (flat_PX @ weight_X2).T
         t, q = np.concatenate([effect_t, noise_t]), np.concatenate([effect_q, noise_q])
-        gain, w = variance**2 * q / 2 + scale, PRIOR_WEIGHT
+        gain = variance**2 * q / 2 + scale
         before, variance = variance, 2 * gain / (w + np.sqrt(w**2 + 2 * t * gain))
         if np.abs(np.log(variance / before)).max() < CLOSE:
             break
     return Variances(variance[:P], variance[P:], float((1.0 - scale / gain).sum()))
+
+
+def _examples(flat_PX: Floats, twice_X: Floats) -> Floats:
+    """As how many independent ones these cells have each effect, (tr K)^2 / tr(K^2), from lower triangles.
+
+    An effect of each device has as many examples as there are devices, if all have as many cells.
+    """
+    trace_P = flat_PX @ (twice_X == 1.0)
+    return np.asarray(trace_P**2 / np.maximum(flat_PX**2 @ twice_X, np.finfo(float).tiny))
 
 
 @dataclass(frozen=True)

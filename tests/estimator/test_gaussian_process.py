@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from gavelx.estimator.gaussian_process import PRIOR_WEIGHT, Errors, Floats, Solved, likely_variances
+from gavelx.estimator.gaussian_process import (
+    PRIOR_EXAMPLES,
+    PRIOR_WEIGHT,
+    Errors,
+    Floats,
+    Solved,
+    Whole,
+    likely_variances,
+)
 from gavelx.estimator.intervals import half_widths, inflation
 
 MANY = 1e6
@@ -94,16 +102,35 @@ def test_likely_variances_are_the_most_likely_ones(monkeypatch: pytest.MonkeyPat
     y_N = roots[0] @ random.normal(size=4) + random.normal(0, 0.3, N)
     given = {"group_N": group_N, "known_N": np.full(N, 0.01), "mode_P": mode_P, "mode_G": mode_G}
     found = np.concatenate(likely_variances(y_N, kernel_PNN, **given)[:2])
+    examples = [np.trace(K) ** 2 / np.sum(K**2) for K in kernel_PNN]
+    weight = np.minimum(PRIOR_WEIGHT, PRIOR_EXAMPLES / np.array([*examples, N / 2, N / 2]))
 
     def surprise(variance: Floats) -> float:
         K = np.tensordot(variance[:3], kernel_PNN, 1) + np.diag(variance[3:][group_N] + 0.01)
         fit = np.linalg.slogdet(K)[1] / 2 + y_N @ np.linalg.solve(K, y_N) / 2
         mode = np.concatenate([mode_P, mode_G])
-        return float(fit + (PRIOR_WEIGHT * (np.log(variance) + mode / variance)).sum())
+        return float(fit + (weight * (np.log(variance) + mode / variance)).sum())
 
     for n in range(5):
         for factor in (0.98, 1.02):
             assert surprise(np.where(np.arange(5) == n, factor, 1.0) * found) > surprise(found)
+
+
+def test_priors_fade_with_examples_of_their_effect_not_with_cells() -> None:
+    """Of two effects that the cells do not show, the one with many examples goes, and the one with few stays."""
+    random, N = np.random.default_rng(12), 240
+
+    def of(groups: Whole) -> Floats:
+        return np.asarray((groups[:, None] == groups) * 1.0)
+
+    def found(groups: Whole) -> float:
+        kernel, y_N = of(groups), random.normal(0, 1.0, N)
+        y_N -= (kernel / kernel.sum(axis=1)) @ y_N
+        noise = {"group_N": np.zeros(N, dtype=int), "known_N": np.zeros(N), "mode_G": np.ones(1)}
+        return float(likely_variances(y_N, kernel[None], **noise, mode_P=np.ones(1)).effect_P[0])
+
+    assert found(np.arange(N) % 4) > 0.15
+    assert found(np.arange(N) // 3) < 0.02
 
 
 def test_of_a_device_with_many_job_types_new_ones_are_as_unsure_as_those_left_out() -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.estimation.families import FAMILIES, drawn
+from experiments.estimation.families import main as families
 from experiments.estimation.sparse import main, score
 from experiments.estimation.sparse_tables import NARROW, cases, drawn_at_random, roofline, share
 from gavelx.estimator.names import read_name
@@ -61,3 +63,18 @@ def test_of_tables_with_many_known_cells_it_is_hardly_worse_than_a_plain_process
         hits += ours.hits
     assert np.exp(np.mean(ratios)) < 1.08
     assert 0.85 <= np.mean(hits) <= 0.98
+
+
+def test_the_page_of_families_has_a_row_of_each(tmp_path: Path) -> None:
+    assert families(["--draws", "1", "--first", "3", "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "FAMILIES.md").read_text()
+    assert all(f"| {family} |" in page for family in FAMILIES)
+
+
+def test_of_models_that_differ_much_by_device_noise_is_not_passed_off_as_structure() -> None:
+    """Six tables: with priors that keep their weight, however many examples, errors are a twentieth larger."""
+    ratios = []
+    for seed in range(200, 206):
+        ours, plain = score("", seed, drawn(np.random.default_rng([seed, 78]), known=0.6, suits=0.45))
+        ratios.append(np.log(np.median(ours.errors) / np.median(plain.errors)))
+    assert np.exp(np.mean(ratios)) < 1.1

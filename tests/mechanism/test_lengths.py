@@ -161,6 +161,17 @@ def test_a_hundred_runs_of_one_script_say_little_of_another() -> None:
     assert left(often, 0.0)[2] < left(once, 0.0)[2] / 3.0
 
 
+def test_the_own_jobs_of_an_owner_are_not_counted_among_all_owners_too() -> None:
+    """Of a single owner, one job is one observation, with the prior of no other owners: a normal mean, by hand."""
+    lengths = Lengths()
+    lengths.ended(job(), 100.0)
+    within, between = WITHIN**2 * PRIOR_SCALE**2, (1.0 - WITHIN**2) * PRIOR_SCALE**2
+    weight = 1.0 / within + 1.0 / between
+    found = lengths.of(job("other.py"))
+    assert found.mean == pytest.approx((math.log(100.0) / within + math.log(PRIOR_S) / between) / weight)
+    assert found.scale == pytest.approx(math.sqrt(within + 1.0 / weight))
+
+
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.inf, math.nan, 1e300, 1e-300])
 def test_lengths_that_cannot_be(seconds: float) -> None:
     lengths = Lengths()
