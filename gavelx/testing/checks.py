@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
 from hypothesis import strategies as st
-from hypothesis.errors import Flaky
+from hypothesis.errors import Flaky, HypothesisWarning
 
 from gavelx.allocation import Allocation
 from gavelx.cluster import Cluster
@@ -152,10 +153,12 @@ class Checks:
                 suppress_health_check=list(HealthCheck),
             )
             __tracebackhide__ = True
-            try:
-                quietly(given(st.tuples(*strategies))(drawn))()
-            except Flaky as error:
-                raise _first(error) from None
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)
+                try:
+                    quietly(given(st.tuples(*strategies))(drawn))()
+                except Flaky as error:
+                    raise _first(error) from None
 
         return run
 

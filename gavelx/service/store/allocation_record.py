@@ -67,8 +67,9 @@ class AllocationRecord:
         names = ("first", "second", "accelerator", "devices")
         job, partner, type_, devices = (np.array(body[name], dtype=np.int64) for name in names)
         batch = np.array(body.get("batch", [0] * len(job)), dtype=np.int64)
-        others = np.array(body.get("others", [[]] * len(job)), dtype=np.int64).reshape(len(job), -1)
-        configurations = ConfigurationSet(job, partner, type_, devices, spread_P, batch, others)
+        others = body.get("others") or [[]] * len(job)
+        others_PA = np.array(others, dtype=np.int64).reshape(len(job), len(others[0]) if others else 0)
+        configurations = ConfigurationSet(job, partner, type_, devices, spread_P, batch, others_PA)
         promised = Promises(tuple(body["accelerators"]), configurations, np.array(body["share"], dtype=float))
         return AllocationRecord(
             asked_s=body["asked_s"],
