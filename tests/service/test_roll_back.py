@@ -9,13 +9,12 @@ from gavelx.elastic import Elastic
 from gavelx.estimator.online import ENOUGH
 from gavelx.jobs import Job
 from gavelx.measurements import Measurement
-from gavelx.mechanism.events import JobSubmitted, PolicyChanged, Resized, WorkerLost
+from gavelx.mechanism.events import JobSubmitted, PolicyChanged, WorkerLost
 from gavelx.mechanism.rules import DEFAULT
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.service.agents.session import AgentSession, Stream
 from gavelx.service.state.leases import LeaseRecord
 from gavelx.service.state.state import State
 from gavelx.service.store.configuration import Configuration
@@ -114,58 +113,30 @@ def test_a_size_that_disappoints_is_rolled_back_while_the_job_runs(
     run(main())
 
 
-class Shrinking(Elastically):
-    """A job has three devices on two servers, and is to go over to the two of one of them."""
-
-    async def begin(self) -> None:
-        self.one = self.session, self.stream = await self.agent("one", 1)
-        self.two = await self.agent("two", 2)
-        self._apply([Entry(PolicyChanged(0.0, load_policy(self.policy).opens), {"policy": self.policy})])
-        self._apply([Entry(JobSubmitted(0.0, Job(0, "net", 1e6, elastic=Elastic.of("workers:1-3"))), SPEC)])
-        self.wake()
-        (self.first,) = self.leases()
-        assert len(self.first.lease.devices) == 3
-        for at in self.one, self.two:
-            self.says(*at, wire.LeaseReport(lease_id=self.first.lease.id, steps_done=10.0, held_s=5.0, sizes=1))
-        self._apply([Entry(JobSubmitted(self.now_s, Job(1, "net", 1e6)), SPEC)])
-        self.passes(60.0)
-        assert self.first.continued_by is not None
-        self.second = self.state.runs[self.first.continued_by]
-        assert {device.server_id for device in self.second.lease.devices} == {self.two[0].server_id}
-
-    def says(self, session: AgentSession, stream: Stream, *reports: wire.LeaseReport) -> None:
-        """It is in its heartbeat."""
-        beat = wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=2.0 + self.now_s, leases=reports))
-        self.here.receive(session, stream, beat)
-        self.settle()
-
-
 def test_what_is_left_of_a_job_whose_next_servers_are_lost_is_told_to_stop() -> None:
+    """It had three devices on two servers and was to go over to the two of one of them, which was lost."""
+
     async def main() -> None:
-        desk = Shrinking(range(1, 4))
-        await desk.begin()
-        desk._apply([Entry(WorkerLost(desk.now_s, desk.two[0].server_id, 0))])
+        desk = Elastically(range(1, 4))
+        desk.session, desk.stream = await desk.agent("one", 1)
+        two, stream = await desk.agent("two", 2)
+        desk._apply([Entry(PolicyChanged(0.0, load_policy(desk.policy).opens), {"policy": desk.policy})])
+        desk._apply([Entry(JobSubmitted(0.0, Job(0, "net", 1e6, elastic=Elastic.of("workers:1-3"))), SPEC)])
+        desk.wake()
+        (first,) = desk.leases()
+        assert len(first.lease.devices) == 3
+        report = wire.LeaseReport(lease_id=first.lease.id, job_id=0, steps_done=10.0, held_s=5.0, sizes=1)
+        beat = wire.FromAgent(heartbeat=wire.Heartbeat(sent_s=2.0, leases=[report]))
+        for session, way in ((desk.session, desk.stream), (two, stream)):
+            desk.here.receive(session, way, beat)
+        desk.settle()
+        desk._apply([Entry(JobSubmitted(desk.now_s, Job(1, "net", 1e6)), SPEC)])
+        desk.passes(60.0)
+        assert first.continued_by is not None
+        second = desk.state.runs[first.continued_by]
+        assert {device.server_id for device in second.lease.devices} == {two.server_id}
+        desk._apply([Entry(WorkerLost(desk.now_s, two.server_id, 0))])
         said = [desk.stream._queue.get_nowait() for _ in range(desk.stream._queue.qsize())]
-        assert [one.stop.lease_id for one in said if one and one.HasField("stop")] == [desk.first.lease.id]
-
-    run(main())
-
-
-@pytest.mark.parametrize(("here_s", "there_s"), [(65.0, 66.0), (66.0, 65.0)])
-def test_a_lease_is_paid_for_as_long_as_the_server_that_held_it_longest(here_s: float, there_s: float) -> None:
-    """Processes on one began before those on the other; the job has left it."""
-
-    async def main() -> None:
-        desk = Shrinking(range(1, 4))
-        await desk.begin()
-        first, second = desk.first.lease.id, desk.second.lease.id
-        left = wire.Ended(report_id="left", lease_id=first, job_id=0, held_s=there_s, left=True)
-        desk.here.receive(*desk.one, wire.FromAgent(ended=left))
-        desk.now_s += 5.0
-        over = wire.Handover(before_id=first, steps_done=20.0, held_s=here_s)
-        report = wire.LeaseReport(lease_id=second, job_id=0, steps_done=20.0, sizes=2, handover=over)
-        desk.says(*desk.two, wire.LeaseReport(lease_id=first, job_id=0, sizes=1, next_id=second), report)
-        (resized,) = [entry.event for entry in desk.log if isinstance(entry.event, Resized)]
-        assert (resized.before_id, resized.held_s, resized.steps_done) == (first, 66.0, 20.0)
+        assert [one.stop.lease_id for one in said if one and one.HasField("stop")] == [first.lease.id]
 
     run(main())

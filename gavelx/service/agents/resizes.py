@@ -87,17 +87,17 @@ class Resizes:
         before = self.over_from(run)
         if before is None or handover.before_id != before.lease.id or self._tracked[before.lease.id].ending:
             return
-        lease, tracked = run.lease, self._tracked[before.lease.id]
+        lease, parts = run.lease, self._tracked[before.lease.id].parts
         if not all(
             part.state in OVER or (part.next_id == lease.id and part.leaving == 0 and run.on(i) is not None)
-            for i, part in tracked.parts.items()
+            for i, part in parts.items()
         ):
             return
-        tracked.ending = True
+        self._tracked[before.lease.id].ending = True
         measured = self._measuring.end(before.lease.id)
         steps = safe_number(handover.steps_done, self._state.jobs[lease.job_id].job.total_steps)
-        held_s = max(safe_number(handover.held_s), tracked.held_s(before))  # one that it left may have begun first
-        resized = lease.id, before.lease.id, lease.job_id, steps, held_s, safe_number(handover.warm_s)
+        times = safe_number(handover.held_s), safe_number(handover.warm_s)
+        resized = lease.id, before.lease.id, lease.job_id, steps, *times
         self._post(
             lambda now_s: [
                 *(Entry(Measured(now_s, measurement)) for measurement in measured),

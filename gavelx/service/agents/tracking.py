@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from gavelx.rpc import wire_pb2 as wire
-from gavelx.rpc.convert import safe_number
 from gavelx.service.agents.part_states import EXPOSED, OVER, PartEvent, PartState, after
 from gavelx.service.state.leases import LeaseRecord
 
@@ -56,15 +55,6 @@ class TrackedLease:
     @property
     def is_over(self) -> bool:
         return all(part.state in OVER for part in self.parts.values())
-
-    def held_s(self, run: LeaseRecord) -> float:
-        """For how long it was held on that server which held it longest, of those that have reported its end.
-
-        Processes on other servers than rank 0's may have got ready before it began.
-        """
-        early_s = {server: run.warm_s for server in self.finals if server != run.parts[0].server_id}
-        said_s = (safe_number(final.held_s) - early_s.get(i, 0.0) for i, final in self.finals.items())
-        return max([0.0, *said_s])
 
 
 class TrackedLeases:
