@@ -82,11 +82,11 @@ def test_real_jobs_are_preempted_and_lose_nothing(capsys: pytest.CaptureFixture[
     """How much of its share a job received depends on how long processes take to start, so on this machine."""
     pytest.importorskip("torch")
     few = ["--jobs", "2", "--agents", "1", "--workloads", "recommendation"]
-    words = [*few, "--policies", "max_min_fairness", "--steps-per-s", "20", "--round", "4", "--longer", "0.8"]
+    words = [*few, "--policies", "max_min_fairness", "--steps-per-s", "20", "--round", "4", "--longer", "1.6"]
     real.main([*words, "--json"])
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert [problem for problem in run["wrong"] if "were promised" not in problem] == []
-    assert [job["steps"] for job in run["jobs"]] == [192, 288]
+    assert [job["steps"] for job in run["jobs"]] == [384, 576]
     assert sum(job["preemptions"] for job in run["jobs"]) >= 1
 
 
