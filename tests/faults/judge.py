@@ -173,7 +173,7 @@ class Account:
     end_s: float | None = None
     held_s: float = 0.0
     ends: int = 0
-    lost: set[int] = field(default_factory=set)  # servers whose part nobody heard
+    lost: set[int] = field(default_factory=set)  # servers that were lost before their part had reported
     over_s: float = 0.0
     """By when the parts on them had ended by themselves; when no server is left, it is paid for until then."""
     reported: bool = False

@@ -78,7 +78,7 @@ def test_weights_are_exchanged_under_load_and_no_lease_is_disturbed(tmp_path: Pa
     assert {f"elastic({path})" for path in files} == set(changed[1:])
     assert len(changed) == 3
     assert state.policy == changed[-1]
-    assert [len(history.of(job_id)) for job_id in range(4)] == [1] * 4, "a lease each, whoever decided"
+    assert [len(history.of(job_id)) for job_id in range(4)] == [1] * 4, "an exchange of policies disturbs no lease"
 
 
 async def in_state(cluster: LocalCluster, job_ids: list[int], state: str) -> None:
