@@ -4,30 +4,47 @@ Three things may be missing: a row of the throughput table for the job type, an 
 or enough devices of such a type. Each has its own message.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gavelx.cluster import Cluster
+from gavelx.elastic import Elastic
 from gavelx.errors import WorkloadError, one_of
 from gavelx.jobs import Job
+from gavelx.mixes import mixes
+from gavelx.sizes import sizes
+from gavelx.snapshot import Kind
 from gavelx.spelling import nearest
 from gavelx.throughputs import Setting, Throughputs
 
 
-def check_workload(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, where: str = "") -> None:
+def check_workload(
+    jobs: Iterable[Job],
+    cluster: Cluster,
+    throughputs: Throughputs,
+    where: str = "",
+    opens: frozenset[Kind] = frozenset(),
+) -> None:
     """Check that every job can run somewhere in this cluster.
 
-    A job can run on a type with a throughput above 0 at its scale factor, and with at least that many devices.
+    A job can run on a type with a throughput above 0 at its scale factor, and with at least that many devices; an
+    elastic one also in another size or on a mix of types, if the policy ``opens`` these.
     Raises :class:`WorkloadError` that names the first job that cannot, and why; also if two jobs have the same id.
     ``where`` names the source of the jobs, such as the trace's file.
     """
-    for _ in checked(jobs, cluster, throughputs, where):
+    for _ in checked(jobs, cluster, throughputs, where, opens):
         pass
 
 
-def checked(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, where: str = "") -> Iterator[Job]:
+def checked(
+    jobs: Iterable[Job],
+    cluster: Cluster,
+    throughputs: Throughputs,
+    where: str = "",
+    opens: frozenset[Kind] = frozenset(),
+) -> Iterator[Job]:
     """The same jobs, each checked as in :func:`check_workload` when it is taken; the jobs may be endless."""
     check_accelerators(cluster.accelerators, throughputs)
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, int, Elastic | None]] = set()
     ids: set[int] = set()
     for job in jobs:
         if not job.has_length:
@@ -36,23 +53,25 @@ def checked(jobs: Iterable[Job], cluster: Cluster, throughputs: Throughputs, whe
         if job.id in ids:
             raise WorkloadError(f"two jobs have the id {job.id}", where=where, expected="an id for each job")
         ids.add(job.id)
-        if (kind := (job.job_type, job.scale_factor)) not in seen:
+        if (kind := (job.job_type, job.scale_factor, job.elastic)) not in seen:
             seen.add(kind)
-            _check_job(job, cluster, throughputs, f"{where}, job {job.id}" if where else f"job {job.id}")
+            _check_job(job, cluster, throughputs, f"{where}, job {job.id}" if where else f"job {job.id}", opens)
         yield job
 
 
-def runnable(jobs: Sequence[Job], cluster: Cluster, throughputs: Throughputs) -> tuple[Job, ...]:
+def runnable(
+    jobs: Sequence[Job], cluster: Cluster, throughputs: Throughputs, opens: frozenset[Kind] = frozenset()
+) -> tuple[Job, ...]:
     """The jobs that pass :func:`check_workload`."""
-    fine: dict[tuple[str, int], bool] = {}
+    fine: dict[tuple[str, int, Elastic | None], bool] = {}
     for job in jobs:
-        if (kind := (job.job_type, job.scale_factor)) not in fine:
+        if (kind := (job.job_type, job.scale_factor, job.elastic)) not in fine:
             try:
-                _check_job(job, cluster, throughputs, "")
+                _check_job(job, cluster, throughputs, "", opens)
                 fine[kind] = True
             except WorkloadError:
                 fine[kind] = False
-    return tuple(job for job in jobs if fine[job.job_type, job.scale_factor])
+    return tuple(job for job in jobs if fine[job.job_type, job.scale_factor, job.elastic])
 
 
 def check_accelerators(accelerators: Sequence[str], throughputs: Throughputs) -> None:
@@ -67,7 +86,14 @@ def check_accelerators(accelerators: Sequence[str], throughputs: Throughputs) ->
             )
 
 
-def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str) -> None:
+def kind_that_fits(job: Job, devices: Mapping[str, int], throughputs: Throughputs) -> Kind | None:
+    """How an elastic job whose own size fits nowhere can run on so many devices of each type, if it can."""
+    if any(size.devices <= count for name, count in devices.items() for size in sizes(job, name, throughputs)):
+        return "sizes"
+    return "mixes" if mixes(job, tuple(devices), throughputs, tuple(devices.values())) else None
+
+
+def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str, opens: frozenset[Kind]) -> None:
     if job.job_type not in throughputs.job_types:
         raise WorkloadError(
             f"unknown job type {job.job_type!r}",
@@ -76,11 +102,20 @@ def _check_job(job: Job, cluster: Cluster, throughputs: Throughputs, where: str)
             hint=nearest(job.job_type, throughputs.job_types),
         )
     speeds = {name: throughputs.get(job.job_type, name, job.scale_factor) for name in cluster.accelerators}
-    devices = dict(zip(cluster.accelerators, cluster.devices_A, strict=True))
+    devices = dict(zip(cluster.accelerators, cluster.devices_A.tolist(), strict=True))
     runs_on = [name for name, speed in speeds.items() if speed]
     if any(devices[name] >= job.scale_factor for name in runs_on):
         return
+    if (kind := kind_that_fits(job, devices, throughputs)) in opens:
+        return
     what = f"{job.job_type!r} with scale factor {job.scale_factor}"
+    if kind is not None:
+        raise WorkloadError(
+            f"{what} fits nowhere as submitted: the cluster has {cluster}",
+            where=where,
+            expected=f"a policy that knows {'other sizes' if kind == 'sizes' else 'mixes'} of elastic jobs",
+            hint="elastic(max_min_fairness), or --skip-unrunnable",
+        )
     if runs_on:
         raise WorkloadError(
             f"{what} fits nowhere: it runs on {', '.join(runs_on)} and the cluster has {cluster}",

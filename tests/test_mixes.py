@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 from gavelx.cluster import Cluster
 from gavelx.configuration import Configuration
 from gavelx.elastic import Elastic
-from gavelx.errors import UserError
+from gavelx.errors import UserError, WorkloadError
 from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT
@@ -235,13 +235,53 @@ def test_a_saved_snapshot_keeps_its_mixes() -> None:
         snapshot_from_json(written)
 
 
-@pytest.mark.parametrize("name", ["agnostic", "partitioned", "lookahead"])
-def test_modifiers_that_cannot_divide_mixes_hide_them(name: str) -> None:
+WHOLE = ("easyscale", "fifo", "goodput", "optimus", "pollux", "srtf", "srtf_program")
+
+
+@pytest.mark.parametrize("name", [*WHOLE, "max_min_fairness"])
+def test_a_lone_job_has_the_devices_of_all_types(name: str) -> None:
+    """Where it is faster on both, also under policies that hand out whole devices; modifiers hand mixes on."""
+    snapshot = snapshot_of(1, {"v100": 1, "k80": 2}, {"v100": 4.0, "p100": 3.0, "k80": 2.0})
+    snapshot = snapshot.replace(elapsed_s_J=np.array([1e6]))  # a restart is little to lose
+    for text in (f"elastic({name})", f"partitioned(elastic({name}), 3)", f"lookahead(elastic({name}))"):
+        answer = load_policy(text).allocate(snapshot)
+        mixed_C = answer.snapshot.configurations.mixed_C
+        assert answer.share_C[mixed_C].sum() == pytest.approx(1.0), text
+        assert answer.throughput_J.tolist() == pytest.approx([1.0]), text
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@given(st.integers(1, 4), FASTER, COUNTS.filter(any))
+@settings(max_examples=20, deadline=None)
+def test_whole_devices_of_each_type_are_handed_out(
+    name: str, jobs: int, faster: dict[str, float], counts: list[int]
+) -> None:
+    """No device is promised twice, and a job has one way to run or none."""
+    devices = {name: count for name, count in zip(TYPES, counts, strict=True) if count}
+    answer = load_policy(f"elastic({name})").allocate(snapshot_of(jobs, devices, faster, drag=0.05))
+    assert set(answer.share_C.tolist()) <= {0.0, 1.0}
+    used = use(answer.snapshot.configurations, answer.share_C)
+    assert (used.devices_A <= answer.snapshot.devices_A).all()
+    assert set(used.time_J.tolist()) <= {0.0, 1.0}
+    assert used.time_J.any()
+
+
+def test_a_job_grows_into_a_mix_of_what_others_left() -> None:
+    """One begins on the v100, and the other on two k80s; the two that are left go to where they save most."""
+    snapshot = snapshot_of(2, {"v100": 1, "k80": 4}, {"v100": 4.0, "p100": 3.0, "k80": 2.0})
+    answer = load_policy("elastic(fifo)").allocate(snapshot)
+    used = use(answer.snapshot.configurations, answer.share_C)
+    assert used.devices_A.tolist() == snapshot.devices_A.tolist()
+
+
+@pytest.mark.parametrize(
+    "text", ["agnostic(elastic(max_min_fairness))", "elastic(agnostic(fifo))", "elastic(ones)"]
+)
+def test_policies_that_do_not_know_mixes_are_shown_none(text: str) -> None:
     snapshot = snapshot_of(3, {"v100": 2, "k80": 2}, {"v100": 4.0, "p100": 3.0, "k80": 2.0})
-    inside = "elastic(max_min_fairness)" + (", 2" if name == "partitioned" else "")
-    policy = load_policy(f"{name}({inside})")
+    policy = load_policy(text)
     assert "mixes" not in policy.opens
-    assert not policy.allocate(snapshot).snapshot.known.has_mixes
+    assert not policy.allocate(snapshot).snapshot.configurations.has_mixes
 
 
 # -- carried out ----------------------------------------------------------------------------------------------
@@ -295,3 +335,30 @@ def test_the_ledger_finds_a_mix_that_is_none() -> None:
             continue
         with pytest.raises(LedgerError):
             ledger.started(0.0, lease, job)
+
+
+def test_a_job_too_wide_for_any_type_runs_on_a_mix() -> None:
+    """It was submitted on four devices, and there are two of each type; a policy has to know of mixes."""
+    jobs = [job_of(scale_factor=4, elastic=Elastic.of("workers:3-8/8/mixed")), job_of(1, total_steps=100.0)]
+    cluster, table = Cluster.of({"v100": 2, "k80": 2}), table_of({"v100": 4.0, "k80": 2.0})
+    for name in [*WHOLE, *PROGRAMS]:
+        result = simulate(load_policy(f"elastic({name})"), jobs, cluster, table, PRICES)
+        assert not result.unfinished, name
+    for name, which in (
+        ("elastic(ones)", "mixes"),
+        ("agnostic(elastic(max_min_fairness))", "mixes"),
+        ("fifo", "mixes"),
+    ):
+        with pytest.raises(WorkloadError, match=which):
+            simulate(load_policy(name), jobs, cluster, table, PRICES)
+    narrow = [job_of(scale_factor=4, elastic=Elastic.of("workers:1-8/8"))]
+    assert not simulate(load_policy("elastic(ones)"), narrow, cluster, table, PRICES).unfinished
+    with pytest.raises(WorkloadError, match="other sizes"):
+        simulate(load_policy("fifo"), narrow, cluster, table, PRICES)
+
+
+def test_a_policy_that_knows_no_mixes_says_so() -> None:
+    snapshot = snapshot_of(2, {"v100": 1, "k80": 2}, {"v100": 4.0, "p100": 3.0, "k80": 2.0})
+    for text in ("elastic(ones)", "agnostic(elastic(max_min_fairness))"):
+        assert any("knows no mixes" in note for note in load_policy(text).allocate(snapshot).notes), text
+    assert not load_policy("elastic(fifo)").allocate(snapshot).notes

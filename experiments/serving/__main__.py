@@ -95,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--loopback", type=int, default=3, help="how often a real job gives a device back")
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "results", help="a folder")
     options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
     records = {
         name: [run(seed, policy, lends=lends) for seed in range(options.seeds)]
         for name, (policy, lends) in WAYS.items()

@@ -14,6 +14,7 @@ from gavelx.jobs import Job
 from gavelx.mechanism import Rules
 from gavelx.published import AnyRules
 from gavelx.simulator.capacity import HORIZON_S, NOTICE_S, Capacity, at_best, diurnal
+from gavelx.snapshot import Kind
 from gavelx.throughputs import Throughputs
 from gavelx.workload import runnable
 
@@ -74,14 +75,18 @@ def _spot(typed: RunOptions, cluster: Cluster) -> tuple[Capacity, ...]:
 
 
 def check_capacities(
-    jobs: Sequence[Job], cluster: Cluster, capacities: Sequence[Capacity], throughputs: Throughputs
+    jobs: Sequence[Job],
+    cluster: Cluster,
+    capacities: Sequence[Capacity],
+    throughputs: Throughputs,
+    opens: frozenset[Kind],
 ) -> None:
     """Check that each job can run at some time, with what is lent in the end if that holds for ever.
 
     Raises :class:`WorkloadError` about the first that never can.
     """
     there = at_best(cluster, [_in_the_end(capacity) for capacity in capacities])
-    able = {job.id for job in runnable(jobs, there, throughputs)}
+    able = {job.id for job in runnable(jobs, there, throughputs, opens)}
     if (never := next((job for job in jobs if job.id not in able), None)) is not None:
         raise WorkloadError(
             f"job {never.id} needs {never.scale_factor} devices of a type that it runs on, and of {cluster} there "

@@ -53,9 +53,9 @@ def run_replay(  # noqa: PLR0917
         check_types(place.accelerators, throughputs)
         throughputs = with_estimates(throughputs, recorded.jobs, place.accelerators)
     speeds = speeds_used(recorded.jobs, place.accelerators, throughputs)
-    jobs = runnable(recorded.jobs, place, throughputs)
+    jobs = runnable(recorded.jobs, place, throughputs, chosen.opens)
     if not jobs:
-        check_workload(recorded.jobs, place, throughputs, where)
+        check_workload(recorded.jobs, place, throughputs, where, chosen.opens)
     if left_out := len(recorded.jobs) - len(jobs):
         stderr().print(f"left out {left_out:,} jobs that can run nowhere in {place}", markup=False)
     rules = recorded.configuration.rules

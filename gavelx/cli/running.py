@@ -14,6 +14,7 @@ from gavelx.cli.scenario import Scenario, load_scenario
 from gavelx.cli.tables import print_comparison, print_result, print_speeds
 from gavelx.files.atomic import write_atomically
 from gavelx.policies import load_policy, split_policies
+from gavelx.policies.modifiers import ignored_mixes
 from gavelx.pricing.owners import budget_effect
 from gavelx.report.about import About
 from gavelx.report.speeds import speeds_to_json, speeds_used
@@ -108,6 +109,8 @@ def _run(
         check_budgets(policy, scenario.rules, scenario.jobs)
     if scenario.jobs_left_out:
         stderr().print(f"left out {scenario.jobs_left_out:,} jobs that can run nowhere in {scenario.cluster}")
+    for told in filter(None, (ignored_mixes(policy, scenario.jobs) for policy in loaded)):
+        stderr().print(told, markup=False, soft_wrap=True)
     if typed.spot_history is not None:
         stderr().print(f"prices: {scenario.prices.name}", markup=False, soft_wrap=True)
     jobs_total = len(scenario.jobs[scenario.window or slice(None)])

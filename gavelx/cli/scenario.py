@@ -114,8 +114,8 @@ def load_scenario(typed: RunOptions, opens: frozenset[Kind] = frozenset()) -> Sc
         if not jobs:
             raise WorkloadError(f"none of its {jobs_read:,} jobs can run in {cluster}", where=where)
     window = parse_window(typed.window, len(jobs))
-    check_workload(jobs, cluster, throughputs, where)
-    check_capacities(jobs, cluster, capacities, throughputs)
+    check_workload(jobs, cluster, throughputs, where, opens)
+    check_capacities(jobs, cluster, capacities, throughputs, opens)
     scenario = Scenario(
         jobs=jobs,
         cluster=cluster,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from gavelx.allocation import FEASIBLE, Allocation
 from gavelx.asking import ask
-from gavelx.policies.modifiers import Modifier
+from gavelx.policies.modifiers import Modifier, ignored_mixes
 from gavelx.policies.program import Maximize
-from gavelx.snapshot import Snapshot
+from gavelx.snapshot import Kind, Snapshot
 from gavelx.solvers import Statement, certified, repaired, spread
 from gavelx.solvers.program.certify import missing
 
@@ -28,8 +28,17 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
     which would flatter everything compared with it. So ties are spread: each job's time is divided over the types
     in proportion to their devices (:mod:`gavelx.solvers.conic.tie_spreading`). A policy that hands out whole
     devices keeps to its choice; so does a program of which spreading would break a constraint or the objective
-    (one with a budget, say, that tells types apart by their price).
+    (one with a budget, say, that tells types apart by their price). Mixes of types are not shown to the policy, as
+    a scheduler that knows no types cannot plan them: each job has devices of one type at a time.
     """
+
+    @property
+    def uses(self) -> frozenset[Kind]:  # type: ignore[override]
+        return super().uses - {"mixes"}
+
+    @property
+    def opens(self) -> frozenset[Kind]:  # type: ignore[override]
+        return super().opens - {"mixes"}
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         snapshot = snapshot.without_mixes()
@@ -47,7 +56,8 @@ class agnostic(Modifier):  # noqa: N801  (used like a function: agnostic(max_min
             classes=known.classes,
             execution=replace(seen.execution, knows_types=False),
         )
-        return answer.with_notes(seen.notes).with_memory(seen.memory)
+        told = ignored_mixes(self, snapshot.jobs)
+        return answer.with_notes([*seen.notes, *[told] * bool(told)]).with_memory(seen.memory)
 
     def shown(self, snapshot: Snapshot) -> Snapshot:
         """What the inner policy sees: one speed for each job."""

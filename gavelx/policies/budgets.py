@@ -59,8 +59,6 @@ class budgeted(Modifier):  # noqa: N801  (used like a function: budgeted(max_min
     Raises :class:`PolicyError` for a budget that is no number of 0 or more, and where a type has no known price.
     """
 
-    hands_on_mixes = True
-
     def __init__(self, policy: Policy, budgets: Mapping[str, float]) -> None:
         super().__init__(policy)
         paths = sorted(budgets, key=lambda path: (path == TOTAL, -path.count("/")))  # those below first

@@ -5,6 +5,7 @@ Legend: J jobs, A accelerator types, C configurations, V choices (a configuratio
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gavelx.allocation import Allocation
-from gavelx.configuration import ABSENT, ConfigurationSet
+from gavelx.configuration import ABSENT, ConfigurationSet, widened
 from gavelx.execution import Execution
 from gavelx.policies.greedy import by_arrival
 from gavelx.snapshot import Snapshot
@@ -28,7 +29,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """The sizes that can be placed: a job's own; powers of two in one server; and whole servers beyond that.
+    """What can be placed: a job's own size; powers of two in one server; whole servers beyond that; and mixes.
 
     They are in the order of arrival of their jobs, and so is the program: ties do not depend on any other order.
     """
@@ -44,12 +45,12 @@ class Choices:
         table = snapshot.configurations
         rank_J = np.empty(len(snapshot.jobs), dtype=np.int64)
         rank_J[by_arrival(snapshot)] = np.arange(len(snapshot.jobs))
-        fits_C = (
-            (table.members_C == 1) & ~table.spread_C & snapshot.usable_C & (table.own_C | _is_even_C(snapshot))
-        )
+        placed_C = table.own_C | table.mixed_C | _is_even_C(snapshot)
+        fits_C = (table.members_C == 1) & ~table.spread_C & snapshot.usable_C & placed_C
         of_M = np.flatnonzero(fits_C[table.configuration_M])
         c_M, j_M = table.configuration_M[of_M], table.job_M[of_M]
-        order = np.lexsort((table.batch_C[c_M], table.devices_C[c_M], table.accelerator_C[c_M], rank_J[j_M]))
+        keys = (*table.others_CA[c_M].T, table.batch_C[c_M], table.devices_C[c_M], table.accelerator_C[c_M])
+        order = np.lexsort((*keys, rank_J[j_M]))
         return Choices(snapshot, c_M[order], j_M[order], table.throughput_M[of_M][order])
 
     def take(self, mask_V: Bools) -> "Choices":
@@ -58,11 +59,28 @@ class Choices:
 
     @property
     def type_V(self) -> Ints:
+        """The accelerator type of each; of a mix the first."""
         return self.snapshot.configurations.accelerator_C[self.configuration_V]
 
     @property
     def devices_V(self) -> Ints:
-        return self.snapshot.configurations.devices_C[self.configuration_V]
+        """The devices of each, of all types."""
+        table = self.snapshot.configurations
+        others_V: Ints = table.others_CA[self.configuration_V].sum(axis=1)
+        return table.devices_C[self.configuration_V] + others_V
+
+    @cached_property
+    def use_VA(self) -> Ints:
+        """The devices of each type in each."""
+        table, rows = self.snapshot.configurations, np.arange(len(self.job_V))
+        use_VA = widened(table.others_CA[self.configuration_V], len(self.snapshot.accelerators)).copy()
+        use_VA[rows, self.type_V] += table.devices_C[self.configuration_V]
+        return use_VA
+
+    @property
+    def mixed_V(self) -> Bools:
+        """Whether the devices of each are of several types."""
+        return self.snapshot.configurations.mixed_C[self.configuration_V]
 
     @property
     def weight_V(self) -> Floats:
@@ -118,8 +136,11 @@ class Choices:
         ids = np.array([job.id for job in snapshot.jobs], dtype=np.int64)
         place = {name: a for a, name in enumerate(promised.accelerators)}
         type_A = np.array([place.get(name, ABSENT) for name in snapshot.accelerators], dtype=np.int64)
-        sizes = ConfigurationSet.alone(ids[self.job_V], type_A[self.type_V], self.devices_V)
-        sizes.batch[:] = snapshot.configurations.batch_C[self.configuration_V]
+        table, c_V = snapshot.configurations, self.configuration_V
+        sizes = ConfigurationSet.alone(ids[self.job_V], type_A[self.type_V], table.devices_C[c_V])
+        sizes.batch[:] = table.batch_C[c_V]
+        same_AT = np.eye(len(place) + 1, dtype=np.int64)[type_A]  # types that are new stand in the last column
+        sizes.others = widened(table.others_CA[c_V], len(type_A)) @ same_AT
         known = promised.configurations.find(sizes) != ABSENT
         return np.asarray(known & (snapshot.running_J[self.job_V] == self.type_V))
 
@@ -151,7 +172,9 @@ class Choices:
         if not len(self.job_V):
             return self.none(execution)
         stock_A = self.snapshot.devices_A.astype(np.int64)
-        if cells(len(self.job_V), stock_A) <= (CELLS_MOST if len(stock_A) == 1 else CELLS_MOST_OF_TYPES):
+        if not self.mixed_V.any() and cells(len(self.job_V), stock_A) <= (
+            CELLS_MOST if len(stock_A) == 1 else CELLS_MOST_OF_TYPES
+        ):
             begin_J = np.append(np.flatnonzero(np.diff(self.job_V, prepend=-1)), len(self.job_V))
             must_J = np.isin(self.job_V[begin_J[:-1]], must)
             chosen_J = fullest_choice(cost_V, self.devices_V, self.type_V, begin_J, must_J=must_J, stock_A=stock_A)
@@ -192,9 +215,7 @@ class Choices:
         """One size at most for each job, and no more devices than there are."""
         snapshot, J, V = self.snapshot, len(self.snapshot.jobs), len(self.job_V)
         once = sparse.csr_array((np.ones(V), (self.job_V, np.arange(V))), shape=(J, V))
-        held = sparse.csr_array(
-            (self.devices_V.astype(float), (self.type_V, np.arange(V))), shape=(len(snapshot.accelerators), V)
-        )
+        held = snapshot.configurations.devices_AC[:, self.configuration_V]
         most_K = np.concatenate([np.ones(J), snapshot.devices_A.astype(float)])
         return sparse.csr_array(sparse.vstack([once, held])), np.full(len(most_K), -np.inf), most_K
 

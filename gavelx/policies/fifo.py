@@ -19,14 +19,14 @@ class Fifo(Policy):
 
     name = "fifo"
     ignores = ("weights",)
-    uses = frozenset[Kind]({"sizes"})
+    uses = frozenset[Kind]({"sizes", "mixes"})
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout, one_waits = handout_of(snapshot), False
         for j in by_arrival(snapshot):
-            if max(handout.free_A, default=0) < handout.needs(j):
-                one_waits = True
-                break
             if room := handout.room(j):
                 handout.start(j, handout.fastest(j, room))
+            elif max(handout.free_A, default=0) < handout.needs(j):
+                one_waits = True
+                break
         return handout.allocation(Execution(backfill=False, later_jobs_wait=one_waits))

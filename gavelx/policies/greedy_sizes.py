@@ -1,16 +1,17 @@
 """Whole devices for elastic jobs: each begins in a size that fits, and what is left goes where it saves most time.
 
-Legend: J jobs, A accelerator types, C configurations.
+Legend: J jobs, C configurations.
 """
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gavelx.allocation import Allocation
 from gavelx.execution import DEFAULT, Execution
 from gavelx.policies.greedy import Handout
+from gavelx.policies.ways import Uses, Way, is_within, ways_alone
 from gavelx.snapshot import WAITING, Snapshot
 
 WORTH_IT = 1e-9
@@ -28,91 +29,92 @@ def handout_of(snapshot: Snapshot, *, least_first: bool = False) -> Handout:
     return SizedHandout(snapshot, least_first=least_first)
 
 
-class Size(NamedTuple):
-    """So many devices, steps/s on them, and the configuration."""
-
-    devices: int
-    speed: float
-    configuration: int
-
-
 class SizedHandout(Handout):
-    """Devices being handed out to jobs that may run in several sizes."""
+    """Devices being handed out to jobs that may run in several sizes.
+
+    A job begins on one type, and may grow into a mix of that and others. One that can run on mixes alone begins in
+    one of them.
+    """
 
     def __init__(self, snapshot: Snapshot, *, least_first: bool = False) -> None:
         super().__init__(snapshot)
         self._least_first = least_first
-        self._sizes = sizes_alone(snapshot)
-        self._size_J: list[Size | None] = [None] * len(snapshot.jobs)
-        for (j, a), sizes in self._sizes.items():
-            if self.T_JA[j, a] == 0.0:  # on fewer devices than submitted
-                self.T_JA[j, a] = sizes[-1].speed
+        self._way_J: list[Way | None] = [None] * len(snapshot.jobs)
+        self._with: dict[tuple[int, int], list[Way]] = {}  # the ways of a job that use a type
+        self._starts: dict[tuple[int, int], list[Way]] = {}  # and those of them in which it may begin
+        for j, ways in ways_alone(snapshot).items():
+            mixed = all(way.is_mixed for way in ways)
+            for way in ways:
+                for a, _ in way.uses:
+                    self._with.setdefault((j, a), []).append(way)
+                    if way.is_mixed == mixed:
+                        self._starts.setdefault((j, a), []).append(way)
+        for (j, a), ways in self._starts.items():
+            if self.T_JA[j, a] == 0.0:  # on fewer devices than submitted, or several types
+                self.T_JA[j, a] = ways[-1].speed
         self._speeds = self.T_JA.tolist()
 
     def needs(self, j: int) -> int:
-        return min((sizes[0].devices for (i, _), sizes in self._sizes.items() if i == j), default=super().needs(j))
+        ways = [way for (i, _), ways in self._starts.items() if i == j for way in ways]
+        if ways and ways[0].is_mixed:  # no devices of one type are enough
+            return sum(self._devices_A) + 1
+        return min((way.devices for way in ways), default=super().needs(j))
 
     def room(self, j: int) -> list[int]:
-        return [
-            a
-            for a, free in enumerate(self.free_A)
-            if (j, a) in self._sizes and self._sizes[j, a][0].devices <= free
-        ]
+        return [a for a in range(len(self.free_A)) if any(map(self._fits, self._starts.get((j, a), ())))]
 
     def start(self, j: int, a: int) -> None:
         assert self.type_J[j] == WAITING
-        fitting = [size for size in self._sizes[j, a] if size.devices <= self.free_A[a]]
-        own = [size for size in fitting if size.devices <= self._scale_J[j]]
-        size = fitting[0] if self._least_first or not own else own[-1]
-        self.type_J[j], self._size_J[j] = a, size
-        self.free_A[a] -= size.devices
+        fitting = [way for way in self._starts[j, a] if self._fits(way)]
+        own = [way for way in fitting if way.devices <= self._scale_J[j]]
+        self.type_J[j] = a
+        self._give(j, fitting[0] if self._least_first or not own else own[-1])
+
+    def _fits(self, way: Way) -> bool:
+        return all(devices <= self.free_A[a] for a, devices in way.uses)
+
+    def _give(self, j: int, way: Way) -> None:
+        """The job has these devices, instead of those that it had."""
+        if (before := self._way_J[j]) is not None:
+            for a, devices in before.uses:
+                self.free_A[a] += devices
+        for a, devices in way.uses:
+            self.free_A[a] -= devices
+        self._way_J[j] = way
 
     def grow(self) -> None:
         """Give what is left to those whose time left it shortens most, in seconds per device.
 
         All larger sizes of a job are looked at, not only the next one, since a step that gains little may lead to
-        one that gains much. Source: the marginal gain of Optimus (EuroSys'18), section 4.1, which adds one worker
-        at a time.
+        one that gains much; and all mixes with the devices that it has. Source: the marginal gain of Optimus
+        (EuroSys'18), section 4.1, which adds one worker at a time.
         """
         left_J = self.snapshot.steps_left_J.tolist()
         while best := max(self._larger(left_J), default=None):
-            _, _, j, size = best
-            before = self._size_J[j]
-            assert before is not None
-            self.free_A[self.type_J[j]] += before.devices - size.devices
-            self._size_J[j] = size
+            self._give(*best[2:])
 
-    def _larger(self, left_J: list[float]) -> list[tuple[float, int, int, Size]]:
+    def _larger(self, left_J: list[float]) -> list[tuple[float, int, int, Way]]:
         """Every larger size that fits: the seconds that a device of it saves, and whose it is."""
         found = []
-        for j, now in enumerate(self._size_J):
+        for j, now in enumerate(self._way_J):
             if now is None:
                 continue
-            free, left_s = self.free_A[self.type_J[j]], left_J[j] / now.speed
-            for size in self._sizes[j, self.type_J[j]]:
-                more = size.devices - now.devices
-                saved_s = left_s - left_J[j] / size.speed
-                if 0 < more <= free and saved_s > WORTH_IT * left_s:
-                    found.append((saved_s / more, -self.snapshot.jobs[j].id, j, size))
+            left_s = left_J[j] / now.speed
+            for way in self._with[j, self.type_J[j]]:
+                more = way.devices - now.devices
+                saved_s = left_s - left_J[j] / way.speed
+                if more > 0 and saved_s > WORTH_IT * left_s and self._has_room(now.uses, dict(way.uses)):
+                    found.append((saved_s / more, -self.snapshot.jobs[j].id, j, way))
         return found
+
+    def _has_room(self, has: Uses, wanted: dict[int, int]) -> bool:
+        """Whether a job that has these devices can have those, all of its own among them."""
+        own = dict(has)
+        return is_within(has, wanted) and all(n - own.get(a, 0) <= self.free_A[a] for a, n in wanted.items())
 
     def allocation(self, execution: Execution = DEFAULT, **facts: Any) -> Allocation:
         self.grow()
         share_C = np.zeros(len(self.snapshot.configurations))
-        share_C[[size.configuration for size in self._size_J if size is not None]] = 1.0
+        share_C[[way.configuration for way in self._way_J if way is not None]] = 1.0
         execution = replace(execution, later_jobs_wait=False)  # sizes go by the steps left: ask again at any event
         return self.certified(share_C, execution, **facts)
-
-
-def sizes_alone(snapshot: Snapshot) -> dict[tuple[int, int], list[Size]]:
-    """The sizes in which a job can run alone and consolidated on a type, by number of devices."""
-    table = snapshot.configurations
-    alone_C = (table.members_C == 1) & ~table.spread_C & snapshot.usable_C
-    found: dict[tuple[int, int], list[Size]] = {}
-    for j, c, speed in zip(
-        table.job_M.tolist(), table.configuration_M.tolist(), table.throughput_M.tolist(), strict=True
-    ):
-        if alone_C[c]:
-            size = Size(int(table.devices_C[c]), speed, c)
-            found.setdefault((j, int(table.accelerator_C[c])), []).append(size)
-    return {place: sorted(sizes) for place, sizes in found.items()}

@@ -18,7 +18,6 @@ class Judged(Modifier):
     """
 
     end: End
-    hands_on_mixes = True
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         if snapshot.known.lower_M is None and snapshot.left_range_JE is None:

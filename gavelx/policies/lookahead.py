@@ -47,7 +47,8 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
     moves or stops loses ``restart_s``. Of jobs that have not arrived nothing is assumed.
 
     So any policy becomes one for mean completion time, and is left alone where its answer is good for that. Inside
-    ``lookahead(elastic(...))`` candidates have all sizes that can be placed (powers of two and whole servers).
+    ``lookahead(elastic(...))`` candidates have all sizes that can be placed (powers of two and whole servers), and
+    mixes.
     Candidates keep the constraints of a program; an answer whose shares are quotas is given as it is.
 
     ``slot_s``: how often devices change hands in the model. ``slots``: as many are played as they are, and later
@@ -88,10 +89,10 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
 
     @property
     def opens(self) -> frozenset[Kind]:  # type: ignore[override]
-        return self.policy.opens.union(*(other.opens for other in self.others)) - self._hidden
+        return self.policy.opens.union(*(other.opens for other in self.others))
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        begin_s, snapshot = perf_counter(), snapshot.without_mixes()
+        begin_s = perf_counter()
         answers = [ask(policy, snapshot) for policy in (self.policy, *self.others)]
         seen = answers[0]
         opened = seen.snapshot.opened.union(*(answer.snapshot.opened for answer in answers))
@@ -242,8 +243,12 @@ class Model:
         shape = (len(first_N), int(place_V.max(initial=-1)) + 1)
         use_NVA, speed_NV = np.zeros((*shape, len(snapshot.accelerators))), np.zeros(shape)
         group_NV = np.zeros(shape, dtype=np.int64)
-        use_NVA[rank_V, place_V, choices.type_V] = choices.devices_V
-        speed_NV[rank_V, place_V], group_NV[rank_V, place_V] = choices.speed_V, choices.type_V
+        use_NVA[rank_V, place_V] = choices.use_VA
+        speed_NV[rank_V, place_V] = choices.speed_V
+        group_V, mixed_V = choices.type_V.copy(), choices.mixed_V
+        types_VA, A = choices.use_VA[mixed_V] > 0, len(snapshot.accelerators)
+        group_V[mixed_V] = A + np.unique(types_VA, axis=0, return_inverse=True)[1].ravel()
+        group_NV[rank_V, place_V] = group_V
         return Model(choices, choices.job_V[first_N], Sizes(use_NVA, speed_NV, group_NV), first_N, choices.now_V())
 
     def slots(self, left_DJ: Floats, elapsed_s_J: Floats | None = None) -> Slots:

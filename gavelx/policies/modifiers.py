@@ -11,6 +11,7 @@ from copy import copy
 from gavelx.allocation import Allocation
 from gavelx.asking import ask
 from gavelx.errors import PolicyError
+from gavelx.jobs import Job
 from gavelx.policies.base import Floats, Policy
 from gavelx.policies.program import Maximize
 from gavelx.policies.terms import Constraint
@@ -18,9 +19,7 @@ from gavelx.snapshot import Kind, Snapshot
 
 
 class Modifier(Policy):
-    """A policy made of another one; ``hands_on_mixes`` says whether it can show that one ``mixes``."""
-
-    hands_on_mixes = False
+    """A policy made of another one."""
 
     def __init__(self, policy: Policy) -> None:
         if isinstance(policy, type) or not hasattr(policy, "allocate"):
@@ -34,15 +33,11 @@ class Modifier(Policy):
 
     @property
     def uses(self) -> frozenset[Kind]:  # type: ignore[override]
-        return self.policy.uses - self._hidden
+        return self.policy.uses
 
     @property
     def opens(self) -> frozenset[Kind]:  # type: ignore[override]
-        return self.policy.opens - self._hidden
-
-    @property
-    def _hidden(self) -> frozenset[Kind]:
-        return frozenset() if self.hands_on_mixes else frozenset({"mixes"})
+        return self.policy.opens
 
     @abstractmethod
     def allocate(self, snapshot: Snapshot) -> Allocation:
@@ -63,7 +58,6 @@ class Opened(Modifier):
 
     kind: Kind
     follows: frozenset[Kind] = frozenset()
-    hands_on_mixes = True
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
@@ -117,6 +111,19 @@ class elastic(Opened):  # noqa: N801
 
     kind = "sizes"
     follows = frozenset[Kind]({"mixes"})
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        answer, told = super().allocate(snapshot), ignored_mixes(self, snapshot.jobs)
+        return answer.with_notes([told]) if told else answer
+
+
+def ignored_mixes(policy: Policy, jobs: Sequence[Job]) -> str:
+    """What a policy that knows sizes and no mixes does with jobs that may be mixed, in words; else nothing."""
+    if "mixes" in policy.opens or "sizes" not in policy.opens:
+        return ""
+    if not any(job.elastic is not None and job.elastic.mixed for job in jobs):
+        return ""
+    return f"{policy} knows no mixes: each job has devices of one accelerator type at a time"
 
 
 def with_constraints(policy: Policy, constraints: Sequence[Constraint]) -> Policy:

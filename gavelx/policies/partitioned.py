@@ -38,7 +38,6 @@ class partitioned(Modifier):  # noqa: N801  (used like a function: partitioned(m
         self.parts = parts
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
-        snapshot = snapshot.without_mixes()
         parts = _parts(snapshot, self.parts)
         share_K, seconds = np.zeros(len(snapshot.known)), 0.0  # K: all known configurations
         notes, memory = list[str](), dict[str, NDArray[Any]]()
@@ -79,12 +78,26 @@ def _innermost(policy: Policy) -> Policy:
 def _parts(snapshot: Snapshot, parts: int) -> int:
     """At most so many parts that every gang which fits the cluster fits its part."""
     table, devices_A = snapshot.configurations, snapshot.devices_A
-    runs_C = snapshot.usable_C
-    most = len(snapshot.jobs)
+    runs_C = snapshot.usable_C & ~table.mixed_C
+    most = min(len(snapshot.jobs), _parts_of_mixes(snapshot))
     for scale in np.unique(table.devices_C[runs_C]).tolist():
         types = np.unique(table.accelerator_C[runs_C & (table.devices_C == scale)])
         most = min(most, int((devices_A[types] // scale).min()))
     return max(1, min(parts, most))
+
+
+def _parts_of_mixes(snapshot: Snapshot) -> int:
+    """At most so many parts that every job that can run on mixes alone finds one of them in its part."""
+    table, devices_A, most = snapshot.known, snapshot.devices_A, len(snapshot.jobs)
+    if not table.has_mixes:
+        return most
+    usable_C = table.runnable_C & table.fit_C(devices_A)
+    job_X, use_XA = table.rows.job[usable_C], table.devices_AC[:, usable_C].toarray().T
+    parts_X = np.where(use_XA > 0, devices_A // np.maximum(use_XA, 1), most).min(axis=1)
+    mixed_X, parts_J = table.mixed_C[usable_C], np.zeros(most)
+    np.maximum.at(parts_J, job_X[mixed_X], parts_X[mixed_X])
+    parts_J[job_X[~mixed_X]] = most
+    return int(parts_J[parts_J > 0].min(initial=most))
 
 
 def _deal(snapshot: Snapshot) -> np.ndarray:

@@ -6,18 +6,7 @@ Legend: A accelerator types.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-Uses = tuple[tuple[int, int], ...]
-"""Accelerator types (indices), each with a number of devices."""
-
-
-class Way(NamedTuple):
-    """A way to run: so many devices in all, steps/s on them, its configuration, its first type and all types."""
-
-    devices: int
-    speed: float
-    configuration: int
-    type: int
-    uses: Uses
+from gavelx.policies.ways import Uses, Way
 
 
 class Proposal(NamedTuple):

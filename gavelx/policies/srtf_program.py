@@ -33,7 +33,7 @@ class SrtfProgram(Policy):
     """
 
     name = "srtf_program"
-    uses = frozenset[Kind]({"sizes"})
+    uses = frozenset[Kind]({"sizes", "mixes"})
 
     def __init__(self, power: float = 0.5, restart_s: float = 30.0, interval_s: float = 60.0) -> None:
         if not (power > 0.0 and restart_s >= 0.0 and interval_s > 0.0):

@@ -41,7 +41,7 @@ class asked:  # noqa: N801  (used like a function)
         rules: Rules = DEFAULT,
         opens: frozenset[Kind] = frozenset(),
     ) -> None:
-        check_workload(jobs, cluster, throughputs)
+        check_workload(jobs, cluster, throughputs, opens=opens)
         in_order = sorted(jobs, key=lambda job: job.arrival_s)
         self._prices = prices or Prices({})
         ledger = Ledger(usd_between(self._prices, ()))

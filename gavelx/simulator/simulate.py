@@ -77,7 +77,7 @@ def simulate(
     """
     started = time.perf_counter()
     told = _told(throughputs, believed)
-    jobs, measured = _in_order(jobs, cluster, told, window)
+    jobs, measured = _in_order(jobs, cluster, told, window, policy_opens(policy))
     prices, price_changes = prices or Prices({}), sorted(price_changes, key=lambda change: change[0])
     ledger, opens = Ledger(usd_between(prices, price_changes)), policy_opens(policy)
     lessons = None if believed is None or isinstance(believed, Throughputs) else Lessons(believed, throughputs)
@@ -118,14 +118,14 @@ def _drive(
 
 
 def _in_order(
-    jobs: Iterable[Job], cluster: Cluster, told: Throughputs, window: slice | None
+    jobs: Iterable[Job], cluster: Cluster, told: Throughputs, window: slice | None, opens: frozenset[Kind]
 ) -> tuple[Iterable[Job], range | None]:
     """Jobs as they arrive, each of which can run, and the positions of those that are measured (None: all)."""
     if isinstance(jobs, Sequence):
-        check_workload(jobs, cluster, told)
+        check_workload(jobs, cluster, told, opens=opens)
         return sorted(jobs, key=lambda job: job.arrival_s), None if window is None else range(len(jobs))[window]
     assert window is not None, "jobs without end need a window"
-    return checked(jobs, cluster, told), range(window.start, window.stop)
+    return checked(jobs, cluster, told, opens=opens), range(window.start, window.stop)
 
 
 def known_by(mechanism: Mechanism) -> Known:

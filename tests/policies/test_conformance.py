@@ -49,11 +49,15 @@ MODIFIED = {
     "optimistic": ["optimistic(max_min_fairness)"],
     "elastic": [f"elastic({name})" for name in ("max_min_fairness", "makespan", "nash_welfare", "fifo", "srtf")]
     + ["elastic(goodput)", "elastic(pollux)", "elastic(srtf_program)", "elastic(ones)", "elastic(ones_published)"]
-    + ["elastic(easyscale)"]
+    + ["elastic(easyscale)", "elastic(optimus)"]
     + ["elastic(packed(placed(max_min_fairness)))", "agnostic(elastic(max_min_fairness))"],
     "packed": [f"packed({name})" for name in PROGRAMS] + ["agnostic(packed(max_min_fairness))"],
     "capped": ["capped(shared_cloud_cost_fairness, 1.5)"],
-    "partitioned": ["partitioned(max_min_fairness, 2)", "partitioned(packed(max_min_fairness), 2)"],
+    "partitioned": [
+        "partitioned(max_min_fairness, 2)",
+        "partitioned(packed(max_min_fairness), 2)",
+        "partitioned(elastic(max_min_fairness), 2)",
+    ],
     "placed": ["placed(max_min_fairness)", "packed(placed(max_min_fairness))"],
     "robust": ["robust(max_min_fairness)", "robust(packed(makespan))"],
     "with_constraints": ["with_constraints(max_min_fairness, Cost() <= 4)"],

@@ -3,7 +3,7 @@
 Legend: J jobs, A accelerator types, C configurations.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from time import perf_counter
 
 import numpy as np
@@ -15,7 +15,8 @@ from gavelx.memory import Memory
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival
 from gavelx.policies.greedy_sizes import WORTH_IT
-from gavelx.policies.proposals import Proposal, Uses, Way, accepted
+from gavelx.policies.proposals import Proposal, accepted
+from gavelx.policies.ways import Uses, Way, is_within, ways_alone
 from gavelx.snapshot import WAITING, Kind, Snapshot
 from gavelx.solvers import certified
 
@@ -82,14 +83,19 @@ class Division:
         self.least: dict[tuple[int, int], Way] = {}  # of each job on each type
         for j, ways in self.ways.items():
             for way in ways:
-                if len(way.uses) == 1:
+                if not way.is_mixed:
                     self.least.setdefault((j, way.type), way)
+        types = range(len(snapshot.accelerators))
+        self._starts = {  # a job that no type alone has enough devices for begins on a mix
+            j: [self.least[j, a] for a in types if (j, a) in self.least]
+            or [way for way in ways if way.devices == ways[0].devices]
+            for j, ways in self.ways.items()
+        }
         self._good = {j: [way for way in ways if self.is_good(j, way)] for j, ways in self.ways.items()}
         self.held: dict[int, Way] = {}
         self.free_A: list[int] = snapshot.devices_A.tolist()
         self._order = by_arrival(snapshot)
         self._age_J = {j: age for age, j in enumerate(self._order)}
-        self._types = range(len(snapshot.accelerators))
 
     def give(self, j: int, way: Way) -> None:
         """The job runs in this way, instead of the one that it has."""
@@ -105,7 +111,7 @@ class Division:
         for j in self._order:
             a, uses = had.get(j, (WAITING, {}))
             devices = sum(uses.values())
-            good = [way for way in self._good.get(j, ()) if _is_within(way.uses, uses)]
+            good = [way for way in self._good.get(j, ()) if is_within(way.uses, uses)]
             are_here = all(count <= self.snapshot.devices_A[b] for b, count in uses.items())
             if good and good[-1].devices < devices and are_here:
                 self.barred[j, a] = devices, self.snapshot.time_s + barred_s
@@ -117,27 +123,33 @@ class Division:
         return all(devices <= self.free_A[a] for a, devices in uses)
 
     def is_good(self, j: int, way: Way) -> bool:
-        """Whether a way to run wastes no more than it may; the least one on a type always does."""
-        if len(way.uses) == 1:
+        """Whether a way to run wastes no more than it may; so does the least one on a type.
+
+        So does a mix with a type that is never enough by itself: by it nothing can be measured.
+        """
+        if not way.is_mixed:
             least = self.least[j, way.type]
             return way.speed * least.devices >= (1.0 - self.waste) * way.devices * least.speed
+        if not all((j, a) in self.least for a, _ in way.uses):
+            return True
         able = sum(n * self.least[j, a].speed / self.least[j, a].devices for a, n in way.uses)
         return way.speed >= (1.0 - self.waste) * able
 
     def admit(self) -> None:
         """Jobs that wait get their least size in order of arrival; none overtakes."""
         for j in self._order:
-            if j in self.held or not (types := [a for a in self._types if (j, a) in self.least]):
+            if j in self.held or not (starts := self._starts.get(j)):
                 continue
-            need = {a: self.least[j, a] for a in types}
-            room = [a for a in types if need[a].devices <= self.free_A[a]]
-            room = room or [a for a in types if need[a].devices <= self.free_A[a] + self._spare(a)]
+            room = [way for way in starts if self._fits(way.uses)]
+            room = room or [
+                way for way in starts if all(n <= self.free_A[a] + self._spare(a) for a, n in way.uses)
+            ]
             if not room:
                 return
-            a = max(room, key=lambda a: (need[a].speed, self.free_A[a]))
-            if not self._make_room(a, need[a].devices):
+            way = max(room, key=lambda way: (way.speed, self.free_A[way.type]))
+            if not all(self._make_room(a, n) for a, n in way.uses):
                 return
-            self.give(j, need[a])
+            self.give(j, way)
 
     def _spare(self, a: int) -> int:
         """The devices of a type that jobs could do without."""
@@ -147,7 +159,7 @@ class Division:
     def _less(self, j: int, way: Way) -> Iterator[Way]:
         """The ways to run on some of the same devices."""
         uses = dict(way.uses)
-        return (less for less in self.ways[j] if less.devices < way.devices and _is_within(less.uses, uses))
+        return (less for less in self.ways[j] if less.devices < way.devices and is_within(less.uses, uses))
 
     def _make_room(self, a: int, devices: int) -> bool:
         """Jobs give devices up until so many are free, those first that lose least by it; False if they cannot."""
@@ -195,28 +207,6 @@ class Division:
         return {
             name: np.array(column, dtype=kind) for name, column, kind in zip(BARS, columns, kinds, strict=True)
         }
-
-
-def ways_alone(snapshot: Snapshot) -> dict[int, list[Way]]:
-    """The ways in which each job can run alone and consolidated, or on a mix, by number of devices."""
-    table = snapshot.configurations
-    alone_C = (table.members_C == 1) & ~table.spread_C & snapshot.usable_C
-    columns = table.accelerator_C.tolist(), table.devices_C.tolist(), table.others_CA.tolist()
-    every = list(zip(*columns, strict=True))
-    found: dict[int, list[Way]] = {}
-    for j, c, speed in zip(
-        table.job_M.tolist(), table.configuration_M.tolist(), table.throughput_M.tolist(), strict=True
-    ):
-        if alone_C[c]:
-            a, devices, others = every[c]
-            uses = ((a, devices), *((b, count) for b, count in enumerate(others) if count))
-            found.setdefault(j, []).append(Way(devices + sum(others), speed, c, a, uses))
-    return {j: sorted(ways) for j, ways in found.items()}
-
-
-def _is_within(uses: Uses, those: Mapping[int, int]) -> bool:
-    """Whether these devices are some of those, or all."""
-    return all(devices <= those.get(a, 0) for a, devices in uses)
 
 
 def had_J(snapshot: Snapshot) -> dict[int, tuple[int, dict[int, int]]]:

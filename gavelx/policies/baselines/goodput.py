@@ -41,7 +41,7 @@ class Goodput(Policy):
     """
 
     name = "goodput"
-    uses = frozenset[Kind]({"sizes"})
+    uses = frozenset[Kind]({"sizes", "mixes"})
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class Optimus(Policy):
 
     name = "optimus"
     ignores = ("weights",)
-    uses = frozenset[Kind]({"sizes"})
+    uses = frozenset[Kind]({"sizes", "mixes"})
 
     def __init__(self, interval_s: float = 600.0) -> None:
         self.interval_s = interval_s

@@ -19,7 +19,7 @@ class Srtf(Policy):
 
     name = "srtf"
     ignores = ("weights",)
-    uses = frozenset[Kind]({"sizes"})
+    uses = frozenset[Kind]({"sizes", "mixes"})
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout = handout_of(snapshot)

@@ -7,6 +7,7 @@ import numpy as np
 from gavelx.mechanism.protection import Protection
 from gavelx.mechanism.view import JobView
 from gavelx.service.state.state import State
+from gavelx.workload import kind_that_fits
 
 NEW = "it has just been submitted; the next round looks at it"
 
@@ -48,7 +49,7 @@ class Waiting:
         speeds = {name: table.get(job.job_type, name, job.scale_factor) for name in self._devices}
         if usable := [name for name, speed in speeds.items() if speed]:
             most = max(self._devices[name] for name in usable)
-            if most >= job.scale_factor:
+            if most >= job.scale_factor or kind_that_fits(job, self._devices, table) in self._mechanism.opens:
                 return ""
             return f"can run nowhere: it needs {job.scale_factor} devices of a type, and {most} are here at most"
         unknown = ", ".join(name for name, speed in speeds.items() if speed is None)
