@@ -5,7 +5,7 @@ from gavelx.execution import Execution
 from gavelx.policies.base import Policy
 from gavelx.policies.greedy import by_arrival
 from gavelx.policies.greedy_sizes import handout_of
-from gavelx.snapshot import Kind, Snapshot
+from gavelx.snapshot import WAITING, Kind, Snapshot
 
 
 class Fifo(Policy):
@@ -24,8 +24,8 @@ class Fifo(Policy):
     def allocate(self, snapshot: Snapshot) -> Allocation:
         handout, one_waits = handout_of(snapshot), False
         for j in by_arrival(snapshot):
-            if room := handout.room(j):
-                handout.start(j, handout.fastest(j, room))
+            if (a := handout.choice(j)) != WAITING:
+                handout.start(j, a)
             elif max(handout.free_A, default=0) < handout.needs(j):
                 one_waits = True
                 break

@@ -8,6 +8,7 @@ Legend: J jobs, A accelerator types, C configurations.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,22 @@ class Handout:
         self.type_J: list[int] = [WAITING] * len(snapshot.jobs)
         self.free_A: list[int] = snapshot.devices_A.tolist()
         self._keeps = False
-        self._speeds: list[list[float]] = self.T_JA.tolist()
         self._scale_J: list[int] = snapshot.scale_factor_J.tolist()
         self._held_J: list[int] = snapshot.running_J.tolist()
         self._devices_A: list[int] = snapshot.devices_A.tolist()
+
+    @cached_property
+    def _speeds(self) -> list[list[float]]:
+        speeds: list[list[float]] = self.T_JA.tolist()
+        return speeds
+
+    @cached_property
+    def _fastest_first(self) -> tuple[list[list[int]], list[bool]]:
+        """The n-th fastest type of each job, for every n (``WAITING``: none is left); and whether two are tied."""
+        order_AJ = np.argsort(-self.T_JA.T, axis=0, kind="stable")
+        speed_AJ = np.take_along_axis(self.T_JA.T, order_AJ, axis=0)
+        tied_J = ((speed_AJ[1:] == speed_AJ[:-1]) & (speed_AJ[1:] > 0)).any(axis=0)
+        return np.where(speed_AJ > 0, order_AJ, WAITING).tolist(), tied_J.tolist()
 
     def keep_running(self) -> None:
         """Jobs keep devices on which they can go on; the oldest first, if there are too few by now."""
@@ -75,8 +88,8 @@ class Handout:
     def in_order(self, jobs: Iterable[int]) -> None:
         """Each of these jobs that waits takes the fastest type with enough free devices, if there is one."""
         for j in jobs:
-            if self.type_J[j] == WAITING and (room := self.room(j)):
-                self.start(j, self.fastest(j, room))
+            if self.type_J[j] == WAITING and (a := self.choice(j)) != WAITING:
+                self.start(j, a)
             if not any(self.free_A):
                 return
 
@@ -93,6 +106,17 @@ class Handout:
         """The fastest of these types; among equals where it runs now, then the one with the largest free part."""
         speed_A, held = self._speeds[j], self._held_J[j]
         return max(room, key=lambda a: (speed_A[a], a == held, self.free_A[a] / self._devices_A[a]))
+
+    def choice(self, j: int) -> int:
+        """The fastest type on which the job can start now, as :meth:`fastest` says; or ``WAITING``."""
+        first, tied_J = self._fastest_first
+        if tied_J[j]:
+            return self.fastest(j, room) if (room := self.room(j)) else WAITING
+        free_A, scale = self.free_A, self._scale_J[j]
+        for type_J in first:
+            if (a := type_J[j]) == WAITING or free_A[a] >= scale:
+                return a
+        return WAITING
 
     def emptiest(self, room: Sequence[int]) -> int:
         """Of these types the one with the largest free part, then the most free: for those who know no speeds."""

@@ -52,7 +52,6 @@ class SizedHandout(Handout):
         for (j, a), ways in self._starts.items():
             if self.T_JA[j, a] == 0.0:  # on fewer devices than submitted, or several types
                 self.T_JA[j, a] = ways[-1].speed
-        self._speeds = self.T_JA.tolist()
 
     def needs(self, j: int) -> int:
         ways = [way for (i, _), ways in self._starts.items() if i == j for way in ways]
@@ -62,6 +61,9 @@ class SizedHandout(Handout):
 
     def room(self, j: int) -> list[int]:
         return [a for a in range(len(self.free_A)) if any(map(self._fits, self._starts.get((j, a), ())))]
+
+    def choice(self, j: int) -> int:
+        return self.fastest(j, room) if (room := self.room(j)) else WAITING
 
     def start(self, j: int, a: int) -> None:
         assert self.type_J[j] == WAITING
