@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+FEW = 8
+"""Unknowns of one block up to which plain numbers are quicker than arrays."""
 
 
 def inverted(block_BNN: Floats) -> Floats:
@@ -17,10 +19,15 @@ def inverted(block_BNN: Floats) -> Floats:
     Raises :class:`ZeroDivisionError` if one is singular.
     """
     B, N, _ = block_BNN.shape
-    every_B, place_NB = np.arange(B), np.empty((N, B), dtype=np.int64)
+    if B == 1 and N <= FEW:
+        block_BNN[0] = _inverted_alone(block_BNN[0].tolist())
+        return block_BNN
+    every_B, swaps = np.arange(B), []
     for n in range(N):
-        place_NB[n] = n + np.abs(block_BNN[:, n:, n]).argmax(axis=1)
-        _swap(block_BNN, every_B, n, place_NB[n])
+        place_B = np.abs(block_BNN[:, n:, n]).argmax(axis=1)
+        if place_B.any():
+            swaps.append((n, place_B := n + place_B))
+            _swap(block_BNN, every_B, n, place_B)
         pivot_B1, column_BN = block_BNN[:, n, n, None].copy(), block_BNN[:, :, n].copy()
         if not pivot_B1.all():
             raise ZeroDivisionError("a singular system")
@@ -28,9 +35,28 @@ def inverted(block_BNN: Floats) -> Floats:
         row_BN = block_BNN[:, n] / pivot_B1
         block_BNN[:, n], block_BNN[:, :, n], column_BN[:, n] = 0.0, 0.0, -1.0
         block_BNN -= column_BN[:, :, None] * row_BN[:, None, :]
-    for n in reversed(range(N)):
-        _swap(block_BNN.transpose(0, 2, 1), every_B, n, place_NB[n])
+    for n, place_B in reversed(swaps):
+        _swap(block_BNN.transpose(0, 2, 1), every_B, n, place_B)
     return block_BNN
+
+
+def _inverted_alone(rows: list[list[float]]) -> list[list[float]]:
+    """The same of a small block alone, number by number: to call numpy takes longer."""
+    N, places = len(rows), []
+    for n in range(N):
+        places.append(place := max(range(n, N), key=lambda k: abs(rows[k][n])))
+        rows[n], rows[place] = rows[place], rows[n]
+        pivot, rows[n][n] = rows[n][n], 1.0
+        pivot_row = rows[n] = [value / pivot + 0.0 for value in rows[n]]  # no -0.0
+        for k, row in enumerate(rows):
+            if k != n:
+                part, row[n] = row[n], 0.0
+                rows[k] = [value - part * other for value, other in zip(row, pivot_row, strict=True)]
+    for n in reversed(range(N)):
+        place = places[n]
+        for row in rows:
+            row[n], row[place] = row[place], row[n]
+    return rows
 
 
 def solved(block_BNN: Floats, right_BN: Floats) -> Floats:

@@ -12,6 +12,7 @@ Legend: E entries, U unknowns, H hubs, B blocks of one shape, N unknowns of a bl
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class _Entries:
         return matrices
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Blocks:
     """Blocks of one shape: their unknowns, the hubs that they meet, and pairs of those by place."""
 
@@ -49,6 +50,11 @@ class _Blocks:
     pair_BMM: Ints
     inner: _Entries
     border: _Entries
+
+    @cached_property
+    def hub(self) -> Ints:
+        """The hubs that all of them meet, one after the other."""
+        return self.hub_BM.ravel()
 
 
 class Arrow:
@@ -79,14 +85,13 @@ class Arrow:
 
         def solve(b_U: Floats) -> Floats:
             x_U, x_H = np.empty(len(b_U)), b_U[self.hubs]
-            for blocks, _, through_BNM in solved:
-                less_BM = np.einsum("BN,BNM->BM", b_U[blocks.at_BN], through_BNM)
-                x_H -= np.bincount(blocks.hub_BM.ravel(), less_BM.ravel(), H)
-            x_H = np.einsum("HK,K->H", of_hubs_HH, x_H)
-            for blocks, inverse_BNN, through_BNM in solved:
-                alone_BN = np.einsum("BNK,BK->BN", inverse_BNN, b_U[blocks.at_BN])
+            right = [b_U[blocks.at_BN] for blocks in self.blocks]
+            for b_BN, (blocks, _, through_BNM) in zip(right, solved, strict=True):
+                x_H -= np.bincount(blocks.hub, np.einsum("BN,BNM->BM", b_BN, through_BNM).ravel(), H)
+            x_U[self.hubs] = x_H = np.einsum("HK,K->H", of_hubs_HH, x_H)
+            for b_BN, (blocks, inverse_BNN, through_BNM) in zip(right, solved, strict=True):
+                alone_BN = np.einsum("BNK,BK->BN", inverse_BNN, b_BN)
                 x_U[blocks.at_BN] = alone_BN - np.einsum("BNM,BM->BN", through_BNM, x_H[blocks.hub_BM])
-            x_U[self.hubs] = x_H
             return x_U
 
         return solve
