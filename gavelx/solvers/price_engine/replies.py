@@ -376,7 +376,7 @@ def _cost(rows: Rows, price_A: Floats, needs: tuple[Floats, Floats], part: slice
 
 
 def _walk(gain_An: Floats, need_n: Floats, price_A: Floats) -> _Segment:
-    n, every, block = len(need_n), np.arange(len(need_n)), max(1, BLOCK // len(price_A))
+    n, every = len(need_n), np.arange(len(need_n))
     upper_n = _cheapest_per_gain(gain_An, 1.0 / np.maximum(price_A, TINY))
     end_n = gain_An[upper_n, every]
     slope_n = price_A[upper_n] / np.where(end_n > 0, end_n, 1.0)
@@ -384,9 +384,7 @@ def _walk(gain_An: Floats, need_n: Floats, price_A: Floats) -> _Segment:
     short = np.flatnonzero((end_n < need_n) & (need_n > 0))
     while len(short):
         lower_n[short], start_n[short] = upper_n[short], end_n[short]
-        for first in range(0, len(short), block):
-            part = short[first : first + block]
-            slope_n[part], upper_n[part], end_n[part] = _next(gain_An[:, part], upper_n[part], price_A)
+        slope_n[short], upper_n[short], end_n[short] = _next(gain_An[:, short], upper_n[short], price_A)
         short = short[end_n[short] < need_n[short]]
     slope_n[end_n <= 0] = 0.0  # rows that can run nowhere
     return _Segment(lower_n, upper_n, start_n, end_n, slope_n)
@@ -444,6 +442,12 @@ def _cheapest_per_gain(gain_An: Floats, per_price_A: Floats) -> Bytes:
 
 def _next(gain_An: Floats, from_n: Bytes, price_A: Floats) -> tuple[Floats, Bytes, Floats]:
     """One step up the hull, for rows that have a larger gain than where they are."""
+    block = max(1, BLOCK // len(price_A))
+    if len(from_n) > block:
+        parts = (slice(first, first + block) for first in range(0, len(from_n), block))
+        steps = zip(*(_next(gain_An[:, part], from_n[part], price_A) for part in parts), strict=True)
+        slope_n, upper_n, end_n = map(np.concatenate, steps)
+        return slope_n, upper_n, end_n
     every = np.arange(len(from_n))
     base_n, start_n = price_A[from_n], gain_An[from_n, every]
     gap_An = gain_An - start_n

@@ -135,7 +135,7 @@ def collapse(statement: Statement) -> Classes:
     if colour_J is not None and colour_C is not None and not _is_stable(table, colour_J, colour_C):
         colour_J = None
     if colour_J is None:
-        if _look_distinct(statement):
+        if _are_distinct(statement) or _look_distinct(statement):
             return no_classes(table)
         colour_J, colour_C = _refined(statement)
     representative_G, count_G, class_J = _distinct(colour_J)
@@ -214,6 +214,18 @@ def _is_stable(table: Configurations, colour_J: Colours, colour_C: Colours) -> b
     seen_J = np.zeros_like(colour_J)
     np.add.at(seen_J, table.job_M, _mixed(colour_C[table.configuration_M], table.throughput_M))
     return len(np.unique(_mixed(colour_J, seen_J))) == len(np.unique(colour_J))
+
+
+def _are_distinct(statement: Statement) -> bool:
+    """Whether one number tells all jobs apart, the largest coefficient of a row: then no other is looked at."""
+    for affine in statement.affines:
+        base_RC = affine.base_RC
+        if affine.rows == "job" and base_RC.nnz and np.diff(base_RC.indptr).all():
+            most_J = np.maximum.reduceat(base_RC.data, base_RC.indptr[:-1])
+            most_J = np.sort(most_J if affine.factor_R is None else most_J * affine.factor_R)
+            if (most_J[1:] != most_J[:-1]).all():
+                return True
+    return False
 
 
 def _look_distinct(statement: Statement) -> bool:
