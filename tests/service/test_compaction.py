@@ -10,16 +10,20 @@ import pytest
 
 from gavelx.cli import main
 from gavelx.errors import InputFileError, OptionError
+from gavelx.service.loop import event_loop
 from gavelx.service.state.replay import read_history, read_recorded
 from gavelx.service.state.snapshots import compact, configuration_of, restore
 from gavelx.service.state.state import State
 from gavelx.service.store import log as log_module
 from gavelx.service.store.log import Log
 from gavelx.service.store.places import LogError
+from tests.service.agents import FakeAgent, configuration, serving, spec, user_of
+from tests.service.running import run
 from tests.service.test_damage import edit
 from tests.service.test_log import wakes
 from tests.service.test_restart import plain
 from tests.service.written_log import Writer
+from tests.waiting import until
 
 KILLED = """
 import os, signal, sys
@@ -92,7 +96,8 @@ def test_a_mark_of_an_archived_record_is_known_still(place: str) -> None:
     log = Log(place)
     old = log.mark
     log.append(wakes(log.last_sequence + 1, 30))
-    log.compact(log.last_sequence)
+    while log.archive(log.last_sequence):
+        pass
     assert log.check_mark(old, "server-1")
     edit(place, "update archive set first = first + 10000, last = last + 10000")
     with pytest.raises(LogError, match="server-1 knows record"):
@@ -173,3 +178,24 @@ def test_the_command_says_how_many_records_it_archived(tmp_path: Path, capsys: p
     with pytest.raises(SystemExit, match="0"):
         main(["log", "compact", place])
     assert "a restart begins at record" in capsys.readouterr().out
+
+
+def test_a_scheduler_archives_what_is_before_its_snapshots_while_it_writes(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "SNAPSHOT_AFTER", 25)
+
+    async def main() -> None:
+        async with serving(place, configuration=configuration(round_s=0.2)) as service, user_of(service) as user:
+            async with FakeAgent(service.address):
+                jobs = [await user.submit(spec(steps=5.0 + n)) for n in range(12)]
+                reader = Log(place, read_only=True)
+                await until(lambda: reader._archive.rows(1), "the first record is archived")
+                assert next(reader.read()).sequence == 1
+                reader.close()
+                await user.until("complete", *(job for some in jobs for job in some))
+
+    run(main())
+    records, state, replayed, *_ = said(place)
+    assert [record.sequence for record in records] == list(range(1, len(records) + 1))  # type: ignore[attr-defined]
+    assert state == replayed

@@ -318,9 +318,13 @@ class EventLoop:
             self._snapshotting = self._begin(self._made_elsewhere())
 
     async def _made_elsewhere(self) -> None:
+        """A snapshot; then the records before it are archived, some at a time, as others write in between."""
         made = await self._snapshot_maker.make()
         if made is not None:
-            await self._save(*made)
+            sequence, data = made
+            await self._keep(self.log.save_snapshot, sequence, FORMAT, data)
+            while not self._closing and await self._keep(self.log.archive, sequence):
+                pass
         elif not self._closing:
             _log.warning("no snapshot: the process that was to make it ended")
 
@@ -329,16 +333,18 @@ class EventLoop:
 
         While it runs, records may be on disk and not applied yet, and the state may change while it is packed.
         """
-        await self._save(self.log.last_sequence, await asyncio.to_thread(to_plain, self.state))
+        data = await asyncio.to_thread(to_plain, self.state)
+        await self._keep(self.log.save_snapshot, self.log.last_sequence, FORMAT, data)
 
-    async def _save(self, sequence: int, data: bytes) -> None:
-        """A snapshot that fails is no harm."""
+    async def _keep(self, write: Callable[..., Any], *what: Any) -> Any:
+        """Write what is no record. None if that failed, which is no harm."""
         try:
-            await self._loop.run_in_executor(self._writer, self.log.save_snapshot, sequence, FORMAT, data)
+            return await self._loop.run_in_executor(self._writer, write, *what)
         except LogUnavailableError as error:
             _log.warning("no snapshot: %s", error)
         except LogError as error:
             self.fail(error)
+        return None
 
 
 def _refuse(items: list[Item], error: GavelxError) -> None:

@@ -102,7 +102,11 @@ def compact(place: str) -> Compacted:
             log.save_snapshot(sequence, FORMAT, to_plain(state))
             again = restore(log, lambda: State(made_with))
             assert again.replayed == 0, "the snapshot that was just written is not read"
-        return Compacted(sequence, log.compact(before=sequence))
+        archived = 0
+        while some := log.archive(before=sequence):
+            archived += some
+        log.shrink()
+        return Compacted(sequence, archived)
     finally:
         log.close()
 

@@ -1,4 +1,4 @@
-"""Old records of a log, compressed, many in a row: where `gavelx log compact` puts those before a snapshot.
+"""Old records of a log, compressed, many in a row: where those before a snapshot go.
 
 A restart reads the snapshot and what follows it. A replay of the whole log reads the archive first, so no record
 is lost: each keeps its checksum, and the chain of them goes on from the last archived one to the table ``events``.
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 class Archive:
-    """The archived records of a log; none where it was never compacted."""
+    """The archived records of a log; none before its first snapshot."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -54,10 +54,6 @@ class Archive:
         except (zlib.error, TypeError, ValueError) as error:
             raise self._store.place.damaged(f"its archive ({error})", sequence) from None
 
-    def make(self) -> None:
-        """Make room for them, in a log from before there were archives."""
-        self._store.write(lambda connection: METADATA.create_all(connection, tables=[TABLE]))
-
     def take(self, rows: Sequence[Any], events: sa.Table) -> None:
         """Move rows of ``events`` here, in one transaction."""
         first, last = rows[0].sequence, rows[-1].sequence
@@ -65,6 +61,7 @@ class Archive:
         packed = {"first": first, "last": last, "records": zlib.compress(text.encode(), LEVEL)}
 
         def move(connection: sa.Connection) -> None:
+            METADATA.create_all(connection, tables=[TABLE])  # a log from before there were archives has none
             connection.execute(sa.insert(TABLE), packed)
             connection.execute(sa.delete(events).where(events.c.sequence.between(first, last)))
 

@@ -5,7 +5,7 @@ in WAL mode with ``synchronous=FULL``: ``NORMAL`` may lose the last commits when
 
 ====================  ==================================================================================
 ``events``            every record, in order, each with a checksum (`chain`); never changed
-``archive``           the oldest of them, compressed (`archive`), where the log was compacted
+``archive``           those before a snapshot, compressed (`archive`)
 ``snapshots``         the state after some record, made by some version of the code; may be thrown away
 ``facts``             what a log is made with (`facts`)
 ====================  ==================================================================================
@@ -205,19 +205,20 @@ class Log:
         assert not self._facts.get("configuration"), "it was said already"
         self._facts.say(configuration=json.dumps(configuration))
 
-    def compact(self, before: int) -> int:
-        """Archive the records before this one, which stays, as the last one does; how many there were.
+    def archive(self, before: int) -> int:
+        """Archive some of the records before this one, the oldest first; how many there were, 0 if none is left.
 
-        Each transaction moves some of them, so that a compaction that was killed is continued by the next one.
+        A transaction moves them, so a process that is killed meanwhile has archived them or not. The last record
+        stays where it is.
         """
-        assert before <= self.last_sequence, (before, self.last_sequence)
-        self._archive.make()
-        moved = 0
-        while rows := self._store.all(_select(_events.c.sequence < before).limit(CHUNK)):
+        old = _events.c.sequence < min(before, self.last_sequence)
+        if rows := self._store.all(_select(old).limit(CHUNK)):
             self._archive.take(rows, _events)
-            moved += len(rows)
+        return len(rows)
+
+    def shrink(self) -> None:
+        """Give the room of what was archived back to the disk."""
         self._store.shrink()
-        return moved
 
     # -- opening ----------------------------------------------------------------------------------------------
 
