@@ -4,6 +4,7 @@ Generated cases are the same in every run, so that a failure elsewhere can be re
 ``HYPOTHESIS_PROFILE=explore`` draws new ones instead.
 """
 
+import gc
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # tests run side by side; before anything imports numpy
@@ -30,3 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     files = {path: i for i, path in enumerate(dict.fromkeys(item.path for item in items))}
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (files[item.path] % PILES, item.path not in slow, files[item.path]))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end, so the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
