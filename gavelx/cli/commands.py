@@ -4,7 +4,7 @@ Imports sit inside the functions so that help needs no numpy, scipy or matplotli
 """
 # ruff: noqa: PLC0415
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -365,3 +365,27 @@ def trace_show(
     from gavelx.cli.traces import show
 
     show(file, json)
+
+
+PANELS = {
+    "Compare policies": "demo compare simulate allocate policies mix replay bill",
+    "Run a cluster": "serve worker submit status explain logs cancel drain offer policy certs token log",
+    "Data and documentation": "trace throughputs prices learn docs",
+}
+"""How help groups the commands."""
+
+
+def _group() -> None:
+    order = [name for names in PANELS.values() for name in names.split()]
+    of = {name: panel for panel, names in PANELS.items() for name in names.split()}
+    for known in (app.registered_commands, app.registered_groups):
+        for info in known:
+            info.rich_help_panel = of[_name(info)]  # a command without a panel is our mistake
+        known.sort(key=lambda info: order.index(_name(info)))
+
+
+def _name(info: Any) -> str:
+    return str(info.name or info.callback.__name__)
+
+
+_group()
