@@ -100,7 +100,7 @@ class Allocation:
 
     @cached_property
     def share_JA(self) -> Floats:
-        """The share of time of each job on each accelerator type."""
+        """The share of time in which each job has devices of each accelerator type; in a mix it has several."""
         return self.snapshot.configurations.by_job_and_type(self.share_C)
 
     @cached_property

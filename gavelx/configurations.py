@@ -379,12 +379,15 @@ class Configurations:
         return np.concatenate([[0], np.cumsum(np.bincount(self.job_M, minlength=self.shape[0]))])
 
     def by_job_and_type(self, value_C: Floats) -> Floats:
-        """Sum a value per configuration into a J x A matrix; a pair counts in full for both members.
+        """Sum a value per configuration into a J x A matrix; it counts in full for both members of a pair.
 
-        A mix counts under the first of its types.
+        And for each type of a mix.
         """
         out_JA = np.zeros(self.shape)
         np.add.at(out_JA, (self.job_M, self.accelerator_C[self.configuration_M]), value_C[self.configuration_M])
+        if self.has_mixes:
+            c_X, a_X = np.nonzero(self.others_CA)
+            np.add.at(out_JA, (self.rows.job[c_X], a_X), value_C[c_X])  # a mix has one member
         return out_JA
 
 

@@ -18,6 +18,9 @@ from gavelx.cluster import Cluster
 from gavelx.configuration import Configuration
 from gavelx.elastic import Elastic
 from gavelx.errors import UserError, WorkloadError
+from gavelx.explain.properties import devices_held_JA
+from gavelx.explain.reasons import Reasons
+from gavelx.explain.sizes import size_shares, why_no_larger
 from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT
@@ -26,10 +29,11 @@ from gavelx.mixes import MOST, Mix, mixes, parts_of_devices, plan_of, speed_on
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import Cost, Maximize, Policy, SumThroughput, Throughput, Worst, elastic, load_policy
 from gavelx.prices import Prices
-from gavelx.simulator import simulate
+from gavelx.simulator import asked, simulate
 from gavelx.simulator.ledger import Ledger, LedgerError
 from gavelx.sizes import speed
 from gavelx.snapshot import Snapshot
+from gavelx.solvers import certified
 from gavelx.testing.plain import use
 from gavelx.throughputs import Setting, Throughputs
 
@@ -362,3 +366,51 @@ def test_a_policy_that_knows_no_mixes_says_so() -> None:
     for text in ("elastic(ones)", "agnostic(elastic(max_min_fairness))"):
         assert any("knows no mixes" in note for note in load_policy(text).allocate(snapshot).notes), text
     assert not load_policy("elastic(fifo)").allocate(snapshot).notes
+
+
+def test_a_protected_job_on_a_mix_keeps_devices_of_all_its_types() -> None:
+    """Those of other owners begin on none of them before it has ended, and a gang waits for each of its types."""
+    first = job_of(preemptible="no", owner="a", total_steps=500.0)
+    jobs = [first, job_of(1, arrival_s=100.0, owner="b", preemptible="no"), job_of(2, arrival_s=100.0, owner="b")]
+    run = asked(jobs, CLUSTER, TABLE, PRICES, opens=ON_BOTH.opens)
+    seen = list[list[int]]()
+    for snapshot in run:
+        if len(snapshot.jobs) == 3 and (protection := run._mechanism.protection()) is not None:
+            seen.append(protection.held_A)
+            protection.passed_over(2, {0: 1, 1: 1})
+            assert not protection.may_begin(1, {0: 1})
+            assert not protection.may_begin(1, {1: 1})
+        run.answer(ON_BOTH.allocate(snapshot))
+    assert seen[0] == [1, 2]
+    assert run.result.restarts_J.tolist()[0] == 0
+    assert run.result.jct_s_J[0] == pytest.approx(500.0)
+
+
+@pytest.mark.parametrize("name", ["elastic(max_min_fairness)", "budgeted(elastic(max_min_fairness), total=4000)"])
+def test_protected_jobs_end_on_mixes_also_within_quotas(name: str) -> None:
+    """What saves nothing is protected once it lost its work; a mix counts as the slowest of its types."""
+    jobs = [
+        job_of(n, checkpoints=False, owner="ab"[n % 2], total_steps=600.0, arrival_s=50.0 * n) for n in range(4)
+    ]
+    result = simulate(load_policy(name), jobs, CLUSTER, TABLE, PRICES, rules=DEFAULT.with_round(60.0))
+    assert not result.unfinished
+    held = {
+        tuple(row) for row in zip(result.leases.job_L.tolist(), result.leases.accelerator_L.tolist(), strict=True)
+    }
+    assert {a for _, a in held} == {0, 1}
+
+
+def test_an_explanation_counts_all_types_of_a_mix() -> None:
+    snapshot = snapshot_of(1, {"v100": 1, "k80": 2}, {"v100": 4.0, "p100": 3.0, "k80": 2.0})
+    answer = load_policy("elastic(max_min_fairness)").allocate(snapshot)
+    assert answer.share_JA.tolist() == [pytest.approx([1.0, 1.0])]
+    reasons = Reasons(answer)
+    assert reasons.limited_by(0) == "runs all the time on its fastest types at once (v100, k80)"
+    assert [tuple(size)[:2] for size in size_shares(reasons, 0)] == [("v100+k80", 3)]
+    assert devices_held_JA(answer).tolist() == [pytest.approx([1.0, 2.0])]
+    more = snapshot_of(1, {"v100": 2, "k80": 4}, {"v100": 4.0, "p100": 3.0, "k80": 2.0}, drag=0.001)
+    table = more.open("sizes").open("mixes").configurations
+    part_C = (table.devices_AC.toarray() == [[1.0], [2.0]]).all(axis=0).astype(float)
+    whole = certified(more.open("sizes").open("mixes"), part_C, path="by hand", seconds=0.0)
+    assert "also on several types at once" in Reasons(whole).limited_by(0)
+    assert why_no_larger(Reasons(whole), 0).startswith("larger sizes are faster, and v100, k80 has free devices")

@@ -41,11 +41,10 @@ def devices_held_JA(allocation: Allocation) -> Floats:
     """Devices of each type that each job holds on average; the members of a pair hold half of theirs each."""
     table = allocation.snapshot.configurations
     share_C = np.where(allocation.snapshot.usable_C, allocation.share_C, 0.0)
-    held_JA = table.by_job_and_type(share_C * table.devices_C / np.maximum(1, table.members_C))
-    if table.has_mixes:
-        share_JC = table.per_job(share_C[table.configuration_M])
-        held_JA += share_JC @ table.others_CA
-    return held_JA
+    part_C = share_C / np.maximum(1, table.members_C)
+    if not table.has_mixes:
+        return table.by_job_and_type(part_C * table.devices_C)
+    return np.asarray((table.per_job(part_C[table.configuration_M]) @ table.devices_AC.T).toarray())
 
 
 def speed_JA(snapshot: Snapshot) -> Floats:

@@ -70,9 +70,10 @@ class Reasons:
         if not self._top_J[j] > 0:
             return f"can run nowhere: {why_nowhere(self.snapshot, j)}"
         if self._utility_J[j] >= self._top_J[j] * (1.0 - NEAR):
-            return f"runs all the time on its fastest type ({self._names(self._used_JA[j])})"
+            which = "types at once" if self._mixed_J[j] else "type"
+            return f"runs all the time on its fastest {which} ({self._names(self._used_JA[j])})"
         if self.time_J[j] >= 1.0 - NEAR:
-            return self._runs_all_the_time(j)
+            return self._runs_on_several_types(j) if self._mixed_J[j] else self._runs_all_the_time(j)
         return self._has_time_left(j)
 
     def _runs_all_the_time(self, j: int) -> str:
@@ -86,6 +87,19 @@ class Reasons:
             return f"runs all the time; faster types {why} ({faster})"
         used = self._names(self._used_JA[j])
         return f"runs all the time on its fastest type ({used}), but beside another job or spread"
+
+    def _runs_on_several_types(self, j: int) -> str:
+        """The same for one that has devices of several types at once, or now and then."""
+        table, mine_M = self.snapshot.configurations, self.snapshot.configurations.job_M == j
+        mine_C, speed_R = table.configuration_M[mine_M], table.throughput_M[mine_M]
+        slowest = speed_R[self.allocation.share_C[mine_C] > NEAR].min()
+        faster_C = mine_C[(speed_R > slowest * (1.0 + NEAR)) & self.snapshot.usable_C[mine_C]]
+        needed_A = table.devices_AC[:, faster_C].sum(axis=1) > 0
+        if full := self._names(needed_A & self.full_A):
+            return (
+                f"runs all the time, also on several types at once; faster ways need types that are full ({full})"
+            )
+        return f"runs all the time, also on several types at once; there are faster ways, but {WANTS_NO_MORE}"
 
     def _has_time_left(self, j: int) -> str:
         """The reason for a job that does not run all the time."""
@@ -115,6 +129,12 @@ class Reasons:
     @cached_property
     def _used_JA(self) -> Bools:
         return np.asarray(self._held_JA > NEAR)
+
+    @cached_property
+    def _mixed_J(self) -> Bools:
+        """Whether each job has time on devices of several types at once."""
+        table = self.snapshot.configurations
+        return np.asarray(table.membership_JC @ (table.mixed_C & (self.allocation.share_C > NEAR)) > 0)
 
     @cached_property
     def _usable_JA(self) -> Bools:

@@ -1,6 +1,6 @@
 """In which sizes an elastic job has its time, and why in no larger ones: facts about an allocation.
 
-Legend: C configurations, S those in which the job has time.
+Legend: A accelerator types, C configurations, R those of the job, S those in which it has time.
 """
 
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gavelx.explain.reasons import NEAR, WANTS_NO_MORE, Reasons
 from gavelx.snapshot import Snapshot
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
@@ -51,21 +52,37 @@ def why_no_larger(reasons: Reasons, j: int) -> str:
         return ""
     if "sizes" not in snapshot.opened:
         return "the policy keeps to the sizes as submitted: elastic(...) opens the others"
-    mine_C = table.configuration_M[table.job_M == j]
-    speed_C = dict(zip(mine_C.tolist(), table.throughput_M[table.job_M == j].tolist(), strict=True))
-    full, free = list[str](), list[str]()
-    for a in np.unique(table.accelerator_C[rows_S]).tolist():
-        here_S = rows_S[table.accelerator_C[rows_S] == a]
-        widest = here_S[table.devices_C[here_S].argmax()]
-        larger = (table.accelerator_C[mine_C] == a) & (table.devices_C[mine_C] > table.devices_C[widest])
-        faster = [c for c in mine_C[larger & snapshot.usable_C[mine_C]].tolist() if speed_C[c] > speed_C[widest]]
-        if faster:
-            (full if reasons.full_A[a] else free).append(snapshot.accelerators[a])
+    mine_M = table.job_M == j
+    mine_C, speed_R = table.configuration_M[mine_M], table.throughput_M[mine_M]
+    use_RA, usable_R = table.devices_AC[:, mine_C].toarray().T, snapshot.usable_C[mine_C]
+    full_A, free_A = (np.zeros(len(snapshot.accelerators), dtype=bool) for _ in range(2))
+    for r in _widest(np.flatnonzero(np.isin(mine_C, rows_S)), use_RA):
+        larger_R = usable_R & (use_RA >= use_RA[r]).all(axis=1) & (speed_R > speed_R[r])
+        for more_A in use_RA[larger_R] > use_RA[r]:
+            if not more_A.any():  # in other batches
+                continue
+            if (more_A & reasons.full_A).any():
+                full_A |= more_A & reasons.full_A
+            else:
+                free_A |= more_A
+    full, free = (
+        [snapshot.accelerators[a] for a in np.flatnonzero(types_A).tolist()] for types_A in (full_A, free_A)
+    )
     if free:
         return f"larger sizes are faster, and {', '.join(free)} has free devices, but {WANTS_NO_MORE}"
     if full:
         return f"larger sizes are faster, but all devices are in use: {', '.join(full)}"
     return "no larger size is faster, as far as is known"
+
+
+def _widest(rows: Ints, use_RA: Floats) -> list[int]:
+    """Of these rows on the same types those with most devices, one for each types."""
+    found: dict[bytes, int] = {}
+    for r in rows.tolist():
+        types = (use_RA[r] > 0).tobytes()
+        if types not in found or use_RA[r].sum() > use_RA[found[types]].sum():
+            found[types] = r
+    return list(found.values())
 
 
 def _with_time(reasons: Reasons, j: int) -> Ints:

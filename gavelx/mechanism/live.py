@@ -168,6 +168,11 @@ class LiveJobs(Columns):
         """Devices of each type that a job holds besides those of its first one; empty if there are none."""
         return tuple(self.others[j].tolist()) if self.has_mixes and self.others[j].any() else ()
 
+    def uses_of(self, j: int) -> dict[int, int]:
+        """Devices of each type that a job holds."""
+        others = {a: devices for a, devices in enumerate(self.others_of(j)) if devices}
+        return {int(self.type[j]): int(self.held_devices[j]), **others}
+
     def running(self) -> Bools:
         """Which jobs hold devices."""
         runs_J: Bools = self.type != WAITING

@@ -684,7 +684,7 @@ class Mechanism:
         ways, devices = self.accounts.ways, self.leasing.devices()
         protection = Protection(live, ways, devices, rules, now_s=self._now_s, may_J=may_J)
         for way in behind:
-            protection.passed_over(way.job, way.type, way.devices)
+            protection.passed_over(way.job, way.uses)
         return protection
 
     def received_s_J(self) -> Floats:

@@ -14,7 +14,7 @@ job whose user says so (``preemptible="no"``) is protected from the start. Three
 Legend: J live jobs, V ways to run, N owners, A accelerator types.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,14 +40,23 @@ def may_keep(live: LiveJobs, rules: Rules, j: Ints, now_s: float) -> Bools:
     """
     age_s = now_s - live.launched_s[j]
     protected_s = np.where(live.protected[j], np.maximum(rules.protect_s, 2.0 * live.lost_s[j]), 0.0)
-    left_s = to_the_end_s(live, j, live.type[j]) - (now_s - live.steps_at_s[j])
+    left_s = _left_s(live, j, now_s)
     ends_soon = (left_s > 0) & (age_s + left_s <= AGAIN * protected_s * (1.0 + ROUNDING))
     return np.asarray((age_s < np.maximum(rules.min_run_s, protected_s) * (1.0 - ROUNDING)) | ends_soon)
 
 
 def to_the_end_s(live: LiveJobs, j: Any, a: Any) -> Any:
-    """Seconds that a job needs on a type from where it stands to its last step, by the table; or many jobs."""
+    """Seconds that a job needs on a type from where it stands to its last step, by the table; or many jobs.
+
+    In the size as submitted. Of a mix, the slowest of its types is looked at.
+    """
     return (live.total_steps[j] - live.steps_done[j]) / live.throughput[j, a]
+
+
+def _left_s(live: LiveJobs, j: Ints, now_s: float) -> Floats:
+    """Seconds that these running jobs still need, in the size that they have."""
+    left_s: Floats = (live.total_steps[j] - live.steps_done[j]) / live.pace(j) - (now_s - live.steps_at_s[j])
+    return left_s
 
 
 class Protection:
@@ -68,7 +77,7 @@ class Protection:
         may_J: Bools,
     ) -> None:
         self._live, self._devices_A, self.filling = live, devices_A, False
-        self._held, self._owner = live.held_devices.tolist(), live.owner.tolist()
+        self._owner = live.owner.tolist()
         self._waits = (live.protected & ~live.running()).tolist()
         self._gangs: list[set[int]] = [set() for _ in devices_A]  # they come first and wait for devices of a type
         self._quota = _quotas(live, ways, devices_A).tolist()  # N x A
@@ -85,44 +94,50 @@ class Protection:
         live = self._live
         rows = np.flatnonzero(self.stays_J & live.protected)
         for j in rows[np.argsort(live.launched_s[rows], kind="stable")].tolist():
-            a = int(live.type[j])
-            if not self._has_room(j, a):
+            uses = live.uses_of(j)
+            if not self._has_room(j, uses):
                 self.stays_J[j] = young_J[j]
                 continue
-            self._taken[self._owner[j]][a] += self._held[j]
-            self.held_A[a] += self._held[j]
-            since_s = now_s - float(live.steps_at_s[j])
-            self._until_s[a] = max(self._until_s[a], to_the_end_s(live, j, a) - since_s)
+            self._takes(j, uses)
+            until_s = float(_left_s(live, np.array([j]), now_s)[0])
+            for a, devices in uses.items():
+                self.held_A[a] += devices
+                self._until_s[a] = max(self._until_s[a], until_s)
 
-    def _has_room(self, j: int, a: int) -> bool:
-        """Whether one more protected job on this type is within what its owner may keep."""
-        n = self._owner[j]
-        return self._taken[n][a] < self._quota[n][a] - ROUNDING or not any(self._taken[n])
+    def _takes(self, j: int, uses: Mapping[int, int]) -> None:
+        for a, devices in uses.items():
+            self._taken[self._owner[j]][a] += devices
+
+    def _has_room(self, j: int, types: Iterable[int]) -> bool:
+        """Whether one more protected job on these types is within what its owner may keep."""
+        quota_A, taken_A = self._quota[self._owner[j]], self._taken[self._owner[j]]
+        return all(taken_A[a] < quota_A[a] - ROUNDING for a in types) or not any(taken_A)
 
     # -- who may begin ----------------------------------------------------------------------------------------
 
-    def passed_over(self, j: int, a: int, devices: int) -> None:
-        """It is this job's turn, and fewer devices of the type are free than it is to have."""
-        if devices <= self._devices_A[a]:
-            self._gangs[a].add(j)
+    def passed_over(self, j: int, uses: Mapping[int, int]) -> None:
+        """It is this job's turn, and fewer devices are free than it is to have."""
+        if all(devices <= self._devices_A[a] for a, devices in uses.items()):
+            for a in uses:
+                self._gangs[a].add(j)
 
-    def may_begin(self, j: int, a: int) -> bool:
-        """Whether a job may run there, after all who were passed over."""
+    def may_begin(self, j: int, types: Collection[int]) -> bool:
+        """Whether a job may run on these types, after all who were passed over."""
         if j == ALONE or not self._waits[j]:
             return True
-        if not (self.filling or self._has_room(j, a)):
+        if not (self.filling or self._has_room(j, types)):
             return False
-        left_s = to_the_end_s(self._live, j, a)  # infinite where its length is not known
-        return not self._gangs[a] or bool(left_s <= self._until_s[a] and np.isfinite(left_s))
+        left_s = max(to_the_end_s(self._live, j, a) for a in types)  # infinite where its length is not known
+        return all(not self._gangs[a] or bool(left_s <= self._until_s[a] and np.isfinite(left_s)) for a in types)
 
-    def begins(self, j: int, a: int, devices: int) -> None:
-        """A job runs there from now on, on so many devices."""
+    def begins(self, j: int, uses: Mapping[int, int]) -> None:
+        """A job runs on these devices from now on."""
         if j == ALONE:
             return
         for gangs in self._gangs:
             gangs.discard(j)
         if self._waits[j]:
-            self._taken[self._owner[j]][a] += devices
+            self._takes(j, uses)
 
 
 def _quotas(live: LiveJobs, ways: Entitlements, devices_A: Sequence[int]) -> Floats:

@@ -63,6 +63,9 @@ def _unbroken_s(ways: Entitlements, live: LiveJobs) -> Floats:
     for member in (ways.job, ways.partner):
         there = member != ALONE
         j, a = member[there], ways.type[there]
-        needs_s = np.where(live.protected[j], np.maximum(to_the_end_s(live, j, a), live.lost_s[j]), 0.0)
+        end_s = to_the_end_s(live, j, a)
+        for b in range(ways.others.shape[1]):  # of a mix
+            end_s = np.maximum(end_s, np.where(ways.others[there, b] > 0, to_the_end_s(live, j, b), 0.0))
+        needs_s = np.where(live.protected[j], np.maximum(end_s, live.lost_s[j]), 0.0)
         seconds_V[there] = np.maximum(seconds_V[there], needs_s)
     return seconds_V

@@ -154,31 +154,33 @@ class _Taking:
             for v, j, k, a, width, others in zip(*(column.tolist() for column in columns), strict=True):
                 if j in taken or (width > free[a] and not protected) or k in taken:
                     continue
-                if any(count > free[b] for b, count in enumerate(others)):
-                    continue
-                if protected and not self._may_take(j, k, a, width):
+                uses = {a: width, **{b: count for b, count in enumerate(others) if count}}
+                if protected:
+                    if not self._may_take(j, k, uses):
+                        continue
+                elif any(count > free[b] for b, count in uses.items()):
                     continue
                 taken.add(j)
                 if k != ALONE:
                     taken.add(k)
-                for b, count in ((a, width), *enumerate(others)):
+                for b, count in uses.items():
                     free[b] -= count
                     left -= count
                 self.chosen.append(v)
                 if left == 0:
                     return
 
-    def _may_take(self, j: int, k: int, a: int, width: int) -> bool:
+    def _may_take(self, j: int, k: int, uses: dict[int, int]) -> bool:
         """Whether enough devices are left, and protected jobs may begin on them."""
         protection = self.protection
         assert protection is not None
-        if width > self.free[a]:
-            protection.passed_over(j, a, width)
+        if any(devices > self.free[a] for a, devices in uses.items()):
+            protection.passed_over(j, uses)
             return False
-        if not (protection.may_begin(j, a) and protection.may_begin(k, a)):
+        if not (protection.may_begin(j, uses) and protection.may_begin(k, uses)):
             return False
-        protection.begins(j, a, width)
-        protection.begins(k, a, width)
+        protection.begins(j, uses)
+        protection.begins(k, uses)
         return True
 
 
