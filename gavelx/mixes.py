@@ -3,7 +3,8 @@
 A job of P parts (logical workers) runs some of them on each device, more on a faster one, and a step is over when
 the last device is (:mod:`gavelx.part_plans`). A device of type i in a mix of n devices runs C_i = T_i(n) P / n
 parts/s, with T_i(n) the steps/s of a gang of n devices of that type: so a mix exchanges gradients as slowly as a
-gang of as many devices. On one type this is the speed of :func:`gavelx.sizes.speed`.
+gang of as many devices. On one type this is the speed of :func:`gavelx.sizes.speed`. Once leases on a mix have
+measured its speed, that is gone by.
 
 Source: heterogeneous plans of EasyScale (SC'23), section 3.4. Our deviation: which mixes are looked at is bounded.
 """
@@ -16,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.jobs import Job
+from gavelx.measurements import Way
 from gavelx.part_plans import DeviceType, PartPlan, best_plan
 from gavelx.sizes import speed
-from gavelx.throughputs import Throughputs
+from gavelx.throughputs import Setting, Throughputs
 
 Mix = tuple[tuple[str, int], ...]
 """Accelerator types, each with a number of devices."""
@@ -33,10 +35,12 @@ def speed_on(
 ) -> float | None:
     """Steps/s of a job on these devices together; 0.0 if it cannot run on one of the types, None if unknown.
 
-    On one type it is :func:`gavelx.sizes.speed`.
+    On one type it is :func:`gavelx.sizes.speed`; on several, what leases measured, or else that of the plan.
     """
     if len(mix) == 1:
         return speed(job, *mix[0], batch, throughputs, consolidated=consolidated)
+    if throughputs.mixed and (measured := throughputs.mixed.get(setting_of(job, mix))) is not None:
+        return measured
     per_part = _parts_per_s(job, [name for name, _ in mix], sum(count for _, count in mix), throughputs)
     if None in per_part:
         return None
@@ -45,6 +49,18 @@ def speed_on(
     plan = plan_of(job, mix, throughputs)
     assert plan is not None
     return 1.0 / plan.step_s
+
+
+def setting_of(job: Job, mix: Mix) -> Setting:
+    """The job on a mix, as tables and measurements call it: on a type such as ``k80=2+v100=1/16``, in 16 parts."""
+    types = "+".join(f"{name}={count}" for name, count in sorted(mix))
+    devices = sum(count for _, count in mix)
+    return Setting(job.job_type, f"{types}/{_parts(job)}", devices, consolidated=False)
+
+
+def is_mix(way: Way) -> bool:
+    """Whether a measurement is of a mix; no accelerator type has such a name."""
+    return "=" in way.accelerator
 
 
 def plan_of(job: Job, mix: Mix, throughputs: Throughputs) -> PartPlan | None:

@@ -65,7 +65,8 @@ class Throughputs:
     A step of a job type is the same work on any number of devices, as in the published tables. ``sizes`` holds
     updates/s of elastic jobs at other batch sizes (those of a type that has any count in updates), and
     ``noise_scale`` the gradient noise scale of job types, by which larger batches are worth less
-    (:func:`gavelx.sizes.worth`).
+    (:func:`gavelx.sizes.worth`). ``mixed`` holds speeds on several types at once that leases measured, each under
+    :func:`gavelx.mixes.setting_of`; where there is none, it follows from those of the types.
     """
 
     isolated: Mapping[Setting, float]
@@ -75,6 +76,7 @@ class Throughputs:
     reasons: Mapping[Setting | Pairing, str] = field(default_factory=dict)
     sizes: Mapping[Size, float] = field(default_factory=dict)
     noise_scale: Mapping[str, float] = field(default_factory=dict)
+    mixed: Mapping[Setting, float] = field(default_factory=dict)
 
     def at(self, end: End) -> "Throughputs":
         """The table with every estimated speed at this end of its range, and no ranges."""

@@ -3,8 +3,8 @@
 Legend: J jobs, A accelerator types, C configurations.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -23,9 +23,10 @@ from gavelx.explain.reasons import Reasons
 from gavelx.explain.sizes import size_shares, why_no_larger
 from gavelx.files.snapshots import snapshot_from_json, snapshot_to_json
 from gavelx.jobs import Job
+from gavelx.measurements import Measurement
 from gavelx.mechanism import DEFAULT
 from gavelx.mechanism.commands import Device, Lease
-from gavelx.mixes import MOST, Mix, mixes, parts_of_devices, plan_of, speed_on
+from gavelx.mixes import MOST, Mix, is_mix, mixes, parts_of_devices, plan_of, speed_on
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import Cost, Maximize, Policy, SumThroughput, Throughput, Worst, elastic, load_policy
 from gavelx.prices import Prices
@@ -414,3 +415,27 @@ def test_an_explanation_counts_all_types_of_a_mix() -> None:
     whole = certified(more.open("sizes").open("mixes"), part_C, path="by hand", seconds=0.0)
     assert "also on several types at once" in Reasons(whole).limited_by(0)
     assert why_no_larger(Reasons(whole), 0).startswith("larger sizes are faster, and v100, k80 has free devices")
+
+
+@dataclass
+class Stubborn:
+    """A learner that believes a table, whatever is measured."""
+
+    table: Throughputs
+
+    def observe(self, measurements: Iterable[Measurement]) -> None:
+        assert not any(is_mix(one.way) for one in measurements)
+
+    def throughputs(self) -> Throughputs:
+        return self.table
+
+
+def test_a_lease_on_a_mix_measures_its_speed() -> None:
+    """In gangs of three each device is only a third as fast, which nobody knew: the job goes on on the v100."""
+    true, believed = table_of({"v100": 4.0, "k80": 2.0}, drag=1.0), table_of({"v100": 4.0, "k80": 1.9})
+    job = job_of(total_steps=3000.0)
+    misled, taught = (
+        simulate(ON_BOTH, [job], CLUSTER, true, believed=one) for one in (believed, Stubborn(believed))
+    )
+    assert misled.jct_s_J[0] == pytest.approx(9000.0)
+    assert 6000.0 < taught.jct_s_J[0] < 7500.0

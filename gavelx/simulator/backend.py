@@ -42,7 +42,7 @@ from gavelx.mechanism.events import (
     WorkerLost,
 )
 from gavelx.mechanism.rules import DEFAULT, Rules
-from gavelx.mixes import speed_on
+from gavelx.mixes import setting_of, speed_on
 from gavelx.overheads import Overhead
 from gavelx.prices import Prices
 from gavelx.simulator.capacity import Capacity, servers_left
@@ -734,10 +734,12 @@ class SimulatedCluster:
         In another size than its own it says how fast gangs of so many devices are, if its speed follows from that.
         """
         how = run.lease.configuration
-        if self.ran is None or how.others:  # no speed of one type follows from that of a mix
+        if self.ran is None:
             return
         way, steps_per_s = self._way(run, self._beside(run)), run.steps_per_s
-        if (how.devices, how.batch) != (run.job.scale_factor, OWN_BATCH):
+        if how.others:
+            way = setting_of(run.job, how.uses)
+        elif (how.devices, how.batch) != (run.job.scale_factor, OWN_BATCH):
             batch = how.batch or (run.job.elastic.batch if run.job.elastic else 0)
             gang = self.throughputs.isolated.get(way) if isinstance(way, Setting) else None
             if not isinstance(way, Setting) or not gang or _sized(way, batch) in self.throughputs.sizes:

@@ -6,13 +6,15 @@ is another matter: a job that does not fit a device's memory says so within seco
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Protocol, TypeVar
 
 from gavelx.drive import Backend
 from gavelx.measurements import Measurement, Way
 from gavelx.mechanism.commands import Command
 from gavelx.mechanism.events import Event, ThroughputsChanged, Wake
-from gavelx.throughputs import Throughputs
+from gavelx.mixes import is_mix
+from gavelx.throughputs import Setting, Throughputs
 
 SHORTEST_S = 60.0
 """A speed that was kept for less than this is no measurement: a step may take seconds."""
@@ -54,6 +56,7 @@ class Lessons:
     true: Throughputs
     learned_s: float = 0.0
     heard: list[Measurement] = field(default_factory=list)
+    mixes: dict[Way, list[float]] = field(default_factory=dict)
 
     def ran(self, way: Way, steps_per_second: float, seconds: float) -> None:
         """A lease has run like this for so long since it said so last."""
@@ -64,9 +67,13 @@ class Lessons:
         """The new table, if there is anything new and the last one is old enough."""
         if not self.heard or now_s - self.learned_s < RELEARN_S:
             return None
-        self.learner.observe(self.heard)
+        for one in self.heard:
+            if is_mix(one.way):
+                self.mixes.setdefault(one.way, []).append(one.steps_per_second)
+        self.learner.observe(one for one in self.heard if not is_mix(one.way))
         self.heard, self.learned_s = [], now_s
-        return where_it_runs(self.learner.throughputs(), self.true)
+        mixed = {way: median(speeds) for way, speeds in self.mixes.items() if isinstance(way, Setting)}
+        return replace(where_it_runs(self.learner.throughputs(), self.true), mixed=mixed)
 
 
 @dataclass

@@ -6,6 +6,7 @@ from gavelx.elastic import Elastic
 from gavelx.jobs import Job
 from gavelx.mechanism import DEFAULT
 from gavelx.mechanism.events import JobCancelled, JobSubmitted, LeaseEnded, PolicyChanged
+from gavelx.mixes import setting_of
 from gavelx.policies import load_policy
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
@@ -80,7 +81,7 @@ def test_the_log_leads_to_the_same_gang() -> None:
         (replayed,) = again.runs.values()
         assert replayed.lease == desk.lease().lease
         assert replayed.parts_of_rank == desk.lease().parts_of_rank == (3, 3, 6)
-        assert again.way_of(replayed) is None  # it measures no speed of one type
+        assert again.way_of(replayed) == setting_of(again.jobs[0].job, (("v100", 1), ("k80", 2)))
 
     run(main())
 

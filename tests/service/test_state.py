@@ -20,6 +20,7 @@ from gavelx.mechanism.events import (
     WorkerDrained,
     WorkerLost,
 )
+from gavelx.mixes import setting_of, speed_on
 from gavelx.overheads import Overhead, Overheads
 from gavelx.prices import Prices
 from gavelx.rpc import wire_pb2 as wire
@@ -295,3 +296,20 @@ def test_measured_beats_table_alone_spread_and_beside_a_partner() -> None:
     assert set(state.online.wrong()) == {together, spread, pair}
     again = from_plain(to_plain(state), like=State(Configuration(table, Prices({}))))
     assert again.speeds == state.speeds and again.online.wrong() == state.online.wrong()
+
+
+def test_leases_on_several_types_measure_the_speed_of_that_mix() -> None:
+    """It replaces that of the plan, and says nothing of the types by themselves; a snapshot keeps it."""
+    speeds = {Setting("net", name, n): 1.0 * n for name in ("v100", "k80") for n in (1, 2, 3)}
+    job, mix = Job(0, "net", 1e6, elastic=Elastic.of("workers:1-3/12/mixed")), (("v100", 1), ("k80", 2))
+    state = State(Configuration(Throughputs(speeds), Prices({})))
+    way = setting_of(job, mix)
+    assert speed_on(job, mix, 0, state.mechanism.throughputs) == pytest.approx(3.0)
+    measured(state, way, 2.0, 2.1, 1.9)
+    assert state.mixed == {way: 2.0} and state.speeds == speeds
+    again = from_plain(to_plain(state), State(Configuration(Throughputs(speeds), Prices({}))))
+    for each in (state, again):
+        assert speed_on(job, mix, 0, each.mechanism.throughputs) == 2.0
+        assert speed_on(job, mix[::-1], 0, each.mechanism.throughputs) == 2.0
+        other = replace(job, elastic=Elastic.of("workers:1-3/6/mixed"))
+        assert speed_on(other, mix, 0, each.mechanism.throughputs) == pytest.approx(3.0)

@@ -13,6 +13,7 @@ from gavelx.explain.explanation import Explanation
 from gavelx.explain.sizes import size_shares, why_no_larger
 from gavelx.jobs import Job
 from gavelx.metrics import known as plain
+from gavelx.mixes import is_mix
 from gavelx.rpc import wire_pb2 as wire
 from gavelx.service.agents.registry import AgentRegistry
 from gavelx.service.api.calls import Call
@@ -128,7 +129,7 @@ def _speeds(state: State, here: AgentRegistry, job_id: int) -> dict[str, Any]:
                 found[name]["range"] = list(table.ranges[way])
                 if (rejected := here.measuring.rejected.get(way)) is not None:
                     found[name]["not_measured"] = rejected[1]
-    return found
+    return found | _of_mixes(state, job)
 
 
 def _measured(state: State, here: AgentRegistry, job: Job) -> dict[str, Any]:
@@ -140,7 +141,18 @@ def _measured(state: State, here: AgentRegistry, job: Job) -> dict[str, Any]:
             found[name] = {"steps_per_s": learned.speed, "from": "measured", "leases": learned.count}
         elif (rejected := here.measuring.rejected.get(way)) is not None:
             found[name] = {"steps_per_s": None, "not_measured": rejected[1]}
-    return found
+    return found | _of_mixes(state, job)
+
+
+def _of_mixes(state: State, job: Job) -> dict[str, Any]:
+    """Steps/s that leases on several types at once measured."""
+    ways = {way.accelerator: way for way in state.online if way.job_type == job.job_type and is_mix(way)}
+    learned = {name: state.online.learned(way) for name, way in ways.items()}
+    return {
+        name: {"steps_per_s": one.speed, "from": "measured", "leases": one.count}
+        for name, one in learned.items()
+        if one is not None
+    }
 
 
 def _allocated(state: State, job_id: int) -> dict[str, Any]:

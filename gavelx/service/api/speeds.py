@@ -38,7 +38,7 @@ def _ways(state: State) -> list[Way]:
 
 
 def _row(state: State, way: Way, rejected: tuple[int, str] | None) -> Json:
-    used: Mapping[Any, float] = state.speeds if isinstance(way, Setting) else state.beside
+    used: Mapping[Any, float] = state.speeds_of(way)
     said, learned = state.said.get(way), state.online.learned(way)
     row = way._asdict() | {"table": said, "in_use": used.get(way)}
     row["wrong"] = said is not None and state.online.contradicts(way, said)

@@ -37,7 +37,7 @@ from gavelx.mechanism.events import (
     WorkerLost,
 )
 from gavelx.mechanism.story import Stories
-from gavelx.mixes import parts_of_devices
+from gavelx.mixes import is_mix, parts_of_devices, setting_of
 from gavelx.service.state.leases import LeasePart, LeaseRecord, LeaseTable
 from gavelx.service.state.untold import UntoldSpeeds
 from gavelx.service.store.allocation_record import allocation_of
@@ -102,7 +102,7 @@ class State:
 
     ``said`` is what the table says of speeds, and what jobs say that bring theirs; ``speeds`` and ``beside`` are
     what is gone by: the same, but where leases were measured to be otherwise (``online``), or where no
-    user and no table says anything (``untold``).
+    user and no table says anything (``untold``). ``mixed`` are speeds of mixes, all of them measured.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -110,7 +110,7 @@ class State:
         self.job_types = table.job_types
         self.table = table
         self.said = dict(chain[tuple[Way, float]](table.isolated.items(), table.colocated.items()))
-        self.speeds, self.beside = dict(table.isolated), dict(table.colocated)
+        self.speeds, self.beside, self.mixed = dict(table.isolated), dict(table.colocated), dict(table.mixed)
         self.online, self.refine = Online(self.said), configuration.refine
         self.untold = UntoldSpeeds(self.said, self.speeds, self.online)
         throughputs = self._throughputs(table.name)
@@ -252,9 +252,14 @@ class State:
 
     def _throughputs(self, name: str = "") -> Throughputs:
         """The speeds that are gone by; another object each time, for they may have changed."""
-        return replace(
-            self.table, isolated=self.speeds, colocated=self.beside, name=name, ranges=dict(self.untold.ranges)
-        )
+        known = replace(self.table, isolated=self.speeds, colocated=self.beside, mixed=self.mixed)
+        return replace(known, name=name, ranges=dict(self.untold.ranges))
+
+    def speeds_of(self, way: Way) -> dict[Any, float]:
+        """Those of the speeds that are gone by among which this one is."""
+        if isinstance(way, Setting):
+            return self.mixed if is_mix(way) else self.speeds
+        return self.beside
 
     def _allocated(self, event: Answered) -> Allocated | None:
         """The answer to what was asked; None where that was answered already."""
@@ -270,7 +275,7 @@ class State:
             changed = self.untold.observe(event.measurement)
             return ThroughputsChanged(event.time_s, self._throughputs()) if changed else None
         self.online.observe(event.measurement)
-        speeds: dict[Any, float] = self.speeds if isinstance(way, Setting) else self.beside
+        speeds = self.speeds_of(way)
         used = speeds.get(way)
         better = self.online.better(way, used) if self.refine else None
         if better is None:
@@ -292,8 +297,10 @@ class State:
         if j is None or live.lease[j] != lease.id:
             return None
         job, partner = live.jobs[j], live.index.get(int(live.partner[j]))
-        if live.held_batch[j] != OWN_BATCH or lease.configuration.others:
+        if live.held_batch[j] != OWN_BATCH:
             return None
+        if lease.configuration.others:
+            return setting_of(job, lease.configuration.uses)
         if live.partner[j] == ALONE:
             return Setting(job.job_type, lease.accelerator, lease.configuration.devices, not live.spread[j])
         if partner is None or lease.configuration.devices > 1:

@@ -16,6 +16,7 @@ from typing import Any
 from gavelx.estimator.online import Online
 from gavelx.estimator.untold import MEASURED_ERROR, Rate, foretold_speeds, untold_speeds
 from gavelx.measurements import Estimate, Measurement, Way
+from gavelx.mixes import is_mix
 from gavelx.throughputs import Setting
 
 RUN, RUN_ERROR = "a run", 0.5
@@ -79,7 +80,9 @@ class UntoldSpeeds:
 
     def concerns(self, way: Way) -> bool:
         """Whether no user and no table says this speed."""
-        return isinstance(way, Setting) and way not in self.said and (way.job_type, way.scale_factor) in self.kinds
+        if not isinstance(way, Setting) or is_mix(way) or way in self.said:
+            return False
+        return (way.job_type, way.scale_factor) in self.kinds
 
     def observe(self, measurement: Measurement) -> bool:
         """A lease has measured a speed, of those that it concerns; whether others are used from now on."""
