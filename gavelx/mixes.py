@@ -9,7 +9,7 @@ measured its speed, that is gone by.
 Source: heterogeneous plans of EasyScale (SC'23), section 3.4. Our deviation: which mixes are looked at is bounded.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 
@@ -99,7 +99,8 @@ def mixes(
 
     Of each type it takes 1, 2, 4, ... devices, or all that there are. Those are left out in which a device runs
     no part, or that are no faster than one with no more devices of any type, be it of a single type; of the others
-    :data:`MOST` are kept. A type where the speed of the job's own size is not known is in none.
+    :data:`MOST` are kept. A type where the speed of the job's own size is not known is in none of these; but the
+    table may tell speeds of mixes (``Throughputs.mixed``), and such are there on any types.
     """
     if (elastic := job.elastic) is None or not elastic.mixed:
         return ()
@@ -111,9 +112,25 @@ def mixes(
     sizes = range(elastic.least, min(elastic.most, sum(there)) + 1)
     speeds = tuple(tuple(_parts_per_s(job, names, n, throughputs)) for n in sizes)
     found = _best_mixes(_parts(job), elastic.least, there, speeds)
-    return tuple(
+    planned = [
         tuple((name, count) for name, count in zip(names, counts, strict=True) if count) for counts in found
-    )
+    ]
+    told = _told(job, dict(zip(accelerators, devices_A, strict=True)), throughputs)
+    return tuple(dict.fromkeys([*planned, *told]))
+
+
+def _told(job: Job, devices: Mapping[str, int], throughputs: Throughputs) -> Iterable[Mix]:
+    """The mixes of which a table tells the speed, where there are so many devices of each type."""
+    assert job.elastic is not None
+    for way, steps_per_s in throughputs.mixed.items():
+        text, _, parts = way.accelerator.rpartition("/")
+        if way.job_type != job.job_type or parts != str(_parts(job)) or not steps_per_s:
+            continue
+        uses = {name: int(count) for name, _, count in (use.rpartition("=") for use in text.split("+"))}
+        if job.elastic.least <= sum(uses.values()) <= job.elastic.most and all(
+            count <= devices.get(name, 0) for name, count in uses.items()
+        ):
+            yield tuple((name, uses[name]) for name in devices if name in uses)
 
 
 Counts = tuple[int, ...]

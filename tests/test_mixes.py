@@ -26,7 +26,7 @@ from gavelx.jobs import Job
 from gavelx.measurements import Measurement
 from gavelx.mechanism import DEFAULT
 from gavelx.mechanism.commands import Device, Lease
-from gavelx.mixes import MOST, Mix, is_mix, mixes, parts_of_devices, plan_of, speed_on
+from gavelx.mixes import MOST, Mix, is_mix, mixes, parts_of_devices, plan_of, setting_of, speed_on
 from gavelx.overheads import Overhead, Overheads
 from gavelx.policies import Cost, Maximize, Policy, SumThroughput, Throughput, Worst, elastic, load_policy
 from gavelx.prices import Prices
@@ -439,3 +439,25 @@ def test_a_lease_on_a_mix_measures_its_speed() -> None:
     )
     assert misled.jct_s_J[0] == pytest.approx(9000.0)
     assert 6000.0 < taught.jct_s_J[0] < 7500.0
+
+
+def test_parameter_servers_are_devices_of_one_more_type() -> None:
+    """Four workers and two servers of parameters do 3.6 steps/s, and 2.4 if they exchange gradients themselves.
+
+    A table tells the speeds; of the job on such servers by themselves it says nothing. Their devices are counted
+    and paid as any others.
+    """
+    job = job_of(total_steps=3600.0, elastic=Elastic.of("workers:1-8/8/mixed"))
+    workers = {Setting("m", "v100", n): speed for n, speed in ((1, 1.0), (2, 1.5), (4, 2.4))}
+    told = {setting_of(job, (("v100", n), ("ps", n // 2))): speed for n, speed in ((2, 1.9), (4, 3.6))}
+    table = Throughputs(workers | {Setting("another", "ps"): 1.0}, mixed=told)
+    cluster, prices = Cluster.of({"v100": 4, "ps": 2}), Prices({"v100": 3600.0, "ps": 360.0})
+    result = simulate(ON_BOTH, [job], cluster, table, prices)
+    assert result.jct_s_J.tolist() == pytest.approx([1000.0])
+    assert result.cost_usd_L.sum() == pytest.approx(1000.0 * (4 * 1.0 + 2 * 0.1))
+    few = simulate(ON_BOTH, [job, job_of(1, total_steps=3600.0)], Cluster.of({"v100": 4, "ps": 1}), table, prices)
+    assert not few.unfinished
+    assert (few.busy_devices()[1] <= np.array([4, 1]) + 1e-9).all()
+    assert few.completion_s_J.max() < 2 * 3600.0 / 2.4, (
+        "the one server helps two workers, and the other two work without"
+    )

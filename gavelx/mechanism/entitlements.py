@@ -62,12 +62,16 @@ def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]
     job, partner = live.rows(given.job), live.rows(given.partner)
     alone, type_ = given.partner == ALONE, type_A[given.type]
     here = (job >= 0) & (alone | (partner >= 0))
-    here[here] &= live.throughput[job[here], type_[here]] > 0
+    runs = np.zeros(len(job), dtype=bool)
+    runs[here] = live.throughput[job[here], type_[here]] > 0
     others = None
     if given.others.any():
         others = np.zeros((len(job), len(accelerators)), dtype=np.int64)
         others[:, type_A] = widened(given.others, len(type_A))
-        here[here] &= ((live.throughput[job[here]] > 0) | (others[here] == 0)).all(axis=1)
+        mixed = here & others.any(axis=1)  # the speed on a type by itself may not be known
+        speed_JA, first = live.throughput[job[mixed]], live.throughput[job[mixed], type_[mixed]]
+        runs[mixed] = (first != 0) & ((speed_JA != 0) | (others[mixed] == 0)).all(axis=1)
+    here &= runs
     partner, together = np.where(alone, ALONE, partner), np.zeros(len(job), dtype=bool)
     found = ConfigurationSet.of(job, partner, type_, given.devices, together, given.batch, others).take(here)
     ways = Entitlements.of_shares(found, promises.share_P[here])
