@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FEW = 8
-"""Unknowns of one block up to which plain numbers are quicker than arrays."""
 
 
 def inverted(block_BNN: Floats) -> Floats:
@@ -19,8 +17,8 @@ def inverted(block_BNN: Floats) -> Floats:
     Raises :class:`ZeroDivisionError` if one is singular.
     """
     B, N, _ = block_BNN.shape
-    if B == 1 and N <= FEW:
-        block_BNN[0] = _inverted_alone(block_BNN[0].tolist())
+    if B == 1:
+        _invert_alone(block_BNN[0])
         return block_BNN
     every_B, swaps = np.arange(B), []
     for n in range(N):
@@ -40,23 +38,22 @@ def inverted(block_BNN: Floats) -> Floats:
     return block_BNN
 
 
-def _inverted_alone(rows: list[list[float]]) -> list[list[float]]:
-    """The same of a small block alone, number by number: to call numpy takes longer."""
-    N, places = len(rows), []
-    for n in range(N):
-        places.append(place := max(range(n, N), key=lambda k: abs(rows[k][n])))
-        rows[n], rows[place] = rows[place], rows[n]
-        pivot, rows[n][n] = rows[n][n], 1.0
-        pivot_row = rows[n] = [value / pivot + 0.0 for value in rows[n]]  # no -0.0
-        for k, row in enumerate(rows):
-            if k != n:
-                part, row[n] = row[n], 0.0
-                rows[k] = [value - part * other for value, other in zip(row, pivot_row, strict=True)]
-    for n in reversed(range(N)):
-        place = places[n]
-        for row in rows:
-            row[n], row[place] = row[place], row[n]
-    return rows
+def _invert_alone(block_NN: Floats) -> None:
+    """The same of one block."""
+    swaps = []
+    for n in range(len(block_NN)):
+        if place := int(np.abs(block_NN[n:, n]).argmax()):
+            swaps.append((n, place := n + place))
+            block_NN[[n, place]] = block_NN[[place, n]]
+        pivot, column_N1 = block_NN[n, n], block_NN[:, n, None].copy()
+        if not pivot:
+            raise ZeroDivisionError("a singular system")
+        block_NN[n, n] = 1.0
+        row_N = block_NN[n] / pivot
+        block_NN[n], block_NN[:, n], column_N1[n] = 0.0, 0.0, -1.0
+        block_NN -= column_N1 * row_N
+    for n, place in reversed(swaps):
+        block_NN[:, [n, place]] = block_NN[:, [place, n]]
 
 
 def solved(block_BNN: Floats, right_BN: Floats) -> Floats:

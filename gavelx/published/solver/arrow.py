@@ -86,6 +86,10 @@ class Arrow:
         def solve(b_U: Floats) -> Floats:
             x_U, x_H = np.empty(len(b_U)), b_U[self.hubs]
             right = [b_U[blocks.at_BN] for blocks in self.blocks]
+            if not H:
+                for b_BN, (blocks, inverse_BNN, _) in zip(right, solved, strict=True):
+                    x_U[blocks.at_BN] = np.einsum("BNK,BK->BN", inverse_BNN, b_BN)
+                return x_U
             for b_BN, (blocks, _, through_BNM) in zip(right, solved, strict=True):
                 x_H -= np.bincount(blocks.hub, np.einsum("BN,BNM->BM", b_BN, through_BNM).ravel(), H)
             x_U[self.hubs] = x_H = np.einsum("HK,K->H", of_hubs_HH, x_H)

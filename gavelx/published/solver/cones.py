@@ -9,6 +9,7 @@ Legend: L rows, N rows that are nonnegative numbers, K second-order cones.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,17 +112,26 @@ class Scaling:
 
     def room(self, d: Floats) -> float:
         """Which part of d it is from lambda to the border, inverted; not positive if the border is never met."""
-        (lam_N, lam_K3), (d_N, d_K3) = self.cones.split(self.lam), self.cones.split(d)
-        nearest, inside_K = -float((d_N / lam_N).min(initial=np.inf)), self._determinant_K > 0.0
-        if not inside_K.any():
+        d_N, d_K3 = self.cones.split(d)
+        nearest = -float((d_N / self.lam[: self.cones.nonnegative]).min(initial=np.inf))
+        inside_K, size_K1, unit_K3 = self._inside
+        if not len(unit_K3):
             return nearest
-        lam_K3, d_K3 = lam_K3[inside_K], d_K3[inside_K]  # rounding may put one outside, as it does in ECOS
-        size_K1 = np.sqrt(self._determinant_K[inside_K])[:, None]
-        unit_K3 = lam_K3 / size_K1
+        d_K3 = d_K3[inside_K]
         first_K1 = (unit_K3 * d_K3 * (1.0, -1.0, -1.0)).sum(axis=1, keepdims=True)
         rest_K2 = d_K3[:, 1:] - (first_K1 + d_K3[:, :1]) / (unit_K3[:, :1] + 1.0) * unit_K3[:, 1:]
         far_K1 = (np.sqrt((rest_K2**2).sum(axis=1, keepdims=True)) - first_K1) / size_K1
         return max(nearest, float(far_K1.max()))
+
+    @cached_property
+    def _inside(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
+        """The second-order cones that lambda is inside of, its size in those, and its direction.
+
+        Rounding may put it outside of one, as it does in ECOS.
+        """
+        inside_K = self._determinant_K > 0.0
+        size_K1 = np.sqrt(self._determinant_K[inside_K])[:, None]
+        return inside_K, size_K1, self.cones.split(self.lam)[1][inside_K] / size_K1
 
     def _along(self, v_K3: Floats) -> Floats:
         """``H D H' v`` in each second-order cone."""
