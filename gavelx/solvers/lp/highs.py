@@ -4,6 +4,7 @@ Legend: V variables, K constraints.
 """
 
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 from highspy import Highs, HighsLp, HighsModelStatus, MatrixFormat, ObjSense, cb, kHighsIInf, kHighsInf
@@ -30,6 +31,9 @@ SMALL = 2000
 """Variables up to which presolve costs more time than it saves."""
 UNWATCHED = 200
 """Iterations of simplex that a small program may take unasked; they take milliseconds."""
+SPARE = 4
+_spare: list[Highs] = []
+"""Those whose programs are gone; as many as this are kept, and none that was large."""
 BARE: dict[str, Any] = {"presolve": "off"}  # tells infeasible from unbounded, and does without a fragile postsolve
 REDUCED: dict[str, Any] = {"presolve": "choose"}
 LOOSE: dict[str, Any] = BARE | {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
@@ -45,7 +49,7 @@ class LinearProgram:
     """``maximise objective_V . v`` subject to ``lower_K <= matrix_KV @ v <= upper_K`` and bounds on v.
 
     ``primal`` simplex is quicker where a feasible vertex is at hand, such as all shares at 0. HiGHS takes longer
-    to begin than to solve a tiny program, which may be ``instead_of`` another one that is not used any more.
+    to begin than to solve a tiny program, so that of a program that is gone is used again.
     """
 
     def __init__(
@@ -58,12 +62,12 @@ class LinearProgram:
         lower_K: Floats,
         upper_K: Floats,
         primal: bool = False,
-        instead_of: "LinearProgram | None" = None,
     ) -> None:
         self._unit = _unit(objective_V)
         lp = highs_lp(objective_V / self._unit, (lower_V, upper_V), matrix_KV, (lower_K, upper_K))
         lp.sense_ = ObjSense.kMaximize
-        self._highs: Highs = new_highs() if instead_of is None else instead_of._highs
+        self._highs = _borrowed()
+        finalize(self, _give_back, self._highs).atexit = False
         self.prefer(primal=primal)
         self._highs.passModel(lp)
 
@@ -154,11 +158,31 @@ class _SilentHighs(Highs):
 def new_highs() -> Highs:
     """HiGHS with our options, which stops when no time is left. Its own limit is of wall-clock time."""
     highs = _SilentHighs()  # type: ignore[no-untyped-call]
+    highs.setCallback(_stop_in_time, None)
+    _as_new(highs)
+    return highs
+
+
+def _as_new(highs: Highs) -> None:
+    """Our options again, whatever the last program needed."""
     for option, value in OPTIONS.items():
         highs.setOptionValue(option, value)
-    highs.setCallback(_stop_in_time, None)
     watch(highs, True)
+
+
+def _borrowed() -> Highs:
+    """One that no program uses; passing it a model makes it forget the last one."""
+    try:
+        highs = _spare.pop()
+    except IndexError:
+        return new_highs()
+    _as_new(highs)
     return highs
+
+
+def _give_back(highs: Highs) -> None:
+    if highs.getNumCol() <= SMALL and len(_spare) < SPARE:
+        _spare.append(highs)
 
 
 def watch(highs: Highs, wanted: bool) -> None:

@@ -50,12 +50,12 @@ def prices_by_cuts(rows: Rows, level: float) -> tuple[Floats, float, float]:
     the level can be met.
     """
     best, reach = _cut(rows, _speeds(rows), level), FAR
-    cuts, program = [best], None
+    cuts = [best]
     while len(cuts) < TRIED and reach > NEAR and best.prices.rise > 0:
         last = best.prices
         try:
-            program = _mixture(cuts, best, rows.devices_A, reach, program)
-            price_A = np.maximum(program.solve()[1][: rows.A], 0.0) / rows.devices_A
+            multiplier_K = _mixture(cuts, best, rows.devices_A, reach).solve()[1]
+            price_A = np.maximum(multiplier_K[: rows.A], 0.0) / rows.devices_A
         except UnsolvedError:
             break
         if not price_A.any():
@@ -82,9 +82,7 @@ def _cut(rows: Rows, price_A: Floats, level: float, level_width: float = np.inf,
     return Cut(prices, *rows.usage(prices.price_A, prices.upper))
 
 
-def _mixture(
-    cuts: list[Cut], best: Cut, devices_A: Floats, reach: float, before: LinearProgram | None
-) -> LinearProgram:
+def _mixture(cuts: list[Cut], best: Cut, devices_A: Floats, reach: float) -> LinearProgram:
     """The best mixture of all cuts; its first multipliers are prices of all devices, within ``reach`` of the best.
 
     Variables: parts of the mixture, the level's step in widths, devices bought at the upper edge of the box and
@@ -106,5 +104,4 @@ def _mixture(
         matrix_KV=sparse.csc_array(np.vstack([fits_AV, mixture_V])),
         lower_K=np.append(np.full(A, -np.inf), 1.0),
         upper_K=np.ones(A + 1),
-        instead_of=before,
     )
