@@ -41,7 +41,8 @@ def embedded_program(
     """
     cones = Cones(len(limit_L) - 3 * second_order, second_order)
     G, row_L, column_V = _equilibrated(matrix_LV, cones)
-    c, h, GT = cost_V / column_V, limit_L / row_L, G.T
+    c, h = cost_V / column_V, limit_L / row_L
+    (L, V), row_E, column_E = G.shape, np.arange(len(h)).repeat(np.diff(G.indptr)), G.indices
     equations = Equations(G, cones)
     x, s, z = _first(equations, c, h)
     tau, kappa, unit = 1.0, 1.0, cones.unit()
@@ -49,7 +50,9 @@ def embedded_program(
     for _ in range(STEPS):
         if time_is_up():
             raise UnsolvedError(OUT_OF_TIME)
-        rx, rz, rt = -(GT @ z) - tau * c, s + G @ x - tau * h, kappa + dot(c, x) + dot(h, z)
+        GTz = np.bincount(column_E, G.data * z[row_E], V)  # quicker than a sparse product where it is small
+        Gx = np.bincount(row_E, G.data * x[column_E], L)
+        rx, rz, rt = -GTz - tau * c, s + Gx - tau * h, kappa + dot(c, x) + dot(h, z)
         gap = dot(s, z)
         mu = (gap + kappa * tau) / (cones.degree + 1)
         of_z = norm(rz) / (size_z + norm(x) + norm(s))

@@ -42,7 +42,7 @@ def solve_interior(statement: Statement | RatioStatement) -> Answer:
     rows = Rows(statement, no_classes(statement.snapshot.configurations))
     matrix_KV, limit_K, multiplier_of = _inequalities(rows)
     used_V = _used(statement.snapshot, len(rows.level_weight))
-    matrix_KU = matrix_KV[:, used_V]
+    matrix_KU = _columns(matrix_KV, used_V)
     counts_K = np.flatnonzero(abs(matrix_KU).sum(axis=1))
     if not len(counts_K):
         raise UnsolvedError("no job can run")
@@ -61,28 +61,44 @@ def _ratio(statement: RatioStatement) -> Answer:
     base = Statement(snapshot, (), nothing, statement.requirements, statement.text)
     rows = Rows(base, no_classes(snapshot.configurations))
     matrix_KC, limit_K, _ = _inequalities(rows)
-    bottom = statement.denominator.of_rows(counts)
-    one_U1, eye_UU, need_UU = np.ones((U, 1)), sparse.eye_array(U), sparse.diags_array(parts.need_R[counts])
-    in_cones = sparse.block_array(  # level >= a + c u; and (q + u, q - u, 2) in the cone, so that u q >= 1
-        [
-            [matrix_KC, None, None],
-            [None, -one_U1, need_UU],
-            [-bottom.matrix_RC, None, -eye_UU],
-            [-bottom.matrix_RC, None, eye_UU],
-            [sparse.csr_array((U, C)), None, None],
-        ],
-        format="csr",
-    )
-    q_U = bottom.constant_R
-    limits = np.concatenate([limit_K, -parts.offset_R[counts], q_U, q_U, np.full(U, 2.0)])
-    first = len(limit_K) + U
-    order = np.concatenate([np.arange(first), first + np.arange(3 * U).reshape(3, U).T.ravel()])
-    cost_V = np.concatenate([np.zeros(C), [1.0], np.zeros(U)])
-    used_V = _used(snapshot, 1 + U)
-    value_V, _ = embedded_program(cost_V[used_V], in_cones[order][:, used_V], limits[order], second_order=U)
+    bottom, need_U = statement.denominator.of_rows(counts), parts.need_R[counts]
+    of_cones_U3 = np.column_stack([bottom.constant_R, bottom.constant_R, np.full(U, 2.0)])
+    limits = np.concatenate([limit_K, -parts.offset_R[counts], of_cones_U3.ravel()])
+    matrix_LV = _with_cones(matrix_KC, need_U, bottom.matrix_RC)
+    cost_V, used_V = np.zeros(C + 1 + U), _used(snapshot, 1 + U)
+    cost_V[C] = 1.0
+    value_V, _ = embedded_program(cost_V[used_V], _columns(matrix_LV, used_V), limits, second_order=U)
     share_C = _shares(rows, used_V, value_V)
     bound = proven(statement, statement.objective(share_C), share_C, PROVEN)
     return Answer(share_C, bound, None, rows.G, "embedding, interior")
+
+
+def _with_cones(matrix_KC: sparse.csr_array, need_U: Floats, bottom_UC: sparse.csr_array) -> sparse.csr_array:
+    """The linear rows; level >= a + c u for every ratio; and (q + u, q - u, 2) in a cone, so that u q >= 1.
+
+    The level is the variable after the shares, and each u comes after that.
+    """
+    (K, C), U = matrix_KC.shape, len(need_U)
+    row_of_E = np.arange(K).repeat(np.diff(matrix_KC.indptr))
+    cone_of_E = K + U + 3 * np.arange(U).repeat(np.diff(bottom_UC.indptr))
+    every, one_U = np.arange(U), np.ones(U)
+    ratio_U, cone_U, u_U = K + every, K + U + 3 * every, C + 1 + every
+    entries = (
+        (row_of_E, matrix_KC.indices, matrix_KC.data),
+        (ratio_U, np.full(U, C), -one_U),
+        (ratio_U, u_U, need_U),
+        (cone_of_E, bottom_UC.indices, -bottom_UC.data),
+        (cone_U, u_U, -one_U),
+        (cone_of_E + 1, bottom_UC.indices, -bottom_UC.data),
+        (cone_U + 1, u_U, one_U),
+    )
+    row, column, value = (np.concatenate(part) for part in zip(*entries, strict=True))
+    return sparse.csr_array((value, (row, column)), shape=(K + 4 * U, C + 1 + U))
+
+
+def _columns(matrix_LV: sparse.csr_array, used_V: Ints) -> sparse.csr_array:
+    """These columns; where it is all of them, the matrix as it is."""
+    return matrix_LV if len(used_V) == matrix_LV.shape[1] else matrix_LV[:, used_V]
 
 
 def _inequalities(rows: Rows) -> tuple[sparse.csr_array, Floats, sparse.csr_array]:

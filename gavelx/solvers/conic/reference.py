@@ -260,11 +260,21 @@ class Parts:
 
     @property
     def convex(self) -> bool:
-        top, bottom = self.statement.numerator.matrix_RC, self.statement.denominator.matrix_RC
-        finite_R = self.statement.finite_R
-        rest_RC = abs(top - sparse.diags_array(self.offset_R) @ bottom)[np.flatnonzero(finite_R)]
-        same = rest_RC.nnz == 0 or rest_RC.max() <= 1e-12 * max(1e-300, abs(top).max())
+        finite_R, top = self.statement.finite_R, self.statement.numerator.matrix_RC
+        same = self._rest() <= 1e-12 * max(1e-300, np.abs(top.data).max(initial=0.0))
         return bool(same and (self.need_R >= 0)[finite_R].all())
+
+    def _rest(self) -> float:
+        """The largest coefficient that numerators have beyond their offset times the denominator's."""
+        top, bottom = self.statement.numerator, self.statement.denominator
+        if top.base_RC is bottom.base_RC:  # their coefficients stand in the same places
+            entries_R = np.diff(top.base_RC.indptr)
+            rest_E = top.matrix_RC.data - self.offset_R.repeat(entries_R) * bottom.matrix_RC.data
+            rest_E = rest_E[self.statement.finite_R.repeat(entries_R)]
+        else:
+            rest_RC = top.matrix_RC - sparse.diags_array(self.offset_R) @ bottom.matrix_RC
+            rest_E = rest_RC[np.flatnonzero(self.statement.finite_R)].data
+        return float(np.abs(rest_E).max(initial=0.0))
 
 
 def _gain(statement: RatioStatement, level: float, share_C: Floats) -> Statement:
