@@ -96,7 +96,8 @@ def decisions(repeats: int, jobs: int = 40, types: int = 3) -> list[str]:
         weights.write_bytes(greedy_network().to_bytes())
         learned = Learned(weights)
     found = []
-    for policy in (lookahead(elastic(load_policy("srtf_program"))), elastic(learned)):
+    alone = elastic(load_policy("srtf_program"))
+    for policy in (alone, lookahead(alone), elastic(learned)):
         taken_s = min(_decision_s(policy, snapshot) for _ in range(1 + repeats))
         found.append(f"{policy}: {1e3 * taken_s:.1f} ms")
     return [*found[:-1], f"{found[-1]}, of which the network is asked {times_asked(learned, snapshot)} times"]

@@ -2,20 +2,23 @@
 
     python -m experiments.dl2.published [--seeds 3] [--rounds 6] [--traces 24] [--out experiments/results]
 
-Writes ``dl2_published.md``.
+Writes ``dl2_published.md``; each part of it is in ``dl2_published.json`` as soon as it is found, so a run that was
+interrupted goes on where it stopped.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 import numpy as np
 
 from experiments.dl2.__main__ import GAP, LEARNED_AT, NOISE, TEST, TRAINING, VALIDATION
+from experiments.dl2.parts import Parts
 from experiments.dl2.world import SLOT_S, optimus, pairs, sizes, traces, window
 from experiments.experiment import markdown_table
 from gavelx.files.atomic import write_atomically
@@ -47,13 +50,16 @@ learns by reinforcement with DL2's own options (Adam 1e-4, discount 0.9, entropy
 batches of 256), on {each} traces a round. Differences are of mean completion."""
 
 
-@dataclass(frozen=True, eq=False)
-class Course:
-    """Mean completion to DRF: on validation traces after each round, on test traces of the best and the last."""
+class Course(NamedTuple):
+    """Mean completion to DRF: on validation traces after each round, on test traces of the best and the last.
+
+    ``best_slots`` is the mean completion of the best in slots, at exact speeds and with noise.
+    """
 
     curve: list[float]
     best: float
     last: float
+    best_slots: list[float]
 
 
 def mean_slots(slots: Slots, schedule: Schedule) -> Floats:
@@ -87,32 +93,38 @@ def copy_of(teacher: Schedule, seed: int, *, bundle: bool = True, rough: bool = 
     return cloned(seen_by, demonstrated(seen_by, slots, teacher), seed=seed, steps=STEPS_OF_A_COPY)
 
 
-def copies(count: int, seeds: int) -> str:
+@cache
+def copy_of_drf(seed: int, bundle: bool) -> Network:
+    """Where reinforcement begins."""
+    return copy_of(drf(pairs(LEARNED_AT, sizes())), seed, bundle=bundle)
+
+
+def copied(teacher: Schedule, seed: int, count: int) -> tuple[float, float]:
+    """How often a copy acts as its teacher on unseen traces, and its mean completion to the teacher's."""
+    seen_by, network = window(LEARNED_AT, sizes(), jobs=WINDOW), copy_of(teacher, seed)
+    unseen = demonstrated(seen_by, validation(), teacher)
+    return agreement(seen_by, network, unseen), over(tests(count), greedy(seen_by, network), teacher)
+
+
+def copies(count: int, seeds: int, parts: Parts) -> str:
     """The first stage, from each teacher."""
-    table, seen_by = sizes(), window(LEARNED_AT, sizes(), jobs=WINDOW)
+    table = sizes()
     both, rows = pairs(LEARNED_AT, table), []
     for name, teacher in (("DRF", drf(both)), ("Optimus", optimus(LEARNED_AT, table)), ("SRTF", srtf(both))):
         found = []
-        unseen = demonstrated(seen_by, validation(), teacher)
         for seed in range(seeds):
-            network = copy_of(teacher, seed)
-            found.append(
-                (agreement(seen_by, network, unseen), over(tests(count), greedy(seen_by, network), teacher))
-            )
+            found.append(parts.of(f"copy of {name}, seed {seed}", partial(copied, teacher, seed, count)))
             print(f"copy of {name}, seed {seed}: {found[-1]}", file=sys.stderr, flush=True)
         least, mean = min(one for one, _ in found), fmean(one for one, _ in found)
         rows.append([name, f"{mean:.1%}", f"{least:.1%}", " ".join(f"{gap:+.1%}" for _, gap in found)])
     return markdown_table(["teacher", "same action, mean", "least", "to the teacher, by seed"], rows)
 
 
-def reinforced(
-    begin: Network, seed: int, rounds: int, count: int, *, options: Options, bundle: bool, tolerance: float
-) -> Course:
+def reinforced(seed: int, rounds: int, count: int, *, options: Options, bundle: bool, tolerance: float) -> Course:
     """The second stage; a round that is worse than the best by more than ``tolerance`` is undone."""
-    seen_by = window(LEARNED_AT, sizes(), jobs=WINDOW, bundle=bundle)
-    learner, teacher = ActorCritic(seen_by, begin, options, seed), drf(pairs(LEARNED_AT, sizes()))
-    drf_s = mean_slots(validation(), teacher).mean()
-    curve, best = [], begin
+    seen_by, best = window(LEARNED_AT, sizes(), jobs=WINDOW, bundle=bundle), copy_of_drf(seed, bundle)
+    learner, teacher = ActorCritic(seen_by, best, options, seed), drf(pairs(LEARNED_AT, sizes()))
+    drf_s, curve = mean_slots(validation(), teacher).mean(), list[float]()
     for number in range(rounds + 1):
         if number:
             learner.play(training(seed, number, TRACES_OF_A_ROUND), most=PATIENCE_SLOTS)
@@ -120,74 +132,70 @@ def reinforced(
         curve.append(float(mean_slots(validation(), greedy(seen_by, network)).mean() / drf_s - 1.0))
         best = network if curve[-1] <= min(curve) else best
         learner.judged(1.0 + curve[-1], tolerance)
-    last = learner.network
-    return Course(curve, *(over(tests(count), greedy(seen_by, one), teacher) for one in (best, last)))
+    to_drf = (over(tests(count), greedy(seen_by, one), teacher) for one in (best, learner.network))
+    return Course(curve, *to_drf, exact_and_noisy(greedy(seen_by, best), count))
 
 
-def table_2(seeds: int, rounds: int, count: int) -> str:
-    """Reinforcement as published, with rounds undone, and without each of its parts."""
-    teacher, rows, last_of_all = drf(pairs(LEARNED_AT, sizes())), [], None
-    begin = {
-        (seed, bundle): copy_of(teacher, seed, bundle=bundle) for seed in range(seeds) for bundle in (True, False)
-    }
+def exact_and_noisy(schedule: Schedule, count: int) -> list[float]:
+    """Mean completion in slots on the test traces, at exact speeds and with noise."""
+    return [float(mean_slots(tests(count, noise), schedule).mean()) for noise in (0.0, NOISE)]
+
+
+def table_2(seeds: int, rounds: int, count: int, parts: Parts) -> tuple[str, list[Course]]:
+    """Reinforcement as published, with rounds undone, and without each of its parts; and the first of these."""
     cases = [(name, *one, float("inf")) for name, one in TABLE_2.items()]
     cases.insert(1, ("as published, worse rounds undone", Options(), True, TOLERANCE))
-    for name, options, bundle, tolerance in cases:
-        found = []
+    rows, courses = [], list[list[Course]]()
+    for name, setting, bundle, tolerance in cases:
+        courses.append([])
         for seed in range(seeds):
-            found.append(
-                reinforced(
-                    begin[seed, bundle], seed, rounds, count, options=options, bundle=bundle, tolerance=tolerance
-                )
-            )
-            shown = " ".join(f"{one:+.3f}" for one in found[-1].curve)
+            case = {"options": setting, "bundle": bundle, "tolerance": tolerance}
+            find = partial(reinforced, seed, rounds, count, **case)
+            courses[-1].append(Course(*parts.of(f"{name}, seed {seed}", find)))
+            shown = " ".join(f"{one:+.3f}" for one in courses[-1][-1].curve)
             print(f"{name}, seed {seed}: {shown}; {time.process_time():.0f} s", file=sys.stderr, flush=True)
-        lasts = [one.last for one in found]
-        last_of_all = fmean(lasts) if last_of_all is None else last_of_all
+        last, last_of_first = (fmean(one.last for one in found) for found in (courses[-1], courses[0]))
         rows.append(
             [
                 name,
-                " ".join(f"{one.best:+.1%}" for one in found),
-                " ".join(f"{one:+.1%}" for one in lasts),
-                f"{(1 + fmean(lasts)) / (1 + last_of_all) - 1:+.1%}",
+                " ".join(f"{one.best:+.1%}" for one in courses[-1]),
+                " ".join(f"{one.last:+.1%}" for one in courses[-1]),
+                f"{(1 + last) / (1 + last_of_first) - 1:+.1%}",
                 f"{PAPER[name]:+.1%}" if name in PAPER else "",
-                f"{max(max(one.curve) for one in found):+.1%}",
+                f"{max(max(one.curve) for one in courses[-1]):+.1%}",
             ]
         )
     titles = ["", "best round, to DRF", "last round, to DRF", "last, to as published", "paper", "worst validation"]
-    return markdown_table(titles, rows)
+    return markdown_table(titles, rows), courses[0]
 
 
-def baselines(seeds: int, rounds: int, count: int) -> str:
-    """The paper's comparison (figure 9), at exact speeds and with 27.3 % noise.
+def offline(seed: int, rounds: int, count: int) -> list[float]:
+    """OfflineRL: the same learner at the speeds of the smooth model, judged at those that are measured."""
+    smooth = sizes(rough=False)
+    network = copy_of(drf(pairs(LEARNED_AT, smooth)), seed, rough=False)
+    learner = ActorCritic(window(LEARNED_AT, smooth, jobs=WINDOW), network, Options(), seed)
+    for number in range(1, rounds + 1):
+        learner.play(training(seed, number, TRACES_OF_A_ROUND, rough=False), most=PATIENCE_SLOTS)
+    return exact_and_noisy(greedy(window(LEARNED_AT, sizes(), jobs=WINDOW), learner.network), count)
 
-    OfflineRL learns at the speeds of the smooth model, and DL2 at those that are measured.
-    """
-    rows, both = [], pairs(LEARNED_AT, sizes())
-    seen_by = window(LEARNED_AT, sizes(), jobs=WINDOW)
-    offline = []
-    for seed in range(seeds):
-        smooth = sizes(rough=False)
-        network = copy_of(drf(pairs(LEARNED_AT, smooth)), seed, rough=False)
-        learner = ActorCritic(window(LEARNED_AT, smooth, jobs=WINDOW), network, Options(), seed)
-        for number in range(1, rounds + 1):
-            learner.play(training(seed, number, TRACES_OF_A_ROUND, rough=False), most=PATIENCE_SLOTS)
-        offline.append(learner.network)
-    schedules: dict[str, list[Schedule]] = {
-        "DRF": [drf(both)],
-        "SRTF": [srtf(both)],
-        "Tetris": [tetris(both)],
-        "Optimus": [optimus(LEARNED_AT, sizes())],
-        "OfflineRL": [greedy(seen_by, one) for one in offline],
-    }
-    for name, found in schedules.items():
-        row = [name]
-        for noise in (0.0, NOISE):
-            means = [float(mean_slots(tests(count, noise), one).mean()) for one in found]
-            spread = f" ± {stdev(means):.3f}" if len(means) > 1 else ""
-            row.append(f"{fmean(means):.3f}{spread}")
-        rows.append(row)
+
+def baselines(seeds: int, rounds: int, count: int, parts: Parts, published: Sequence[Course]) -> str:
+    """The paper's comparison (figure 9), at exact speeds and with 27.3 % noise."""
+    both = pairs(LEARNED_AT, sizes())
+    schedules = {
+        "DRF": drf(both), "SRTF": srtf(both), "Tetris": tetris(both), "Optimus": optimus(LEARNED_AT, sizes())
+    }  # fmt: skip
+    found = {name: [exact_and_noisy(one, count)] for name, one in schedules.items()}
+    found["OfflineRL"] = [
+        parts.of(f"OfflineRL, seed {seed}", partial(offline, seed, rounds, count)) for seed in range(seeds)
+    ]
+    found["DL2, best round"] = [one.best_slots for one in published]
+    rows = [[name, *map(_with_spread, zip(*of_seeds, strict=True))] for name, of_seeds in found.items()]
     return markdown_table(["", "mean completion, slots", "with noise"], rows)
+
+
+def _with_spread(means: Sequence[float]) -> str:
+    return f"{fmean(means):.3f}" + (f" ± {stdev(means):.3f}" if len(means) > 1 else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -202,11 +210,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = ABOUT.format(
         **vars(options), nodes=LEARNED_AT, window=WINDOW, copy=TRACES_OF_A_COPY, each=TRACES_OF_A_ROUND
     )
-    parts = ["# DL2 as published", about, "## Imitation", copies(options.traces, options.seeds)]
-    parts += ["## Reinforcement, and what DL2's Table 2 leaves out"]
-    parts += [table_2(options.seeds, options.rounds, options.traces)]
-    parts += ["## Its baselines", baselines(options.seeds, options.rounds, options.traces)]
-    write_atomically(options.out / "dl2_published.md", "\n\n".join(parts) + "\n")
+    seeds, rounds, count = options.seeds, options.rounds, options.traces
+    parts = Parts(options.out / "dl2_published.json", {"rounds": rounds, "traces": count})
+    imitation = copies(count, seeds, parts)
+    reinforcement, published = table_2(seeds, rounds, count, parts)
+    text = ["# DL2 as published", about, "## Imitation", imitation]
+    text += ["## Reinforcement, and what DL2's Table 2 leaves out", reinforcement]
+    text += ["## Its baselines", baselines(seeds, rounds, count, parts, published)]
+    write_atomically(options.out / "dl2_published.md", "\n\n".join(text) + "\n")
     return 0
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from gavelx.slots.greedy import Greedy, Steps, Weights
 from gavelx.slots.model import Floats, Ints, Slots
 
-CANDIDATES = (*(Weights(power) for power in (0.0, 0.5, 1.0, 1.5, 2.0)), Weights(1.0, 1.0))
+CANDIDATES = (*(Weights(power) for power in (0.0, 0.5, 1.0, 2.0)), Weights(2.0, 1.0))
 """Optimus over all sizes, and schedules that favour short jobs more and more; the last lets some of them wait."""
-GROWTH = 1.5
+GROWTH = 2.0
 """Beyond those asked for, each slot is so much longer than the one before, so that all plans come to an end."""
 Values = Callable[[Slots], Floats]
 

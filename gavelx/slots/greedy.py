@@ -200,38 +200,36 @@ class Greedy:
             wanted_KJR = np.where(live_KJ[:, :, None], use_NSR[kind_KJ, cost_KJS.argmin(axis=2)], 0.0)
             used_KR = wanted_KJR.sum(axis=1)
             price_KR = price_KR * np.clip(used_KR / room_KR, *CHANGE) ** max(SLOWEST, 0.8**n)
-        return self._with_room(
-            slots, cost_KJS.reshape(*kind_KJ.shape, *self.steps.size_NGH.shape[1:]).min(axis=3), first_KJ
-        )
+        cost_KJGH = cost_KJS.reshape(*kind_KJ.shape, *self.steps.size_NGH.shape[1:])
+        return self._with_room(slots, np.minimum.reduce(np.moveaxis(cost_KJGH, 3, 0).copy()), first_KJ)
 
     def _with_room(self, slots: Slots, cost_KJG: Floats, first_KJ: Floats) -> Ints:
-        """Jobs in order; each takes the group where it costs least that still has room for its least size."""
+        """Jobs in order; each takes the group where it costs least that still has room for its least size.
+
+        Where one does not find room in the group that costs it least, it and those after it go one by one.
+        """
         use_KJGR = self.steps.use_NGHR[slots.kind_KJ, :, 0]
         best_KJ = cost_KJG.argmin(axis=2)
-        can_KJ = slots.live_KJ & (cost_KJG.min(axis=2) < NEVER)
-        wanted_KJR = np.take_along_axis(use_KJGR, best_KJ[:, :, None, None], axis=2)[:, :, 0]
-        needs_KR = np.where(can_KJ[:, :, None], wanted_KJR, 0.0).sum(axis=1)
+        can_KJ = slots.live_KJ & (np.take_along_axis(cost_KJG, best_KJ[:, :, None], axis=2)[:, :, 0] < NEVER)
+        needs_KJR = np.take_along_axis(use_KJGR, best_KJ[:, :, None, None], axis=2)[:, :, 0]
+        needs_KJR = np.where(can_KJ[:, :, None], needs_KJR, 0.0)
         group_KJ = np.where(can_KJ, best_KJ, NONE)
-        short_K = np.flatnonzero((needs_KR > slots.room_KR).any(axis=1))
-        if len(short_K):
-            part = slots.take(short_K)
-            group_KJ[short_K] = _one_by_one(part, use_KJGR[short_K], cost_KJG[short_K], first_KJ[short_K])
+        short_K = np.flatnonzero((needs_KJR.sum(axis=1) > slots.room_KR * FITS).any(axis=1))
+        if not len(short_K):
+            return group_KJ
+        rows, room_K1R = np.arange(len(short_K)), slots.room_KR[short_K, None]
+        order_KJ = np.argsort(-first_KJ[short_K], axis=1, kind="stable")
+        free_KJR = room_K1R - np.cumsum(needs_KJR[short_K[:, None], order_KJ], axis=1)
+        begin = int((free_KJR < room_K1R * (1.0 - FITS)).any(axis=2).argmax(axis=1).min())
+        free_KR = free_KJR[:, begin - 1] if begin else room_K1R[:, 0].astype(float)
+        for j_K in order_KJ[:, begin:].T:
+            use_KGR, cost_KG = use_KJGR[short_K, j_K], cost_KJG[short_K, j_K]
+            fits_KG = (cost_KG < NEVER) & (use_KGR <= free_KR[:, None, :] * FITS).all(axis=2)
+            g_K = np.where(fits_KG, cost_KG, np.inf).argmin(axis=1)
+            gets_K = fits_KG[rows, g_K] & can_KJ[short_K, j_K]
+            group_KJ[short_K, j_K] = np.where(gets_K, g_K, NONE)
+            free_KR = free_KR - np.where(gets_K[:, None], use_KGR[rows, g_K], 0.0)
         return group_KJ
-
-
-def _one_by_one(slots: Slots, use_KJGR: Floats, cost_KJG: Floats, first_KJ: Floats) -> Ints:
-    """The group of each job where not all find room in the one that costs least."""
-    rows = np.arange(len(cost_KJG))
-    free_KR, group_KJ = slots.room_KR.astype(float).copy(), np.full(first_KJ.shape, NONE)
-    live_KJ = slots.live_KJ
-    for j_K in np.argsort(-first_KJ, axis=1, kind="stable").T:
-        use_KGR, cost_KG = use_KJGR[rows, j_K], cost_KJG[rows, j_K]
-        fits_KG = (cost_KG < NEVER) & (use_KGR <= free_KR[:, None, :] * FITS).all(axis=2)
-        g_K = np.where(fits_KG, cost_KG, np.inf).argmin(axis=1)
-        gets_K = fits_KG[rows, g_K] & live_KJ[rows, j_K]
-        group_KJ[rows, j_K] = np.where(gets_K, g_K, NONE)
-        free_KR -= np.where(gets_K[:, None], use_KGR[rows, g_K], 0.0)
-    return group_KJ
 
 
 def taken(worth_KJH: Floats, use_KJHR: Floats, room_KR: Floats) -> Ints:
@@ -239,7 +237,9 @@ def taken(worth_KJH: Floats, use_KJHR: Floats, room_KR: Floats) -> Ints:
     K, J, H = worth_KJH.shape
     some = int((worth_KJH > 0.0).sum(axis=(1, 2)).max(initial=0))
     order_KS = np.argsort(-worth_KJH.reshape(K, -1), axis=1, kind="stable")[:, :some]
-    use_RKS = np.moveaxis(use_KJHR.reshape(K, J * H, -1), 2, 0)[:, np.arange(K)[:, None], order_KS]
+    use_RKS = np.ascontiguousarray(
+        np.moveaxis(use_KJHR.reshape(K, J * H, -1), 2, 0)[:, np.arange(K)[:, None], order_KS]
+    )
     open_KS: Bools = np.take_along_axis(worth_KJH.reshape(K, -1), order_KS, axis=1) > 0.0
     taken_KS, k_K, free_RK = np.zeros((K, J * H), dtype=np.int64), np.arange(K), room_KR.T
     while True:

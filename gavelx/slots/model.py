@@ -176,8 +176,8 @@ def play(slots: Slots, schedule: Schedule, slot_s: float, most: int = 100_000) -
 
 
 def chosen(slots: Slots, schedule: Schedule) -> Ints:
-    """The size of each job; the schedule is asked about those that are live."""
-    seen, job_KL = slots.live()
+    """The size of each job; the schedule is asked about those that are live, at the speeds that are believed."""
+    seen, job_KL = replace(slots, pace_KJ=np.ones(slots.pace_KJ.shape)).live()
     size_KJ = np.full(slots.kind_KJ.shape, NONE)
     if job_KL.shape[1]:
         np.put_along_axis(size_KJ, job_KL, np.where(seen.live_KJ, schedule(seen), NONE), axis=1)

@@ -14,7 +14,8 @@ def test_its_answers_are_certified() -> None:
 
 
 def test_decisions_are_timed_and_the_network_is_asked_for_all_jobs_at_once() -> None:
-    ahead, learned = decisions(repeats=0, jobs=6, types=2)
+    alone, ahead, learned = decisions(repeats=0, jobs=6, types=2)
+    assert alone.startswith("elastic(srtf_program): ")
     assert ahead.startswith("lookahead(elastic(srtf_program)): ")
     assert ahead.endswith(" ms")
     asked = int(learned.split("asked ")[1].split()[0])

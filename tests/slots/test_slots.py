@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gavelx.slots.ahead import CANDIDATES, Ahead
 from gavelx.slots.greedy import FITS, Greedy, Steps, Weights, taken
-from gavelx.slots.model import NONE, Sizes, Slots, play
+from gavelx.slots.model import NONE, Sizes, Slots, chosen, play
 
 SLOT_S = 100.0
 
@@ -152,6 +152,16 @@ def test_a_job_that_is_slower_than_believed_takes_longer() -> None:
     )
     slots = replace(slots, pace_KJ=np.array([[1.0, 0.5]]))
     np.testing.assert_allclose(play(slots, greedy(slots, Weights(0.0)), SLOT_S).done_s_KJ, [[150.0, 300.0]])
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_a_schedule_does_not_know_how_fast_jobs_really_are(seed: int, groups: int) -> None:
+    slots = drawn(seed, groups=groups)
+    pace_KJ = np.random.default_rng(seed).uniform(0.2, 5.0, slots.pace_KJ.shape)
+    schedule = Ahead(Steps.hull(slots.sizes, slots.room_KR[0]), SLOT_S)
+    believed, real = (chosen(one, schedule) for one in (slots, replace(slots, pace_KJ=pace_KJ)))
+    np.testing.assert_array_equal(believed, real)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3))
