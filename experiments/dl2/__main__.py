@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 import numpy as np
 from scipy.stats import wilcoxon
@@ -55,9 +56,9 @@ def jct(slots: Slots, schedule: Schedule) -> Floats:
     return mean_jct(play(slots, schedule, SLOT_S))
 
 
-def compared(nodes: int, noise: float, count: int, *, rough: bool = True) -> Figures:
-    """Every schedule on the same traces."""
-    slots = traces(range(TEST, TEST + count), nodes, noise=noise, rough=rough)
+def compared(nodes: int, noise: float, count: int, **options: Any) -> Figures:
+    """Every schedule on the same traces; ``options``: of :func:`traces`."""
+    slots = traces(range(TEST, TEST + count), nodes, noise=noise, **options)
     schedules: Mapping[str, Schedule] = {
         "DRF": drf(pairs(nodes, slots.sizes)),
         "Optimus": optimus(nodes, slots.sizes),
@@ -100,10 +101,10 @@ def decision_s(jobs: int = 40, nodes: int = 12, repetitions: int = 5) -> float:
     return min(seconds)
 
 
-def lesson(nodes: int, seed: int, number: int, count: int, noise: float = 0.0) -> Lesson:
-    """Traces of a round, which no other round and no test has."""
+def lesson(nodes: int, seed: int, number: int, count: int, **options: Any) -> Lesson:
+    """Traces of a round, which no other round and no test has; ``options``: of :func:`traces`."""
     first = TRAINING + GAP * seed + LESSONS * number
-    slots = traces(range(first, first + count), nodes, noise=noise)
+    slots = traces(range(first, first + count), nodes, **options)
     steps = Steps.hull(slots.sizes, room(nodes))
     return Lesson(slots, Moves.along(steps), Ahead(steps, SLOT_S), SLOT_S)
 
@@ -114,13 +115,16 @@ def student(network: Network, nodes: int) -> Schedule:
     return lambda slots: handed_out(slots, moves, network, SLOT_S)
 
 
-def taught(seed: int, count: int = LESSONS, rounds: int = ROUNDS, steps: int = STEPS) -> tuple[Network, list[str]]:
-    """A network; of its rounds the one is kept that is best on validation traces. With the curve of its rounds."""
-    validation = traces(range(VALIDATION, VALIDATION + 8), LEARNED_AT)
+def taught(seed: int, count: int = LESSONS, **options: Any) -> tuple[Network, list[str]]:
+    """A network; of its rounds the one is kept that is best on validation traces. With the curve of its rounds.
+
+    It learns from so many traces a round; ``options``: of :func:`traces`, also for validation.
+    """
+    validation = traces(range(VALIDATION, VALIDATION + 8), LEARNED_AT, **options)
     kept: list[tuple[float, Network]] = []
     curve, begin_s = [], time.process_time()
     for one in imitation(
-        lambda number: lesson(LEARNED_AT, seed, number, count), seed=seed, rounds=rounds, steps=steps
+        lambda number: lesson(LEARNED_AT, seed, number, count, **options), seed=seed, rounds=ROUNDS, steps=STEPS
     ):
         kept.append((float(jct(validation, student(one.network, LEARNED_AT)).mean()), one.network))
         curve.append(f"{kept[-1][0]:.3f} ({one.moves:,} moves, {time.process_time() - begin_s:.0f} s)")

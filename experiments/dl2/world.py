@@ -11,7 +11,7 @@ Legend: K traces, J jobs, N models, V sizes, R resources (CPUs and GPUs).
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gavelx.slots.greedy import Greedy, Steps, Weights
-from gavelx.slots.model import NONE, Floats, Schedule, Sizes, Slots
+from gavelx.slots.model import NONE, Floats, Ints, Schedule, Sizes, Slots
 from gavelx.slots.moves import Moves
 from gavelx.slots.window import Window
 
@@ -41,6 +41,8 @@ WITHOUT_GPU = ("cnn-text-classification", "dssm")
 WORKER_CPUS, WORKER_GPUS, SERVER_CPUS = 2, 4, 2
 ARRIVALS, ARRIVALS_MOST = 2.4, 3
 """A slot: Poisson with this mean, and no more than so many."""
+Arrivals = Callable[[np.random.Generator, int], Ints]
+"""How many jobs arrive in each of so many slots."""
 SPEEDS = Path(__file__).with_name("speeds.csv")
 MANY = 128
 """Of a model with more measured speeds, nearly every size was measured; of the others, every second one."""
@@ -92,7 +94,21 @@ def room(nodes: int) -> Floats:
     return np.array([nodes * CPUS, nodes * GPUS], dtype=float)
 
 
-def traces(seeds: Sequence[int], nodes: int, jobs: int = 60, noise: float = 0.0, *, rough: bool = True) -> Slots:
+def poisson(random: np.random.Generator, slots: int) -> Ints:
+    """Arrivals as DL2's code draws them."""
+    return np.minimum(ARRIVALS_MOST, random.poisson(ARRIVALS, slots))
+
+
+def traces(
+    seeds: Sequence[int],
+    nodes: int,
+    jobs: int = 60,
+    noise: float = 0.0,
+    *,
+    rough: bool = True,
+    models: Sequence[int] = range(len(EPOCH)),
+    arrivals: Arrivals = poisson,
+) -> Slots:
     """A trace for each seed: models and arrivals by chance; with ``noise``, speeds that are off by that much.
 
     The standard deviation of a job's true speed over the believed one is ``noise``, and its mean 1.
@@ -101,8 +117,8 @@ def traces(seeds: Sequence[int], nodes: int, jobs: int = 60, noise: float = 0.0,
     kind_KJ, arrival_s_KJ, pace_KJ = [], [], []
     for seed in seeds:
         random = np.random.default_rng([25, 2, seed])
-        counts = np.minimum(ARRIVALS_MOST, random.poisson(ARRIVALS, jobs))
-        kind_KJ.append(random.integers(len(EPOCH), size=jobs))
+        counts = arrivals(random, jobs)
+        kind_KJ.append(np.array(models)[random.integers(len(models), size=jobs)])
         arrival_s_KJ.append(SLOT_S * np.repeat(np.arange(jobs), counts)[:jobs])
         sigma = math.sqrt(math.log1p(noise**2))
         pace_KJ.append(np.exp(random.normal(-sigma * sigma / 2.0, sigma, jobs)))
