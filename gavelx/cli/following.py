@@ -8,7 +8,7 @@ from gavelx.cli.extras import service_installed, training_installed
 from gavelx.cli.output import print_json, stderr
 from gavelx.errors import OptionError, WorkloadError
 from gavelx.files.atomic import write_atomically
-from gavelx.learning.lessons import lesson_of
+from gavelx.learning.lessons import SLOT_S, Lesson, lesson_of
 from gavelx.learning.trial import Recent, Trial, tried
 from gavelx.mechanism.lengths import Known
 from gavelx.policies import load_policy
@@ -21,10 +21,15 @@ with service_installed():
     from gavelx.rpc.channels import Access
     from gavelx.service.state.replay import read_recorded
 
+SLOTS_MOST = 500
+
 
 @dataclass(frozen=True)
 class Following:
-    """What is learned, and how: from the ``last`` jobs of the log, into a ``folder`` of weights."""
+    """What is learned, and how: from the ``last`` jobs of the log, into a ``folder`` of weights.
+
+    ``slot_s``: how often devices change hands in the model; None: by the length of the jobs.
+    """
 
     log: str
     folder: str
@@ -32,7 +37,7 @@ class Following:
     last: int
     rounds: int
     steps: int
-    slot_s: float
+    slot_s: float | None
     tolerance: float
     seed: int
 
@@ -67,17 +72,26 @@ def recent_jobs(following: Following) -> Recent:
     return Recent(jobs, recorded.cluster, recorded.throughputs, recorded.configuration.rules, lengths)
 
 
+def lesson_on(recent: Recent, slot_s: float | None) -> Lesson:
+    """The window as a lesson, in slots of so many seconds; None: ``SLOT_S``, or as long that it has no more than
+    ``SLOTS_MOST`` of them, with each job in its fastest size."""
+    lesson = lesson_of([recent.jobs], recent.cluster, recent.throughputs, slot_s or SLOT_S)
+    if slot_s is None and (longest_s := lesson.shortest_s / SLOTS_MOST) > SLOT_S:
+        return lesson_of([recent.jobs], recent.cluster, recent.throughputs, longest_s)
+    return lesson
+
+
 def learned(following: Following, recent: Recent) -> str:
     """A network that imitates looking ahead on the window; its file is named after its content."""
     with training_installed():
         from gavelx.learning.imitate import imitation  # noqa: PLC0415
-    lesson = lesson_of([recent.jobs], recent.cluster, recent.throughputs, following.slot_s)
+    lesson = lesson_on(recent, following.slot_s)
     *_, last = imitation(
         lambda _: lesson,
         seed=following.seed,
         rounds=following.rounds,
         steps=following.steps,
-        slot_s=following.slot_s,
+        slot_s=lesson.slot_s,
     )
     content = last.network.to_bytes()
     digest = Network.from_bytes(content, following.folder).digest

@@ -1,4 +1,4 @@
-"""The commands about learning: imitate a schedule that looks ahead, reinforce as DL2 does, and evaluate networks.
+"""The commands about learning: imitate a schedule that looks ahead, adapt, reinforce as DL2 does, and evaluate.
 
 As in ``commands``, imports sit inside the functions.
 """
@@ -83,6 +83,33 @@ def learn_reinforce(
 
 
 @learn_app.command(
+    "adapt",
+    epilog="Example:  gavelx learn adapt weights.npz --cluster v100=4 --elasticity workers:1-4 --arrival-rate 6"
+    " --slot 3600 --out adapted.npz",
+)
+@with_options(WorldOptions)
+def learn_adapt(
+    *,
+    weights: Annotated[str, typer.Argument(metavar="FILE.npz", help="A network that learned by imitation.")],
+    world: WorldOptions,
+    rounds: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Each takes other traces.")] = 12,
+    out: Out,
+    checkpoint: Checkpoint = None,
+    plot: Curve = None,
+    json: o.JsonFlag = False,
+) -> None:
+    """Adapt a network to your cluster and jobs by reinforcement.
+
+    Each trace of a round is played four times, and draws that turned out better
+    become likelier. Round 0 is the network as it came; the best round on traces
+    that it has not learned from is kept. Needs torch: pip install "gavelx[train]".
+    """
+    from gavelx.cli.learning import Files, adapt
+
+    adapt(weights, world, rounds, Files(out, checkpoint, plot), as_json=json)
+
+
+@learn_app.command(
     "evaluate",
     epilog="Example:  gavelx learn evaluate weights.npz --cluster v100=8 --elasticity workers:1-4 --arrival-rate 6"
     " --slot 3600",
@@ -124,8 +151,13 @@ def learn_follow(
     rounds: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Of learning, each time.")] = 3,
     steps: Annotated[int, typer.Option(min=1, metavar="N", help="Steps of training in each round.")] = 400,
     slot: Annotated[
-        float, typer.Option(min=1.0, metavar="SECONDS", help="How often devices change hands in the model.")
-    ] = 360.0,
+        float | None,
+        typer.Option(
+            min=1.0,
+            metavar="SECONDS",
+            help="How often devices change hands in the model; default: 360 s, and longer where jobs are long.",
+        ),
+    ] = None,
     tolerance: Annotated[
         float, typer.Option(min=0.0, metavar="PART", help="By how much a network may be worse than the teacher.")
     ] = 0.05,

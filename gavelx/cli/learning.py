@@ -1,7 +1,7 @@
 """``gavelx learn``: random traces, rounds of learning with a line for each, and what the network is worth."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -138,6 +138,32 @@ def reinforce(world: WorldOptions, dl2: Published, rounds: int, files: Files, *,
         after=cast(Reinforced, before.last) if before else None,
     )
     _follow(before, course(learned, lesson(VALIDATION), before), plan, as_json=as_json)
+
+
+def adapt(weights: str, world: WorldOptions, rounds: int, files: Files, *, as_json: bool) -> None:
+    """Go on by reinforcement from a network that learned by imitation."""
+    policy = decided_by(weights)
+    if isinstance(policy, Dl2):
+        expected = "a network that imitates looking ahead (gavelx learn imitate)"
+        raise OptionError(
+            "it is a network of DL2",
+            where=weights,
+            expected=expected,
+            hint="gavelx learn reinforce goes on with it",
+        )
+    with training_installed():
+        from gavelx.learning.adapt import Adapted, adaptation  # noqa: PLC0415
+        from gavelx.learning.course import course  # noqa: PLC0415
+    plan = Plan(files, asdict(world) | {"weights": policy.network.digest}, rounds)
+    before = plan.begun(Adapted.of)
+    learned = adaptation(
+        lambda number: lesson_for(world, TRAINING, number),
+        replace(policy.network, note={**policy.network.note, "slot_s": world.slot}),
+        seed=world.seed,
+        rounds=rounds,
+        after=cast(Adapted, before.last) if before else None,
+    )
+    _follow(before, course(learned, lesson_for(world, VALIDATION), before), plan, as_json=as_json)
 
 
 def _follow(before: "Course | None", courses: Iterator["Course"], plan: Plan, *, as_json: bool) -> None:

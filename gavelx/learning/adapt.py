@@ -9,9 +9,9 @@ no critic can foresee, are not counted (PPO, Schulman et al., 2017, with this ba
 Legend: K clusters, J jobs of each, M moves of a job, F features, T slots, n draws of a job.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gavelx.learning.imitate import as_arrays
+from gavelx.learning.lessons import Lesson
 from gavelx.learning.supervised import torch_of
 from gavelx.policies.network import Network
 from gavelx.slots.model import NONE, Bools, Floats, Ints, Slots, chosen
@@ -55,8 +56,53 @@ World = tuple[Slots, Moves, float]
 """Traces, how their jobs grow, and the seconds of a slot."""
 
 
+@dataclass(frozen=True, eq=False)
+class Adapted:
+    """How far adaptation has come: a round needs nothing of the ones before but their network."""
+
+    number: int
+    network: Network
+    moves: int
+
+    def arrays(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"moves": np.array(self.moves)}
+
+    @staticmethod
+    def of(number: int, network: Network, arrays: Mapping[str, Any]) -> "Adapted":
+        """What those arrays hold."""
+        return Adapted(number, network, int(arrays["moves"]))
+
+
+def adaptation(
+    lesson: Callable[[int], Lesson],
+    network: Network,
+    *,
+    seed: int = 0,
+    rounds: int = 12,
+    after: Adapted | None = None,
+) -> Generator[Adapted, float, None]:
+    """A round on each lesson, up to ``rounds``; round 0 is the network as it came.
+
+    ``after`` goes on from an earlier round, and gives it once more.
+    """
+    after = Adapted(0, network, 0) if after is None else after
+    yield after
+    for number in range(after.number + 1, rounds + 1):
+        one = lesson(number)
+        world = (one.slots, one.moves, one.slot_s)
+        learned, moves = _round(after.network, world, seed=1000 * seed + number)
+        after = Adapted(number, learned, after.moves + moves)
+        yield after
+
+
 def adapted(network: Network, world: World, *, seed: int) -> Network:
     """The network after a round: the traces are played several times, and it learns from what was better."""
+    return _round(network, world, seed=seed)[0]
+
+
+def _round(network: Network, world: World, *, seed: int) -> tuple[Network, int]:
+    """The same, and how many draws it learned from."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     slots, moves, slot_s = world
@@ -65,7 +111,8 @@ def adapted(network: Network, world: World, *, seed: int) -> Network:
     random = np.random.default_rng([seed, 36])
     played = _played(net, network, (slots.take(every_K), moves, slot_s), random)
     _improve(net, network, played.draws, _advantages(played))
-    return replace(as_arrays(net, *(torch.from_numpy(one) for one in _ends(network))), note=network.note)
+    after = replace(as_arrays(net, *(torch.from_numpy(one) for one in _ends(network))), note=network.note)
+    return after, len(played.draws.draw_n)
 
 
 def _ends(network: Network) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -20,6 +20,8 @@ from gavelx.slots.moves import Moves
 from gavelx.snapshot import Snapshot
 from gavelx.throughputs import Throughputs
 
+SLOT_S = 360.0
+
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
@@ -31,6 +33,12 @@ class Lesson:
     slot_s: float
     types: tuple[str, ...] = ()
 
+    @property
+    def shortest_s(self) -> float:
+        """When all jobs would be complete, each in its fastest size from its arrival on."""
+        slots = self.slots
+        return float((slots.arrival_s_KJ + slots.left_KJ / slots.sizes.best_N[slots.kind_KJ]).max())
+
 
 TEACHERS: dict[str, Callable[[Steps], Schedule]] = {"drf": drf, "optimus": optimus, "srtf": srtf, "tetris": tetris}
 """Schedules from which DL2's network learns first."""
@@ -40,7 +48,7 @@ def lesson_of(
     traces: Sequence[Sequence[Job]],
     cluster: Cluster,
     throughputs: Throughputs,
-    slot_s: float = 360.0,
+    slot_s: float = SLOT_S,
     teacher: str | None = None,
 ) -> Lesson:
     """What a teacher does with these traces, each on a cluster of its own, in slots of so many seconds.

@@ -74,6 +74,26 @@ def test_dl2_goes_on_where_it_stopped_with_the_same_weights(shell: Shell, tmp_pa
     assert (other.code, "a cluster of v100" in other.err) == (2, True)
 
 
+def test_a_network_is_adapted_and_goes_on_where_it_stopped(shell: Shell, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    begin, whole, parts, checkpoint = (tmp_path / name for name in ("begin.npz", "whole.npz", "parts.npz", "c"))
+    assert shell(*LEARN, "--rounds", "1", "--out", begin).code == 0
+    adapt = ("learn", "adapt", begin, *WORLD)
+    told = shell(*adapt, "--rounds", "2", "--out", whole, "--json")
+    assert told.code == 0, told.err
+    assert [one["round"] for one in told.json["rounds"]] == [0, 1, 2]
+    for rounds in ("1", "2"):
+        part = shell(*adapt, "--rounds", rounds, "--out", parts, "--checkpoint", checkpoint, "--json")
+        assert part.code == 0, part.err
+    assert part.json["rounds"] == told.json["rounds"]
+    assert parts.read_bytes() == whole.read_bytes()
+    dl2 = tmp_path / "dl2.npz"
+    reinforce = ("learn", "reinforce", *WORLD, "--steps", "4", "--window", "3", "--rounds", "0", "--out", dl2)
+    assert shell(*reinforce).code == 0
+    other = shell("learn", "adapt", dl2, *WORLD, "--out", parts)
+    assert (other.code, "a network of DL2" in other.err) == (2, True)
+
+
 def test_evaluation_needs_no_torch_and_counts_jobs_that_never_run(
     shell: Shell, weights: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
