@@ -139,10 +139,11 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
     factor_G, floor_G = factor(worst.affine)[matrix.row_G], floor_J[matrix.row_G]
     if (floor_G[factor_G <= 0] > 0).any():  # such rows have no gain, so none to be kept above a floor
         return None
+    gain_AG = matrix.gains(worst.affine.base_RC).T
     try:
         start_A, limits = _remembered(snapshot, len(classes))
         answer = solve_levels(
-            matrix.gains(worst.affine.base_RC) * factor_G[:, None],
+            np.multiply(gain_AG, factor_G, out=np.empty(gain_AG.shape)).T,  # column by column, as the engine works
             worst.affine.constant_R[matrix.row_G],
             np.ones(len(matrix.row_G)),
             scale_G=matrix.scale_G,

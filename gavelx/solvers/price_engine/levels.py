@@ -117,7 +117,6 @@ def solve_levels(
 def _searched(rows: Rows, start_A: Floats | None, limits: Limits, *, lexicographic: bool) -> Levels:
     """Many rows: level after level by prices; what cannot rise any more is left out of the next one."""
     first, rounds, part, left = None, 0, _loosened(rows), np.arange(len(rows))
-    share_GA = np.zeros((len(rows), rows.V))
     for _ in range(LEVELS):
         try:
             level = _raise(part, start_A, limits, later=first is not None)
@@ -125,7 +124,10 @@ def _searched(rows: Rows, start_A: Floats | None, limits: Limits, *, lexicograph
             if first is None:
                 raise
             break
-        share_GA[left] = level.share_GA
+        if first is None:  # of all rows
+            share_GA = level.share_GA
+        else:
+            share_GA[left] = level.share_GA
         first, rounds, start_A = first or level, rounds + level.rounds, None
         part, left = level.rest, left[level.rest_G]
         if (not lexicographic and level.whole) or not len(left):
@@ -145,6 +147,8 @@ def _searched(rows: Rows, start_A: Floats | None, limits: Limits, *, lexicograph
 def _loosened(rows: Rows) -> Rows:
     """The same rows with a hair less as floors, for those that can just be met."""
     assert isinstance(rows.need, LinearNeed)
+    if not (rows.need.floor_G > 0).any():
+        return rows
     return replace(rows, need=replace(rows.need, floor_G=rows.need.floor_G * (1.0 - SLACK)))
 
 
@@ -178,11 +182,11 @@ def _size_of_terms(rows: Rows) -> float:
 
 def gains(gain_GA: Floats, capacity_A: Floats, sizes: Sizes | None = None) -> tuple[Floats, Floats]:
     """The gains as parts of each row's largest one, and that. No job can use a type without devices."""
-    gain_AG = np.array(gain_GA.T, dtype=float, order="C")  # a copy in any case
-    gain_AG[(capacity_A if sizes is None else capacity_A[sizes.type_V]) <= 0] = 0.0
+    gain_AG, none_A = gain_GA.T, (capacity_A if sizes is None else capacity_A[sizes.type_V]) <= 0
+    if none_A.any():
+        gain_AG = np.where(none_A[:, None], 0.0, gain_AG)
     best_G = gain_AG.max(axis=0)
-    gain_AG /= np.where(best_G > 0, best_G, 1.0)
-    return gain_AG, best_G
+    return np.divide(gain_AG, np.where(best_G > 0, best_G, 1.0), out=np.empty(gain_AG.shape)), best_G
 
 
 def rows_of(gain_AG: Floats, load_G: Floats, capacity_A: Floats, need: Need, sizes: Sizes | None = None) -> Rows:

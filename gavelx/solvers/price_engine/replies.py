@@ -237,7 +237,15 @@ class Rows:
 
     def needs(self, level: float) -> tuple[Floats, Floats]:
         """Need and its rise; a saturated row needs all of its best type, whatever the level."""
-        return capped(self.need, self.top_G, level)
+        if level not in self._needs:
+            self._needs.clear()
+            self._needs[level] = capped(self.need, self.top_G, level)
+        return self._needs[level]
+
+    @cached_property
+    def _needs(self) -> dict[float, tuple[Floats, Floats]]:
+        """Those at the last level, which are asked for again."""
+        return {}
 
     def saturated_G(self, level: float) -> Bools:
         """The rows that are at their best below this level."""
