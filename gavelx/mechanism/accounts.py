@@ -6,6 +6,8 @@ asked.
 Legend: J live jobs, A accelerator types, L leases.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -81,9 +83,10 @@ class Accounts:
         self._received(np.array([j]), np.array([held_s - live.lease_held_s[j]]))
         live.since_s[j] = now_s
 
-    def got_ready(self, j: int, type_: int, new_devices: int, warm_s: float) -> None:
-        """New devices of a lease that continues another are paid for while they got ready."""
-        self._charge(np.array([j]), np.array([type_]), np.array([new_devices]), np.array([warm_s]))
+    def got_ready(self, j: int, new: Mapping[int, int], warm_s: float) -> None:
+        """New devices of a lease that continues another, by type, are paid for while they got ready."""
+        for a, devices in new.items():
+            self._charge(np.array([j]), np.array([a]), np.array([devices]), np.array([warm_s]))
 
     def ended_late(self, held: ConfigurationSet, seconds: float, *, price: float, received: bool) -> None:
         """A job has held its devices, at a part of their price, for longer than was known (or less: negative).
@@ -107,7 +110,11 @@ class Accounts:
         shared_L = live.partner[j_L] != ALONE
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if np.count_nonzero(shared_L) else seconds_L
         self._charge(
-            j_L, live.type[j_L], live.paid_devices[j_L], half_s_L, live.others[j_L] if live.has_mixes else None
+            j_L,
+            live.paid_type[j_L],
+            live.paid_devices[j_L],
+            half_s_L,
+            live.paid_others[j_L] if live.has_mixes else None,
         )
         way_L = live.way[j_L]
         known_L = way_L != NO_WAY

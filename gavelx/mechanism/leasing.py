@@ -6,7 +6,7 @@ gains. Legend: J live jobs.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from gavelx.mechanism.protection import may_keep
 from gavelx.mechanism.room import Tenant, make_room
 from gavelx.mechanism.rules import Rules
 from gavelx.mechanism.selection import Choice, Choices, loss_s, steps_left
-from gavelx.mixes import Mix, speed_on
+from gavelx.mixes import Mix, mixes, speed_on
 from gavelx.sizes import OWN_BATCH, Sized, sizes, speed
 from gavelx.snapshot import WAITING
 from gavelx.throughputs import Throughputs
@@ -42,7 +42,8 @@ class Stopped(NamedTuple):
     """A lease that was taken back, and has not reported its end yet.
 
     ``held_s`` is what was accounted for, since ``from_s``; ``kept`` are devices of it that the lease has which
-    continues it. ``servers`` are those of its servers that are not lost; on the others it had ended by ``over_s``.
+    continues it, by type. ``servers`` are those of its servers that are not lost; on the others it had ended by
+    ``over_s``.
     """
 
     job_id: int
@@ -54,8 +55,18 @@ class Stopped(NamedTuple):
     from_s: float
     servers: frozenset[int]
     others: tuple[int, ...] = ()
-    kept: int = 0
+    kept: tuple[tuple[int, int], ...] = ()
     over_s: float = 0.0
+
+    @property
+    def uses(self) -> dict[int, int]:
+        """Devices of each type."""
+        return {self.type: self.devices, **{a: devices for a, devices in enumerate(self.others) if devices}}
+
+    def new_of(self, uses: Mapping[int, int]) -> dict[int, int]:
+        """Those of these devices that it did not keep for the lease which continues it."""
+        kept = dict(self.kept)
+        return {a: devices - kept.get(a, 0) for a, devices in uses.items()}
 
     def lost(self, server_id: int, over_s: float) -> "Stopped":
         """A server is lost. When all are, the lease was held until it had ended on the last of them."""
@@ -147,28 +158,36 @@ class Leasing:
             if len(left) == len(lease.devices):
                 continue
             j = self.live.index[lease.job_id]
-            if may_resize and (way := self._shrunk(j, len(left))) is not None:
+            if may_resize and (way := self._shrunk(j, left)) is not None:
                 commands += self._resize(way, until_s, left)
             else:
                 hit.append(j)
         return [*self.stop_all(hit), *commands]
 
-    def _shrunk(self, j: int, most: int) -> Choice | None:
-        """The fastest size on at most so many devices to which a job can go over while it runs."""
-        live = self.live
+    def _shrunk(self, j: int, left: Sequence[Device]) -> Choice | None:
+        """The fastest way to run on some of these devices to which a job can go over while it runs."""
+        live, job = self.live, self.live.jobs[j]
         if not self._may_resize()[j] or live.done[j]:
             return None
-        job, a = live.jobs[j], int(live.type[j])
-        own = Sized(job.scale_factor, OWN_BATCH, float(np.nan_to_num(live.throughput[j, a])))
-        fits = [
-            size
-            for size in (own, *sizes(job, self.accelerators[a], self.throughputs))
-            if size.devices <= most and size.steps_per_s > 0.0
-        ]
-        if not fits:
-            return None
-        size = max(fits, key=lambda size: size.steps_per_s)
-        return Choice(j, ALONE, a, size.devices, int(live.way[j]), size.batch)
+        most_A = [sum(self._type_of(device) == a for device in left) for a in range(len(self.accelerators))]
+        fits = list[tuple[float, Choice]]()
+        for a in live.uses_of(j):
+            own = Sized(job.scale_factor, OWN_BATCH, float(np.nan_to_num(live.throughput[j, a])))
+            fits += [
+                (size.steps_per_s, Choice(j, ALONE, a, size.devices, int(live.way[j]), size.batch))
+                for size in (own, *sizes(job, self.accelerators[a], self.throughputs))
+                if size.devices <= most_A[a] and size.steps_per_s > 0.0
+            ]
+        for mix in mixes(job, self.accelerators, self.throughputs, most_A) if live.others_of(j) else ():
+            (first, devices), *others = ((self.accelerators.index(name), count) for name, count in mix)
+            others_A = tuple(dict(others).get(a, 0) for a in range(len(most_A)))
+            speed_ = speed_on(job, mix, OWN_BATCH, self.throughputs) or 0.0
+            fits.append((speed_, Choice(j, ALONE, first, devices, int(live.way[j]), OWN_BATCH, others_A)))
+        return max(fits, key=lambda fit: fit[0])[1] if fits else None
+
+    def _type_of(self, device: Device) -> int:
+        """The accelerator type of a device of a server that is here."""
+        return self.accelerators.index(self.servers[device.server_id].accelerator)
 
     def _is_news(self, server_id: int, epoch: int) -> bool:
         last = self._epochs.get(server_id, -1)
@@ -231,7 +250,7 @@ class Leasing:
         if self._left_alone:
             self._run_on_alone(chosen.one_by_one())
         commands += self.extend(until_s)
-        for way in sorted(resizes.values(), key=lambda way: way.devices - int(live.held_devices[way.job])):
+        for way in sorted(resizes.values(), key=self._grows):
             commands += self._resize(way, until_s)
         return commands + self.launch(chosen, until_s)
 
@@ -265,28 +284,32 @@ class Leasing:
         if not faster:
             return True
         left_s = float(steps_left(live, j, self.now_s)[0]) / pace if pace else np.inf
-        if np.isnan(live.resize_s[way.job]) or way.others or live.others_of(way.job):
+        if np.isnan(live.resize_s[way.job]):
             cost_s = float(loss_s(live, j)[0])
         else:  # it works on as it is while new devices get ready
             cost_s = float(live.resize_s[way.job])
-            left_s -= float(live.restart_s[way.job]) if way.devices > live.held_devices[way.job] else 0.0
+            left_s -= float(live.restart_s[way.job]) if self._grows(way) > 0 else 0.0
         in_size_s = float(live.lease_held_s[way.job] + self.now_s - live.since_s[way.job])
         gain_s = (1.0 - pace / faster) * min(left_s, max(self.rules.round_s, in_size_s))
         return gain_s >= cost_s
 
     def _resizes(self, chosen: Sequence[Choice]) -> dict[int, Choice]:
-        """Rows that get another size on the type that they have, without a restart."""
-        able_J, type_J = self._may_resize(), self.live.type
+        """Rows that get other devices without a restart: some are of a type that they have."""
+        able_J, uses_of = self._may_resize(), self.live.uses_of
         return {
             way.job: way
             for way in chosen
-            if way.partner == ALONE and able_J[way.job] and type_J[way.job] == way.type and not way.others
+            if way.partner == ALONE and able_J[way.job] and not way.uses.keys().isdisjoint(uses_of(way.job))
         }
 
+    def _grows(self, way: Choice) -> int:
+        """By how many devices the job has more in this way than it holds."""
+        return sum(way.uses.values()) - sum(self.live.uses_of(way.job).values())
+
     def _may_resize(self) -> Bools:
-        """Which jobs can go over to other devices while they run; those on mixes are restarted instead."""
+        """Which jobs can go over to other devices while they run."""
         live = self.live
-        able_J: Bools = ~np.isnan(live.resize_s) & (live.partner == ALONE) & ~live.resizing & ~live.mixed()
+        able_J: Bools = ~np.isnan(live.resize_s) & (live.partner == ALONE) & ~live.resizing
         return able_J
 
     def _resize(self, way: Choice, until_s: float, own: tuple[Device, ...] | None = None) -> list[Command]:
@@ -295,26 +318,33 @@ class Leasing:
         So it is where it would be spread over servers, and lose more by that in a round than by a restart.
         ``own``: those of its own that it may keep; default: all.
         """
-        live, free, j = self.live, self.free[way.type], way.job
+        live, j, uses = self.live, way.job, way.uses
         before = self.leases[live.jobs[j].id]
         own = before.devices if own is None else own
-        kept, more = _most_together(own, way.devices), way.devices - len(own)
-        if more > len(free):
+        kept = {
+            a: _most_together([d for d in own if self._type_of(d) == a], devices) for a, devices in uses.items()
+        }
+        more = {a: devices - len(kept[a]) for a, devices in uses.items()}
+        if any(devices > len(self.free[a]) for a, devices in more.items()):
             return self.stop_all([j])
-        new = free.take(more, near=kept) if more > 0 else ()
-        if more > 0 and self._is_spread(kept + new, way.type):
+        new = [d for a, n in more.items() if n for d in self.free[a].take(n, near=kept[a])]
+        mine = [device for devices in kept.values() for device in devices]
+        if not way.others and self._is_spread((*mine, *new), way.type):
             loss = way.devices * float(loss_s(live, np.array([j]))[0])
-            if self._spread_speed(way) == 0.0 or self._gain_s(way) > loss:  # it is better launched together
-                free.give_back(new)
+            had_choice = bool(new or live.others_of(j))
+            if self._spread_speed(way) == 0.0 or (had_choice and self._gain_s(way) > loss):
+                self.free[way.type].give_back(new)  # it is better launched together
                 return self.stop_all([j])
-        launched_s = float(live.launched_s[j])
+        launched_s, held = float(live.launched_s[j]), live.held(j)
         self._settle(np.array([j]), self.now_s)
-        self._stopped[before.id] = self._as_stopped(np.array([j]))[0]._replace(kept=len(kept))
-        held_devices = int(live.held_devices[j])
-        free.give_back(device for device in before.devices if device not in kept)
-        lease = self._leases([(j, (way, kept + new))], until_s)[0]._replace(continues=before.id)
+        kept_A = tuple((a, len(devices)) for a, devices in kept.items())
+        self._stopped[before.id] = self._as_stopped(np.array([j]))[0]._replace(kept=kept_A)
+        for a in live.uses_of(j):
+            self.free[a].give_back(device for device in before.devices if device not in mine)
+        lease = self._leases([(j, (way, (*mine, *new)))], until_s)[0]._replace(continues=before.id)
         self.leases[lease.job_id] = lease
-        live.launched_s[j], live.resizing[j], live.paid_devices[j] = launched_s, True, held_devices
+        live.pays(j, held)
+        live.launched_s[j], live.resizing[j] = launched_s, True
         live.steps_at_s[j] = self.now_s + live.resize_s[j]
         return [Resize(lease)]
 
@@ -493,10 +523,11 @@ class Leasing:
         if np.count_nonzero(pair_L := partner_L != ALONE):
             partner_L[pair_L] = live.id[np.where(j_L == np.array(job), partner_L, job)[pair_L]]
         live.type[j_L], live.partner[j_L], live.way[j_L], live.held_batch[j_L] = type_, partner_L, number, batch
-        live.held_devices[j_L] = live.paid_devices[j_L] = devices
+        live.paid_type[j_L], live.held_devices[j_L], live.paid_devices[j_L] = type_, devices, devices
         live.has_mixes |= any(others)
         if live.has_mixes:
-            live.others[j_L] = [widened(np.array([more], dtype=np.int64), live.types)[0] for more in others]
+            others_LA = [widened(np.array([more], dtype=np.int64), live.types)[0] for more in others]
+            live.others[j_L] = live.paid_others[j_L] = others_LA
         self.believe(j_L)
         named = zip(rows, live.id[j_L].tolist(), self._named(j_L, given), given, strict=True)
         leases = [
@@ -605,7 +636,7 @@ class Leasing:
         live.type[j_L], live.partner[j_L], live.way[j_L] = WAITING, ALONE, NO_WAY
         live.held_devices[j_L] = live.paid_devices[j_L] = live.held_batch[j_L] = 0
         if live.has_mixes:
-            live.others[j_L] = 0
+            live.others[j_L] = live.paid_others[j_L] = 0
         live.resizing[j_L] = False
         live.size_speed[j_L] = 0.0
         live.spread[j_L] = False
@@ -635,7 +666,7 @@ class Leasing:
             j = self.live.index[after.job_id]
             self._settle(np.array([j]), self.now_s)
             self._has_not_gone_over(j)
-            self.live.paid_devices[j] = self.live.held_devices[j]
+            self.live.pays(j)
         stopped = self._stopped.pop(lease_id)
         return stopped, held_s - stopped.held_s
 

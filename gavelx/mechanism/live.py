@@ -14,16 +14,19 @@ from gavelx.overheads import NOTHING, Overhead
 from gavelx.snapshot import WAITING
 
 NO_WAY = ABSENT
+Paid = tuple[int, int, Ints]
+"""An accelerator type, devices of it, and those of every other type."""
 
 
 class LiveJobs(Columns):
     """Live jobs and what is known of each: ``live.throughput`` is J x A, ``live.steps_done`` a column."""
 
-    of_type = frozenset({"throughput", "spread_throughput", "others"})
+    of_type = frozenset({"throughput", "spread_throughput", "others", "paid_others"})
 
     throughput: Floats  # steps/s, NaN where unknown
     spread_throughput: Floats  # the same over several servers
     others: Ints  # devices that it holds besides those of its first type, in a mix
+    paid_others: Ints  # and those of them for which it is charged
 
     id: Ints
     total_steps: Floats
@@ -57,7 +60,8 @@ class LiveJobs(Columns):
 
     type: Ints  # the accelerator type that it holds, of a mix the first; or WAITING
     held_devices: Ints  # of that type; 0 while it waits
-    paid_devices: Ints  # for so many it is charged: those that it had before, until it has gone over
+    paid_type: Ints  # it is charged for so many devices of this type: those that it had before, until it has
+    paid_devices: Ints  # gone over to those that it holds
     held_batch: Ints  # samples in an update; 0: as submitted
     size_speed: Floats  # steps/s in the size that it has, if that is not its own; else 0
     partner: Ints  # the job id that it shares its devices with, or ALONE
@@ -107,6 +111,7 @@ class LiveJobs(Columns):
             throughput=throughput_A,
             spread_throughput=spread_throughput_A,
             others=0,
+            paid_others=0,
             elastic=job.elastic is not None,
             kind=kind,
             owner=self._owners.setdefault(job.owner, len(self._owners)),
@@ -172,6 +177,17 @@ class LiveJobs(Columns):
         """Devices of each type that a job holds."""
         others = {a: devices for a, devices in enumerate(self.others_of(j)) if devices}
         return {int(self.type[j]): int(self.held_devices[j]), **others}
+
+    def pays(self, j: int, paid: Paid | None = None) -> None:
+        """The job is charged for these devices from now on; default: for those that it holds."""
+        type_, devices, others = paid or self.held(j)
+        self.paid_type[j], self.paid_devices[j] = type_, devices
+        if self.has_mixes:
+            self.paid_others[j] = others
+
+    def held(self, j: int) -> Paid:
+        """The type, the devices of it and those of other types that the job holds."""
+        return int(self.type[j]), int(self.held_devices[j]), self.others[j].copy()
 
     def running(self) -> Bools:
         """Which jobs hold devices."""

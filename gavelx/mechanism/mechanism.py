@@ -177,7 +177,8 @@ class Mechanism:
             self.accounts.reprice(self.accounts.prices, self.leasing.accelerators)
             jobs, added = self.live.jobs, [server.accelerator]
             apart_J, together_J = (self.throughputs.matrix(jobs, added, whole)[:, 0] for whole in (False, True))
-            self.live.add_type(throughput=together_J, spread_throughput=apart_J, others=np.zeros(len(jobs)))
+            none_J = np.zeros(len(jobs))
+            self.live.add_type(throughput=together_J, spread_throughput=apart_J, others=none_J, paid_others=none_J)
         return self._servers_changed(self.leasing.join(server, epoch))
 
     def _server_offers(self, event: events.ServerOffers) -> list[Command]:
@@ -336,9 +337,9 @@ class Mechanism:
         if before is None:
             return []
         if (after := self.leasing.stopped(event.lease_id)) is not None:  # it was taken back meanwhile
-            self.accounts.got_ready(j, after.type, after.devices - before.kept, event.warm_s)
+            self.accounts.got_ready(j, before.new_of(after.uses), event.warm_s)
         elif live.lease[j] == event.lease_id and live.resizing[j]:
-            self.accounts.got_ready(j, int(live.type[j]), int(live.held_devices[j]) - before.kept, event.warm_s)
+            self.accounts.got_ready(j, before.new_of(live.uses_of(j)), event.warm_s)
             live.resizing[j], live.heard[j] = False, True
             live.steps_done[j] = max(event.steps_done, float(live.saved_steps[j]))
             live.steps_at_s[j] = self._now_s + live.resize_s[j]

@@ -532,7 +532,9 @@ class SimulatedCluster:
         if resizing.since_s is not None and resizing.new:
             seconds, since_s = self.now_s - resizing.logged_s, resizing.logged_s
             if seconds > 0:
-                self.recorder.lease(resizing.lease, since_s, self.now_s, seconds, 0.0, len(resizing.new))
+                servers = self.ledger.servers
+                new = Counter(servers[device.server_id].accelerator for device in resizing.new)
+                self.recorder.lease(resizing.lease, since_s, self.now_s, seconds, 0.0, new)
             resizing.logged_s = self.now_s
 
     def _let_go(self, resizing: "Resizing") -> float:

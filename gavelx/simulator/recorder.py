@@ -36,17 +36,23 @@ class Recorder:
     _accelerators: dict[str, int] = field(default_factory=dict)
 
     def lease(  # noqa: PLR0917
-        self, lease: Lease, start_s: float, end_s: float, billed_s: float, busy_s: float, devices: int = 0
+        self,
+        lease: Lease,
+        start_s: float,
+        end_s: float,
+        billed_s: float,
+        busy_s: float,
+        new: Mapping[str, int] | None = None,
     ) -> None:
         """A lease ended; its job held its devices from ``start_s`` to ``end_s``: a row for each of their types.
 
-        Or so many of them, which got ready for a job that had not gone over to the lease yet.
+        Or ``new`` ones, by type, which got ready for a job that had not gone over to the lease yet.
         """
         last, moved, resized = self._last.get(lease.job_id, lease.id), False, False
-        if not devices:
+        if new is None:
             moved, resized = last not in {lease.id, lease.continues}, last != lease.id and last == lease.continues
             self._last[lease.job_id] = lease.id
-        uses = [(lease.accelerator, devices)] if devices else lease.configuration.uses
+        uses = lease.configuration.uses if new is None else new.items()
         for number, (name, count) in enumerate(uses):
             a = self._accelerators.setdefault(name, len(self._accelerators))
             change = (moved, resized) if number == 0 else (False, False)

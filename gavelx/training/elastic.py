@@ -87,10 +87,7 @@ class Elasticity:
         return self.size.rank_of_slot[self.slot]
 
     def parts_of_rank(self, world_size: int) -> tuple[int, ...]:
-        """How many logical workers each of so many processes computes; empty: about equally many.
-
-        It is as at the launch: a job on devices of several types is launched anew where others change it.
-        """
+        """How many logical workers each of so many processes computes; empty: about equally many."""
         spread = self.size.parts_of_rank
         return spread if len(spread) == world_size else ()
 

@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -93,6 +94,8 @@ class Regroup:
         with ending_as_failed(f"generation {coming.generation}"):
             self._meet(coming, rank)
         self.size = coming
+        assert self.gang.elastic is not None
+        self.gang.elastic = replace(self.gang.elastic, size=coming)
         return joiners
 
     def join(self, stopping: Callable[[], bool]) -> None:

@@ -49,7 +49,7 @@ class Ordered:
     def __init__(self, gang: Gang, parts: int, order: Order | None = None, apart: bool = True) -> None:
         models = gang.unwrapped()
         self.parts, self.order, self.apart, self._backend = parts, order, apart, gang.backend
-        self._elastic = gang.elastic
+        self._gang = gang
         self._named = [
             [(name, parameter) for name, parameter in model.module.named_parameters() if parameter.requires_grad]
             for model in models
@@ -64,7 +64,8 @@ class Ordered:
     def join(self, agreement: Agreement) -> None:
         self._agreement = agreement
         count = self.parts if self.apart else agreement.world_size
-        spread = self._elastic.parts_of_rank(agreement.world_size) if self._elastic and self.apart else ()
+        elastic = self._gang.elastic
+        spread = elastic.parts_of_rank(agreement.world_size) if elastic and self.apart else ()
         deal = Deal(1, count, agreement.world_size, parts_of_rank=spread)
         self._dealt = Dealt([deal.mine(rank) for rank in range(agreement.world_size)], agreement.rank)
         self._vectors = []

@@ -8,7 +8,7 @@ import torch
 from gavelx.errors import UserError
 from gavelx.training.averaged import Averaged
 from gavelx.training.contexts import BETWEEN, Contexts
-from gavelx.training.elastic import Size
+from gavelx.training.elastic import Elasticity, Size
 from gavelx.training.gang import Agreement, Gang
 from gavelx.training.noise import NoiseScale
 from gavelx.training.parts import Rest, deal_of
@@ -37,7 +37,7 @@ class Updates:
         warmup_epochs: float = 0.25,
     ) -> None:
         assert gang.elastic is not None
-        self.gang, self.elastic, self.progress = gang, gang.elastic, progress
+        self.gang, self.progress = gang, progress
         self.part: Part | None = None
         self.batch = 0
         self.rates, self.noise = Rates(gang.elastic.rates), NoiseScale()
@@ -53,6 +53,12 @@ class Updates:
         self._index, self._last, self._went = 0, True, True
         self._first: torch.Tensor | None = None  # the loss of our first part
         self._newest: torch.Tensor | None = None  # and of the last one
+
+    @property
+    def elastic(self) -> Elasticity:
+        """How the job may change, with its present size."""
+        assert self.gang.elastic is not None
+        return self.gang.elastic
 
     def attach(self, optimizers: Iterator[torch.optim.Optimizer]) -> None:
         """Multiply their rates while they step, if the batch changes."""

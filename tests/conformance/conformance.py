@@ -143,6 +143,9 @@ class BackendConformance:
         devices of a job that is resized are held while their processes get ready.
         """
         usd = 0.0
+        price_of = {
+            server.id: PRICES.usd_per_hour[server.accelerator] / 3600.0 for server in seen.servers.values()
+        }
         for held in seen.history.leases:
             price = PRICES.usd_per_hour[held.lease.accelerator] / 3600.0
             if held.lost:
@@ -151,7 +154,8 @@ class BackendConformance:
             if held.warm_s:
                 assert held.lease.continues is not None
                 before = seen.history.by_id[held.lease.continues].lease
-                usd += held.warm_s * len(set(held.lease.devices) - set(before.devices)) * price
+                new = set(held.lease.devices) - set(before.devices)
+                usd += held.warm_s * sum(price_of[device.server_id] for device in new)
         return usd
 
     def a_gang_holds_its_devices_together(self, seen: Observed) -> None:
@@ -236,3 +240,12 @@ class MixesConformance(BackendConformance):
         assert len(set(uses)) > 1, uses
         every_device = {device for held in seen.of(0) for device in held.lease.devices}
         assert len(every_device) == 3
+
+    def test_a_job_goes_over_to_other_types_while_it_runs(self, tmp_path: Path) -> None:
+        """It leaves devices to the others and takes them again without a restart, as within one type."""
+        seen = type(self).run(replace(ON_MIXES, resize_s=0.0).timed(self.round_s, self.longer), tmp_path)
+        self.every_job_is_complete_once(seen)
+        self.the_books_add_up(seen)
+        types = [(held.lease.configuration.types, held.resized) for held in seen.of(0)]
+        over = [(one, two) for (one, resized), (two, _) in pairwise(types) if resized]
+        assert any("+" in before or "+" in after for before, after in over), over

@@ -83,7 +83,7 @@ def case_of(seed: int) -> Case:
         faults=_faults(random, seed, rules),
         lengths=_lengths(seed, rules),
     )
-    return _some_lending(_some_elastic(case))
+    return _some_lending(_some_mixed(_some_elastic(case)))
 
 
 def _some_lending(case: Case) -> Case:
@@ -134,6 +134,22 @@ def _some_elastic(case: Case) -> Case:
         rules=replace(rules, overheads=overheads, min_run_s=0.0 if fidgets else rules.min_run_s),
         faults=faults,
     )
+
+
+def _some_mixed(case: Case) -> Case:
+    """In an eighth of the cases all jobs may be on several types at once, and most change their devices live."""
+    random = Random(f"mixed:{case.seed}")
+    if not isinstance(case.rules, Rules) or random.random() < 7 / 8:
+        return case
+    mixed = Elastic("workers", 1, WIDTHS[-1], mixed=True)
+    jobs = tuple(
+        replace(job, elastic=mixed, total_steps=4.0 * job.total_steps, checkpoints=True) for job in case.jobs
+    )
+    live = Overheads(Overhead(random.choice((0.0, 5.0)), random.choice((0.0, 20.0)), random.choice((0.0, 3.0))))
+    rules = replace(case.rules, overheads=live, min_run_s=0.0)
+    faults = replace(case.faults, overheads=None)
+    policy = random.choice(("tests.swarm.fidget:fidget", "elastic(fifo)", "elastic(max_min_fairness)"))
+    return replace(case, jobs=jobs, rules=rules, faults=faults, policy=policy)
 
 
 def _elastic(random: Random, job: Job, *, longer: bool) -> Job:

@@ -40,7 +40,8 @@ def under_torch(script: Script, parts: int) -> Reached:
     [(4, [(4, 2), (2, 4), (3, 5), (1, 6), (4, 8)]), (3, [(2, 1), (3, 5), (1, 8)])],
 )
 def test_live_resizes_keep_the_bits(tmp_path: Path, parts: int, schedule: Schedule) -> None:
-    job = Job(EVERYTHING[parts], parts, tmp_path)
+    """Also where two processes have unequally many parts for a while, as on devices of two types."""
+    job = Job(EVERYTHING[parts], parts, tmp_path, spread=(parts - 1, 1))
     job.live(schedule)
     assert job.reached() == under_torch(EVERYTHING[parts], parts)
     report = job.report()

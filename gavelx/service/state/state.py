@@ -356,7 +356,9 @@ class State:
             return
         self._after_the_end(known, run, event.held_s, event.steps_done)
         if after is not None:  # its new devices had got ready
-            self._charge(known, after.lease, len(set(after.lease.devices) - set(run.lease.devices)) * event.warm_s)
+            new = set(after.lease.devices) - set(run.lease.devices)
+            for name, devices in Counter(self.machines[d.server_id].server.accelerator for d in new).items():
+                self._pay(known, name, devices * event.warm_s)
 
     def _after_the_end(self, known: JobRecord, run: LeaseRecord, held_s: float, steps_done: float) -> None:
         """A job that has ended gives its devices back; the mechanism does not look at that any more."""
@@ -373,11 +375,13 @@ class State:
     def _charge(self, known: JobRecord, lease: Lease, device_s: float) -> None:
         """So many seconds of devices cost a job that has ended; none cost nothing, whatever the price."""
         if device_s:
-            prices, uses = self.mechanism.accounts.prices, lease.configuration.uses
-            usd_per_hour = prices.of(lease.accelerator)
-            if len(uses) > 1:
-                usd_per_hour = sum(prices.of(name) * n for name, n in uses) / lease.configuration.devices_in_all
-            known.spent_usd += device_s * usd_per_hour / 3600.0
+            uses, devices = lease.configuration.uses, lease.configuration.devices_in_all
+            for name, count in uses:
+                self._pay(known, name, device_s * (count / devices))
+
+    def _pay(self, known: JobRecord, accelerator: str, device_s: float) -> None:
+        if device_s:
+            known.spent_usd += device_s * self.mechanism.accounts.prices.of(accelerator) / 3600.0
 
     # -- commands ---------------------------------------------------------------------------------------------
 
