@@ -118,7 +118,7 @@ class Allocation:
         """
         share_C = self.share_C.round(DECIMALS) if rounded else self.share_C
         c_P = np.flatnonzero(share_C > (10.0**-DECIMALS if rounded else 0.0))
-        return Promises(self.snapshot.accelerators, self.snapshot.named.take(c_P), share_C[c_P])
+        return Promises(self.snapshot.accelerators, self.snapshot.named(c_P), share_C[c_P])
 
     def to_frame(self) -> "pandas.DataFrame":
         """A row a job: its type and owner, its share of time on each accelerator type, and its steps/s."""

@@ -142,7 +142,9 @@ class ConfigurationSet:
 
     def take(self, chosen: Ints | Bools) -> Self:
         """The chosen configurations: indices, or a mask."""
-        return type(self)(*[column[chosen] for column in vars(self).values()])
+        if chosen.dtype == bool:
+            chosen = chosen.nonzero()[0]
+        return type(self)(*[column.take(chosen, axis=0) for column in vars(self).values()])
 
     def joined(self, more: Self) -> Self:
         """These configurations followed by ``more``."""

@@ -138,17 +138,20 @@ class Configurations:
     def rows(self) -> ConfigurationSet:
         """Each configuration under the indices of its members and of its type."""
         first_C, last_C = np.full(len(self), self.shape[0]), np.full(len(self), ALONE)
-        np.minimum.at(first_C, self.configuration_M, self.job_M)
-        np.maximum.at(last_C, self.configuration_M, self.job_M)
-        last_C[self.members_C == 1] = ALONE
+        if len(self.job_M) == len(self):  # each has one member
+            first_C[self.configuration_M] = self.job_M
+        else:
+            np.minimum.at(first_C, self.configuration_M, self.job_M)
+            np.maximum.at(last_C, self.configuration_M, self.job_M)
+            last_C[self.members_C == 1] = ALONE
         places = self.accelerator_C, self.devices_C, self.spread_C, self.batch_C, self.others_CA
         return ConfigurationSet(first_C, last_C, *places)
 
-    def named(self, id_J: Ints) -> ConfigurationSet:
-        """Each configuration under the ids of its members and the index of its type."""
-        rows = self.rows
-        partner_C = np.where(rows.partner == ALONE, ALONE, id_J[rows.partner])
-        return ConfigurationSet.of(id_J[rows.job], partner_C, *rows.columns()[2:])
+    def named(self, id_J: Ints, c_P: Ints) -> ConfigurationSet:
+        """These configurations under the ids of their members and the index of their type."""
+        rows = self.rows.take(c_P)
+        partner_P = np.where(rows.partner == ALONE, ALONE, id_J[rows.partner])
+        return ConfigurationSet.of(id_J[rows.job], partner_P, *rows.columns()[2:])
 
     @cached_property
     def mode_C(self) -> Ints:

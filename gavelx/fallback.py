@@ -83,7 +83,7 @@ def _promised(previous: Allocation, still_there: set[int]) -> dict[Configuration
 
 
 def _named(snapshot: Snapshot) -> list[Configuration]:
-    return snapshot.named.named(snapshot.accelerators)
+    return snapshot.named(np.arange(len(snapshot.configurations))).named(snapshot.accelerators)
 
 
 def _equal_shares(snapshot: Snapshot, wanted_J: NDArray[np.bool_]) -> Floats:

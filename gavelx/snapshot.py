@@ -173,10 +173,9 @@ class Snapshot:
         """The configurations that a policy may use."""
         return self.known if self.open_C.all() else self.known.where(self.open_C)
 
-    @cached_property
-    def named(self) -> ConfigurationSet:
-        """The same configurations under the ids of the jobs."""
-        return self.configurations.named(self.id_J)
+    def named(self, c_P: Ints) -> ConfigurationSet:
+        """Some of these configurations under the ids of the jobs."""
+        return self.configurations.named(self.id_J, c_P)
 
     @cached_property
     def id_J(self) -> Ints:

@@ -70,8 +70,9 @@ class Accounts:
     def settle(self, j_L: Ints, now_s: float) -> None:
         """These running jobs have held their devices until now, as far as we know."""
         seconds_L = now_s - self.live.since_s[j_L]
-        self.live.since_s[j_L] = now_s
-        self._received(j_L, seconds_L)
+        if np.count_nonzero(seconds_L):
+            self.live.since_s[j_L] = now_s
+            self._received(j_L, seconds_L)
 
     def settle_all(self, now_s: float) -> None:
         """All leases are accounted for until now."""
@@ -106,7 +107,8 @@ class Accounts:
         live = self.live
         live.lease_held_s[j_L] += seconds_L
         live.held_s[j_L] += seconds_L
-        self._worked(j_L, seconds_L)
+        if live.has_untold:
+            self._worked(j_L, seconds_L)
         shared_L = live.partner[j_L] != ALONE
         half_s_L = np.where(shared_L, 0.5, 1.0) * seconds_L if np.count_nonzero(shared_L) else seconds_L
         self._charge(

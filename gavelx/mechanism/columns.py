@@ -67,9 +67,9 @@ class Columns:
         places = np.flatnonzero(keep_N[first:]) + first
         self._rows = first + len(places)
         for block in self._blocks.values():
-            block[:, first : self._rows] = block[:, places]
+            block[:, first : self._rows] = block.take(places, axis=1)
         for array in self._typed.values():
-            array[first : self._rows] = array[places]
+            array[first : self._rows] = array.take(places, axis=0)
         self.show()
         return np.where(keep_N, np.cumsum(keep_N) - 1, -1)
 

@@ -392,6 +392,8 @@ class Leasing:
         """Spread gangs that can be put together, where running faster for a round gains more than moving loses."""
         moves: list[int] = []
         spread = self.live.spread.nonzero()[0]
+        if not len(spread):
+            return moves
         for j in spread[self._may_move(spread)].tolist():
             way, devices = self._as_it_runs(j), self.leases[self.live.jobs[j].id].devices
             gain_s = self._gain_s(way) - len(devices) * float(loss_s(self.live, np.array([j]))[0])

@@ -85,6 +85,7 @@ class LiveJobs(Columns):
         self._owners: dict[str, int] = {}
         self._ids_rise = True  # as in most traces
         self.has_mixes = False  # whether a job ever held devices of several types
+        self.has_untold = False  # whether there ever was a job of unknown length
         super().__init__()
 
     def __len__(self) -> int:
@@ -100,6 +101,7 @@ class LiveJobs(Columns):
     ) -> int:
         """A job enters, last in order; its row. The columns show it after :meth:`show`."""
         self._ids_rise = self._ids_rise and (not self.jobs or job.id > self.jobs[-1].id)
+        self.has_untold = self.has_untold or not job.has_length
         self.index[job.id] = len(self.jobs)
         self.jobs.append(job)
         return self.add_row(
@@ -158,7 +160,7 @@ class LiveJobs(Columns):
 
     def untold(self) -> Ints:
         """The rows of the jobs whose users did not say how long they are."""
-        return np.flatnonzero(np.isinf(self.total_steps))
+        return np.flatnonzero(np.isinf(self.total_steps)) if self.has_untold else np.zeros(0, dtype=np.int64)
 
     def best_speed(self, rows: Ints) -> Floats:
         """Steps/s on the fastest type of each of these jobs; 1 where it runs nowhere, as far as known."""

@@ -264,7 +264,10 @@ class Mechanism:
         holds_L = (j_L >= 0) & (live.lease[j_L] == event.lease_L) & (live.type[j_L] != WAITING)
         j_L, steps_L, saved_L = j_L[holds_L], event.steps_done_L[holds_L], event.saved_steps_L[holds_L]
         known_L = live.saved_steps[j_L]
-        self._came_forward(j_L[saved_L > known_L])
+        forward_L = j_L[saved_L > known_L]
+        live.failures[forward_L] = 0
+        for j in forward_L[live.protected[forward_L]].tolist():
+            self._came_forward(j)
         steps_L = np.maximum(np.where(live.heard[j_L], live.steps_done[j_L], 0.0), steps_L)
         live.heard[j_L] = True
         if event.said_steps_L is not None:
@@ -292,7 +295,8 @@ class Mechanism:
             self._lost(j, event.lost_s)
         if is_last:
             self._stands_at(j, event.steps_done)
-            live.failures[j] += event.failed and holds
+            if event.failed and holds:
+                live.failures[j] += 1
         if event.complete or (is_last and event.steps_done >= live.total_steps[j]):
             return [*self._complete(j), *self._look_again()]
         if not is_last:
@@ -348,22 +352,24 @@ class Mechanism:
     def _stands_at(self, j: int, steps: float) -> None:
         """So many steps of a job are done and safe."""
         if steps > self.live.saved_steps[j]:
-            self._came_forward(np.array([j]))
+            self._came_forward(j)
         self.live.steps_done[j] = self.live.saved_steps[j] = steps
 
-    def _came_forward(self, j_L: Ints) -> None:
-        """These jobs have saved more than they ever had: they need no protection, unless their users want it."""
-        self.live.failures[j_L] = 0
-        for j in j_L[self.live.protected[j_L]].tolist():
+    def _came_forward(self, j: int) -> None:
+        """The job has saved more than it ever had: it needs no protection, unless its user wants it."""
+        self.live.failures[j] = 0
+        if self.live.protected[j]:
             self.live.protected[j] = self.live.jobs[j].preemptible == "no"
 
     def _lost(self, j: int, seconds: float) -> None:
         """A preemption has lost so much of a job's time: all that its lease did."""
-        self.live.lost_s[j] += seconds
-        if seconds > 0 and self.live.saved_steps[j] == 0.0:
-            self.live.worked_s[j] = 0.0
+        if not seconds:
+            return
         self.lost_s += seconds
-        if seconds > 0 and self.live.jobs[j].preemptible == "auto":
+        self.live.lost_s[j] += seconds
+        if self.live.saved_steps[j] == 0.0:
+            self.live.worked_s[j] = 0.0
+        if self.live.jobs[j].preemptible == "auto":
             self.live.protected[j] = True
 
     def _complete(self, j: int) -> list[Command]:

@@ -1,11 +1,12 @@
 """Selection: which jobs run, how and where, given what each way to run is owed and the free devices.
 
-Legend: V ways to run, J live jobs, A accelerator types.
+Legend: V ways to run, J live jobs, R those that may fill, A accelerator types.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -144,21 +145,23 @@ class _Taking:
         It seldom takes many more ways than there are devices, so not all of them are looked at.
         """
         ways, free, taken, size = self.ways, self.free, self._taken, 2 * left + CHUNK
-        protected = self.protection is not None
+        protected, mixed = self.protection is not None, bool(ways.others.any())
+        columns = ways.job, ways.partner, ways.type, ways.devices
         for start in range(0, len(order) if left else 0, size):
             part = order[start : start + size]
-            columns = (
-                part,
-                *(column[part] for column in (ways.job, ways.partner, ways.type, ways.devices, ways.others)),
-            )
-            for v, j, k, a, width, others in zip(*(column.tolist() for column in columns), strict=True):
+            more = ways.others[part].tolist() if mixed else repeat(())
+            for v, j, k, a, width, others in zip(
+                part.tolist(), *(column[part].tolist() for column in columns), more, strict=False
+            ):
                 if j in taken or (width > free[a] and not protected) or k in taken:
                     continue
-                uses = {a: width, **{b: count for b, count in enumerate(others) if count}}
+                uses = {a: width}
+                if mixed:
+                    uses |= {b: count for b, count in enumerate(others) if count}
                 if protected:
                     if not self._may_take(j, k, uses):
                         continue
-                elif any(count > free[b] for b, count in uses.items()):
+                elif mixed and any(count > free[b] for b, count in uses.items()):
                     continue
                 taken.add(j)
                 if k != ALONE:
@@ -319,18 +322,19 @@ def fillers(  # noqa: PLR0917
 
     ``free_A``: only where so many devices are enough.
     """
-    speed_JA = live.speeds(devices)
-    best_J = speed_JA.max(axis=1, initial=0.0)
-    open_JA = (speed_JA > 0) & (speed_JA >= (rules.backfill or 0.0) * best_J[:, None])
     waited_J = live.running() | (now_s - live.stopped_s >= rules.backfill_after_s)
-    open_JA &= (live.allocated & left_J & waited_J)[:, None]
+    rows = (live.allocated & left_J & waited_J).nonzero()[0]
+    speed_RA = live.speeds(devices, rows)
+    best_R = speed_RA.max(axis=1, initial=0.0)
+    open_RA = (speed_RA > 0) & (speed_RA >= (rules.backfill or 0.0) * best_R[:, None])
     if free_A is not None:
-        open_JA &= live.wanted_devices[:, None] <= np.array(free_A)
-    job, type_ = np.nonzero(open_JA)
+        open_RA &= live.wanted_devices[rows, None] <= np.array(free_A)
+    row, type_ = open_RA.nonzero()
+    job = rows[row]
     stays = (live.type[job] == type_).astype(float)
     ways = ConfigurationSet.alone(job, type_, live.wanted_devices[job])
     return Candidates(
-        Choices.to(ways, number=np.full(len(job), NO_WAY)), [stays, speed_JA[job, type_] / best_J[job]]
+        Choices.to(ways, number=np.full(len(job), NO_WAY)), [stays, speed_RA[row, type_] / best_R[row]]
     )
 
 
@@ -347,15 +351,20 @@ def ends_within(seconds: float, live: LiveJobs, j: Ints, now_s: float) -> Bools:
 
     Who shares a device is slower than that; and who should have been complete by now is not as fast as believed.
     """
-    left = steps_left(live, j, now_s)
-    ends: Bools = (left > 0) & (left <= live.pace(j) * seconds) & (live.partner[j] == ALONE)
+    pace = live.pace(j)
+    left = _steps_left(live, j, now_s, pace)
+    ends: Bools = (left > 0) & (left <= pace * seconds) & (live.partner[j] == ALONE)
     return ends
 
 
 def steps_left(live: LiveJobs, j: Ints, now_s: float) -> Floats:
     """Steps that these running jobs still have to do, as far as known; infinite where they end by themselves."""
+    return _steps_left(live, j, now_s, live.pace(j))
+
+
+def _steps_left(live: LiveJobs, j: Ints, now_s: float, pace: Floats) -> Floats:
     since_s = np.maximum(0.0, now_s - live.steps_at_s[j])
-    left: Floats = live.total_steps[j] - live.steps_done[j] - live.pace(j) * since_s
+    left: Floats = live.total_steps[j] - live.steps_done[j] - pace * since_s
     return left
 
 
