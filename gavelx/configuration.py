@@ -49,7 +49,7 @@ class Configuration(NamedTuple):
     @property
     def devices_in_all(self) -> int:
         """Devices of all types."""
-        return self.devices + sum(devices for _, devices in self.others)
+        return self.devices + sum(devices for _, devices in self.others) if self.others else self.devices
 
 
 def _ints() -> Ints:

@@ -52,7 +52,9 @@ class Accounts:
     def as_they_run(self, j_L: Ints) -> ConfigurationSet:
         """The configurations in which these jobs run now."""
         live = self.live
-        k_L = live.rows(live.partner[j_L])  # ALONE is no job's id
+        k_L = live.partner[j_L]
+        if np.count_nonzero(k_L != ALONE):
+            k_L = live.rows(k_L)  # ALONE is no job's id
         together = np.zeros(len(j_L), dtype=bool)
         held = live.type[j_L], live.held_devices[j_L], together, live.held_batch[j_L]
         return ConfigurationSet.of(j_L, k_L, *held, others=live.others[j_L] if live.has_mixes else None)

@@ -59,8 +59,8 @@ def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]
     """
     given = promises.configurations
     type_A = np.array([accelerators.index(name) for name in promises.accelerators], dtype=np.int64)
-    job, partner = live.rows(given.job), live.rows(given.partner)
-    alone, type_ = given.partner == ALONE, type_A[given.type]
+    job, alone, type_ = live.rows(given.job), given.partner == ALONE, type_A[given.type]
+    partner = given.partner if alone.all() else live.rows(given.partner)
     here = (job >= 0) & (alone | (partner >= 0))
     runs = np.zeros(len(job), dtype=bool)
     runs[here] = live.throughput[job[here], type_[here]] > 0

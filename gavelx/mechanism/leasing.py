@@ -406,7 +406,10 @@ class Leasing:
         commands, given, placed = list[Command](), list[Given](), set[int]()
         self.left_out = []
         waits_J = np.append(self.live.type == WAITING, False)  # ALONE is the last
-        queue = ways.take(waits_J[ways.job] | waits_J[ways.partner]).one_by_one()
+        new_V = waits_J[ways.job] | waits_J[ways.partner]
+        if not np.count_nonzero(new_V):
+            return commands
+        queue = ways.take(new_V).one_by_one()
         queue.sort(key=lambda way: -(way.devices + sum(way.others)))
         for way in queue:  # it grows: a job that makes room is narrower, and comes later
             if way.job in placed:  # with a new partner
@@ -558,7 +561,8 @@ class Leasing:
         """How fast these jobs are that have a size other than their own, by the present table."""
         live = self.live
         other_L = (live.held_devices[j_L] != live.wanted_devices[j_L]) | (live.held_batch[j_L] != OWN_BATCH)
-        other_L |= live.others[j_L].any(axis=1)
+        if live.has_mixes:
+            other_L |= live.others[j_L].any(axis=1)
         live.size_speed[j_L] = 0.0
         for j in j_L[other_L].tolist():
             way = self._as_it_runs(j)

@@ -280,7 +280,7 @@ class Mechanism:
         live.steps_at_s[j_L] = event.time_s
         complete_L = (steps_L >= live.total_steps[j_L]) & ~live.done[j_L]
         commands = [command for j in j_L[complete_L].tolist() for command in self._complete(j)]
-        return [*commands, *self._look_again()] if commands else []
+        return [*commands, *self._devices_fell_free()] if commands else []
 
     def _lease_ended(self, event: events.LeaseEnded) -> list[Command]:
         """The last word on a lease. Where a later lease of the job has been given out, only its time counts."""
@@ -298,13 +298,13 @@ class Mechanism:
             if event.failed and holds:
                 live.failures[j] += 1
         if event.complete or (is_last and event.steps_done >= live.total_steps[j]):
-            return [*self._complete(j), *self._look_again()]
+            return [*self._complete(j), *self._devices_fell_free()]
         if not is_last:
             self._restarts(j, event)
             return []
         if live.failures[j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
-            return [GiveUp(event.job_id), *self._finished(j), *self._look_again()]
+            return [GiveUp(event.job_id), *self._finished(j), *self._devices_fell_free()]
         if holds:
             self.leasing.release(j)
         return self._look_again() if holds else []
@@ -393,6 +393,18 @@ class Mechanism:
         """Devices or jobs changed: see at once what can be done."""
         return [WakeAt(self._now_s, report=self._trigger.is_worth_asking(self._now_s, len(self.live)))]
 
+    def _devices_fell_free(self) -> list[Command]:
+        """The same; where no job waits for devices that run until the round's end, that is then."""
+        none_waits = not (self._arrived or np.count_nonzero(self._waiting()))
+        if none_waits and self.leasing.leases and self._now_s < self._round_end_s:
+            self.accounts.accrue(self._now_s)
+            return [WakeAt(self._round_end_s, self._wants_a_report())]
+        return self._look_again()
+
+    def _waiting(self) -> Bools:
+        """Which jobs hold no devices, and could use some."""
+        return ~(self.live.running() | self.live.done)
+
     # -- rounds -----------------------------------------------------------------------------------------------
 
     def _wake(self) -> list[Command]:
@@ -477,8 +489,7 @@ class Mechanism:
             return False
         needed_J = self.live.least_devices if "sizes" in self.opens else self.live.wanted_devices
         fits_JA = (self.live.throughput > 0) & (needed_J[:, None] <= free_A)
-        waits_J = ~(self.live.running() | self.live.done)
-        return bool((waits_J & fits_JA.any(axis=1)).any())
+        return bool((self._waiting() & fits_JA.any(axis=1)).any())
 
     def _solve(self) -> list[Command]:
         self._trigger.asked(self._now_s, len(self.live))
@@ -514,7 +525,7 @@ class Mechanism:
     def _plan(self) -> list[Command]:
         """Give out devices: all of them once a round; after that the ones that fall free, to jobs that wait."""
         if self._planned:
-            return self._fill(~(self.live.running() | self.live.done))
+            return self._fill(self._waiting())
         self._planned = True
         chosen = self._select(self.leasing.devices(), None)
         commands = self.leasing.arrange(chosen, self._lapse_s())
@@ -610,7 +621,8 @@ class Mechanism:
         chosen, left = select(found, free, protection=protection)
         if self.rules.backfill is None or not self.execution.backfill or not any(left):
             return chosen
-        return chosen.joined(self._fillers(chosen, left, candidate_J, protection))
+        more = self._fillers(chosen, left, candidate_J, protection)
+        return chosen.joined(more) if len(more) else chosen
 
     def _first_on(self) -> list[tuple[int, int]]:
         """Where jobs are to begin so that a speed is measured, if enough devices of the type are here."""

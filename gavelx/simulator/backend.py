@@ -55,6 +55,7 @@ from gavelx.throughputs import Pairing, Setting, Size, Throughputs
 
 FREED, HAPPENS, WAKES = range(3)
 """What comes first among things at the same time: devices fall free, things happen, then decisions are taken."""
+OF_SERVERS = (WorkerJoined, WorkerLost, WorkerDrained, ServerOffers)
 OUTAGES = ("_lose", "_notice", "_lend_notice", "_devices_change")
 NEVER_S = 1e15
 """Between two checkpoints of a job that writes none."""
@@ -152,8 +153,10 @@ class SimulatedCluster:
         """Events in order of time, until nothing more can happen or all that is measured is done."""
         while self._posted or (self._queue and not self._is_over()):
             if self._posted:
-                self._tell(self._posted[0])
-                yield self._posted.popleft()
+                event = self._posted.popleft()
+                if isinstance(event, OF_SERVERS):
+                    self._tell(event)
+                yield event
                 continue
             if self._running and self._queue[0][0] > self._lapse_s:
                 self._lapse()
@@ -422,7 +425,9 @@ class SimulatedCluster:
 
     def _news_of(self, devices: Iterable[Device]) -> list[Event]:
         """Why no job can run on these devices, if so: all that turns to them sees it, reported or not."""
-        news = list[Event]()
+        news, lent = list[Event](), self._lent
+        if all(slot < lent.get(server_id, 0) for server_id, slot in devices):
+            return news
         for server_id in sorted({device.server_id for device in devices}):
             if (server := self._servers.get(server_id)) is None:
                 news.append(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))

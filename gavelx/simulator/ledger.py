@@ -156,7 +156,7 @@ class Ledger:
             raise self.breach(f"job {job.id} on {dict(held)}, {lease}")
 
     def _check_device(self, device: Device, lease: Lease) -> None:
-        server, types = self.servers.get(device.server_id), {name for name, _ in lease.configuration.uses}
+        server, types = self.servers.get(device.server_id), dict(lease.configuration.uses)
         if server is None or device.slot >= server.device_count or server.accelerator not in types:
             raise self.breach(f"there is no {device} of type {' or '.join(sorted(types))}")
 

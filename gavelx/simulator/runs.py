@@ -116,8 +116,8 @@ class Stretches:
 
     def progress(self, time_s: float) -> Progress:
         """Of each lease, the steps done and those of them that are in a checkpoint: as in the methods of a run."""
-        now = self._rows[: len(self._place)]
-        now = now[now[:, 0].argsort()].T
+        rows = self._rows[: len(self._place)].T
+        now = rows.take(rows[0].argsort(), axis=1)
         from_s, from_steps, until_step, steps_per_s, saved_steps, begin_s, every_s = now[2:]
         at_s = np.empty((2, now.shape[1]))  # now, and when the last checkpoint was written
         at_s[0] = time_s
