@@ -394,7 +394,7 @@ class Mechanism:
         return [WakeAt(self._now_s, report=self._trigger.is_worth_asking(self._now_s, len(self.live)))]
 
     def _devices_fell_free(self) -> list[Command]:
-        """The same; where no job waits for devices that run until the round's end, that is then."""
+        """See at once what can be done with them; where no job waits, there is nothing before the round ends."""
         none_waits = not (self._arrived or np.count_nonzero(self._waiting()))
         if none_waits and self.leasing.leases and self._now_s < self._round_end_s:
             self.accounts.accrue(self._now_s)
