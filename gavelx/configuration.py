@@ -5,6 +5,7 @@ To add a property, add a field to :class:`Configuration` and a column to :class:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -122,6 +123,11 @@ class ConfigurationSet:
         return self.job, self.partner, self.type, self.devices, self.spread, self.batch, self.others
 
     @property
+    def has_mixes(self) -> bool:
+        """Whether any of them has devices of several types."""
+        return bool(self.others.size and self.others.any())
+
+    @property
     def mixed(self) -> Bools:
         """Which of them have devices of several types."""
         return np.asarray(self.others.any(axis=1))
@@ -216,22 +222,22 @@ class PromisedSet(ConfigurationSet):
 
 def keys(*several: ConfigurationSet) -> list[Ints]:
     """A number for each configuration, equal for equal configurations. Members must be rows."""
-    key, room = [each.spread.astype(np.int64) for each in several], 2
-    if any(each.batch.any() for each in several):  # they are few and large: their ranks will do
-        ranks = np.unique(np.concatenate([each.batch for each in several]), return_inverse=True)[1]
-        parts = np.split(ranks, np.cumsum([len(each) for each in several])[:-1])
-        key, room = [so_far + part * room for so_far, part in zip(key, parts, strict=True)], 2 * (1 + ranks.max())
-    if any(each.others.any() for each in several):  # and so are mixes
+    spread, batch, devices, type_, partner, job = (
+        np.concatenate([getattr(each, name) for each in several])
+        for name in ("spread", "batch", "devices", "type", "partner", "job")
+    )
+    key, room = spread.astype(np.int64), 2
+    if np.count_nonzero(batch):  # they are few and large: their ranks will do
+        ranks = np.unique(batch, return_inverse=True)[1]
+        key, room = key + ranks * room, room * (1 + int(ranks.max()))
+    if any(each.has_mixes for each in several):  # and so are mixes
         rows = np.concatenate(equally_wide([each.others for each in several]))
         ranks = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
-        parts = np.split(ranks, np.cumsum([len(each) for each in several])[:-1])
-        key, room = (
-            [so_far + part * room for so_far, part in zip(key, parts, strict=True)],
-            room * (1 + ranks.max()),
-        )
-    for name in ("devices", "type", "partner", "job"):
-        columns = [getattr(each, name) for each in several]
-        key = [so_far + (column + 1) * room for so_far, column in zip(key, columns, strict=True)]
-        room *= 2 + max(int(column.max(initial=0)) for column in columns)
+        key, room = key + ranks * room, room * (1 + int(ranks.max()))
+    for column in (devices, type_, partner, job):
+        if (most := int(column.max(initial=ALONE))) != ALONE:
+            key += (column + 1) * room
+            room *= 2 + most
         assert room < 2**63, "members are numbered by rows, not by ids"
-    return key
+    ends = accumulate(map(len, several))
+    return [key[end - len(each) : end] for each, end in zip(several, ends, strict=True)]

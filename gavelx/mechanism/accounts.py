@@ -175,7 +175,7 @@ class Accounts:
         live.equal_share_usd[:] += np.where(seconds_J > 0, seconds_J * live.equal_share_usd_per_s, 0.0)
         live.steps_then[:] = done_J
         scale_J = live.wanted_devices
-        share_JA = equal_share(scale_J, devices_A, len(live))
-        live.equal_share_speed[:] = np.nansum(live.throughput * share_JA, axis=1)
+        share_JA, known_JA = equal_share(scale_J, devices_A, len(live)), ~np.isnan(live.throughput)
+        live.equal_share_speed[:] = np.where(known_JA, live.throughput * share_JA, 0.0).sum(axis=1)
         usd_per_s_A = np.where(devices_A > 0, self._usd_per_s_A, 0.0)
         live.equal_share_usd_per_s[:] = (share_JA * usd_per_s_A).sum(axis=1) * scale_J

@@ -65,7 +65,7 @@ def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]
     runs = np.zeros(len(job), dtype=bool)
     runs[here] = live.throughput[job[here], type_[here]] > 0
     others = None
-    if given.others.any():
+    if given.has_mixes:
         others = np.zeros((len(job), len(accelerators)), dtype=np.int64)
         others[:, type_A] = widened(given.others, len(type_A))
         mixed = here & others.any(axis=1)  # the speed on a type by itself may not be known

@@ -365,7 +365,7 @@ class Leasing:
             return stays_J
         j = chosen.job
         same_V = (live.type[j] == chosen.type) & (live.held_devices[j] == chosen.devices)
-        if live.has_mixes or chosen.others.any():
+        if live.has_mixes or chosen.has_mixes:
             same_V &= (live.others[j] == widened(chosen.others, live.types)).all(axis=1)
         stays_J[j[same_V & (live.held_batch[j] == chosen.batch)]] = True
         return stays_J

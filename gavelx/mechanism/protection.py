@@ -149,6 +149,6 @@ def _quotas(live: LiveJobs, ways: Entitlements, devices_A: Sequence[int]) -> Flo
     job = np.concatenate([ways.job, ways.partner[pair_V]])
     place = owner_J[job] * A + np.concatenate([ways.type, ways.type[pair_V]])
     promised_NA = np.bincount(place, np.concatenate([devices_V, devices_V[pair_V]]), N * A).reshape(N, A)
-    if ways.others.any():
+    if ways.has_mixes:
         np.add.at(promised_NA, owner_J[ways.job], ways.share[:, None] * widened(ways.others, A))
     return np.asarray(devices_A - (promised_NA.sum(axis=0) - promised_NA))

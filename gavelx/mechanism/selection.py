@@ -70,7 +70,7 @@ class Choices(ConfigurationSet):
 
     def one_by_one(self) -> list[Choice]:
         columns = (self.job, self.partner, self.type, self.devices, self.number, self.batch)
-        mixes = self.others.tolist() if self.others.any() else [()] * len(self)
+        mixes = self.others.tolist() if self.has_mixes else [()] * len(self)
         others = [tuple(row) if any(row) else () for row in mixes]
         return list(map(Choice._make, zip(*(column.tolist() for column in columns), others, strict=True)))
 
@@ -97,7 +97,7 @@ def select(
     ``protection`` says which protected jobs may begin. Also says how many devices of each type are left.
     """
     ways, order = candidates.ways, np.lexsort([-key for key in reversed(candidates.keys)])
-    plain = not (np.count_nonzero(ways.partner != ALONE) or ways.others.any())
+    plain = not (np.count_nonzero(ways.partner != ALONE) or ways.has_mixes)
     if len(order) > FEW and protection is None and plain:
         return _take_together(ways, order, np.array(free_A))
     taking = _Taking(ways, list(free_A), protection)
@@ -145,7 +145,7 @@ class _Taking:
         It seldom takes many more ways than there are devices, so not all of them are looked at.
         """
         ways, free, taken, size = self.ways, self.free, self._taken, 2 * left + CHUNK
-        protected, mixed = self.protection is not None, bool(ways.others.any())
+        protected, mixed = self.protection is not None, ways.has_mixes
         columns = ways.job, ways.partner, ways.type, ways.devices
         for start in range(0, len(order) if left else 0, size):
             part = order[start : start + size]
