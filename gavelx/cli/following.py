@@ -21,7 +21,7 @@ with service_installed():
     from gavelx.rpc.channels import Access
     from gavelx.service.state.replay import read_recorded
 
-SLOTS_MOST = 500
+SLOTS_MOST = 250
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ def recent_jobs(following: Following) -> Recent:
 
 
 def lesson_on(recent: Recent, slot_s: float | None) -> Lesson:
-    """The window as a lesson, in slots of so many seconds; None: ``SLOT_S``, or as long that it has no more than
-    ``SLOTS_MOST`` of them, with each job in its fastest size."""
+    """The window as a lesson, in slots of so many seconds; None: ``SLOT_S``, or as long that the best schedule
+    there could be takes ``SLOTS_MOST`` of them."""
     lesson = lesson_of([recent.jobs], recent.cluster, recent.throughputs, slot_s or SLOT_S)
-    if slot_s is None and (longest_s := lesson.shortest_s / SLOTS_MOST) > SLOT_S:
-        return lesson_of([recent.jobs], recent.cluster, recent.throughputs, longest_s)
+    if slot_s is None and (longer_s := lesson.least_s / SLOTS_MOST) > SLOT_S:
+        return lesson_of([recent.jobs], recent.cluster, recent.throughputs, longer_s)
     return lesson
 
 

@@ -14,7 +14,7 @@ from gavelx.jobs import Job
 from gavelx.policies.lookahead import Model
 from gavelx.slots.ahead import Ahead
 from gavelx.slots.baselines import drf, optimus, srtf, tetris
-from gavelx.slots.greedy import Steps
+from gavelx.slots.greedy import LEAST, Steps
 from gavelx.slots.model import Schedule, Slots
 from gavelx.slots.moves import Moves
 from gavelx.snapshot import Snapshot
@@ -34,10 +34,15 @@ class Lesson:
     types: tuple[str, ...] = ()
 
     @property
-    def shortest_s(self) -> float:
-        """When all jobs would be complete, each in its fastest size from its arrival on."""
+    def least_s(self) -> float:
+        """No schedule is done sooner, on any of the traces: each job takes its time in its fastest size, and all
+        together what they hold in those sizes in which they hold least for a step."""
         slots = self.slots
-        return float((slots.arrival_s_KJ + slots.left_KJ / slots.sizes.best_N[slots.kind_KJ]).max())
+        part_NV = (slots.sizes.use_NVR / np.maximum(self.moves.room_R, LEAST)).max(axis=2)
+        step_s_NV = 1.0 / np.where(slots.sizes.speed_NV > 0.0, slots.sizes.speed_NV, np.nan)
+        alone_s_KJ = slots.left_KJ * np.nanmin(step_s_NV, axis=1)[slots.kind_KJ]
+        shared_s_KJ = slots.left_KJ * np.nanmin(part_NV * step_s_NV, axis=1)[slots.kind_KJ]
+        return max(float((slots.arrival_s_KJ + alone_s_KJ).max()), float(shared_s_KJ.sum(axis=1).max()))
 
 
 TEACHERS: dict[str, Callable[[Steps], Schedule]] = {"drf": drf, "optimus": optimus, "srtf": srtf, "tetris": tetris}

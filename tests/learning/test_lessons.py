@@ -31,6 +31,15 @@ def test_each_trace_has_a_cluster_of_its_own() -> None:
     assert (played.done_s_KJ[1] <= 110.0).all()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_no_schedule_is_done_sooner_than_a_lesson_takes_at_least(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    slopes = Throughputs({Setting("m", "a", width): width ** random.uniform(0.3, 1.0) for width in (1, 2, 4)})
+    lengths = random.uniform(10.0, 1000.0, (2, int(random.integers(1, 7)))).tolist()
+    lesson = lesson_of([jobs(*row) for row in lengths], CLUSTER, slopes, slot_s=10.0)
+    assert 0.0 < lesson.least_s <= play(lesson.slots, lesson.teacher, 10.0).done_s_KJ.max() * (1.0 + 1e-9)
+
+
 def test_traces_that_do_not_fit_are_refused() -> None:
     with pytest.raises(WorkloadError, match="equally many"):
         lesson_of([jobs(1.0), jobs(1.0, 2.0)], CLUSTER, TABLE)
