@@ -42,7 +42,8 @@ Row = dict[str, float]
 SCHEDULES = ("DRF", "Optimus", "all sizes", "lookahead", "network")
 ABOUT = """Made by `python -m experiments.dl2.varied --traces {traces}`. Mean completion in slots over {traces}
 test traces of 60 jobs, on {nodes} nodes unless said otherwise. The network imitates looking ahead; it learned on
-{nodes} nodes from Poisson arrivals at exact speeds (`dl2.md`, seed 0), and has seen none of these changes."""
+{nodes} nodes from Poisson arrivals at exact speeds (`dl2.md`, seed 0), and has seen none of these changes, but for what
+rows say that it learned from."""
 ELSEWHERE = """## What is elsewhere, and what is not reproduced
 
 * The comparison of schedulers (figure 9), imitation of other teachers, and the curves of reinforcement are in
@@ -50,7 +51,8 @@ ELSEWHERE = """## What is elsewhere, and what is not reproduced
 * Not reproduced: absolute seconds on the paper's 13 servers with GPUs; its trace of production jobs, which was not
   published; and 500 servers, where nothing is contended (as with 48 nodes).
 * Learners of several clusters that send each other gradients (A3C): here a learner has the moves of all clusters,
-  and the last table of completion says what they are worth. Gradients would be of the same moves, only later."""
+  and the last table of completion says what they are worth: no more than seeds differ, as those of one are
+  enough. Gradients would be of the same moves, only later."""
 
 
 @cache
@@ -162,8 +164,8 @@ def questions(count: int) -> dict[str, dict[str, Any]]:
             "learned from all 8 models": partial(unseen, count, None),
             "learned from the other 4 alone": partial(unseen, count, 0),
         },
-        "Experience of more clusters": {
-            f"{clusters} clusters, {2 * clusters} traces a round": partial(_from_clusters, clusters, count)
+        "Clusters whose experience it has": {
+            f"{clusters}, {2 * clusters} traces a round": partial(_from_clusters, clusters, count)
             for clusters in (1, 2, 4, 8)
         },
     }  # fmt: skip

@@ -21,7 +21,8 @@ with service_installed():
     from gavelx.rpc.channels import Access
     from gavelx.service.state.replay import read_recorded
 
-SLOTS_MOST = 250
+SLOTS_MOST, ANSWERS_MOST = 250, 2000
+"""Of a window, in the time that the best schedule would take: slots of a lesson, and answers of a policy tried."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,10 @@ def run_follow(access: Access, following: Following, every_s: float | None, *, a
     deciding: str | None = None
     while True:
         recent = recent_jobs(following)
-        names = [following.teacher, learned(following, recent), *([deciding] if deciding else [])]
-        trial = tried({name: load_policy(name) for name in names}, following.teacher, recent)
+        lesson = lesson_on(recent, following.slot_s)
+        names = [following.teacher, learned(following, lesson), *([deciding] if deciding else [])]
+        tries = asked_less(recent, lesson.least_s)
+        trial = tried({name: load_policy(name) for name in names}, following.teacher, tries)
         chosen = trial.chosen(following.tolerance)
         _say(trial, chosen, set_policy(access, chosen), as_json=as_json)
         deciding = None if chosen == following.teacher else chosen
@@ -81,11 +84,19 @@ def lesson_on(recent: Recent, slot_s: float | None) -> Lesson:
     return lesson
 
 
-def learned(following: Following, recent: Recent) -> str:
+def asked_less(recent: Recent, least_s: float) -> Recent:
+    """The window as it is simulated: by the cluster's rules, but that the policy is asked no more than some
+    ``ANSWERS_MOST`` times where jobs are long."""
+    rules, interval_s = recent.rules, least_s / ANSWERS_MOST
+    if interval_s <= max(rules.round_s, rules.solve_interval_s):
+        return recent
+    return replace(recent, rules=replace(rules, solve_interval_s=interval_s))
+
+
+def learned(following: Following, lesson: Lesson) -> str:
     """A network that imitates looking ahead on the window; its file is named after its content."""
     with training_installed():
         from gavelx.learning.imitate import imitation  # noqa: PLC0415
-    lesson = lesson_on(recent, following.slot_s)
     *_, last = imitation(
         lambda _: lesson,
         seed=following.seed,
