@@ -25,8 +25,8 @@ class Policy(ABC):
     those.
     ``ignores`` names what it does not look at by design: ``weights``; the tests hold it to that as well.
     ``uses`` names the kinds of configuration beyond the plain ones that it knows what to do with: ``pairs``,
-    ``placements`` and ``sizes``. It sees them only inside ``packed(...)``, ``placed(...)`` and ``elastic(...)``;
-    ``opens`` names those that it does see.
+    ``placements``, ``sizes``, and with those ``mixes`` of accelerator types. It sees them only inside
+    ``packed(...)``, ``placed(...)`` and ``elastic(...)``; ``opens`` names those that it does see.
     """
 
     name: str = ""
