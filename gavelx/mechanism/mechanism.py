@@ -280,7 +280,7 @@ class Mechanism:
         live.steps_at_s[j_L] = event.time_s
         complete_L = (steps_L >= live.total_steps[j_L]) & ~live.done[j_L]
         commands = [command for j in j_L[complete_L].tolist() for command in self._complete(j)]
-        return [*commands, *self._devices_fell_free()] if commands else []
+        return [*commands, *self._look_again()] if commands else []
 
     def _lease_ended(self, event: events.LeaseEnded) -> list[Command]:
         """The last word on a lease. Where a later lease of the job has been given out, only its time counts."""
@@ -298,13 +298,13 @@ class Mechanism:
             if event.failed and holds:
                 live.failures[j] += 1
         if event.complete or (is_last and event.steps_done >= live.total_steps[j]):
-            return [*self._complete(j), *self._devices_fell_free()]
+            return [*self._complete(j), *self._look_again()]
         if not is_last:
             self._restarts(j, event)
             return []
         if live.failures[j] >= self.rules.max_failures:
             self.given_up.append(event.job_id)
-            return [GiveUp(event.job_id), *self._finished(j), *self._devices_fell_free()]
+            return [GiveUp(event.job_id), *self._finished(j), *self._look_again()]
         if holds:
             self.leasing.release(j)
         return self._look_again() if holds else []
@@ -392,14 +392,6 @@ class Mechanism:
     def _look_again(self) -> list[Command]:
         """Devices or jobs changed: see at once what can be done."""
         return [WakeAt(self._now_s, report=self._trigger.is_worth_asking(self._now_s, len(self.live)))]
-
-    def _devices_fell_free(self) -> list[Command]:
-        """See at once what can be done with them; where no job waits, there is nothing before the round ends."""
-        none_waits = not (self._arrived or np.count_nonzero(self._waiting()))
-        if none_waits and self.leasing.leases and self._now_s < self._round_end_s:
-            self.accounts.accrue(self._now_s)
-            return [WakeAt(self._round_end_s, self._wants_a_report())]
-        return self._look_again()
 
     def _waiting(self) -> Bools:
         """Which jobs hold no devices, and could use some."""
