@@ -42,8 +42,8 @@ Row = dict[str, float]
 SCHEDULES = ("DRF", "Optimus", "all sizes", "lookahead", "network")
 ABOUT = """Made by `python -m experiments.dl2.varied --traces {traces}`. Mean completion in slots over {traces}
 test traces of 60 jobs, on {nodes} nodes unless said otherwise. The network imitates looking ahead; it learned on
-{nodes} nodes from Poisson arrivals at exact speeds (`dl2.md`, seed 0), and has seen none of these changes, but for what
-rows say that it learned from."""
+{nodes} nodes from Poisson arrivals at exact speeds (`dl2.md`, seed 0), and has seen none of these changes,
+but for what rows say that it learned from."""
 ELSEWHERE = """## What is elsewhere, and what is not reproduced
 
 * The comparison of schedulers (figure 9), imitation of other teachers, and the curves of reinforcement are in
