@@ -6,6 +6,7 @@ Legend: J jobs, A accelerator types.
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from gavelx.policies import load_policy
 from gavelx.policies.greedy import Handout, by_arrival, usable_throughput_JA
@@ -36,6 +37,16 @@ def test_the_oldest_keep_their_devices_when_there_are_fewer_than_before() -> Non
 def test_equals_go_by_arrival_then_by_id() -> None:
     snapshot = instant({"a": 1}, [[1.0]] * 3)
     assert by_arrival(snapshot, np.array([1.0, 0.0, 0.0])) == [1, 2, 0]
+
+
+@given(snapshot=snapshots(max_jobs=20), seed=st.integers(0, 99))
+def test_a_job_takes_the_fastest_type_that_has_room(snapshot: Snapshot, seed: int) -> None:
+    """Types are gone through in an order that is worked out once for all jobs."""
+    handout, rng = Handout(snapshot), np.random.default_rng(seed)
+    for j in range(len(snapshot.jobs)):
+        handout.free_A = rng.integers(0, snapshot.devices_A + 1).tolist()
+        room = handout.room(j)
+        assert handout.choice(j) == (handout.fastest(j, room) if room else WAITING)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from gavelx.jobs import Job
 from gavelx.policies import Cost, Maximize, NormalizedThroughput, Sum, Throughput, View, Worst, load_policy
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import Statement
+from gavelx.solvers.program import collapse as collapsing
 from gavelx.solvers.program.collapse import collapse
 from gavelx.solvers.program.statement import Affine, Requirement
 from tests.policies.reference import TIGHT
@@ -233,3 +234,24 @@ def test_a_row_that_looks_at_another_job_keeps_jobs_apart() -> None:
     odd = Affine(matrix.tocsr(), np.zeros(3), "job")
     statement = Statement(snapshot, (), view.nothing, (Requirement(odd, "odd"),), "odd")
     assert len(collapse(statement)) == 3
+
+
+@pytest.mark.parametrize("twins", [False, True])
+def test_jobs_that_one_number_tells_apart_are_not_looked_at_more_closely(
+    twins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speed_JA = np.random.default_rng(0).random((50, len(TYPES)))
+    speed_JA[0] = speed_JA[1] if twins else speed_JA[0]
+    snapshot = Snapshot(
+        cluster=Cluster.of(dict.fromkeys(TYPES, 4)),
+        jobs=tuple(Job(j, f"kind {j}", 1000.0) for j in range(50)),
+        known=Configurations.of_matrix(speed_JA, np.ones(50, dtype=np.int64)),
+        steps_left_J=np.full(50, 1000.0),
+        elapsed_s_J=np.zeros(50),
+        usd_per_hour_A=np.array([2.0, 1.0]),
+    )
+    statement = Maximize(Worst(Throughput())).state(snapshot)
+    assert isinstance(statement, Statement)
+    if not twins:
+        monkeypatch.setattr(collapsing, "_refined", None)
+    assert len(collapse(statement)) == 50 - twins
