@@ -140,7 +140,7 @@ class Choices:
         sizes = ConfigurationSet.alone(ids[self.job_V], type_A[self.type_V], table.devices_C[c_V])
         sizes.batch[:] = table.batch_C[c_V]
         same_AT = np.eye(len(place) + 1, dtype=np.int64)[type_A]  # types that are new stand in the last column
-        sizes.others = widened(table.others_CA[c_V], len(type_A)) @ same_AT
+        sizes.others = np.einsum("VA,AT->VT", widened(table.others_CA[c_V], len(type_A)), same_AT)
         known = promised.configurations.find(sizes) != ABSENT
         return np.asarray(known & (snapshot.running_J[self.job_V] == self.type_V))
 
