@@ -307,8 +307,8 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
         for lease_id, (begin_s, end_s) in spans.items():
             if (account := books.accounts.get(lease_id)) is not None:
                 ran_s, longest_s = end_s - begin_s, diary.longest_s(lease_id, account.heard)
-                seen_s = HEARTBEAT_S + late_s if lease_id in books.continues else 0.0
-                yield from _judge_time(account, ran_s, longest_s - seen_s, late_s)
+                of_old_s = _of_old_s(lease_id, books, spans, late_s)
+                yield from _judge_time(account, ran_s, longest_s - of_old_s, late_s)
     saved_by = {job_id: _saved_by(diary, books.zero_s or 0.0) for job_id, diary in diaries.items()}
     for event in books.credited:
         really = saved_by[event.job_id](event.time_s) if event.job_id in saved_by else 0.0
@@ -317,6 +317,18 @@ def judge_books(books: Books, diaries: dict[int, Diary], late_s: float) -> Itera
     for job_id, known in books.state.jobs.items():
         if abs(known.spent_usd - (held_usd := books.usd(job_id))) > CENT_PART:
             yield f"job {job_id} was charged {known.spent_usd:.6f} USD, and held devices for {held_usd:.6f}"
+
+
+def _of_old_s(lease_id: int, books: Books, spans: Mapping[int, tuple[float, float]], late_s: float) -> float:
+    """So much of a lease's time is charged to the one that it continues: until its agent saw that the job had gone
+    over, which takes long where the agent was frozen.
+    """
+    if (before_id := books.continues.get(lease_id)) is None:
+        return 0.0
+    begin_s, end_s = spans.get(before_id, (0.0, 0.0))
+    before = books.accounts.get(before_id)
+    more_s = 0.0 if before is None else max(0.0, before.held_s - (end_s - begin_s))
+    return HEARTBEAT_S + late_s + more_s
 
 
 def _judge_time(account: Account, ran_s: float, longest_s: float, late_s: float) -> Iterator[str]:
