@@ -40,6 +40,7 @@ class Background:
         async with serving(folder, **options) as self.service:
             if devices:
                 async with FakeAgent(self.address, devices=devices) as self.agent:
+                    await self.agent.until_renewed()
                     self._ready.set()
                     await self._over.wait()
             else:

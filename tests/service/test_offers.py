@@ -92,8 +92,8 @@ def test_what_is_still_there_after_the_notice_is_stopped(tmp_path: Path) -> None
 )
 def test_what_is_refused(tmp_path: Path, request_: wire.OfferRequest, code: grpc.StatusCode) -> None:
     async def main() -> None:
-        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address):
-            await until(lambda: service.scheduler.state.machines, "it is here")
+        async with serving(tmp_path) as service, user_of(service) as user, FakeAgent(service.address) as agent:
+            await agent.until_renewed()
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 await user.call("Offer", request_)
             assert error.value.code() is code
@@ -105,8 +105,8 @@ def test_what_is_refused(tmp_path: Path, request_: wire.OfferRequest, code: grpc
 def test_a_server_that_comes_back_lends_no_more_than_before(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as service, user_of(service) as user:
-            async with FakeAgent(service.address, devices=4):
-                await until(lambda: service.scheduler.state.machines, "it is here")
+            async with FakeAgent(service.address, devices=4) as agent:
+                await agent.until_renewed()
                 await user.call("Offer", offer(3))
             async with FakeAgent(service.address, devices=2, boot_id="another"):
                 machine = lambda: service.scheduler.state.machines[0]  # noqa: E731
