@@ -314,7 +314,7 @@ class AgentRegistry:
             if (run := runs.get(report.lease_id)) is None or run.lease.job_id != report.job_id:
                 continue  # it is over, or another log's
             mentioned.add(report.lease_id)
-            self.tracked.part(report.lease_id, server_id).mentioned(report)
+            self.tracked.part(report.lease_id, server_id).mentioned(report, session.heard_s)
             if run.parts[0].server_id == server_id:
                 self.progress.hear(report)
                 self.measuring.hear(run, report)

@@ -96,14 +96,20 @@ class Resizes:
         self._tracked[before.lease.id].ending = True
         measured = self._measuring.end(before.lease.id)
         steps = safe_number(handover.steps_done, self._state.jobs[lease.job_id].job.total_steps)
-        times = safe_number(handover.held_s), safe_number(handover.warm_s)
-        resized = lease.id, before.lease.id, lease.job_id, steps, *times
+        held_s = before.held_s(self._said_s(before, run.parts[0].server_id, safe_number(handover.held_s)))
+        resized = lease.id, before.lease.id, lease.job_id, steps, held_s, safe_number(handover.warm_s)
         self._post(
             lambda now_s: [
                 *(Entry(Measured(now_s, measurement)) for measurement in measured),
                 Entry(Resized(now_s, *resized)),
             ]
         )
+
+    def _said_s(self, before: LeaseRecord, first: int, first_s: float) -> dict[int, float]:
+        """For how long each server has held a lease that its job has left; the ``first`` knows it exactly."""
+        parts = self._tracked[before.lease.id].parts
+        said_s = {i: safe_number(first_s + parts[first].begun_s - part.begun_s) for i, part in parts.items()}
+        return said_s | {first: first_s}
 
     def late(self, before_s: float) -> list[LeaseRecord]:
         """Leases to which jobs were to go over since before then, and have not."""

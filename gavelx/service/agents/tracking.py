@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from gavelx.rpc import wire_pb2 as wire
+from gavelx.rpc.convert import safe_number
 from gavelx.service.agents.part_states import EXPOSED, OVER, PartEvent, PartState, after
 from gavelx.service.state.leases import LeaseRecord
 
@@ -13,12 +14,14 @@ from gavelx.service.state.leases import LeaseRecord
 class TrackedPart:
     """A part of a lease. ``missed`` counts heartbeats in a row that leave it out.
 
-    ``valid_until_s``: until when, on the agent's clock, a launch that is on its way is obeyed. ``next_id``: the
-    lease to which the job is to go over, as its agent knows; ``leaving``: processes that have yet to leave then.
+    ``begun_s``: since when it is held, on our clock, as far as heartbeats say. ``valid_until_s``: until when, on
+    the agent's clock, a launch that is on its way is obeyed. ``next_id``: the lease to which the job is to go
+    over, as its agent knows; ``leaving``: processes that have yet to leave then.
     """
 
     state: PartState = PartState.QUEUED
     missed: int = 0
+    begun_s: float = math.inf
     valid_until_s: float = -math.inf
     next_id: int | None = None
     leaving: int = 0
@@ -27,9 +30,11 @@ class TrackedPart:
         """Go on to the state that follows."""
         self.state = after(self.state, event)
 
-    def mentioned(self, report: wire.LeaseReport) -> None:
-        """Its agent speaks of it in a heartbeat."""
+    def mentioned(self, report: wire.LeaseReport, heard_s: float) -> None:
+        """Its agent speaks of it in a heartbeat. That which took the shortest time tells best when it began."""
         self.happened(PartEvent.MENTIONED)
+        if (held_s := safe_number(report.held_s)) > 0.0:  # else the job has not gone over to it yet
+            self.begun_s = min(self.begun_s, heard_s - held_s)
         self.missed, self.valid_until_s = 0, -math.inf
         self.next_id, self.leaving = report.next_id if report.HasField("next_id") else None, report.leaving
 
