@@ -405,8 +405,9 @@ class Leasing:
         """Leases for those of these jobs that do not run yet; the widest gangs first, to find whole servers."""
         commands, given, placed = list[Command](), list[Given](), set[int]()
         self.left_out = []
-        waits_J = np.append(self.live.type == WAITING, False)  # ALONE is the last
-        new_V = waits_J[ways.job] | waits_J[ways.partner]
+        waits_J, pair_V = self.live.type == WAITING, ways.partner != ALONE
+        new_V = waits_J[ways.job]
+        new_V[pair_V] |= waits_J[ways.partner[pair_V]]
         if not np.count_nonzero(new_V):
             return commands
         queue = ways.take(new_V).one_by_one()

@@ -758,7 +758,7 @@ class Mechanism:
             types, kinds = self.leasing.accelerators, {kind: kind in self.opens for kind in get_args(Kind)}
             told: dict[str, Any] = {**kinds, "devices_A": tuple(self.leasing.devices())}
             return ways_to_run(live.jobs, types, self.throughputs, **told)
-        kind_J = np.unique(live.kind, return_inverse=True)[1]
+        kind_J = (np.cumsum(np.bincount(live.kind) > 0) - 1)[live.kind]  # numbered without gaps
         return Configurations.of_matrix(live.throughput.copy(), live.wanted_devices, kind_J=kind_J)
 
     def _holding_J(self) -> Ints:
