@@ -150,9 +150,11 @@ class View:
         devices_A, table = self.snapshot.devices_A, self.snapshot.configurations
         weight_A = devices_A / max(1, int(devices_A.sum()))
         if table.is_matrix:
+            T_JA = table.throughput_M.reshape(table.shape)
+            if table.kind_J is None:
+                return np.asarray(np.einsum("JA,A->J", T_JA, weight_A))
             job_K, kind_J = table.row_of_kind()
-            T_KA = table.throughput_M.reshape(table.shape)[job_K]
-            return np.asarray(np.einsum("KA,A->K", T_KA, weight_A)[kind_J])
+            return np.asarray(np.einsum("KA,A->K", T_JA[job_K], weight_A)[kind_J])
         speed_M = table.throughput_M * weight_A[table.accelerator_C[table.configuration_M]]
         return np.asarray(np.bincount(table.job_M, speed_M * table.plain_M, self.J), dtype=float)
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from gavelx.solvers.lp.highs import LinearProgram
-from gavelx.solvers.price_engine.prices import Prices, prove
+from gavelx.solvers.price_engine.prices import Prices, Start, prove, widths
 from gavelx.solvers.price_engine.replies import Floats, Rows
 from gavelx.solvers.program.errors import UnsolvedError
 
@@ -41,8 +41,8 @@ class Cut:
         return self.use_A + (level - self.prices.upper) * self.rise_A
 
 
-def prices_by_cuts(rows: Rows, level: float) -> tuple[Floats, float, float]:
-    """Prices, the level that they prove, and how far from them to look; begins with this level.
+def prices_by_cuts(rows: Rows, level: float) -> tuple[Start, float]:
+    """Prices with the level that they prove, and how far from them to look; begins with this level.
 
     The first prices that are tried are how fast an average row is on a device of each type.
 
@@ -61,13 +61,13 @@ def prices_by_cuts(rows: Rows, level: float) -> tuple[Floats, float, float]:
         if not price_A.any():
             break
         cuts.append(_cut(rows, price_A, last.upper, last.level_width, NEAR * reach))
-        step_A = np.abs(cuts[-1].prices.price_A - last.price_A) / last.width_A(rows.devices_A)
+        step_A = np.abs(cuts[-1].prices.price_A - last.price_A) / widths(last.price_A, rows.devices_A)
         moved = float(step_A.max())
         if cuts[-1].prices.upper < last.upper:
             best, reach = cuts[-1], min(reach, 2.0 * moved)
         else:
             reach = min(reach, moved) / 2.0
-    return best.prices.price_A, best.prices.upper, 2.0 * max(reach, NEAR)
+    return best.prices.start, 2.0 * max(reach, NEAR)
 
 
 def _speeds(rows: Rows) -> Floats:
@@ -89,7 +89,7 @@ def _mixture(cuts: list[Cut], best: Cut, devices_A: Floats, reach: float) -> Lin
     sold at the lower one. Devices are counted in all there are of their type.
     """
     A, K, prices = len(devices_A), len(cuts), best.prices
-    reach_A, every_A = reach * prices.width_A(devices_A), np.eye(A)
+    reach_A, every_A = reach * widths(prices.price_A, devices_A), np.eye(A)
     buy_A, sell_A = prices.price_A + reach_A, np.maximum(prices.price_A - reach_A, 0.0)
     use_AK = np.column_stack([cut.use_at_A(prices.upper) for cut in cuts]) / devices_A[:, None]
     rise_A = best.rise_A * prices.level_width / devices_A

@@ -17,6 +17,7 @@ from scipy import sparse
 from gavelx.memory import Memory
 from gavelx.snapshot import Snapshot
 from gavelx.solvers.price_engine.levels import solve_levels
+from gavelx.solvers.price_engine.prices import Start
 from gavelx.solvers.price_engine.ratios import solve_ratios
 from gavelx.solvers.price_engine.replies import Sizes
 from gavelx.solvers.price_engine.search import LIMITS, Limits
@@ -31,7 +32,7 @@ Ints = NDArray[np.int64]
 COLUMNS, CELLS = 127, 50_000_000
 """The largest matrix of jobs and sizes: a column's number is a byte."""
 MEMORY = "max-min prices"
-"""The name, in an allocation's memory, of the prices and the number of rows."""
+"""The name, in an allocation's memory, of prices, the level that they prove, its width and the number of rows."""
 NEAR, CHANGED = 1e-3, 0.02
 """Part by which one job more or less of thousands changes prices at most; and of the rows, the part that may have
 come or gone if the prices before are of use."""
@@ -139,19 +140,19 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
     factor_G, floor_G = factor(worst.affine)[matrix.row_G], floor_J[matrix.row_G]
     if (floor_G[factor_G <= 0] > 0).any():  # such rows have no gain, so none to be kept above a floor
         return None
-    gain_AG = matrix.gains(worst.affine.base_RC).T
     try:
-        start_A, limits = _remembered(snapshot, len(classes))
+        start, limits = _remembered(snapshot, len(classes))
         answer = solve_levels(
-            np.multiply(gain_AG, factor_G, out=np.empty(gain_AG.shape)).T,  # column by column, as the engine works
+            matrix.gains(worst.affine.base_RC),
             worst.affine.constant_R[matrix.row_G],
             np.ones(len(matrix.row_G)),
             scale_G=matrix.scale_G,
             count_G=classes.count_G.astype(float),
             capacity_A=snapshot.devices_A.astype(float),
+            factor_G=factor_G,
             sizes=matrix.sizes,
             floor_G=floor_G * factor_G,
-            start_A=start_A,
+            start=start,
             lexicographic=lexicographic,
             limits=limits,
             price_A=money(snapshot),
@@ -163,19 +164,25 @@ def levels_by_price(statement: Statement, classes: Classes, lexicographic: bool)
         share_C = classes.shares(share_C[classes.first_Z] / classes.unit_Z)
     level = statement.linear.constant_R[0] + worst.weight * answer.bound
     path = _path(answer.rounds, complete=answer.complete or not lexicographic)
-    memory = {MEMORY: np.append(answer.start_A, len(classes))} if answer.searched else {}
+    memory = _to_remember(answer.start, len(classes)) if answer.searched and answer.start is not None else {}
     return Priced(share_C, float(level), worst.weight * answer.price_A, path, answer.cheapest, memory)
 
 
-def _remembered(snapshot: Snapshot, rows: int) -> tuple[Floats | None, Limits]:
+def _to_remember(start: Start, rows: int) -> Memory:
+    assert start.level is not None and start.level_width is not None, "a search knows the level of its prices"
+    return {MEMORY: np.array([*start.price_A, start.level, start.level_width, rows])}
+
+
+def _remembered(snapshot: Snapshot, rows: int) -> tuple[Start | None, Limits]:
     """The prices at the last answer, and how far from them to look first; None where too much has changed."""
     last = np.asarray(snapshot.memory.get(MEMORY, np.zeros(0)), dtype=float)
-    if last.shape != (len(snapshot.devices_A) + 1,) or not (np.isfinite(last).all() and (last >= 0).all()):
+    if last.shape != (len(snapshot.devices_A) + 3,) or not (np.isfinite(last).all() and (last >= 0).all()):
         return None, LIMITS
-    changed = abs(last[-1] - rows) / rows
-    if changed > CHANGED or not last[:-1].any():
+    price_A, (level, level_width, rows_before) = last[:-3], last[-3:].tolist()
+    changed = abs(rows_before - rows) / rows
+    if changed > CHANGED or not price_A.any() or not level_width > 0:
         return None, LIMITS
-    return last[:-1], replace(LIMITS, known=max(NEAR, 2.0 * changed))
+    return Start(price_A, level, level_width), replace(LIMITS, known=max(NEAR, 2.0 * changed))
 
 
 def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) -> "Priced | None":

@@ -26,8 +26,8 @@ from scipy import sparse
 
 from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.price_engine.direct import Direct, raise_rows
-from gavelx.solvers.price_engine.prices import Prices, prove
-from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, Need, Replies, Rows, Sizes
+from gavelx.solvers.price_engine.prices import Prices, Start, prove
+from gavelx.solvers.price_engine.replies import Floats, Ints, LinearNeed, Need, Replies, Rows, Sizes, slices
 from gavelx.solvers.price_engine.search import LIMITS, Found, Limits, find_level
 from gavelx.solvers.program.errors import UnsolvedError
 
@@ -50,7 +50,7 @@ class Levels:
     """``level``: the least ``(gain + constant) / slope`` of these shares; no shares reach more than ``bound``.
 
     ``price_A`` is the rise of the first level per device; all zero where that is set by a saturated row.
-    ``start_A`` are the prices where devices first bind, to start a similar problem with. ``complete`` says whether
+    ``start`` has the prices where devices first bind, to start a similar problem with. ``complete`` says whether
     all levels were raised, ``rounds`` how many programs it took, ``cheapest`` whether no shares that give every
     row as much cost less, ``searched`` whether prices were.
     """
@@ -59,7 +59,7 @@ class Levels:
     level: float
     bound: float
     price_A: Floats
-    start_A: Floats
+    start: Start | None
     complete: bool
     rounds: int
     cheapest: bool = False
@@ -74,9 +74,10 @@ def solve_levels(
     scale_G: Floats,
     count_G: Floats,
     capacity_A: Floats,
+    factor_G: Floats | None = None,
     sizes: Sizes | None = None,
     floor_G: Floats | None = None,
-    start_A: Floats | None = None,
+    start: Start | None = None,
     lexicographic: bool = True,
     price_A: Floats | None = None,
     limits: Limits = LIMITS,
@@ -85,10 +86,10 @@ def solve_levels(
 
     Maximise t subject to ``gain_g . x_g + constant_g >= slope_g t`` in every row, ``sum_a x_ga <= 1``,
     ``sum_g count_g scale_g x_ga <= capacity_a``, x >= 0; x_ga = 0 where the gain is 0; and, with ``floor_G``,
-    ``gain_g . x_g >= floor_g``. With ``sizes`` the columns of gains are these and no types, and their devices take
-    the place of the scale. A slope of 0 makes the row nothing but a floor. A row that can run nowhere has the
-    value of its constant: leave it out if that is not meant. Few rows are given the cheapest of such shares at
-    these prices.
+    ``gain_g . x_g >= floor_g``. With ``factor_G``, gains count so many times. With ``sizes`` the columns of gains
+    are these and no types, and their devices take the place of the scale. A slope of 0 makes the row nothing but a
+    floor. A row that can run nowhere has the value of its constant: leave it out if that is not meant.
+    Few rows are given the cheapest of such shares at these prices.
 
     Raises :class:`UnsolvedError` where floors cannot be met, where no row has a slope, or
     if bound and level do not meet within 1e-8, relative to the level (or to a thousandth of the change in level
@@ -96,7 +97,7 @@ def solve_levels(
     """
     if not (slope_G > 0).any():
         raise UnsolvedError("no row has a slope")
-    gain_AG, best_G = gains(gain_GA, capacity_A, sizes)
+    gain_AG, best_G = gains(gain_GA, capacity_A, sizes, factor_G)
     floor_G = np.full(len(best_G), -np.inf) if floor_G is None else floor_G
     load_G = scale_G * count_G if sizes is None else count_G
     rows = rows_of(gain_AG, load_G, capacity_A, LinearNeed(constant_G, slope_G, best_G, floor_G), sizes)
@@ -104,7 +105,7 @@ def solve_levels(
         raise UnsolvedError("infeasible")
     if len(rows) > limits.few:
         try:
-            found = _searched(rows, start_A, limits, lexicographic=lexicographic)
+            found = _searched(rows, start, limits, lexicographic=lexicographic)
         except UnsolvedError as failure:
             if failure.status == "infeasible" or len(rows) > limits.all:
                 raise
@@ -114,12 +115,12 @@ def solve_levels(
     return _directly(rows, price_A, lexicographic=lexicographic)
 
 
-def _searched(rows: Rows, start_A: Floats | None, limits: Limits, *, lexicographic: bool) -> Levels:
+def _searched(rows: Rows, start: Start | None, limits: Limits, *, lexicographic: bool) -> Levels:
     """Many rows: level after level by prices; what cannot rise any more is left out of the next one."""
     first, rounds, part, left = None, 0, _loosened(rows), np.arange(len(rows))
     for _ in range(LEVELS):
         try:
-            level = _raise(part, start_A, limits, later=first is not None)
+            level = _raise(part, start, limits, later=first is not None)
         except UnsolvedError:
             if first is None:
                 raise
@@ -128,19 +129,19 @@ def _searched(rows: Rows, start_A: Floats | None, limits: Limits, *, lexicograph
             share_GA = level.share_GA
         else:
             share_GA[left] = level.share_GA
-        first, rounds, start_A = first or level, rounds + level.rounds, None
+        first, rounds, start = first or level, rounds + level.rounds, None
         part, left = level.rest, left[level.rest_G]
         if (not lexicographic and level.whole) or not len(left):
             break
     assert first is not None
     share_GA = within(share_GA, rows)
-    reached = float(rows.need.reached((rows.gain_VG.T * share_GA).sum(axis=1)).min())
+    reached = float(rows.need.reached(rows.parts(share_GA)).min())
     scale = max(first.scale, _size_of_terms(rows))
     if first.bound - reached > CERTIFIED * scale:
         raise UnsolvedError("bound and level did not meet")
     bound = first.bound + ROUNDING * scale
     return Levels(
-        share_GA, reached, bound, first.price_A, first.start_A, not len(left), rounds, searched=first.rounds > 0
+        share_GA, reached, bound, first.price_A, first.start, not len(left), rounds, searched=first.rounds > 0
     )
 
 
@@ -159,7 +160,7 @@ def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Lev
     if lexicographic and price_A is not None:
         direct.cheapest(price_A)
     share_GA = within(direct.share_GA, rows)
-    reached = float(rows.need.reached((rows.gain_VG.T * share_GA).sum(axis=1)).min())
+    reached = float(rows.need.reached(rows.parts(share_GA)).min())
     cap = float(rows.need.cap_G[rows.need.rises_G].min())
     bound = min(cap, raised.level)
     marginal_A = raised.marginal_A if raised.level <= cap else np.zeros(rows.A)
@@ -167,8 +168,7 @@ def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Lev
     if bound - reached > CERTIFIED * scale:
         raise UnsolvedError("bound and level did not meet")
     bound += ROUNDING * scale
-    start_A, programs = np.ones(rows.A), direct.programs
-    return Levels(share_GA, reached, bound, marginal_A, start_A, raised.complete, programs, cheapest=True)
+    return Levels(share_GA, reached, bound, marginal_A, None, raised.complete, direct.programs, cheapest=True)
 
 
 def _size_of_terms(rows: Rows) -> float:
@@ -180,13 +180,22 @@ def _size_of_terms(rows: Rows) -> float:
     return float((need.best_G[lowest] + abs(need.constant_G[lowest])) / need.slope_G[lowest])
 
 
-def gains(gain_GA: Floats, capacity_A: Floats, sizes: Sizes | None = None) -> tuple[Floats, Floats]:
-    """The gains as parts of each row's largest one, and that. No job can use a type without devices."""
-    gain_AG, none_A = gain_GA.T, (capacity_A if sizes is None else capacity_A[sizes.type_V]) <= 0
-    if none_A.any():
-        gain_AG = np.where(none_A[:, None], 0.0, gain_AG)
-    best_G = gain_AG.max(axis=0)
-    return np.divide(gain_AG, np.where(best_G > 0, best_G, 1.0), out=np.empty(gain_AG.shape)), best_G
+def gains(
+    gain_GA: Floats, capacity_A: Floats, sizes: Sizes | None = None, factor_G: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """The gains, with these factors, as parts of each row's largest one, and that; column by column.
+
+    No job can use a type without devices.
+    """
+    none_A = (capacity_A if sizes is None else capacity_A[sizes.type_V]) <= 0
+    gain_AG, best_G = np.empty(gain_GA.shape[::-1]), np.empty(len(gain_GA))
+    for part in slices(len(gain_GA)):
+        gain_An = gain_AG[:, part]
+        np.multiply(gain_GA[part].T, 1.0 if factor_G is None else factor_G[part], out=gain_An)
+        gain_An[none_A] = 0.0
+        np.max(gain_An, axis=0, out=best_G[part])
+        gain_An /= np.where(best_G[part] > 0, best_G[part], 1.0)
+    return gain_AG, best_G
 
 
 def rows_of(gain_AG: Floats, load_G: Floats, capacity_A: Floats, need: Need, sizes: Sizes | None = None) -> Rows:
@@ -204,24 +213,22 @@ class _Level:
     bound: float
     scale: float
     price_A: Floats
-    start_A: Floats
+    start: Start | None
     rounds: int
     rest: Rows
     rest_G: Ints
     whole: bool = True
 
 
-def _raise(rows: Rows, start_A: Floats | None, limits: Limits, *, later: bool) -> _Level:
+def _raise(rows: Rows, start: Start | None, limits: Limits, *, later: bool) -> _Level:
     """One level where devices bind, with all that saturate below it; or all rows at their best."""
     cap = float(rows.need.cap_G[rows.need.rises_G].min())
     share_GA = saturated(rows, limits)
     if share_GA is not None:
         nothing_A, none_G = np.zeros(rows.A), np.arange(0)
-        return _Level(
-            share_GA, cap, abs(cap), nothing_A, np.ones(rows.A), 0, rows.take(none_G, rows.devices_A), none_G
-        )
+        return _Level(share_GA, cap, abs(cap), nothing_A, None, 0, rows.take(none_G, rows.devices_A), none_G)
     gap = CERTIFIED_LATER if later else CERTIFIED
-    found = find_level(rows, limits, start_A=start_A)
+    found = find_level(rows, limits, start=start)
     price_A = paid(rows, found.prices.price_A)
     whole = found.share_GA is not None
     if not whole:
@@ -232,7 +239,7 @@ def _raise(rows: Rows, start_A: Floats | None, limits: Limits, *, later: bool) -
     binds = prices.upper <= cap and prices.rise > 0
     marginal_A = price_A / prices.rise if binds else np.zeros(rows.A)
     bound = min(cap, prices.upper)
-    return _Level(share_GA, bound, prices.scale, marginal_A, prices.price_A, found.rounds, rest, rest_G, whole)
+    return _Level(share_GA, bound, prices.scale, marginal_A, prices.start, found.rounds, rest, rest_G, whole)
 
 
 def _held_alone(rows: Rows, found: Found, limits: Limits) -> Found:
@@ -245,7 +252,7 @@ def _held_alone(rows: Rows, found: Found, limits: Limits) -> Found:
     held = np.flatnonzero(_held(rows, replies, prices.upper))
     if not rows.need.rises_G[held].any():
         raise UnsolvedError("bound and level did not meet")
-    alone = find_level(rows.take(held, rows.devices_A), limits, start_A=prices.price_A, level=prices.upper)
+    alone = find_level(rows.take(held, rows.devices_A), limits, start=Start(prices.price_A, prices.upper))
     share_GA = np.zeros((len(rows), rows.V))
     share_GA[held] = certified(alone, CERTIFIED)
     return Found(min(alone.level, prices.upper), share_GA, prices, found.rounds + alone.rounds)

@@ -4,15 +4,26 @@ Legend: G rows, A accelerator types.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from gavelx.solvers.price_engine.replies import Floats, Rows
+from gavelx.solvers.price_engine.replies import Floats, Need
 from gavelx.solvers.program.errors import UnsolvedError
 
 EXACT = 1e-14
 DUST = 1e-3
 """Part of the mean price that is the least width of a price: zero prices can rise, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Prices to begin a search with, up to a factor; and a level near the one that they prove, and its width, if
+    these are known."""
+
+    price_A: Floats
+    level: float | None = None
+    level_width: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +44,29 @@ class Prices:
         """What gaps are measured by: the level, or a thousandth of its width where that is more."""
         return max(abs(self.upper), 1e-3 / self.rise if self.rise > 0 else 0.0)
 
-    def width_A(self, devices_A: Floats) -> Floats:
-        """By how much each price changes in a step of one width."""
-        return np.asarray(np.maximum(self.price_A, DUST / devices_A.sum()))
+    @property
+    def start(self) -> Start:
+        return Start(self.price_A, self.upper, self.level_width)
+
+
+def widths(price_A: Floats, devices_A: Floats) -> Floats:
+    """By how much each price changes in a step of one width."""
+    return np.asarray(np.maximum(price_A, DUST / devices_A.sum()))
+
+
+class Costed(Protocol):
+    """Rows, as far as a proof looks at them."""
+
+    @property
+    def need(self) -> Need: ...
+
+    def worth(self, price_A: Floats) -> float: ...
+
+    def excess(self, price_A: Floats, level: float) -> tuple[float, float]: ...
 
 
 def prove(
-    rows: Rows, price_A: Floats, start: float, level_width: float = np.inf, tolerance: float = EXACT
+    rows: Costed, price_A: Floats, start: float, level_width: float = np.inf, tolerance: float = EXACT
 ) -> Prices:
     """The level above which these prices, scaled to a worth of 1, prove that nothing is.
 

@@ -22,6 +22,7 @@ from gavelx.solvers.price_engine.levels import (
     solve_levels,
     within,
 )
+from gavelx.solvers.price_engine.prices import Start
 from gavelx.solvers.price_engine.replies import Floats, LinearNeed, RatioNeed, Rows, Sizes
 from gavelx.solvers.price_engine.search import LIMITS, Limits, find_level
 from gavelx.solvers.program.errors import UnsolvedError
@@ -34,7 +35,7 @@ class Ratios:
     share_GA: Floats
     ratio: float
     bound: float
-    start_A: Floats | None
+    start: Start | None
     complete: bool
     rounds: int
     cheapest: bool = False
@@ -50,7 +51,7 @@ def solve_ratios(
     count_G: Floats,
     capacity_A: Floats,
     sizes: Sizes | None = None,
-    start_A: Floats | None = None,
+    start: Start | None = None,
     lexicographic: bool = True,
     price_A: Floats | None = None,
     limits: Limits = LIMITS,
@@ -74,7 +75,7 @@ def solve_ratios(
     rows = rows_of(gain_AG, scale_G * count_G if sizes is None else count_G, capacity_A, need, sizes)
     if len(rows) > limits.few:
         try:
-            first = _first(rows, start_A, limits)
+            first = _first(rows, start, limits)
         except UnsolvedError:
             if len(rows) > limits.all:
                 raise
@@ -95,7 +96,7 @@ def _and_surplus(first: Ratios, rows: Rows, need: RatioNeed, limits: Limits) -> 
             count_G=rows.load_G,
             capacity_A=rows.devices_A,
             sizes=rows.sizes,
-            start_A=first.start_A,
+            start=first.start,
             limits=limits,
         )
     except UnsolvedError:  # the ratio stands; what is left stays idle
@@ -104,22 +105,22 @@ def _and_surplus(first: Ratios, rows: Rows, need: RatioNeed, limits: Limits) -> 
     if ratio > first.ratio * (1.0 + 1e-9):
         return first
     rounds = first.rounds + last.rounds
-    return Ratios(last.share_GA, ratio, first.bound, first.start_A, last.complete, rounds)
+    return Ratios(last.share_GA, ratio, first.bound, first.start, last.complete, rounds)
 
 
-def _first(rows: Rows, start_A: Floats | None, limits: Limits) -> Ratios:
+def _first(rows: Rows, start: Start | None, limits: Limits) -> Ratios:
     """The least largest ratio; ``complete`` if there is nothing left for any job."""
     cap, share_GA = float(rows.need.cap_G.min()), saturated(rows, limits)
     if share_GA is not None:
         return Ratios(within(share_GA, rows), -cap, -cap, None, True, 0)
     if (share_GA := fitted(rows, cap)) is not None:
         return Ratios(within(share_GA, rows), -cap, -cap, None, False, 0)
-    found = find_level(rows, limits, start_A=start_A, level=cap, goal=cap)
+    found = find_level(rows, limits, start=start, level=cap, goal=cap)
     pinned, price_A = found.level >= cap, found.prices.price_A
     share_GA = within(certified(found, np.inf if pinned else CERTIFIED), rows)
     ratio, bound = _largest_ratio(rows, share_GA), -min(cap, found.prices.upper)
     complete = not pinned and bool(paid(rows, price_A).all())
-    return Ratios(share_GA, ratio, bound - ROUNDING * abs(bound), price_A, complete, found.rounds)
+    return Ratios(share_GA, ratio, bound - ROUNDING * abs(bound), Start(price_A), complete, found.rounds)
 
 
 def _directly(rows: Rows, need: RatioNeed, price_A: Floats | None, *, lexicographic: bool) -> Ratios:
@@ -157,4 +158,4 @@ def _surplus_directly(direct: Direct, need: RatioNeed, ratio: float) -> bool:
 
 
 def _largest_ratio(rows: Rows, share_GA: Floats) -> float:
-    return float(-rows.need.reached((rows.gain_VG.T * share_GA).sum(axis=1)).min())
+    return float(-rows.need.reached(rows.parts(share_GA)).min())

@@ -55,6 +55,10 @@ class Need(Protocol):
         """The level that each row reaches with this part of its best gain."""
         ...
 
+    def bent_G(self, low: float, high: float) -> Bools:
+        """Rows whose need does not rise evenly between these levels."""
+        ...
+
     def take(self, index: Ints) -> "Need": ...
 
 
@@ -94,6 +98,13 @@ class LinearNeed:
     def reached(self, part_G: Floats) -> Floats:
         return self._level(part_G * self.best_G + self.constant_G)
 
+    def bent_G(self, low: float, high: float) -> Bools:
+        bent_G: Bools = (low < self.cap_G) & (self.cap_G < high)
+        if (self.floor_G > -np.inf).any():
+            from_G = self._level(self.floor_G + self.constant_G)
+            bent_G |= (low < from_G) & (from_G < high)
+        return bent_G
+
     def _level(self, value_G: Floats) -> Floats:
         level_G: Floats = np.divide(value_G, self.slope_G, out=np.full(len(value_G), np.inf), where=self.rises_G)
         return level_G
@@ -130,6 +141,9 @@ class RatioNeed:
     def reached(self, part_G: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             return -(self.elapsed_G + self.steps_G / (part_G * self.best_G)) / self.deadline_G
+
+    def bent_G(self, low: float, high: float) -> Bools:
+        return np.ones(len(self.steps_G), dtype=bool)
 
     def take(self, index: Ints) -> "RatioNeed":
         parts = (self.elapsed_G, self.steps_G, self.deadline_G, self.best_G)
@@ -235,6 +249,11 @@ class Rows:
         """Devices of each type that these shares take."""
         return self.per_type(np.asarray(np.einsum("G,GA->A", self.load_G, share_GV)))
 
+    def parts(self, share_GV: Floats) -> Floats:
+        """The part of its best gain that each row has with these shares."""
+        parts = [(self.gain_VG[:, part].T * share_GV[part]).sum(axis=1) for part in slices(len(self))]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
     def needs(self, level: float) -> tuple[Floats, Floats]:
         """Need and its rise; a saturated row needs all of its best type, whatever the level."""
         if level not in self._needs:
@@ -332,7 +351,7 @@ def _each_chunk(work: Callable[[slice], T], G: int) -> list[T]:
 
     Every second chunk is for this thread: it is whose processor time is budgeted.
     """
-    results: list[Any] = list(_slices(G))
+    results: list[Any] = list(slices(G))
     if len(results) == 1:
         return [work(results[0])]
     with ThreadPoolExecutor(1) as pool:
@@ -342,7 +361,8 @@ def _each_chunk(work: Callable[[slice], T], G: int) -> list[T]:
     return results
 
 
-def _slices(G: int) -> Iterator[slice]:
+def slices(G: int) -> Iterator[slice]:
+    """The chunks of so many rows."""
     return (slice(start, min(start + CHUNK, G)) for start in range(0, G, CHUNK))
 
 

@@ -27,8 +27,9 @@ from scipy import sparse
 
 from gavelx.solvers.lp.highs import LinearProgram
 from gavelx.solvers.price_engine.cuts import prices_by_cuts
-from gavelx.solvers.price_engine.prices import EXACT, Prices, prove
-from gavelx.solvers.price_engine.replies import Bools, Floats, Ints, Replies, Rows
+from gavelx.solvers.price_engine.narrowed import MANY, Box, Narrowed, replied, usage
+from gavelx.solvers.price_engine.prices import EXACT, Prices, Start, prove, widths
+from gavelx.solvers.price_engine.replies import Floats, Ints, Replies, Rows
 from gavelx.solvers.program.errors import UnsolvedError
 
 WIDE = 1e3
@@ -77,25 +78,27 @@ def find_level(
     rows: Rows,
     limits: Limits = LIMITS,
     *,
-    start_A: Floats | None = None,
+    start: Start | None = None,
     level: float | None = None,
     goal: float = np.inf,
 ) -> Found:
     """Raise the level of all rows as far as possible; saturated rows stay at their best while the others go on.
 
-    ``start_A`` are prices to begin with, up to a factor, and ``level`` a guess. Ends once ``goal`` is reached; no
+    ``start`` is where to begin, and ``level`` a guess where that knows none. Ends once ``goal`` is reached; no
     row is saturated below it. Raises :class:`UnsolvedError` where prices prove that not even
     needs that do not depend on the level can be met.
     """
-    if level is None:
+    if start is not None and start.level is not None:
+        level = start.level
+    elif level is None:
         level = float(np.median(rows.need.cap_G[np.isfinite(rows.need.cap_G)]))
-    return _Search(rows, limits, start_A, level).run(goal)
+    return _Search(rows, limits, start, level).run(goal)
 
 
 class _Search:
     """The state of one search: best prices, best level reached, the level aimed at, and the size of the box."""
 
-    def __init__(self, rows: Rows, limits: Limits, start_A: Floats | None, level: float) -> None:
+    def __init__(self, rows: Rows, limits: Limits, start: Start | None, level: float) -> None:
         self.rows, self.limits = rows, limits
         self.rng = np.random.default_rng(limits.seed)
         wanted = max(limits.program, limits.direct, int(limits.program_part * len(rows)))
@@ -103,20 +106,26 @@ class _Search:
         self.program = min(wanted, self.largest)
         if len(rows) <= limits.direct:
             self.size = WIDE
-        elif start_A is not None:
+        elif start is not None:
             self.size = limits.known
         elif rows.sizes is not None:
-            start_A, level, self.size = prices_by_cuts(rows, level)
+            start, self.size = prices_by_cuts(rows, level)
         else:
-            start_A, level = self._sampled(level)
+            start = self._sampled(level)
             self.size = 3.0 / np.sqrt(_sample_size(rows, limits))
-        price_A = np.ones(rows.A) if start_A is None else start_A
-        self.prices = prove(rows, price_A, level)
+        start = start or Start(np.ones(rows.A))
+        level = level if start.level is None else start.level
+        self.near = None
+        if start.level_width is not None and len(rows) >= MANY:
+            price_A = start.price_A / rows.worth(start.price_A)
+            self.near = Narrowed.to(self._box(price_A, level, start.level_width), rows)
+        self.prices = prove(self.near or rows, start.price_A, level)
         self.target = self.prices.upper
         self.lower, self.best, self.at_edge = -np.inf, None, 0
 
     lower: float
     best: "_Step | None"
+    near: Narrowed | None
 
     def run(self, goal: float = np.inf, enough: float = 0.0) -> Found:
         """Rounds until the bounds meet, the goal is reached, or the prices are known to a part ``enough``."""
@@ -132,19 +141,26 @@ class _Search:
         return Found(self.lower, share_GA, self.prices, number)
 
     def _round(self) -> None:
-        old, size, width_A = self.prices, self.size, self.prices.width_A(self.rows.devices_A)
-        step = _Step.solve(self.rows, _Box(old, width_A, self.target, size), self.program, self.rng)
+        old, size = self.prices, self.size
+        box = self._box(old.price_A, self.target, old.level_width)
+        if self.near is None or not self.near.answers(box):
+            self.near = Narrowed.to(box, self.rows)
+        step = _Step.solve(self.near, box, self.program, self.rng)
         if step.feasible and step.level > self.lower and step.meets_all_needs():
             self.lower, self.best = step.level, step
         better = False
         if step.price_A.any():
             tolerance = EXACT if step.exact else 0.1 * size
-            new = prove(self.rows, step.price_A, step.level, old.level_width, tolerance)
+            new = prove(self.near, step.price_A, step.level, old.level_width, tolerance)
             better = new.upper < old.upper
             self.prices = new if better else old
         self._aim(step, better)
-        moved = float(np.max(np.abs(step.price_A - old.price_A) / width_A))
+        moved = float(np.max(np.abs(step.price_A - old.price_A) / box.width_A))
         self._resize(step.exact, better, at_edge=moved > 0.9 * size)
+
+    def _box(self, price_A: Floats, level: float, level_width: float) -> Box:
+        """The box of the present size around these prices; levels go down twice as far as prices."""
+        return Box(price_A, widths(price_A, self.rows.devices_A), level, 2.0 * level_width, self.size)
 
     def _resize(self, exact: bool, better: bool, *, at_edge: bool) -> None:
         """Shrink the box where prices settle inside it, grow it where they want out again and again."""
@@ -167,20 +183,20 @@ class _Search:
         elif step.exact:
             self.target = (max(self.lower, step.level) + self.target) / 2.0
 
-    def _sampled(self, level: float) -> tuple[Floats, float]:
+    def _sampled(self, level: float) -> Start:
         """Prices and level of a sample of the rows with its part of the devices."""
         rows, limits = self.rows, self.limits
         size = _sample_size(rows, limits)
         index = np.sort(self.rng.choice(len(rows), size, replace=False))
         part = rows.take(index, rows.devices_A * (rows.load_G[index].sum() / rows.load_G.sum()))
         if not np.isfinite(part.need.cap_G).any():
-            return np.ones(rows.A), level
+            return Start(np.ones(rows.A), level)
         try:
             search = _Search(part, replace(limits, direct=max(limits.direct, limits.sample)), None, level)
             found = search.run(enough=1.0 / np.sqrt(size))
         except UnsolvedError:
-            return np.ones(rows.A), level
-        return found.prices.price_A, found.prices.upper
+            return Start(np.ones(rows.A), level)
+        return found.prices.start
 
 
 def _sample_size(rows: Rows, limits: Limits) -> int:
@@ -188,37 +204,10 @@ def _sample_size(rows: Rows, limits: Limits) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Box:
-    """Where one program looks: prices within ``size`` widths, the level from the target down by as much."""
-
-    around: Prices
-    width_A: Floats
-    level: float
-    size: float
-
-    @property
-    def edges_A(self) -> tuple[Floats, Floats]:
-        price_A, reach_A = self.around.price_A, self.size * self.width_A
-        return np.maximum(price_A - reach_A, 0.0), price_A + reach_A
-
-    @property
-    def level_width(self) -> float:
-        return 2.0 * self.around.level_width
-
-    def replies(self, rows: Rows) -> Replies:
-        """What the rows do around here."""
-        return rows.replies(self.around.price_A, self.width_A, self.level, self.level_width)
-
-    def types(self, rows: Rows) -> Bools:
-        """The types that each of the rows may use within the box, A x G."""
-        return rows.in_reach(self.around.price_A, self.width_A, self.level, self.level_width, self.size * WIDER)
-
-
-@dataclass(frozen=True, eq=False)
 class _Step:
     """What one program found: rows ``index`` have ``share_KA`` at ``level``, the others reply as before."""
 
-    rows: Rows
+    near: Narrowed
     replies: Replies
     from_level: float
     index: Ints
@@ -229,18 +218,18 @@ class _Step:
     bought: float
 
     @classmethod
-    def solve(cls, rows: Rows, box: _Box, most: int, rng: np.random.Generator) -> "_Step":
-        replies = box.replies(rows)
+    def solve(cls, near: Narrowed, box: Box, most: int, rng: np.random.Generator) -> "_Step":
+        rows, replies = near.rows, near.replies_in(box)
         index = np.flatnonzero(replies.margin_G <= box.size)
         exact, weight = len(index) <= most, 1.0
         if not exact:
             weight = len(index) / most
             index = np.sort(rng.choice(index, most, replace=False))
-        use_A, rise_A = _usage(rows, replies)
-        own_A, own_rise_A = _usage(rows.take(index, rows.devices_A), replies.take(index))
-        free = (rows.devices_A - use_A + weight * own_A, rise_A - weight * own_rise_A)
+        (use_A, rise_A), others = usage(rows, replies), near.others(box.level)
+        own_A, own_rise_A = usage(rows.take(index, rows.devices_A), replies.take(index))
+        free = (rows.devices_A - others[0] - use_A + weight * own_A, others[1] + rise_A - weight * own_rise_A)
         share_KA, down, price_A, bought = _solve_program(rows, box, index, weight, free)
-        return cls(rows, replies, box.level, index, exact, share_KA, box.level + down, price_A, bought)
+        return cls(near, replies, box.level, index, exact, share_KA, box.level + down, price_A, bought)
 
     @property
     def feasible(self) -> bool:
@@ -248,41 +237,21 @@ class _Step:
 
     def meets_all_needs(self) -> bool:
         """Whether they are what rows need at this level: they follow the tangents, and needs may be bent."""
-        (from_G, rise_G), need_G = self.rows.needs(self.from_level), self.rows.needs(self.level)[0]
+        rows = self.near.rows
+        (from_G, rise_G), need_G = rows.needs(self.from_level), rows.needs(self.level)[0]
         has_G = from_G + rise_G * (self.level - self.from_level)
         return bool((need_G - has_G <= BENT * np.abs(need_G)).all())
 
     def shares(self) -> Floats:
         """All rows' shares at the level reached."""
         part_G = self.replies.part_G + self.replies.rise_G * (self.level - self.from_level)
-        share_GA = replied(self.replies, part_G, self.rows.V)
+        share_GA = replied(self.replies, part_G, self.near.rows.V)
         share_GA[self.index] = self.share_KA
-        return share_GA
-
-
-def replied(replies: Replies, part_G: Floats, A: int) -> Floats:
-    """The mixes as shares, with this part of the upper type in each."""
-    share_GA = np.zeros((len(part_G), A))
-    share_GA[np.arange(len(part_G)), replies.upper_G] = part_G
-    mixed_G = np.flatnonzero(replies.lower_G >= 0)
-    share_GA[mixed_G, replies.lower_G[mixed_G]] = 1.0 - part_G[mixed_G]
-    return share_GA
-
-
-def _usage(rows: Rows, replies: Replies) -> tuple[Floats, Floats]:
-    """Devices of each type that the rows hold, and how fast that rises with the level."""
-    load_G, upper_G, part_G = rows.load_G, replies.upper_G, replies.part_G
-    use_V = np.bincount(upper_G, load_G * part_G, rows.V).astype(float)
-    rise_V = np.bincount(upper_G, load_G * replies.rise_G, rows.V).astype(float)
-    mixed = np.flatnonzero(replies.lower_G >= 0)
-    lower, load = replies.lower_G[mixed], load_G[mixed]
-    use_V += np.bincount(lower, load * (1.0 - part_G[mixed]), rows.V)
-    rise_V -= np.bincount(lower, load * replies.rise_G[mixed], rows.V)
-    return rows.per_type(use_V), rows.per_type(rise_V)
+        return self.near.shares(self.level, share_GA)
 
 
 def _solve_program(
-    rows: Rows, box: _Box, index: Ints, weight: float, free: tuple[Floats, Floats]
+    rows: Rows, box: Box, index: Ints, weight: float, free: tuple[Floats, Floats]
 ) -> tuple[Floats, float, Floats, float]:
     """Shares of the rows, the step of the level, the prices, and the largest part of a type that had to be bought.
 
@@ -292,11 +261,12 @@ def _solve_program(
     """
     A, K, (room_A, rise_A) = rows.A, len(index), free
     need_K, slope_K = (all_G[index] for all_G in rows.needs(box.level))
-    width = box.around.level_width
+    width = box.level_width / 2.0
     load_K = rows.load_G[index] * weight
     unit = float(load_K.mean()) if K else 1.0
     money = 1.0 / (unit * float(box.width_A.max()))
-    k, v = np.nonzero(box.types(rows.take(index, rows.devices_A)).T)
+    here = box.price_A, box.width_A, box.level, box.level_width
+    k, v = np.nonzero(rows.take(index, rows.devices_A).in_reach(*here, box.size * WIDER).T)
     E, every, types = len(k), np.arange(K), np.arange(A)
     shares_E3 = np.column_stack([rows.gain_VG[v, index[k]], np.ones(E), load_K[k] / unit * rows.devices_V[v]])
     level = np.concatenate([-slope_K * (width / money), rise_A * (width / (unit * money))])

@@ -6,7 +6,7 @@ import pytest
 from gavelx.solvers.price_engine import cuts
 from gavelx.solvers.price_engine.cuts import prices_by_cuts
 from gavelx.solvers.price_engine.levels import gains, rows_of
-from gavelx.solvers.price_engine.prices import prove
+from gavelx.solvers.price_engine.prices import Start, prove
 from gavelx.solvers.price_engine.replies import LinearNeed, RatioNeed, Rows, Sizes
 from gavelx.solvers.price_engine.search import find_level
 from gavelx.solvers.program.errors import UnsolvedError
@@ -34,10 +34,11 @@ def rows(seed: int, kind: str, devices: float, G: int = 150, sizes: int = 6) -> 
 def test_the_first_prices_prove_almost_the_best_level(kind: str, devices: float, seed: int) -> None:
     table = rows(seed, kind, devices)
     cap = float(np.median(table.need.cap_G))
-    best = find_level(table, start_A=np.ones(3), level=cap).prices
+    best = find_level(table, start=Start(np.ones(3)), level=cap).prices
     equal = prove(table, np.ones(3), cap)
-    price_A, level, reach = prices_by_cuts(table, cap)
-    assert level == pytest.approx(prove(table, price_A, cap).upper, rel=1e-3)
+    start, reach = prices_by_cuts(table, cap)
+    assert (level := start.level) is not None
+    assert level == pytest.approx(prove(table, start.price_A, cap).upper, rel=1e-3)
     assert best.upper - 1e-6 * abs(best.upper) <= level <= equal.upper
     assert level - best.upper <= 0.05 * (equal.upper - best.upper)
     assert 2.0 * cuts.NEAR <= reach <= 2.0 * cuts.FAR
@@ -49,9 +50,9 @@ def test_where_the_small_program_fails_the_best_prices_so_far_are_taken(monkeypa
 
     monkeypatch.setattr(cuts, "_mixture", gives_up)
     table = rows(0, "level", 1.0)
-    price_A, level, _ = prices_by_cuts(table, 1.0)
-    assert (np.diff(price_A) < 0).all()  # as fast as the types are
-    assert level == pytest.approx(prove(table, price_A, 1.0).upper, rel=1e-3)
+    start, _ = prices_by_cuts(table, 1.0)
+    assert (np.diff(start.price_A) < 0).all()  # as fast as the types are
+    assert start.level == pytest.approx(prove(table, start.price_A, 1.0).upper, rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["ratio", "level"])

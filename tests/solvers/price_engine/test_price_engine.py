@@ -272,7 +272,7 @@ def test_whole_classes_that_tie():
 def test_start_prices_change_the_work_and_not_the_answer():
     problem = contested(np.random.default_rng(6), 2000, 3)
     cold = problem.solve()
-    warm = problem.solve(start_A=cold.start_A)
+    warm = problem.solve(start=cold.start)
     assert warm.level == pytest.approx(cold.level, rel=1e-10)
     assert warm.rounds <= cold.rounds
 

@@ -34,13 +34,15 @@ def test_one_job_less_is_one_round() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        np.ones(TYPES + 1) * JOBS,
-        np.array([1.0, 0.0, 0.0, 0.0, JOBS]),
-        np.array([1e300, 1.0, 1e-300, 1.0, JOBS]),
+        np.ones(TYPES + 3) * JOBS,
+        np.array([1.0, 0.0, 0.0, 0.0, 0.5, 0.5, JOBS]),
+        np.array([1e300, 1.0, 1e-300, 1.0, 1e9, 1.0, JOBS]),
+        np.array([1.0, 1.0, 1.0, 1.0, 0.0, 1e-9, JOBS]),
         np.ones(3),
-        np.zeros(TYPES + 1),
-        np.full(TYPES + 1, np.nan),
-        np.full(TYPES + 1, -1.0),
+        np.ones(TYPES + 1) * JOBS,
+        np.zeros(TYPES + 3),
+        np.full(TYPES + 3, np.nan),
+        np.full(TYPES + 3, -1.0),
         np.ones((2, 2), dtype=bool),
     ],
 )
