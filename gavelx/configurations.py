@@ -377,6 +377,9 @@ class Configurations:
     @cached_property
     def first_J(self) -> Ints | None:
         """Where the memberships of each job begin, and the end of the last, if they are in the order of jobs."""
+        J, A = self.shape
+        if len(self.job_M) == J * A and (self.job_M.reshape(J, A) == np.arange(J)[:, None]).all():
+            return np.arange(J + 1) * A
         if (self.job_M[1:] < self.job_M[:-1]).any():
             return None
         return np.concatenate([[0], np.cumsum(np.bincount(self.job_M, minlength=self.shape[0]))])

@@ -106,11 +106,16 @@ def _by_price(statement: Statement, classes: Classes, lexicographic: bool) -> An
         return None
     share_C = priced.share_C
     if lexicographic:
-        if not priced.cheapest:
+        if not priced.cheapest and not _all_in_use(priced.marginal_A):
             share_C = spend_least(statement.snapshot, statement.worst[0].affine, share_C)
         if share_C is priced.share_C and _goes_by_throughput(statement):  # cheaper ones are sparse already
             share_C = sparser(statement.snapshot, classes, share_C)
     return Answer(share_C, priced.bound, priced.marginal_A, len(classes), priced.path, priced.memory)
+
+
+def _all_in_use(marginal_A: Floats | None) -> bool:
+    """Whether no device can be idle, as one more of any type would help: then their cost is what it is."""
+    return marginal_A is not None and bool((marginal_A > 0).all())
 
 
 def _goes_by_throughput(statement: Statement) -> bool:

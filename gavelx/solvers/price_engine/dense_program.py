@@ -33,9 +33,9 @@ COLUMNS, CELLS = 127, 50_000_000
 """The largest matrix of jobs and sizes: a column's number is a byte."""
 MEMORY = "max-min prices"
 """The name, in an allocation's memory, of prices, the level that they prove, its width and the number of rows."""
-NEAR, CHANGED = 1e-3, 0.02
-"""Part by which one job more or less of thousands changes prices at most; and of the rows, the part that may have
-come or gone if the prices before are of use."""
+NEAR, FEW_JOBS, CHANGED = 1e-3, 4.0, 0.02
+"""Part by which few jobs more or less of thousands change prices at most, and how many those are; and of the rows,
+the part that may have come or gone if the prices before are of use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +182,9 @@ def _remembered(snapshot: Snapshot, rows: int) -> tuple[Start | None, Limits]:
     changed = abs(rows_before - rows) / rows
     if changed > CHANGED or not price_A.any() or not level_width > 0:
         return None, LIMITS
-    return Start(price_A, level, level_width), replace(LIMITS, known=max(NEAR, 2.0 * changed))
+    return Start(price_A, level, level_width), replace(
+        LIMITS, known=max(min(NEAR, FEW_JOBS / rows), 2.0 * changed)
+    )
 
 
 def ratios_by_price(statement: RatioStatement, *, lexicographic: bool = True) -> "Priced | None":

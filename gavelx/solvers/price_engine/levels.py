@@ -160,7 +160,7 @@ def _directly(rows: Rows, price_A: Floats | None, *, lexicographic: bool) -> Lev
     if lexicographic and price_A is not None:
         direct.cheapest(price_A)
     share_GA = within(direct.share_GA, rows)
-    reached = float(rows.need.reached(rows.parts(share_GA)).min())
+    reached = float(rows.need.reached((rows.gain_VG.T * share_GA).sum(axis=1)).min())
     cap = float(rows.need.cap_G[rows.need.rises_G].min())
     bound = min(cap, raised.level)
     marginal_A = raised.marginal_A if raised.level <= cap else np.zeros(rows.A)
@@ -414,8 +414,11 @@ def _least_load(gain_BV: Floats, need_B: Floats, load_B: Floats, room_A: Floats,
 def within(share_GA: Floats, rows: Rows) -> Floats:
     """Rounding taken out: no share below zero, no row above one, no type above its devices."""
     np.maximum(share_GA, 0.0, out=share_GA)
-    share_GA /= np.maximum(share_GA.sum(axis=1), 1.0)[:, None]
+    time_G = share_GA.sum(axis=1)
+    if len(over := np.flatnonzero(time_G > 1.0)):
+        share_GA[over] /= time_G[over, None]
     used_A = rows.used(share_GA)
     part_A = np.minimum(1.0, rows.devices_A / np.maximum(used_A, 1e-300))
-    share_GA *= part_A if rows.sizes is None else part_A[rows.type_V]
+    if (part_A < 1.0).any():
+        share_GA *= part_A if rows.sizes is None else part_A[rows.type_V]
     return share_GA

@@ -158,4 +158,4 @@ def _surplus_directly(direct: Direct, need: RatioNeed, ratio: float) -> bool:
 
 
 def _largest_ratio(rows: Rows, share_GA: Floats) -> float:
-    return float(-rows.need.reached(rows.parts(share_GA)).min())
+    return float(-rows.need.reached((rows.gain_VG.T * share_GA).sum(axis=1)).min())

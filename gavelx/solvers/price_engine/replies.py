@@ -251,8 +251,7 @@ class Rows:
 
     def parts(self, share_GV: Floats) -> Floats:
         """The part of its best gain that each row has with these shares."""
-        parts = [(self.gain_VG[:, part].T * share_GV[part]).sum(axis=1) for part in slices(len(self))]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.asarray(np.einsum("VG,GV->G", self.gain_VG, share_GV))
 
     def needs(self, level: float) -> tuple[Floats, Floats]:
         """Need and its rise; a saturated row needs all of its best type, whatever the level."""
@@ -523,7 +522,7 @@ def _heights(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bools) -> 
     price_A, width_A, mixed_n = moves.price_A, moves.width_A, mix.lower_n >= 0
     price_low_n, width_low_n = price_A[mix.lower_n] * mixed_n, width_A[mix.lower_n] * mixed_n
     rise_n, width_up_n = price_A[mix.upper_n] - price_low_n, width_A[mix.upper_n]
-    block = max(1, BLOCK // max(1, gain_An.shape[1]))
+    block, any_pinned = max(1, BLOCK // max(1, gain_An.shape[1])), pinned_n.any()
     for first in (-1, *range(0, len(price_A), block)):
         a_K1 = np.arange(first, 0 if first < 0 else min(first + block, len(price_A)))[:, None]
         price_K1, width_K1 = (np.where(a_K1 < 0, 0.0, of_A[a_K1]) for of_A in (price_A, width_A))
@@ -541,7 +540,10 @@ def _heights(gain_An: Floats, mix: _Segment, moves: _Moves, pinned_n: Bools) -> 
             ends = (1.0 - z_Kn) * width_low_n, z_Kn * width_up_n
             reach_Kn = _reach(moves.type_V, a_K1, width_K1, mix, ends)
         height_Kn /= reach_Kn
-        height_Kn[(pinned_n & (gain_Kn < 1.0)) | ((a_K1 >= 0) & (gain_Kn <= 0.0))] = np.inf
+        if first >= 0 and (cannot_Kn := gain_Kn <= 0.0).any():
+            height_Kn[cannot_Kn] = np.inf
+        if any_pinned:
+            height_Kn[pinned_n & (gain_Kn < 1.0)] = np.inf
         yield a_K1, height_Kn
 
 

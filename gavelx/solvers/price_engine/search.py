@@ -116,7 +116,7 @@ class _Search:
         start = start or Start(np.ones(rows.A))
         level = level if start.level is None else start.level
         self.near = None
-        if start.level_width is not None and len(rows) >= MANY:
+        if start.level_width is not None and len(rows) >= MANY and not rows.need.bent_G(level, level).all():
             price_A = start.price_A / rows.worth(start.price_A)
             self.near = Narrowed.to(self._box(price_A, level, start.level_width), rows)
         self.prices = prove(self.near or rows, start.price_A, level)
