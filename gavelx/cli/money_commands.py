@@ -75,17 +75,20 @@ def prices_show(
     list_prices(cloud, accelerators, kind, json, as_of=as_of, discount=discount)
 
 
+PriceFormat = Annotated[
+    str,
+    typer.Argument(
+        metavar="FORMAT",
+        help="skypilot (catalogue CSV), aws-spot (describe-spot-price-history), azure (retail prices), "
+        "gcp (pricing.yml) or csv.",
+    ),
+]
+
+
 @with_options(ImportOptions)
 def prices_import(
     *,
-    format: Annotated[
-        str,
-        typer.Argument(
-            metavar="FORMAT",
-            help="skypilot (catalogue CSV), aws-spot (describe-spot-price-history), azure (retail prices), "
-            "gcp (pricing.yml) or csv.",
-        ),
-    ],
+    format: PriceFormat,
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="One or more of that format.")],
     typed: ImportOptions,
     out: Annotated[
@@ -106,7 +109,7 @@ def prices_import(
 @with_options(ImportOptions)
 def prices_refresh(
     *,
-    format: Annotated[str, typer.Argument(metavar="FORMAT", help="As of prices import.")],
+    format: PriceFormat,
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Newer lists of that format.")],
     typed: ImportOptions,
     table: Annotated[

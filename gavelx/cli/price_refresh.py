@@ -46,6 +46,8 @@ def run_refresh(
     stdout().print(
         f"{said}, {same:,} the same" + (f"; {len(rows):,} rows are in {out}" if out else ""), markup=False
     )
+    if counts[What.GONE]:
+        stdout().print("gone: not in the lists, though their region is; a new table keeps them at their old date")
 
 
 def _table(changes: Sequence[Change]) -> Any:

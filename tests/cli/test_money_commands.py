@@ -367,3 +367,13 @@ def test_a_change_below_a_cent_is_shown(shell: Shell, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     shown = {tuple(line.split()[-3:]) for line in ran.out.splitlines()}
     assert shown >= {("0.8048", "0.8049", "+0.01%"), ("0.5260", "0.5259", "-0.01%"), ("0.90", "0.45", "-50.0%")}
+    assert "gone: not in" not in ran.out
+
+
+def test_what_gone_means_is_said_where_offers_are_gone(shell: Shell, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    head = "accelerator,cloud,price_usd_per_hour,as_of\n"
+    old.write_text(f"{head}t4,mine,0.526,2026-01\nl4,mine,0.8,2026-01\n")
+    new.write_text(f"{head}t4,mine,0.526,2026-02\n")
+    ran = shell("prices", "refresh", "csv", new, "--table", old)
+    assert "1 gone" in ran.out and "gone: not in the lists" in ran.out, ran.err
