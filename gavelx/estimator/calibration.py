@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavelx.estimator.effects import Cells, Space
-from gavelx.estimator.gaussian_process import Errors, Floats, LeftOut, Solved, Variances, Whole
+from gavelx.estimator.gaussian_process import Errors, Floats, Variances, Whole
 from gavelx.estimator.intervals import inflation
+from gavelx.estimator.smooth import PooledLeftOut
 
 FREE_MIN = 0.25
 """The least share of the cells that counts as degrees of freedom."""
@@ -62,12 +63,13 @@ class Calibration:
     jobs: tuple[Errors, Cells]
 
     @classmethod
-    def of(cls, space: Space, cells: Cells, likely: Variances, fitted: int, solved: Solved) -> "Calibration":
+    def of(
+        cls, space: Space, cells: Cells, likely: Variances, fitted: int, left_out: PooledLeftOut
+    ) -> "Calibration":
         """From measured cells; variances were fitted to so many of them."""
-        left_out, noise_G = solved.left_out(), likely.noise_G
         each, (jobs, cells_of_jobs) = left_out.each(), _job_by_job(left_out, cells)
         more = 1.0 / math.sqrt(max(1.0 - likely.told / max(fitted, 1), FREE_MIN))
-        noise = Noise.of(space, cells, noise_G, each.sd_N)
+        noise = Noise.of(space, cells, likely.noise_G, each.sd_N)
         return cls(space, noise, (each.grown(more), cells), (jobs.grown(more), cells_of_jobs))
 
     def like(self, pairs: bool, device: str, level: float) -> list[Errors]:
@@ -92,7 +94,7 @@ class Calibration:
         return Errors(errors.error_N, np.sqrt(errors.sd_N**2 + more_G[cells.group_N])), cells
 
 
-def _job_by_job(left_out: LeftOut, cells: Cells) -> tuple[Errors, Cells]:
+def _job_by_job(left_out: PooledLeftOut, cells: Cells) -> tuple[Errors, Cells]:
     """Errors of each job type's cells if only two of its cells alone had been measured."""
     random, found = np.random.default_rng(0), list[tuple[Floats, Floats, Whole]]()
     for job in np.unique(cells.job_N).tolist():

@@ -17,6 +17,7 @@ from gavelx.estimator.interference_scale import PAIRS_MIN, likely_amplitudes
 from gavelx.estimator.intervals import half_widths
 from gavelx.estimator.known import Completing
 from gavelx.estimator.names import read_name
+from gavelx.estimator.smooth import PooledLeftOut, Smooth, pooled
 from gavelx.measurements import Estimate, Way
 
 SCALED_MAX, FITTED_MAX, EXACT_MAX, TURNS = 150, 400, 2500, 3
@@ -110,6 +111,7 @@ class _Fit:
     log_amplitude_D: Floats
     variance_P: Floats
     solved: Solved
+    smooth: Smooth
     calibration: Calibration
 
     @property
@@ -127,6 +129,8 @@ class _Fit:
             logs_of.setdefault(model, []).append(log)
         level_of = {model: fmean(logs) for model, logs in logs_of.items()}
         y_N = y_N - np.array([level_of[model] for model in model_N])
+        smooth, at_N = Smooth.of(space, cells, y_N, error_N**2), np.full(len(cells), -1)
+        at_N[smooth.at_n] = np.arange(len(smooth.at_n))
         few = _sample(cells, FITTED_MAX)
         log_D = _log_amplitudes(space, cells[few], y_N[few], error_N[few])
         space.learn_amplitudes(log_D, space.devices)
@@ -136,8 +140,9 @@ class _Fit:
         solved = _solved(
             cells[some], y_N[some], noise_G[cells.group_N[some]] + error_N[some] ** 2, space.covariance(variance_P)
         )
-        calibration = Calibration.of(space, cells[some], likely, len(few), solved)
-        return cls(space, ways, y_N, error_N, level_of, log_D, variance_P, solved, calibration)
+        left_out = PooledLeftOut(solved.left_out(), smooth.solved.left_out(), at_N[some])
+        calibration = Calibration.of(space, cells[some], likely, len(few), left_out)
+        return cls(space, ways, y_N, error_N, level_of, log_D, variance_P, solved, smooth, calibration)
 
     def examples(self, space: Space) -> list[float]:
         """The number of examples for each device of a space: other devices, and job types measured on it."""
@@ -152,7 +157,7 @@ class _Fit:
         """
         known, covariance = space.cells(self.ways), space.covariance(self.variance_P)
         noise_G, counted_G = self.noise.likely(space), self.noise.counted(space, level)
-        variance_M = covariance.of(wanted) + counted_G[wanted.group_N]
+        variance_M = covariance.of(wanted) + noise_G[wanted.group_N]
         mean_M, sd_M = np.empty(len(wanted)), np.empty(len(wanted))
         for some_M, near_N in self._asked_together(wanted, known, covariance):
             near, solved = known[near_N], self.solved
@@ -161,7 +166,10 @@ class _Fit:
                 solved = _solved(near, self.y_N[near_N], noise_N, covariance)
             for part in np.array_split(some_M, 1 + len(some_M) * len(near) // ENTRIES_MAX):
                 mean_M[part], sd_M[part] = solved.ask(covariance.between(wanted[part], near), variance_M[part])
-        return mean_M, sd_M
+        alone_M = ~wanted.is_pair_N
+        second = self.smooth.ask(space, wanted[np.flatnonzero(alone_M)], known)
+        mean_M, sd_M = pooled((mean_M, sd_M), second, alone_M)
+        return mean_M, np.sqrt(sd_M**2 + (counted_G - noise_G)[wanted.group_N])
 
     def _asked_together(
         self, wanted: Cells, known: Cells, covariance: Covariance

@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from gavelx.accelerators import DataSheets
 from gavelx.estimator.gaussian_process import Floats, Whole
 from gavelx.estimator.interference_scale import foretold_amplitudes
-from gavelx.estimator.names import JobName, read_name
+from gavelx.estimator.names import read_name
 from gavelx.measurements import Way
 from gavelx.throughputs import Pairing
 
@@ -98,17 +98,14 @@ def _alone() -> list[Effect]:
         Effect(0.002, "own", "all"),
         # the same on devices
         Effect(0.001, "batch", "specs"),
-        Effect(0.001, "near", "own"),
         Effect(0.01, "model", "learnt"),
         Effect(0.001, "trend", "own"),
         # and in gangs
-        Effect(0.02, "near", "all", "several"),
         Effect(0.02, "model", "all", "several"),
         Effect(0.002, "trend", "all", "several"),
         Effect(0.1, "all", "all", "growth"),
         Effect(0.005, "model", "all", "growth"),
         Effect(0.0005, "all", "own", "growth"),
-        Effect(0.0005, "near", "own", "several"),
         Effect(0.01, "model", "own", "several"),
         Effect(0.01, "near", "all", "curve"),
         Effect(0.005, "near", "own", "curve"),
@@ -218,9 +215,12 @@ class Space:
         self._shape_of = {shape: index for index, shape in enumerate(shapes)}
         names = [read_name(job) for job in jobs]
         _, self.model_J = np.unique([name.model for name in names], return_inverse=True)
-        self.job = _job_kernels(names)
+        self.octave_J = np.nan_to_num(np.log2([name.batch_size / USUAL_BATCH for name in names]))
+        self.job = _job_kernels(self.model_J, self.octave_J)
         self.device, self._speed_D = _device_kernels(self.devices, data_sheets)
-        self.shape, self._prior_S = _shape_kernels(shapes)
+        self.octave_S = np.log2([devices for devices, _ in shapes])
+        self.apart_S = np.array([not together for _, together in shapes]) * 1.0
+        self.shape, self._prior_S = _shape_kernels(self.octave_S, self.apart_S)
         self.amplitude_D, self.doubt_D = np.ones(len(self.devices)), np.zeros(len(self.devices))
 
     def cells(self, ways: Sequence[Way]) -> Cells:
@@ -364,10 +364,8 @@ class Covariance:
         return total_N
 
 
-def _job_kernels(names: Sequence[JobName]) -> dict[str, Floats]:
-    model_J = np.array([name.model for name in names])
-    octave_J = np.nan_to_num(np.log2([name.batch_size / USUAL_BATCH for name in names]))
-    apart_JJ, J = octave_J[:, None] - octave_J[None, :], len(names)
+def _job_kernels(model_J: Whole, octave_J: Floats) -> dict[str, Floats]:
+    apart_JJ, J = octave_J[:, None] - octave_J[None, :], len(model_J)
     model_JJ, batch_JJ = (model_J[:, None] == model_J[None, :]) * 1.0, np.outer(octave_J, octave_J)
     return {
         "all": np.ones((J, J)),
@@ -402,15 +400,13 @@ def _device_kernels(devices: Sequence[str], data_sheets: DataSheets) -> tuple[di
     }, speed_D
 
 
-def _shape_kernels(shapes: Sequence[tuple[int, bool]]) -> tuple[dict[str, Floats], Floats]:
+def _shape_kernels(octave_S: Floats, apart_S: Floats) -> tuple[dict[str, Floats], Floats]:
     """The kernels, and the expected change of each shape, as a logarithm."""
-    octave_S = np.log2([devices for devices, _ in shapes])
     several_S = (octave_S > 0) * 1.0
-    apart_S = np.array([not together for _, together in shapes]) * 1.0
     apart_SS = (octave_S[:, None] - octave_S) ** 2 + OCTAVES_OF_GANGS**2 * (apart_S[:, None] != apart_S)
     growing_SS = 0.8 * np.outer(several_S, several_S) + 0.1 * np.outer(octave_S, octave_S)
     return {
-        "one": np.ones((len(shapes),) * 2),
+        "one": np.ones((len(octave_S),) * 2),
         "several": growing_SS,
         "growth": np.outer(octave_S, octave_S),
         "curve": np.exp(-0.5 * apart_SS / OCTAVES_OF_GANGS**2),
