@@ -48,7 +48,7 @@ def measure(folder: Path, python: Path, case: str) -> dict[str, Any]:
     done = subprocess.run(
         [str(python), str(SCRIPT), case],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder)},
+        env=_environment(folder),
         capture_output=True,
         text=True,
         check=False,
@@ -56,6 +56,11 @@ def measure(folder: Path, python: Path, case: str) -> dict[str, Any]:
     if done.returncode:
         return {"failed": done.stderr.strip().splitlines()[-1:] or ["no word"]}
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Ours is asked from its folder; and modules stay compiled from run to run, as where it is installed."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPATH": str(folder)}
 
 
 def compare(case: str, before: Path, pairs: int) -> dict[str, Any]:

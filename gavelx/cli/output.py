@@ -1,26 +1,32 @@
 """Output: tables and JSON to stdout, files atomically, everything else to stderr."""
+# ruff: noqa: PLC0415  # who wants JSON needs no tables
 
 import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from gavelx.errors import OptionError
 from gavelx.files.atomic import ensure_writable, write_atomically
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 STDOUT = "-"
 
 
-def stdout() -> Console:
+def stdout() -> "Console":
     """The console for tables. Make one for each use, because ``sys.stdout`` may have been replaced."""
+    from rich.console import Console
+
     return Console(highlight=False, soft_wrap=False)
 
 
-def stderr() -> Console:
+def stderr() -> "Console":
     """The console for progress."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False)
 
 
