@@ -48,9 +48,9 @@ class Box:
         (low, high), (low_A, high_A) = self.levels, self.edges_A
         return low <= level <= high and bool(((low_A <= price_A) & (price_A <= high_A)).all())
 
-    def replies(self, rows: Rows) -> Replies:
+    def replies(self, rows: Rows, *, once: bool = False) -> Replies:
         """What rows do in the middle; a margin of ``size`` is that of a row that cannot change in here."""
-        return rows.replies(self.price_A, self.width_A, self.level, self.level_width)
+        return rows.replies(self.price_A, self.width_A, self.level, self.level_width, once=once)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +66,14 @@ class Narrowed:
     @staticmethod
     def to(box: Box, rows: Rows) -> "Narrowed":
         """One look at all rows; for a box that is wider, so that the next one is in it."""
-        replies, box = box.replies(rows), replace(box, size=WIDER * box.size)
-        if len(rows) >= MANY:
-            index_K = np.flatnonzero((replies.margin_G <= box.size) | rows.need.bent_G(*box.levels))
+        wider = replace(box, size=WIDER * box.size)
+        bent_G = rows.need.bent_G(*wider.levels) if len(rows) >= MANY else np.ones(len(rows), dtype=bool)
+        replies = box.replies(rows, once=not bent_G.all())
+        if not bent_G.all():
+            index_K = np.flatnonzero((replies.margin_G <= wider.size) | bent_G)
             if len(index_K) <= PART * len(rows):
-                return Narrowed(rows, box, replies, index_K)
-        return Narrowed(rows, box, replies, np.arange(len(rows)))
+                return Narrowed(rows, wider, replies, index_K)
+        return Narrowed(rows, wider, replies, np.arange(len(rows)))
 
     @cached_property
     def rows(self) -> Rows:

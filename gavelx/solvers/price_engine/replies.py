@@ -276,10 +276,16 @@ class Rows:
         cost, rise = (float(np.sum(part)) for part in zip(*parts, strict=True))
         return cost - self.worth(price_A), rise
 
-    def replies(self, price_A: Floats, width_A: Floats, level: float, level_width: float) -> Replies:
-        """Every row's mix; prices may move by their widths and the level by its own within a margin of one."""
+    def replies(
+        self, price_A: Floats, width_A: Floats, level: float, level_width: float, *, once: bool = False
+    ) -> Replies:
+        """Every row's mix; prices may move by their widths and the level by its own within a margin of one.
+
+        ``once``: these prices will not be asked for again.
+        """
         moves = self._moves(price_A, width_A, level_width)
-        parts = zip(*_each_chunk(partial(_reply, self, moves, self.needs(level)), len(self)), strict=True)
+        work = partial(_reply, self, moves, self.needs(level), once=once)
+        parts = zip(*_each_chunk(work, len(self)), strict=True)
         return Replies(*(np.concatenate(part) for part in parts))
 
     def usage(self, price_A: Floats, level: float) -> tuple[Floats, Floats]:
@@ -295,9 +301,9 @@ class Rows:
         rise_V -= np.bincount(mix.lower_n[mixed], (load_G * more_G)[mixed], self.V)
         return self.per_type(use_V), self.per_type(rise_V)
 
-    def mix(self, need_n: Floats, price_V: Floats, part: slice = slice(None)) -> "_Segment":
+    def mix(self, need_n: Floats, price_V: Floats, part: slice = slice(None), *, once: bool = False) -> "_Segment":
         """The part of each hull at these prices of columns that holds the need; of the rows in this part."""
-        if self.gain_VG.size > KEPT or len(self) > CHUNK:
+        if once or self.gain_VG.size > KEPT or len(self) > CHUNK:
             return _walk(self.gain_VG[:, part], need_n, price_V)
         prices = price_V.tobytes()
         if prices not in self._hulls:
@@ -487,11 +493,11 @@ def _next(gain_An: Floats, from_n: Bytes, price_A: Floats) -> tuple[Floats, Byte
 
 
 def _reply(
-    rows: Rows, moves: _Moves, needs: tuple[Floats, Floats], part: slice
+    rows: Rows, moves: _Moves, needs: tuple[Floats, Floats], part: slice, *, once: bool = False
 ) -> tuple[Bytes, Bytes, Floats, Floats, Floats, Floats]:
     """The fields of `Replies` for one chunk. No need, no reply: such rows are idle and have no multiplier."""
     gain_An, need_n, rise_n = rows.gain_VG[:, part], needs[0][part], needs[1][part]
-    mix = rows.mix(need_n, moves.price_A, part)
+    mix = rows.mix(need_n, moves.price_A, part, once=once)
     part_n, margin_n = _level_margins(mix, need_n, rise_n, moves)
     rises_n = rise_n > 0
     for a_K1, height_Kn in _heights(gain_An, mix, moves, ~rises_n & (need_n >= 1.0)):
