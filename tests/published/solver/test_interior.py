@@ -11,9 +11,8 @@ from gavelx.cluster import Cluster
 from gavelx.jobs import Job
 from gavelx.policies import load_policy
 from gavelx.published.policies import bisected
-from gavelx.published.solver.cones import Cones
 from gavelx.published.solver.embedding import embedded_program
-from gavelx.published.solver.newton import refined
+from gavelx.published.solver.kernel import Cones, depth
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import available
 from gavelx.solvers.program.errors import UnsolvedError
@@ -107,14 +106,8 @@ def test_the_level_of_ratios_is_the_least(seed: int) -> None:
     value, dual = embedded_program(cost, matrix, limits, second_order=20)
     assert cost @ value == pytest.approx(-limits @ dual, rel=1e-6)
     np.testing.assert_allclose(matrix.T @ dual, -cost, atol=1e-6)
-    assert Cones(len(limits) - 60, 20).depth(dual).min() >= -1e-12
-    assert Cones(len(limits) - 60, 20).depth(limits - matrix @ value).min() >= -1e-6
-
-
-def test_a_refinement_that_makes_it_worse_is_not_taken() -> None:
-    b, answers = np.array([1.0, 2.0]), iter([0.9, 0.5, 40.0, 0.0])
-    assert refined(lambda left: left * next(answers), lambda v: v, b) == pytest.approx(0.95 * b)
-    assert refined(lambda left: left, lambda v: v, b).tolist() == b.tolist()
+    assert depth(Cones(len(limits) - 60, 20), dual).min() >= -1e-12
+    assert depth(Cones(len(limits) - 60, 20), limits - matrix @ value).min() >= -1e-6
 
 
 def test_what_nothing_meets_is_not_solved() -> None:
