@@ -11,6 +11,7 @@ Legend: E entries, U unknowns, H hubs, B blocks of one shape, N unknowns of a bl
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ def _block_of(row_E: Ints, column_E: Ints, unknowns: int) -> Ints:
     """The block of each unknown, -1 for a hub: those that meet most others, as few as will do."""
     meets_U = np.bincount(row_E, minlength=unknowns)
 
+    @cache
     def apart(most: int) -> Ints:
         """The parts that are left without those that meet more than so many."""
         free_E, is_hub_U = (meets_U[row_E] <= most) & (meets_U[column_E] <= most), meets_U > most
