@@ -49,6 +49,8 @@ class Snapshot:
       would have cost with equal shares; default 0; NaN if a price was unknown;
     * ``held_s_J``: seconds for which the job has held its devices so far; default 0 (times the scale factor it is
       the attained service of Tiresias);
+    * ``restart_s_J``: seconds that the job loses when it goes over to other devices: to write a checkpoint and
+      start again, or to pause where it is resized while it runs; default: NaN, not known;
     * ``promised``: the shares of the previous allocation; default: none;
     * ``running_J``: the accelerator type (an index) that the job holds at this instant, or ``WAITING``; default:
       all jobs wait;
@@ -69,6 +71,7 @@ class Snapshot:
     equal_share_usd_J: Floats = field(default_factory=lambda: np.zeros(0))
     held_s_J: Floats = field(default_factory=lambda: np.zeros(0))
     running_J: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    restart_s_J: Floats = field(default_factory=lambda: np.zeros(0))
     promised: Promises = field(default_factory=Promises)
     opened: frozenset[Kind] = frozenset()
     left_range_JE: Floats | None = None
@@ -84,6 +87,8 @@ class Snapshot:
         assert self.usd_per_hour_A.shape == (A,)
         if not len(self.running_J):
             object.__setattr__(self, "running_J", np.full(J, WAITING))
+        if not len(self.restart_s_J):
+            object.__setattr__(self, "restart_s_J", np.full(J, np.nan))
         for name in ("equal_share_s_J", "spent_usd_J", "equal_share_usd_J", "held_s_J"):
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, np.zeros(J))
@@ -99,7 +104,7 @@ class Snapshot:
             self, "scale_factor_J", np.array([job.scale_factor for job in self.jobs], dtype=np.int64)
         )
         object.__setattr__(self, "weight_J", np.array([job.weight for job in self.jobs], dtype=float))
-        for array in (*history, self.running_J, self.scale_factor_J, self.weight_J):
+        for array in (*history, self.running_J, self.restart_s_J, self.scale_factor_J, self.weight_J):
             assert array.shape == (J,), array.shape
             array.setflags(write=False)
         self.usd_per_hour_A.setflags(write=False)
@@ -157,6 +162,7 @@ class Snapshot:
             "equal_share_usd_J",
             "held_s_J",
             "running_J",
+            "restart_s_J",
         )
         of_job = {name: getattr(self, name)[job_S] for name in fields}
         if self.left_range_JE is not None:

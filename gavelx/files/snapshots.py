@@ -13,7 +13,8 @@
 ``progress``     one per job: ``{job_id, steps_left, elapsed_s}`` and, where known, ``equal_share_s`` and
                  ``equal_share_usd`` (seconds and dollars that an equal share would have taken so far; else 0),
                  ``spent_usd`` (dollars so far; else 0, null where unknown), ``held_s`` (seconds on devices;
-                 else 0) and ``running`` (the accelerator type that it holds; else it waits); and where
+                 else 0), ``running`` (the accelerator type that it holds; else it waits) and ``restart_s``
+                 (seconds that it loses when it goes to other devices; else not known); and where
                  ``steps_left`` is believed, ``steps_left_range: [lower, upper]``
 ``promised``     optional: what the previous allocation promised, as ``{jobs: [ids], accelerator, share}``
                  with ``spread: true`` where over several servers, and ``batch`` where it is another
@@ -127,6 +128,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "equal_share_usd": known(float(snapshot.equal_share_usd_J[j])),
                 "held_s": float(snapshot.held_s_J[j]),
                 "running": None if snapshot.running_J[j] == WAITING else types[snapshot.running_J[j]],
+                **({} if np.isnan(snapshot.restart_s_J[j]) else {"restart_s": float(snapshot.restart_s_J[j])}),
             }
             for j in range(len(ids))
         ],
@@ -410,6 +412,7 @@ def _progress(node: Node, index_of: Mapping[int, int], type_of: Mapping[str, int
         "equal_share_usd_J": dollars("equal_share_usd"),
         "held_s_J": table.numbers("held_s", 0.0, low=0)[entry_J],
         "running_J": running_E[entry_J],
+        "restart_s_J": table.numbers("restart_s", np.nan, low=0)[entry_J],
     }
 
 

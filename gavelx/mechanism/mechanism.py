@@ -722,6 +722,7 @@ class Mechanism:
             equal_share_usd_J=live.equal_share_usd.copy(),
             held_s_J=live.held_s.copy(),
             running_J=self._holding_J(),
+            restart_s_J=np.where(np.isnan(live.resize_s), live.checkpoint_s + live.restart_s, live.resize_s),
             promised=self._promises,
             memory=self._memory,
         )

@@ -5,7 +5,7 @@ Legend: J jobs, A accelerator types, N jobs in order of arrival, V sizes of a jo
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -30,7 +30,9 @@ from gavelx.solvers.program.certify import missing
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-SLOTS, SLOT_S, RESTART_S, DRAWS = 8, 360.0, 30.0, 8
+SLOTS, SLOT_S, DRAWS = 8, 360.0, 8
+RESTART_S = 30.0
+"""What a job loses with its devices where nothing is known of that."""
 WINDOW = 16
 """Answers for which a guard remembers whether they were good."""
 ENDS = 2 * 1.6449
@@ -44,7 +46,8 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
     slot in the slot model (:mod:`gavelx.slots`), and then each candidate to the end; the answer with the least
     weighted sum of completion times is given. Believed speeds and lengths are taken for true; where they have
     intervals, for one of ``draws`` draws after the other, and sums are averaged. A running job that an answer
-    moves or stops loses ``restart_s``. Of jobs that have not arrived nothing is assumed.
+    moves, resizes or stops loses ``restart_s``, or what the snapshot says that it loses. Of jobs that have not
+    arrived nothing is assumed.
 
     So any policy becomes one for mean completion time, and is left alone where its answer is good for that. Inside
     ``lookahead(elastic(...))`` candidates have all sizes that can be placed (powers of two and whole servers), and
@@ -65,16 +68,17 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
         candidates: Sequence[Weights] = CANDIDATES,
         slots: int = SLOTS,
         slot_s: float = SLOT_S,
-        restart_s: float = RESTART_S,
+        restart_s: float | None = None,
         draws: int = DRAWS,
         seed: int = 0,
     ) -> None:
         super().__init__(policy)
         for other in others:
             Modifier.__init__(copy(self), other)  # it has to be a policy, too
-        if not (len(candidates) and slots >= 1 and slot_s > 0.0 and restart_s >= 0.0 and draws >= 1 and seed >= 0):
+        restarts = restart_s is None or restart_s >= 0.0
+        if not (len(candidates) and slots >= 1 and slot_s > 0.0 and restarts and draws >= 1 and seed >= 0):
             raise PolicyError(
-                f"{len(candidates)} candidates, slots={slots}, slot_s={slot_s:g}, restart_s={restart_s:g}, "
+                f"{len(candidates)} candidates, slots={slots}, slot_s={slot_s:g}, restart_s={restart_s}, "
                 f"draws={draws}, seed={seed}",
                 where=f"lookahead({policy}, ...)",
                 expected="a candidate, a slot and a draw at least, slot_s above 0, restart_s and seed not below",
@@ -101,7 +105,7 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
             return seen
         room_A = snapshot.devices_A.astype(float)
         ahead = Ahead(Steps.hull(model.sizes, room_A), self.slot_s, self.candidates, self.slots)
-        size_CN = ahead.first_CKJ(model.slots(snapshot.steps_left_J[None, :]))[:, 0]
+        size_CN = model.tried(ahead, snapshot.steps_left_J)
         for best in np.argsort(self._values_C(ahead, model, answers, size_CN), kind="stable").tolist():
             if best < len(answers):
                 answer = answers[best]
@@ -138,9 +142,10 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
             model.speed_N(one) for one in size_CN
         ]
         moved_CN = [_moved_J(answer)[model.job_N] for answer in answers] + [model.moved_N(one) for one in size_CN]
+        lost_s_J = np.where(np.isnan(snapshot.restart_s_J), RESTART_S, snapshot.restart_s_J)
+        lost_s_N = (snapshot.weight_J * (lost_s_J if self.restart_s is None else self.restart_s))[model.job_N]
         values_CD = ahead.values_CK(drawn, [np.tile(speed_N, (len(drawn.kind_KJ), 1)) for speed_N in speed_CN])
-        restarts_C = (np.array(moved_CN) * snapshot.weight_J[model.job_N]).sum(axis=1)
-        return np.asarray(values_CD.mean(axis=1) + self.restart_s * restarts_C)
+        return np.asarray(values_CD.mean(axis=1) + (np.array(moved_CN) * lost_s_N).sum(axis=1))
 
     def _left_DJ(self, snapshot: Snapshot) -> Floats:
         """Steps that are left by each draw, at the believed speeds: a job that is slower has more to do."""
@@ -153,7 +158,7 @@ class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_m
         return np.asarray(snapshot.steps_left_J * np.exp(spread_J * normal_DJ))
 
     def __repr__(self) -> str:
-        usual = {"slots": SLOTS, "slot_s": SLOT_S, "restart_s": RESTART_S, "draws": DRAWS, "seed": 0}
+        usual = {"slots": SLOTS, "slot_s": SLOT_S, "restart_s": None, "draws": DRAWS, "seed": 0}
         told = [f"{name}={getattr(self, name):g}" for name, value in usual.items() if getattr(self, name) != value]
         if self.candidates != CANDIDATES:
             told.insert(0, f"candidates={list(self.candidates)!r}")
@@ -217,10 +222,13 @@ def _spread_J(snapshot: Snapshot) -> Floats:
 
 
 def _moved_J(seen: Allocation) -> Bools:
-    """Running jobs that have no share where they run in a policy's own answer."""
-    running_J = seen.snapshot.running_J
-    share_J = seen.share_JA[np.arange(len(running_J)), running_J]
-    return np.asarray((running_J != WAITING) & (share_J <= 0.0))
+    """Running jobs that have no share in a policy's own answer where they run, or not in their present size."""
+    choices, running_J = Choices.of(seen.snapshot), seen.snapshot.running_J
+    stays_J = seen.share_JA[np.arange(len(running_J)), running_J] > 0.0
+    now_V = np.flatnonzero(choices.now_V())
+    stays_J[choices.job_V[now_V]] = False
+    stays_J[choices.job_V[now_V[seen.share_C[choices.configuration_V[now_V]] > 0.0]]] = True
+    return np.asarray((running_J != WAITING) & ~stays_J)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,6 +274,24 @@ class Model:
             arrival_s_KJ=arrival_s_DN,
             weight_KJ=weight_DN,
         )
+
+    def tried(self, ahead: Ahead, left_J: Floats) -> Ints:
+        """What each candidate would do; and all that runs as it runs, where the first fills what is free."""
+        slots, now_N = self.slots(left_J[None, :]), self.now_N()
+        tried_CN, free_KR = ahead.first_CKJ(slots)[:, 0], slots.room_KR - slots.use_KR(now_N[None, :])
+        if (free_KR < 0.0).any():  # devices are gone, or shares were promised, of which not all run at once
+            return tried_CN
+        waits_KN = (now_N == NONE)[None, :]
+        rest = replace(slots, room_KR=free_KR, left_KJ=np.where(waits_KN, slots.left_KJ, 0.0))
+        filled_KN = replace(ahead, candidates=ahead.candidates[:1]).first_CKJ(rest)[0]
+        return np.concatenate([tried_CN, np.where(waits_KN, filled_KN, now_N)])
+
+    def now_N(self) -> Ints:
+        """The present size of each job."""
+        now_N, now_V = np.full(len(self.job_N), NONE), np.flatnonzero(self.now_V)
+        rank_V = self.choices.rank_V[now_V]
+        now_N[rank_V] = now_V - self.first_N[rank_V]
+        return now_N
 
     def speed_N(self, size_N: Ints) -> Floats:
         """Steps/s of each job in its size."""

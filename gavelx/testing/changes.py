@@ -16,7 +16,7 @@ from gavelx.snapshot import Snapshot
 Floats = NDArray[np.float64]
 PER_JOB = (
     *("steps_left_J", "elapsed_s_J", "equal_share_s_J", "spent_usd_J", "equal_share_usd_J"),
-    *("held_s_J", "running_J"),
+    *("held_s_J", "running_J", "restart_s_J"),
 )
 
 

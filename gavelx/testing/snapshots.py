@@ -153,6 +153,7 @@ def _progressed(draw: st.DrawFn, snapshot: Snapshot) -> Snapshot:
         equal_share_usd_J=np.linspace(2.0 * part, 0.0, J),
         held_s_J=min(1.0, part) * np.linspace(0.0, 1.0, J) * snapshot.elapsed_s_J,
         running_J=np.array(draw(st.lists(st.integers(-1, A - 1), min_size=J, max_size=J)), dtype=np.int64),
+        restart_s_J=part * np.linspace(200.0, 0.0, J),
     )
 
 
