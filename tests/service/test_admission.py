@@ -279,6 +279,7 @@ def test_open_streams_end_with_their_token(
                 "the agent is told",  # or its stream breaks before the reason comes through, as it is writing
                 lambda: agents[0].refusals,
             )
+            await agents[0].cut()  # it would come again, and eve may
             await until(lambda: len(service.admission.streams._open) == 3, "its stream is closed")
             without(file, texts["ada"], **instead)
 
