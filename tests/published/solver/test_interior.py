@@ -12,7 +12,18 @@ from gavelx.jobs import Job
 from gavelx.policies import load_policy
 from gavelx.published.policies import bisected
 from gavelx.published.solver.embedding import embedded_program
-from gavelx.published.solver.kernel import Cones, depth
+from gavelx.published.solver.kernel import (
+    Cones,
+    depth,
+    equations,
+    missing,
+    norm,
+    refined,
+    scaling,
+    solution,
+    unit,
+)
+from gavelx.published.solver.newton import pattern_of
 from gavelx.snapshot import Snapshot
 from gavelx.solvers import available
 from gavelx.solvers.program.errors import UnsolvedError
@@ -108,6 +119,22 @@ def test_the_level_of_ratios_is_the_least(seed: int) -> None:
     np.testing.assert_allclose(matrix.T @ dual, -cost, atol=1e-6)
     assert depth(Cones(len(limits) - 60, 20), dual).min() >= -1e-12
     assert depth(Cones(len(limits) - 60, 20), limits - matrix @ value).min() >= -1e-6
+
+
+@pytest.mark.parametrize(("of_entries", "better"), [(1.0, True), (1.05, True), (-3.0, False)])
+def test_a_refinement_that_makes_it_worse_is_not_taken(of_entries: float, better: bool) -> None:
+    """The equations that are solved, ``of_entries`` times those that the factors are of."""
+    G, cones = sparse.csr_array([[1.0, 2.0], [-1.0, 0.0], [0.0, -1.0]]), Cones(3)
+    one = unit(cones)
+    is_regular, by = equations(pattern_of(G, cones), G.data, scaling(cones, one, one)[1])
+    assert is_regular
+    by = by._replace(value_F=of_entries * by.value_F)
+    b = np.arange(1.0, 1.0 + by.pattern.V + len(by.pattern.kept))
+    at_once, found = solution(by.pattern.arrow, by.factors, b), refined(by, b)
+    if better:
+        assert norm(missing(by, found, b)) <= 1e-12 < norm(missing(by, at_once, b))
+    else:
+        assert found.tolist() == at_once.tolist()
 
 
 def test_what_nothing_meets_is_not_solved() -> None:
