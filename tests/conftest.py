@@ -8,6 +8,7 @@ import gc
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # tests run side by side; before anything imports numpy
+os.environ.setdefault("GAVELX_COMPILED", "0")  # it would take a minute in each process; one test compares the bits
 
 import pytest
 from hypothesis import HealthCheck, settings
