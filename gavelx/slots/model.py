@@ -177,7 +177,12 @@ def play(slots: Slots, schedule: Schedule, slot_s: float, most: int = 100_000) -
 
 def chosen(slots: Slots, schedule: Schedule) -> Ints:
     """The size of each job; the schedule is asked about those that are live, at the speeds that are believed."""
-    seen, job_KL = replace(slots, pace_KJ=np.ones(slots.pace_KJ.shape)).live()
+    return chosen_at(replace(slots, pace_KJ=np.ones(slots.pace_KJ.shape)), schedule)
+
+
+def chosen_at(slots: Slots, schedule: Schedule) -> Ints:
+    """The same at the speeds that jobs really have."""
+    seen, job_KL = slots.live()
     size_KJ = np.full(slots.kind_KJ.shape, NONE)
     if job_KL.shape[1]:
         np.put_along_axis(size_KJ, job_KL, np.where(seen.live_KJ, schedule(seen), NONE), axis=1)
