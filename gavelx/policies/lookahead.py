@@ -42,12 +42,12 @@ ENDS = 2 * 1.6449
 class lookahead(Modifier):  # noqa: N801  (used like a function: lookahead(max_min_fairness))
     """The same policy, unless another answer ends better in a model of the jobs that are there.
 
-    The answers of the policy, of ``others`` and of the ``candidates`` (greedy schedules) are each played for one
-    slot in the slot model (:mod:`gavelx.slots`), and then each candidate to the end; the answer with the least
-    weighted sum of completion times is given. Believed speeds and lengths are taken for true; where they have
-    intervals, for one of ``draws`` draws after the other, and sums are averaged. A running job that an answer
-    moves, resizes or stops loses ``restart_s``, or what the snapshot says that it loses. Of jobs that have not
-    arrived nothing is assumed.
+    The answers of the policy, of ``others`` and of the ``candidates`` (greedy schedules), and what runs now with
+    what is free for those that wait, are each played for one slot in the slot model (:mod:`gavelx.slots`), and
+    then each candidate to the end; the answer with the least weighted sum of completion times is given. Believed
+    speeds and lengths are taken for true; where they have intervals, for one of ``draws`` draws after the other,
+    and sums are averaged. A running job that an answer moves, resizes or stops loses ``restart_s``, or what the
+    snapshot says that it loses. Of jobs that have not arrived nothing is assumed.
 
     So any policy becomes one for mean completion time, and is left alone where its answer is good for that. Inside
     ``lookahead(elastic(...))`` candidates have all sizes that can be placed (powers of two and whole servers), and
