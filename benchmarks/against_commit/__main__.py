@@ -1,10 +1,11 @@
 """How much processor time work takes now, against a commit of the past: both sides in one run, in turns.
 
     python -m benchmarks.against_commit [COMMIT] [--only TEXT] [--pairs 5] [--json OUT] [--below 0.8]
+    python -m benchmarks.against_commit HEAD~1 --quick --pairs 3 --below 0.8         # what CI watches
 
-The commit is checked out and installed below ``build/against``, with its own Makefile and constraints, once. Each
-run is a process of its own, which counts its processor time from when its inputs are made. Answers that differ are
-marked.
+The commit is checked out below ``build/against``, once, and installed there with its own Makefile and constraints,
+if these are not those of here. Each run is a process of its own, which counts its processor time from when its
+inputs are made. Answers that differ are marked.
 """
 
 import argparse
@@ -25,26 +26,53 @@ HERE = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("cases.py")
 START = "f7602c3"
 """The commit against which the project's own targets of speed are stated."""
+QUICK = (
+    "rounds of 40, max_min_fairness, default",
+    "rounds of 40, fifo, default",
+    "60 rounds of 1,000 live, max_min_fairness",
+    "one job joins 10,000 x 8, max_min_fairness",
+)
+"""Cases of a second or two that have little of their work in common."""
+INSTALLED_FROM = ("pyproject.toml", "constraints.txt")
+Side = tuple[Path, Path]
+"""A folder with a commit, and the Python that runs it."""
 
 
-def checked_out(commit: str) -> Path:
-    """A folder with this commit and its environment; made if it is not there yet."""
-    full = subprocess.run(
-        ["git", "rev-parse", f"{commit}^{{commit}}"], cwd=HERE, check=True, capture_output=True, text=True
-    ).stdout.strip()
+def checked_out(commit: str) -> Side:
+    """This commit and its environment; made if they are not there yet."""
+    named = subprocess.run(
+        ["git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"],
+        cwd=HERE,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if named.returncode:
+        raise SystemExit(f"{commit}: no such commit in this clone; a shallow clone has few: git fetch --unshallow")
+    full = named.stdout.strip()
     folder = HERE / "build" / "against" / full[:12]
+    if not folder.exists():
+        unpacked = folder.with_suffix(".part")
+        unpacked.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.run(["git", "archive", full], cwd=HERE, check=True, capture_output=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(unpacked)], input=archive, check=True)
+        unpacked.rename(folder)
+    if all(_read(folder / name) == _read(HERE / name) for name in INSTALLED_FROM):
+        return folder, Path(sys.executable)
     if not (folder / ".venv" / ".core").exists():
         print(f"installing {full[:12]}", file=sys.stderr)
-        folder.mkdir(parents=True, exist_ok=True)
-        archive = subprocess.run(["git", "archive", full], cwd=HERE, check=True, capture_output=True).stdout
-        subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
         make = ["make", "--no-print-directory", ".venv/.core", "CONSTRAINTS=constraints.txt"]
         subprocess.run(make, cwd=folder, check=True, stdout=sys.stderr)
-    return folder
+    return folder, folder / ".venv" / "bin" / "python"
 
 
-def measure(folder: Path, python: Path, case: str) -> dict[str, Any]:
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def measure(side: Side, case: str) -> dict[str, Any]:
     """One run of one side."""
+    folder, python = side
     done = subprocess.run(
         [str(python), str(SCRIPT), case],
         cwd=folder,
@@ -63,12 +91,12 @@ def _environment(folder: Path) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPATH": str(folder)}
 
 
-def compare(case: str, before: Path, pairs: int) -> dict[str, Any]:
+def compare(case: str, before: Side, pairs: int) -> dict[str, Any]:
     """Both sides in turns; medians, and the median of the pairs' ratios."""
     sides: dict[str, list[dict[str, Any]]] = {"before": [], "now": []}
     for _ in range(pairs):
-        sides["before"].append(measure(before, before / ".venv" / "bin" / "python", case))
-        sides["now"].append(measure(HERE, Path(sys.executable), case))
+        sides["before"].append(measure(before, case))
+        sides["now"].append(measure((HERE, Path(sys.executable)), case))
     failed = [run["failed"] for runs in sides.values() for run in runs if "failed" in run]
     if failed:
         return {"case": case, "failed": failed[0]}
@@ -99,11 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("commit", nargs="?", default=START, help=f"as git names it (default {START})")
     parser.add_argument("--only", default="", help="cases whose names have this in them")
+    parser.add_argument("--quick", action="store_true", help=f"{len(QUICK)} cases of a second or two")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--below", type=float, help="warn of cases whose ratio is below this")
     parser.add_argument("--json", type=Path, help="write every row to this file")
     options = parser.parse_args(arguments)
-    chosen = [case for case in CASES if options.only in case]
+    chosen = [case for case in (QUICK if options.quick else CASES) if options.only in case]
     if not chosen:
         parser.error(f"--only {options.only}: no case has that in its name. Cases: {'; '.join(CASES)}")
     if options.json:

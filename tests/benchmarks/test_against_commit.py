@@ -10,13 +10,14 @@ from benchmarks.against_commit import __main__ as against_commit
 from benchmarks.against_commit.cases import CASES
 
 HERE = Path(__file__).parents[2]
+PYTHON = Path(sys.executable)
 
 
 @pytest.mark.parametrize(
     "case", ["strategy_proof, 64 x 3", "gavelx allocate, 4,096 jobs", "rounds of 40, fifo, default"]
 )
 def test_a_case_says_its_processor_time_and_gives_the_same_answer_twice(case: str) -> None:
-    one, other = (against_commit.measure(HERE, Path(sys.executable), case) for _ in range(2))
+    one, other = (against_commit.measure((HERE, PYTHON), case) for _ in range(2))
     assert one["answer"] == other["answer"]
     assert min(one["seconds"], other["seconds"]) > 0.01
 
@@ -24,12 +25,12 @@ def test_a_case_says_its_processor_time_and_gives_the_same_answer_twice(case: st
 def test_sides_take_turns_and_ratios_are_those_of_pairs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runs = iter([(2.0, "a"), (1.0, "a"), (9.0, "a"), (3.0, "a"), (4.0, "a"), (4.0, "a")])
 
-    def measure(folder: Path, python: Path, case: str) -> dict[str, Any]:
+    def measure(side: against_commit.Side, case: str) -> dict[str, Any]:
         seconds, answer = next(runs)
         return {"seconds": seconds, "answer": answer}
 
     monkeypatch.setattr(against_commit, "measure", measure)
-    row = against_commit.compare("any", tmp_path, 3)
+    row = against_commit.compare("any", (tmp_path, PYTHON), 3)
     assert (row["before_s"], row["now_s"]) == (4.0, 3.0)
     assert (row["ratio_min"], row["ratio"], row["ratio_max"]) == (1.0, 2.0, 3.0)
     assert row["same_answer"]
@@ -38,12 +39,12 @@ def test_sides_take_turns_and_ratios_are_those_of_pairs(monkeypatch: pytest.Monk
 def test_another_answer_failures_and_slow_cases_are_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(against_commit, "checked_out", lambda commit: tmp_path)
+    monkeypatch.setattr(against_commit, "checked_out", lambda commit: (tmp_path, PYTHON))
 
-    def measure(folder: Path, python: Path, case: str) -> dict[str, Any]:
+    def measure(side: against_commit.Side, case: str) -> dict[str, Any]:
         if "makespan" in case:
             return {"failed": ["ValueError: no"]}
-        return {"seconds": 1.0 if folder == tmp_path else 2.0, "answer": str(folder)}
+        return {"seconds": 1.0 if side[0] == tmp_path else 2.0, "answer": str(side[0])}
 
     monkeypatch.setattr(against_commit, "measure", measure)
     file = tmp_path / "rows.json"
@@ -62,19 +63,42 @@ def test_no_case_of_that_name(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_side_that_fails_says_why(tmp_path: Path) -> None:
-    assert "KeyError" in against_commit.measure(tmp_path, Path(sys.executable), "nothing")["failed"][0]
+    assert "KeyError" in against_commit.measure((tmp_path, PYTHON), "nothing")["failed"][0]
 
 
-def test_a_commit_is_checked_out_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its files and no others; what installs it is not run here."""
+@pytest.fixture
+def clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A repository with one commit, and a file that was changed since; what installs it there does nothing."""
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    (tmp_path / "file").write_text("then")
+    (tmp_path / "pyproject.toml").write_text("then")
     (tmp_path / "Makefile").write_text(".venv/.core:\n\tmkdir -p .venv && touch $@\n")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "add", "file", "Makefile"], check=True)
+    subprocess.run([*git, "add", "pyproject.toml", "Makefile"], check=True)
     subprocess.run([*git, "commit", "-qm", "one"], check=True)
-    (tmp_path / "file").write_text("now")
     monkeypatch.setattr(against_commit, "HERE", tmp_path)
-    folder = against_commit.checked_out("HEAD")
-    assert (folder / "file").read_text() == "then"
-    assert folder == against_commit.checked_out("HEAD")
+    return tmp_path
+
+
+def test_a_commit_is_checked_out_as_it_was(clone: Path) -> None:
+    """Its files and no others, with an environment of its own where other things are to be installed."""
+    (clone / "pyproject.toml").write_text("now")
+    folder, python = against_commit.checked_out("HEAD")
+    assert (folder / "pyproject.toml").read_text() == "then"
+    assert python == folder / ".venv" / "bin" / "python"
+    assert (folder / ".venv" / ".core").exists()
+    assert (folder, python) == against_commit.checked_out("HEAD")
+
+
+def test_where_the_same_is_installed_no_environment_is_made(clone: Path) -> None:
+    folder, python = against_commit.checked_out("HEAD")
+    assert python == PYTHON
+    assert not (folder / ".venv").exists()
+
+
+def test_a_commit_that_this_clone_lacks_is_named(clone: Path) -> None:
+    with pytest.raises(SystemExit, match="HEAD~1: no such commit in this clone"):
+        against_commit.checked_out("HEAD~1")
+
+
+def test_the_quick_cases_are_cases() -> None:
+    assert set(against_commit.QUICK) < set(CASES)
