@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from gavelx.cluster import Cluster, Server, fewest_servers
+from gavelx.cluster import Cluster, Server
 from gavelx.jobs import Job
 from gavelx.measurements import Way
 from gavelx.mechanism.commands import (
@@ -37,8 +37,6 @@ from gavelx.mechanism.events import (
     Resized,
     ServerOffers,
     Wake,
-    WorkerDrained,
-    WorkerJoined,
     WorkerLost,
 )
 from gavelx.mechanism.rules import DEFAULT, Rules
@@ -50,12 +48,12 @@ from gavelx.simulator.faults import NO_FAULTS, Chance, Faults
 from gavelx.simulator.ledger import Ledger
 from gavelx.simulator.recorder import Recorder
 from gavelx.simulator.runs import Run, Stretches
+from gavelx.simulator.servers import OF_SERVERS, Heard, Servers
 from gavelx.sizes import OWN_BATCH, speed
 from gavelx.throughputs import Pairing, Setting, Size, Throughputs
 
 FREED, HAPPENS, WAKES = range(3)
 """What comes first among things at the same time: devices fall free, things happen, then decisions are taken."""
-OF_SERVERS = (WorkerJoined, WorkerLost, WorkerDrained, ServerOffers)
 OUTAGES = ("_lose", "_notice", "_lend_notice", "_devices_change")
 NEVER_S = 1e15
 """Between two checkpoints of a job that writes none."""
@@ -122,20 +120,13 @@ class SimulatedCluster:
         self._job: dict[int, Job] = {}  # those that are neither complete nor given up, by id
         self._on_their_way: list[Event] = []  # reports that have not arrived yet
         self._in_vain = 0  # leases in a row that ended with no more saved than before
-        self._servers: dict[int, Server] = {}
-        self._away: dict[int, Server] = {}  # and those that were
-        self._epoch_of: dict[int, int] = {}  # of each server, here or not, how often it has come back
+        self._servers, self._heard = Servers(), Heard()
+        self._away: dict[int, Server] = {}  # those that will come back with the capacity of their type
         self._queue: list[tuple[float, int, int, Any]] = []
         self._posted: deque[Event] = deque()
         self._sequence = count()
         self._spot = {each.accelerator for each in self.capacities if each.of == "servers"}
-        self._lent: dict[int, int] = {}  # by server, its first so many devices; but for those that lend all
         self._share = {each.accelerator: 1.0 for each in self.capacities if each.of == "devices"}
-        self._offers: dict[int, ServerOffers] = {}  # the last of each server
-        self._told: dict[
-            int, tuple[int, Server | None]
-        ] = {}  # epoch and server, as the scheduler has heard of them
-        self._told_offers: dict[int, ServerOffers] = {}  # and its last offer
         self._spread: set[int] = set()  # leases of gangs over more servers than they need, of those
         self._wakes: dict[float, bool] = {}  # when, and whether with a report
         self._lapse_s = float("inf")
@@ -155,7 +146,7 @@ class SimulatedCluster:
             if self._posted:
                 event = self._posted.popleft()
                 if isinstance(event, OF_SERVERS):
-                    self._tell(event)
+                    self._heard.hears(event)
                 yield event
                 continue
             if self._running and self._queue[0][0] > self._lapse_s:
@@ -212,8 +203,9 @@ class SimulatedCluster:
         """No job runs though every server is there, and nothing is to come but that servers go and come back."""
         if self._running or self._closing or self._waiting or self._wakes or self._away:
             return False
-        all_there = len(self._servers) == len(self.cluster.servers)
-        all_there &= all(self._offered(server) == server.device_count for server in self._servers.values())
+        servers = self._servers
+        all_there = len(servers.here) == len(self.cluster.servers)
+        all_there &= all(servers.offered(server) == server.device_count for server in servers.here.values())
         return all_there and all(isinstance(what, tuple) and what[0] in OUTAGES for _, _, _, what in self._queue)
 
     def _submit(self, job: Job) -> None:
@@ -260,27 +252,13 @@ class SimulatedCluster:
             self._lose(event.server_id)
             return
         if isinstance(event, ServerOffers):
-            server = self._servers[event.server_id]
+            server = self._servers.here[event.server_id]
             self._offer(server, event.devices, event.notice_s)
             self._push(self.now_s + event.notice_s, HAPPENS, ("_take_back", server))
             return
         if isinstance(event, JobCancelled):
             self._is_gone(event.job_id)
         self.post(event)
-
-    def _tell(self, event: Event) -> None:
-        """The scheduler hears of an event: the servers that it knows of from now on."""
-        if isinstance(event, WorkerJoined) and event.epoch > self._told_epoch(event.server.id):
-            self._told[event.server.id] = event.epoch, event.server
-        elif isinstance(event, ServerOffers):
-            before = self._told_offers.get(event.server_id)
-            if before is None or (event.epoch, event.number) > (before.epoch, before.number):
-                self._told_offers[event.server_id] = event
-        elif isinstance(event, WorkerLost | WorkerDrained) and event.epoch >= self._told_epoch(event.server_id):
-            self._told[event.server_id] = event.epoch, None
-
-    def _told_epoch(self, server_id: int) -> int:
-        return self._told.get(server_id, (-1, None))[0]
 
     def _arrives(self, event: Event) -> None:
         self._on_their_way.remove(event)
@@ -308,10 +286,8 @@ class SimulatedCluster:
     # -- servers ----------------------------------------------------------------------------------------------
 
     def _join(self, server: Server) -> None:
-        self._servers[server.id] = server
-        self._epoch_of[server.id] = epoch = self._epoch_of.get(server.id, -1) + 1
         self.ledger.joined(server, self.now_s)
-        self._report(WorkerJoined(self.now_s, server, epoch))
+        self._report(self._servers.joins(server, self.now_s))
         self._lend(server, servers_left(server.device_count, self._share.get(server.accelerator, 1.0)))
         if server.accelerator in self._spot:
             return
@@ -325,8 +301,7 @@ class SimulatedCluster:
 
     def _take_down(self, server_id: int, *, quiet: bool) -> Server:
         """A server is gone, with every gang that had a device there."""
-        server = self._servers.pop(server_id)
-        self._lent.pop(server_id, None)
+        server = self._servers.leaves(server_id)
         for resizing in self._resizing.values():
             if any(device.server_id == server_id for device in resizing.new):
                 self._let_go(resizing)
@@ -334,7 +309,7 @@ class SimulatedCluster:
             if any(device.server_id == server_id for device in run.lease.devices):
                 self._end(run.lease.id, safe_steps=run.saved_at(self.now_s), quiet=quiet)
         self.ledger.lost(server_id, self.now_s)
-        self._report(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
+        self._report(self._servers.lost(server_id, self.now_s))
         return server
 
     def _next_change(self, capacity: Capacity, changes: Iterator[tuple[float, float]]) -> None:
@@ -350,11 +325,11 @@ class SimulatedCluster:
     ) -> None:
         """The servers that will go are drained: the last ones, as many as are too many."""
         total = sum(server.accelerator == capacity.accelerator for server in self.cluster.servers)
-        there = [i for i, server in self._servers.items() if server.accelerator == capacity.accelerator]
+        there = [server.id for server in self._servers.of_type(capacity.accelerator)]
         left = servers_left(total, share)
         leaving = sorted(there)[left:]
         for server_id in leaving:
-            self._report(WorkerDrained(self.now_s, server_id, self._epoch_of[server_id]))
+            self._report(self._servers.drained(server_id, self.now_s))
         back = max(0, left - len(there))
         self._push(time_s, HAPPENS, ("_capacity_changes", capacity, changes, leaving, back))
 
@@ -373,48 +348,32 @@ class SimulatedCluster:
         self, capacity: Capacity, changes: Iterator[tuple[float, float]], time_s: float, share: float
     ) -> None:
         """Servers say which devices they will take back; those that they lend again are said at their time."""
-        for server in self._of_type(capacity.accelerator):
-            if (devices := servers_left(server.device_count, share)) < self._lends(server):
+        for server in self._servers.of_type(capacity.accelerator):
+            if (devices := servers_left(server.device_count, share)) < self._servers.lends(server):
                 self._offer(server, devices, time_s - self.now_s)
         self._push(time_s, HAPPENS, ("_devices_change", capacity, changes, share))
 
     def _devices_change(self, capacity: Capacity, changes: Iterator[tuple[float, float]], share: float) -> None:
         """Devices are taken back, whatever runs there says how far it came; or some are lent again."""
         self._share[capacity.accelerator] = share
-        for server in self._of_type(capacity.accelerator):
+        for server in self._servers.of_type(capacity.accelerator):
             self._lend(server, servers_left(server.device_count, share))
         self._next_change(capacity, changes)
 
-    def _of_type(self, accelerator: str) -> list[Server]:
-        return [server for server in self._servers.values() if server.accelerator == accelerator]
-
-    def _lends(self, server: Server) -> int:
-        return self._lent.get(server.id, server.device_count)
-
-    def _offered(self, server: Server) -> int:
-        """How many devices it lends by its own word, which comes before it takes any back."""
-        last = self._offers.get(server.id)
-        return server.device_count if last is None or last.epoch < self._epoch_of[server.id] else last.devices
-
     def _offer(self, server: Server, devices: int, notice_s: float) -> None:
         """The scheduler is told which devices a server lends, unless it is so already."""
-        if devices == self._offered(server):
-            return
-        epoch = self._epoch_of[server.id]
-        number = self._offers[server.id].number + 1 if server.id in self._offers else 1
-        self._offers[server.id] = ServerOffers(self.now_s, server.id, devices, epoch, number, notice_s)
-        self._report(self._offers[server.id])
+        if offer := self._servers.offer(server, devices, notice_s, self.now_s):
+            self._report(offer)
 
     def _take_back(self, server: Server) -> None:
         """A notice is over: a server that is still here lends no more than it says."""
-        if server.id in self._servers:
-            self._lend(server, self._offered(server))
+        if server.id in self._servers.here:
+            self._lend(server, self._servers.offered(server))
 
     def _lend(self, server: Server, devices: int) -> None:
         """From now on a server lends its first so many devices; what runs on others ends."""
-        before, self._lent[server.id] = self._lends(server), devices
         self._offer(server, devices, 0.0)
-        if devices != before:
+        if self._servers.lend(server, devices):
             for resizing in self._resizing.values():
                 if any(d.server_id == server.id and d.slot >= devices for d in resizing.new):
                     self._let_go(resizing)
@@ -422,18 +381,6 @@ class SimulatedCluster:
                 if any(d.server_id == server.id and d.slot >= devices for d in run.lease.devices):
                     self._end(run.lease.id, safe_steps=run.saved_at(self.now_s))
             self.ledger.offers(server.id, devices, self.now_s)
-
-    def _news_of(self, devices: Iterable[Device]) -> list[Event]:
-        """Why no job can run on these devices, if so: all that turns to them sees it, reported or not."""
-        news, lent = list[Event](), self._lent
-        if all(slot < lent.get(server_id, 0) for server_id, slot in devices):
-            return news
-        for server_id in sorted({device.server_id for device in devices}):
-            if (server := self._servers.get(server_id)) is None:
-                news.append(WorkerLost(self.now_s, server_id, self._epoch_of[server_id]))
-            elif any(d.server_id == server_id and d.slot >= self._lends(server) for d in devices):
-                news.append(replace(self._offers[server_id], time_s=self.now_s))
-        return news
 
     # -- what the mechanism wants -----------------------------------------------------------------------------
 
@@ -460,7 +407,7 @@ class SimulatedCluster:
 
     def _launch(self, lease: Lease) -> None:
         self._waiting[lease.id] = lease
-        if self._is_spread(lease):
+        if self._heard.is_spread(lease):
             self._spread.add(lease.id)
         self._start(lease)
 
@@ -472,7 +419,7 @@ class SimulatedCluster:
                 self._never_began(before)
             self._launch(lease)
             return
-        if self._is_spread(lease):
+        if self._heard.is_spread(lease):
             self._spread.add(lease.id)
         new = tuple(device for device in lease.devices if device not in run.lease.devices)
         self._resizing[run.lease.id] = resizing = Resizing(lease, run.lease, new)
@@ -484,7 +431,7 @@ class SimulatedCluster:
         holders = [holder for device in resizing.new for holder in self._on.get(device, ())]
         if resizing.since_s is not None or resizing.void or any(map(self._is_given_up, holders)):
             return  # looked at again when one of them has ended
-        if news := self._news_of(resizing.new):
+        if news := self._servers.news_of(resizing.new, self.now_s):
             for event in news:
                 self.post(event)
             return  # the scheduler will stop it
@@ -569,7 +516,7 @@ class SimulatedCluster:
             if any(map(self._is_given_up, (*holders, self._lease_of.get(lease.job_id)))):
                 return  # looked at again when one of them has ended
         del self._waiting[lease.id]
-        news = self._news_of(lease.devices)
+        news = self._servers.news_of(lease.devices, self.now_s)
         for event in news:
             self.post(event)
         if lease.job_id not in self._job or news:
@@ -680,25 +627,6 @@ class SimulatedCluster:
             if slower is not None:
                 return Setting(job.job_type, lease.accelerator, devices, consolidated=False)
         return Setting(job.job_type, lease.accelerator, devices)
-
-    def _is_spread(self, lease: Lease) -> bool:
-        """Whether its gang is over more servers than can hold it, of those that the scheduler knows."""
-        if len(lease.devices) == 1 or len(servers := {device.server_id for device in lease.devices}) == 1:
-            return False
-        if lease.configuration.others:  # always, and its speed counts that
-            return False
-        sizes = Counter(
-            self._told_devices(server, epoch)
-            for epoch, server in self._told.values()
-            if server and server.accelerator == lease.accelerator
-        )
-        del sizes[0]
-        return len(servers) > fewest_servers(len(lease.devices), sizes)
-
-    def _told_devices(self, server: Server, epoch: int) -> int:
-        """How many devices the server lends, as the scheduler has heard."""
-        offer = self._told_offers.get(server.id)
-        return server.device_count if offer is None or offer.epoch != epoch else offer.devices
 
     def _beside(self, run: Run) -> list[Run]:
         """Who holds the same devices, be it to write a last checkpoint."""
