@@ -5,7 +5,6 @@ Legend: V configurations, J live jobs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +42,9 @@ class Entitlements(PromisedSet):
         """What they are entitled to, without the time."""
         return ConfigurationSet(*self.columns())
 
-    def moved(self, row_J: Ints) -> Self:
-        """The same after rows were renumbered (-1: gone), without those of jobs that are gone."""
-        job, partner = row_J[self.job], np.where(self.partner == ALONE, ALONE, row_J[self.partner])
-        stays = (job >= 0) & ((partner >= 0) | (self.partner == ALONE))
-        moved = self.take(stays)
-        moved.job, moved.partner = job[stays], partner[stays]
-        return moved
+    def renumber(self, row_J: Ints) -> None:
+        """Rows were renumbered; none of its jobs is gone."""
+        self.job[:], self.partner[:] = row_J[self.job], np.append(row_J, ALONE)[self.partner]
 
 
 def entitlements(live: LiveJobs, promises: Promises, accelerators: Sequence[str]) -> Entitlements:

@@ -20,7 +20,8 @@ from gavelx.snapshot import WAITING
 
 def validate(live: LiveJobs, leasing: Leasing, ways: Entitlements) -> None:
     """Raises AssertionError, which says what is wrong, if the books do not agree."""
-    assert live.index == {job.id: j for j, job in enumerate(live.jobs)}, "rows of jobs are mixed up"
+    here = np.flatnonzero(~live.gone).tolist()
+    assert live.index == {live.jobs[j].id: j for j in here}, "rows of jobs are mixed up"
     _rows_hold_what_leases_say(live, leasing)
     _devices_are_free_or_held_once(leasing)
     _entitlements_are_of_live_jobs(live, ways)
@@ -77,6 +78,7 @@ def _entitlements_are_of_live_jobs(live: LiveJobs, ways: Entitlements) -> None:
     J, partner = len(live), ways.partner
     assert ((ways.job >= 0) & (ways.job < J)).all(), "a job that is gone is entitled to something"
     assert ((partner == ALONE) | ((partner > ways.job) & (partner < J))).all(), "partners are mixed up"
+    assert not live.gone[ways.job].any(), "a job that is gone is entitled to something"
     way_J = live.way
     assert (way_J < len(ways)).all(), "a job runs in a way that is gone"
     runs = np.flatnonzero(way_J != NO_WAY)

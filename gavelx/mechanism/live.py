@@ -51,6 +51,7 @@ class LiveJobs(Columns):
     worked_s: Floats  # of a job of unknown length: time on its fastest type, or as much elsewhere
     said_steps: Floats  # and its last step by its own word; 0 if it says none
     done: Bools
+    gone: Bools  # and let go: nobody looks for it any more, and its row is dropped together with others
 
     allocated: Bools  # whether the present allocation knows the job
     share: Floats  # of its time, promised in all
@@ -127,14 +128,28 @@ class LiveJobs(Columns):
             way=NO_WAY,
         )
 
-    def drop_done(self) -> Ints | None:
-        """Forget the jobs that are done: the new row of each old one (-1 of those); None if there were none."""
-        gone = self.done.nonzero()[0].tolist()
-        if not gone:
-            return None
+    @property
+    def count(self) -> int:
+        """How many jobs there are: rows but those of jobs that are gone."""
+        return len(self.index)
+
+    def let_go(self) -> list[int]:
+        """Jobs that are done are gone: their ids. What is asked of all rows is no concern of them any more."""
+        rows = (self.done & ~self.gone).nonzero()[0]
+        ids: list[int] = self.id[rows].tolist()
+        for job_id in ids:
+            del self.index[job_id]
+        self.gone[rows] = True
+        self.allocated[rows] = self.protected[rows] = False
+        self.checkpoint_s[rows], self.arrival_s[rows] = 0.0, -np.inf
+        return ids
+
+    def drop_gone(self) -> Ints:
+        """Forget their rows: the new row of each old one (-1 of those)."""
+        gone = self.gone.nonzero()[0].tolist()
         for j in reversed(gone):
-            del self.index[self.jobs.pop(j).id]
-        row_J = self.keep_rows(~self.done)
+            del self.jobs[j]
+        row_J = self.keep_rows(~self.gone)
         self.index.update(zip(self.id[gone[0] :].tolist(), range(gone[0], len(self)), strict=True))
         return row_J
 

@@ -66,6 +66,8 @@ NEGLIGIBLE = 1e-9
 SHORTEST_S = 1e-3
 """No wait is shorter."""
 FAST_ENOUGH = 0.5
+GONE_AT_MOST = 8
+"""Of so many rows one may be that of a job that is gone."""
 
 
 class Mechanism:
@@ -199,7 +201,7 @@ class Mechanism:
         """Servers came or went, unless that was no news."""
         if stops is None:
             return []
-        if len(self.live):
+        if self.live.count:
             self._trigger.all_changed()
         return [*stops, *self._look_again()]
 
@@ -211,7 +213,7 @@ class Mechanism:
         self.accounts.settle_all(self._now_s)
         self.accounts.reprice(prices, self.leasing.accelerators)
         self._trigger.all_changed()
-        return self._look_again() if len(self.live) and not self.leasing.leases else []
+        return self._look_again() if self.live.count and not self.leasing.leases else []
 
     def know(self, throughputs: Throughputs) -> None:
         """The table says more than before: of types of jobs or devices that are not here yet."""
@@ -231,7 +233,7 @@ class Mechanism:
         live.equal_share_speed[guessed] *= live.best_speed(guessed) / before
         live.spread_throughput[:] = throughputs.matrix(jobs, types, consolidated=False)
         self.leasing.believe(live.holders())
-        if not jobs:
+        if not live.count:
             return []
         self._trigger.all_changed()
         return self._look_again()
@@ -375,10 +377,10 @@ class Mechanism:
     def _complete(self, j: int) -> list[Command]:
         """The job has reached its end: others of its kind are believed to be as long."""
         live, job = self.live, self.live.jobs[j]
-        worked_s = live.worked_s[j]
-        if job.has_length:
-            worked_s = job.total_steps / live.best_speed(np.array([j]))[0]
-        self.lengths.ended(job, float(worked_s))
+        if self.lengths.learns:
+            told = job.has_length
+            worked_s = job.total_steps / live.best_speed(np.array([j]))[0] if told else live.worked_s[j]
+            self.lengths.ended(job, float(worked_s))
         self.lengths.gone(job, job.total_steps if job.has_length else float(live.steps_done[j]))
         return self._finished(j)
 
@@ -391,7 +393,7 @@ class Mechanism:
 
     def _look_again(self) -> list[Command]:
         """Devices or jobs changed: see at once what can be done."""
-        return [WakeAt(self._now_s, report=self._trigger.is_worth_asking(self._now_s, len(self.live)))]
+        return [WakeAt(self._now_s, report=self._trigger.is_worth_asking(self._now_s, self.live.count))]
 
     def _waiting(self) -> Bools:
         """Which jobs hold no devices, and could use some."""
@@ -432,13 +434,17 @@ class Mechanism:
         self._trigger.round_begins(self._now_s)
 
     def _let_go(self) -> None:
-        """Jobs that are done leave."""
-        done = self.live.done.nonzero()[0].tolist()
-        if done:
-            self.leasing.forget({self.live.jobs[j].id for j in done})
-            row_J = self.live.drop_done()
-            assert row_J is not None
-            self.accounts.promise(self.accounts.ways.moved(row_J))
+        """Jobs that are done leave; their rows are dropped when they are many, as that takes a look at all."""
+        if ids := self.live.let_go():
+            self.leasing.forget(set(ids))
+            self.accounts.let_go()
+            if (len(self.live) - self.live.count) * GONE_AT_MOST > len(self.live):
+                self._drop_rows()
+
+    def _drop_rows(self) -> None:
+        """The rows of jobs that have left are dropped: a policy is told of the others alone."""
+        if len(self.live) > self.live.count:
+            self.accounts.ways.renumber(self.live.drop_gone())
 
     def _admit(self) -> None:
         if not self._arrived:
@@ -452,7 +458,7 @@ class Mechanism:
             new_J.append(live.add(job, kind, *self._speeds[kind], self.rules.overheads.of(job.job_type)))
         live.show()
         live.stopped_s[new_J] = self._now_s
-        if self.execution.backfill and self._trigger.are_few(len(new_J), len(live)):
+        if self.execution.backfill and self._trigger.are_few(len(new_J), live.count):
             self._let_in(np.array(new_J))
         self._trigger.jobs_let_in(later=bool(min(job.arrival_s for job in self._arrived) > last_s))
         self._arrived.clear()
@@ -463,7 +469,7 @@ class Mechanism:
         part_JA = speed_JA / np.maximum(speed_JA.max(axis=1, keepdims=True, initial=0.0), 1e-300)
         n, types = np.nonzero(part_JA >= FAST_ENOUGH)
         ways = ConfigurationSet.alone(new_J[n], types, self.live.wanted_devices[new_J[n]])
-        self.accounts.ways = self.accounts.ways.joined(Entitlements.of_shares(ways, part_JA[n, types]))
+        self.accounts.let_in(Entitlements.of_shares(ways, part_JA[n, types]))
         self.live.allocated[new_J] = True
 
     def _speed(self, job: Job, consolidated: bool) -> Floats:
@@ -472,20 +478,21 @@ class Mechanism:
 
     def _must_solve(self) -> bool:
         """Whether the policy is to be asked now; never while it has not answered."""
-        return self._trigger.pending_since_s is None and self._trigger.must_ask(self._now_s, len(self.live))
+        return self._trigger.pending_since_s is None and self._trigger.must_ask(self._now_s, self.live.count)
 
     def _could_fill(self) -> bool:
         """Whether a job waits while enough devices that it can use are free."""
         free_A = np.array(self.leasing.free_devices())
         if not np.count_nonzero(free_A):
             return False
-        needed_J = self.live.least_devices if "sizes" in self.opens else self.live.wanted_devices
-        fits_JA = (self.live.throughput > 0) & (needed_J[:, None] <= free_A)
-        return bool((self._waiting() & fits_JA.any(axis=1)).any())
+        rows, live = self._waiting().nonzero()[0], self.live
+        needed_J = (live.least_devices if "sizes" in self.opens else live.wanted_devices)[rows]
+        return bool(((live.throughput[rows] > 0) & (needed_J[:, None] <= free_A)).any())
 
     def _solve(self) -> list[Command]:
-        self._trigger.asked(self._now_s, len(self.live))
-        if not len(self.live):
+        self._drop_rows()
+        self._trigger.asked(self._now_s, self.live.count)
+        if not self.live.count:
             return self._plan()
         if not self.leasing.leases:
             return [Solve(self._snapshot())]
@@ -498,6 +505,7 @@ class Mechanism:
             return []  # a doubled answer
         self.accounts.accrue(self._now_s)
         self._let_go()  # what ended while the policy thought
+        self._drop_rows()
         if self._now_s >= self._round_end_s:  # the answer took longer than the round
             self._begin_round()
         self.accounts.settle_all(self._now_s)
@@ -522,7 +530,7 @@ class Mechanism:
         chosen = self._select(self.leasing.devices(), None)
         commands = self.leasing.arrange(chosen, self._lapse_s())
         if self.leasing.left_out:  # gangs that found no place: others may have the devices
-            waits_J = ~self.live.running()
+            waits_J = self._waiting()
             waits_J[[way.job for way in self.leasing.left_out]] = False
             commands += self._fill(waits_J, behind=self.leasing.left_out)
         self.rounds += bool(self.leasing.leases)
@@ -531,7 +539,7 @@ class Mechanism:
             commands += self._wait_for_a_job()
             if not self._trigger.dirty or self._trigger.pending_since_s is not None or self._must_solve():
                 return commands
-            may_ask_s = self._trigger.may_ask_s(self._now_s, len(self.live))
+            may_ask_s = self._trigger.may_ask_s(self._now_s, self.live.count)
             return [*commands, WakeAt(max(self._now_s + SHORTEST_S, may_ask_s), report=True)]
         if self._nothing_can_change():
             return [*commands, *self._sleep()]
@@ -555,7 +563,11 @@ class Mechanism:
         if len(self.leasing.leases) < len(ways) or self.leasing.waits_to_grow:  # some way is not being run
             return False
         runs_J = self.live.running()
-        if self.rules.backfill is not None and self.execution.backfill and not runs_J.all():
+        if (
+            self.rules.backfill is not None
+            and self.execution.backfill
+            and len(self.leasing.leases) < self.live.count
+        ):
             return False
         way_L = self.live.way[runs_J]
         paired = (self.live.partner[runs_J] != ALONE).sum() // 2
@@ -581,7 +593,7 @@ class Mechanism:
     def _wants_a_report(self) -> bool:
         """Whether it matters at the round's end how far jobs are: to a policy, or to the choice of victims."""
         end_s, trigger = self._round_end_s, self._trigger
-        asks = trigger.dirty and trigger.is_worth_asking(end_s, len(self.live))
+        asks = trigger.dirty and trigger.is_worth_asking(end_s, self.live.count)
         if asks or trigger.is_to_be_renewed(end_s):
             return True
         return bool(np.count_nonzero(self.live.checkpoint_s) or np.count_nonzero(self.live.protected))
@@ -601,13 +613,13 @@ class Mechanism:
         """Jobs and the types they are to run on, by priority; of all of them, or of these that wait."""
         protection = self.protection(behind)
         begins_elsewhere = self.execution.first_on and not self.execution.quota  # another type may cost more
-        stays_J = only_V = None
+        stays_J = only = None
         if candidate_J is not None:  # of jobs that wait, so none of them stays
             fits = None if begins_elsewhere or protection is not None else free
-            only_V = of_these(self.accounts.ways, candidate_J, fits)
+            only = of_these(self.accounts.ways, candidate_J, fits)
         elif protection is not None:
             stays_J = protection.stays_J
-        found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J, only_V=only_V)
+        found = candidates(self.accounts, self.execution, self._now_s, stays_J=stays_J, only=only)
         if begins_elsewhere:
             found = first_on(found, self.live, self._first_on())
         chosen, left = select(found, free, protection=protection)
@@ -683,8 +695,11 @@ class Mechanism:
 
     def service(self) -> AttainedService:
         """What each live job was promised and has received, and how far behind any job has been."""
-        ids = tuple(job.id for job in self.live.jobs)
-        return AttainedService(ids, self.live.promised_s.copy(), self.received_s_J(), self.accounts.most_behind_s)
+        live, most_s = self.live, self.accounts.most_behind_s
+        here = np.flatnonzero(~live.gone)
+        return AttainedService(
+            tuple(live.id[here].tolist()), live.promised_s[here], self.received_s_J()[here], most_s
+        )
 
     def protection(self, behind: Sequence[Choice] = ()) -> Protection | None:
         """Which jobs are not to be preempted now, if any. ``behind`` these gangs protected jobs begin."""

@@ -210,23 +210,19 @@ def candidates(
     now_s: float,
     *,
     stays_J: Bools | None = None,
-    only_V: Bools | None = None,
+    only: Ints | None = None,
 ) -> Candidates:
     """The configurations that may be given out now, with the keys that order them.
 
     A job may run where it was promised a share. Where shares are quotas, no job runs that is not owed a round, or
-    what it needs to start. Those who stay (``stays_J``) come first, as they run. ``only_V`` of jobs that wait
-    may be looked at, to look at less.
+    what it needs to start. Those who stay (``stays_J``) come first, as they run. ``only`` these ways, of jobs
+    that wait, may be looked at, to look at less.
     """
     live, rules, ways = accounts.live, accounts.rules, accounts.ways
     owed_V = within_quota(ways, live, rules, now_s) if execution.quota else None
-    if only_V is None:
-        number, some = np.arange(len(ways)), ways
-    else:
-        number = only_V.nonzero()[0]
-        some = ways.take(number)
+    number, some = (np.arange(len(ways)), ways) if only is None else (only, ways.take(only))
     key, turn_V = accounts.priority.key(some), _turns(some, live, rules)
-    if only_V is None:
+    if only is None:
         _prefer_running(key, turn_V, live, rules, now_s)
     key /= turn_V
     found = Candidates(Choices.to(some, number=number), [key])
@@ -237,14 +233,13 @@ def candidates(
     return found
 
 
-def of_these(ways: ConfigurationSet, candidate_J: Bools, free_A: Sequence[int] | None) -> Bools:
-    """Which of the ways are of these candidates alone, and fit the devices that are free, if that matters."""
-    may_V: Bools = candidate_J[ways.job]
-    if free_A is not None:
-        may_V &= ways.fits(np.array(free_A))
-    if np.count_nonzero(ways.partner != ALONE):
-        may_V &= np.append(candidate_J, True)[ways.partner]  # ALONE always may
-    return may_V
+def of_these(ways: ConfigurationSet, candidate_J: Bools, free_A: Sequence[int] | None) -> Ints:
+    """Those of the ways that are of these candidates alone, and fit the devices that are free, if that matters."""
+    number: Ints = candidate_J[ways.job].nonzero()[0]
+    partner = ways.partner[number]
+    if np.count_nonzero(partner != ALONE):
+        number = number[np.append(candidate_J, True)[partner]]  # ALONE always may
+    return number if free_A is None else number[ways.take(number).fits(np.array(free_A))]
 
 
 def first_on(found: Candidates, live: LiveJobs, wanted: Sequence[tuple[int, int]]) -> Candidates:

@@ -131,7 +131,7 @@ def _in_order(
 def known_by(mechanism: Mechanism) -> Known:
     """What the scheduler believes at the end."""
     live = mechanism.live
-    credited = {job.id: float(steps) for job, steps in zip(live.jobs, live.steps_done, strict=True)}
+    credited = {job_id: float(live.steps_done[j]) for job_id, j in live.index.items()}
     most_behind_s = mechanism.accounts.most_behind_s
     return Known(mechanism.rounds, tuple(mechanism.given_up), most_behind_s, credited)
 
