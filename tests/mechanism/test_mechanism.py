@@ -416,6 +416,24 @@ def test_what_came_while_the_policy_thought_is_looked_at_when_it_answers() -> No
     assert len(asked(mechanism, Wake(20.0)).snapshot.jobs) == 2
 
 
+def test_a_job_that_is_gone_is_gone_although_its_row_stays_until_the_policy_is_asked() -> None:
+    mechanism = with_servers(40)
+    for i in range(41):
+        mechanism.handle(JobSubmitted(0.0, job(i)))
+    first, *_ = launched(settle(mechanism, Wake(0.0), [1.0] * 40 + [0.0]))
+    mechanism.handle(ended(100.0, first, 1e6))
+    assert len(launched(mechanism.handle(Wake(100.0)))) == 1, "the job that waits gets the device"
+    mechanism.handle(Wake(360.0))
+    assert len(mechanism.live) == 41
+    assert mechanism.job(first.job_id) is None
+    assert first.job_id not in mechanism.service().job_ids
+    assert mechanism.handle(ended(361.0, first, 1e6)) == []
+    mechanism.validate()
+    asked(mechanism, Wake(1800.0))
+    assert len(mechanism.live) == 40
+    mechanism.validate()
+
+
 # -- pairs ----------------------------------------------------------------------------------------------------
 
 
